@@ -27,6 +27,14 @@ from .state import AgentState
 from .turn import Turn
 
 Listener = Callable[[Event], None]
+_Change = (
+    operations.UndoCompaction
+    | operations.Rewind
+    | operations.EditView
+    | operations.ClearView
+    | operations.SwitchModel
+    | operations.SwitchStrategy
+)
 
 
 @dataclass(eq=False)
@@ -252,6 +260,24 @@ class Executor:
                 await apply(state, operation.proposal)
             case operations.RedraftProposal():
                 await self._redraft(operation)
+            case (
+                operations.Interrupt()
+                | operations.Approve()
+                | operations.Revoke()
+                | operations.SwitchApprovals()
+                | operations.Choose()
+                | operations.HoldCommit()
+                | operations.ReviseProposal()
+                | operations.DiscardProposal()
+            ):
+                pass  # they act at once
+            case _:
+                await self._change(operation)
+
+    async def _change(self, operation: _Change) -> None:
+        """Another view, model or strategy."""
+        state = self.state
+        match operation:
             case operations.UndoCompaction():
                 await undo(state, operation.target)
             case operations.Rewind():
@@ -266,17 +292,6 @@ class Executor:
                 state.strategy = load_strategy(operation.strategy, state.dependencies)
                 name = type(state.strategy).__name__
                 self.emit(events.Notice(text=f"Compactions are made by {name} now."))
-            case (
-                operations.Interrupt()
-                | operations.Approve()
-                | operations.Revoke()
-                | operations.SwitchApprovals()
-                | operations.Choose()
-                | operations.HoldCommit()
-                | operations.ReviseProposal()
-                | operations.DiscardProposal()
-            ):
-                pass  # they act at once
             case _:
                 assert_never(operation)
 

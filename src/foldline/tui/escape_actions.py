@@ -1,6 +1,7 @@
 """What Esc and Ctrl+C do in the chat."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from foldline.context.numbers import many
@@ -57,32 +58,26 @@ class EscapeActions:
         chat, waiting = self._chat, self._chat.state.waiting
         action = self.step.action
         self._escaped = self._clock() if action == "none" else None
-        match action:
-            case "close-completion":
-                chat.prompt.close_completion()
-            case "end-search":
-                chat.reading.end_search()
-            case "leave-queue":
-                chat.prompt.leave_queue()
-            case "leave-choice":
-                chat.dock.choose("")
-            case "decline":
-                chat.dock.answer("deny")
-            case "to-prompt":
-                chat.set_focus(chat.prompt.editor)
-            case "cancel":
-                chat.post_message(CancelRequested())
-            case "pause":
-                chat.post_message(QueueEdited(waiting.queued, waiting.queued, paused=True))
-            case "unselect":
-                chat.prompt.unselect()
-            case "stash":
-                chat.prompt.stash()
-            case "rewind":
-                chat.run_command("rewind")
-            case "none":
-                chat.show_status()
-                chat.set_timer(REWIND_WITHIN, chat.show_status)
+        carry_out: dict[str, Callable[[], object]] = {
+            "close-completion": chat.prompt.close_completion,
+            "end-search": chat.reading.end_search,
+            "leave-queue": chat.prompt.leave_queue,
+            "leave-choice": partial(chat.dock.choose, ""),
+            "decline": partial(chat.dock.answer, "deny"),
+            "to-prompt": partial(chat.set_focus, chat.prompt.editor),
+            "cancel": partial(chat.post_message, CancelRequested()),
+            "pause": partial(chat.post_message, QueueEdited(waiting.queued, waiting.queued, paused=True)),
+            "unselect": chat.prompt.unselect,
+            "stash": chat.prompt.stash,
+            "rewind": partial(chat.run_command, "rewind"),
+            "none": self._wait_for_second,
+        }
+        carry_out[action]()
+
+    def _wait_for_second(self) -> None:
+        """A second Esc soon after rewinds: the status says so until then."""
+        self._chat.show_status()
+        self._chat.set_timer(REWIND_WITHIN, self._chat.show_status)
 
     def interrupt(self) -> None:
         """Ctrl+C: copy, cancel, or quit at the second time."""

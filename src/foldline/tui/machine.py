@@ -30,6 +30,28 @@ EDITS: dict[ApprovalMode, Literal["ask", "auto", "all"]] = {"ask": "ask", "edits
 """What the header says of a mode of approvals."""
 
 
+_OfTurn = (
+    events.StepStarted | events.Retrying | events.TextDelta | events.ThinkingDelta | events.UsageReported
+)
+_OfCalls = (
+    events.ToolStarted
+    | events.ToolOutput
+    | events.ToolFinished
+    | events.ApprovalRequested
+    | events.ApprovalResolved
+    | events.ChoiceRequested
+    | events.ChoiceResolved
+)
+_OfCompaction = (
+    events.CompactionStart
+    | events.CompactionProgress
+    | events.CompactionEnd
+    | events.DraftAhead
+    | events.ProposalReady
+    | events.ProposalClosed
+)
+
+
 def reduce(state: ChatState, event: Event, now: float) -> ChatState:
     """The state after an event. `now` is the user's monotonic clock in seconds; never raises."""
     match event:
@@ -48,6 +70,21 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
             return _finished(state, event, now)
         case events.ServersAwaited():
             return replace(state, activity=Working(now, event.servers))
+        case events.EntryAppended():
+            return _appended(state, event)
+        case events.QueueChanged():
+            waiting = Waiting(event.held, event.queued, event.paused, event.unsent)
+            return replace(state, waiting=waiting)
+        case events.ToolsListed() | events.WindowLearned():
+            return state  # the meter counts them
+        case events.Notice():
+            return _with_news(state, event.text, event.level, now)
+        case _:
+            return _reduce_turn(state, event, now)
+
+
+def _reduce_turn(state: ChatState, event: _OfTurn | _OfCalls | _OfCompaction, now: float) -> ChatState:
+    match event:
         case events.StepStarted():
             retry = isinstance(state.activity, Stepping) and state.activity.retry
             step = Stepping(now, model=event.model, retry=retry)
@@ -59,6 +96,26 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
             return _in_phase(state, writing=True)
         case events.ThinkingDelta():
             return _in_phase(state, writing=False)
+        case events.UsageReported():
+            # 0 cached is news too: it says that the provider's cache missed.
+            size = event.usage.total or state.room.size
+            return replace(state, cached=event.usage.cached, room=replace(state.room, size=size))
+        case (
+            events.CompactionStart()
+            | events.CompactionProgress()
+            | events.CompactionEnd()
+            | events.DraftAhead()
+            | events.ProposalReady()
+            | events.ProposalClosed()
+        ):
+            return _reduce_compaction(state, event, now)
+        case _:
+            return _reduce_calls(state, event, now)
+
+
+def _reduce_calls(state: ChatState, event: _OfCalls, now: float) -> ChatState:
+    """Tool calls, and the questions about them or about a full window."""
+    match event:
         case events.ToolStarted():
             tool = RunningTool(now, event.call_id, event.name, event.title)
             return _running(state, (*_without(state, event.call_id), tool), now)
@@ -77,6 +134,12 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
             return _asked(state, choice)
         case events.ChoiceResolved():
             return _answered(state, "choice", event.choice)
+        case _:
+            assert_never(event)
+
+
+def _reduce_compaction(state: ChatState, event: _OfCompaction, now: float) -> ChatState:
+    match event:
         case events.CompactionStart():
             begun = Compacting(now, event.reason, event.tokens_before, event.expected_after, event.entries)
             return replace(state, compacting=begun)
@@ -92,19 +155,6 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
         case events.ProposalClosed():
             is_shown = state.proposal is not None and state.proposal.id == event.proposal
             return replace(state, proposal=None) if is_shown else state
-        case events.UsageReported():
-            # 0 cached is news too: it says that the provider's cache missed.
-            size = event.usage.total or state.room.size
-            return replace(state, cached=event.usage.cached, room=replace(state.room, size=size))
-        case events.EntryAppended():
-            return _appended(state, event)
-        case events.QueueChanged():
-            waiting = Waiting(event.held, event.queued, event.paused, event.unsent)
-            return replace(state, waiting=waiting)
-        case events.ToolsListed() | events.WindowLearned():
-            return state  # the meter counts them
-        case events.Notice():
-            return _with_news(state, event.text, event.level, now)
         case _:
             assert_never(event)
 

@@ -83,6 +83,7 @@ class Presenter:
         self.state = reduce(self.state, event, self._clock())
         shown.previewing.on_event(event)
         self._write_down(shown, event)
+        self._follow_figures(shown, event)
         match event:
             case events.TextDelta() | events.ThinkingDelta() | events.ToolOutput():
                 self._want_frame()
@@ -95,10 +96,10 @@ class Presenter:
                 self.show(self.state)  # What Esc would do is never a frame behind.
 
     def _write_down(self, shown: Shown, event: "Event") -> None:
-        """What the event means for the transcript, and whether the figures are still true."""
-        from foldline.protocol import Compaction, events
+        """What the event means for the transcript."""
+        from foldline.protocol import events
 
-        transcript, figures = shown.transcript, shown.figures
+        transcript = shown.transcript
         match event:
             case events.StepStarted() | events.Retrying():
                 transcript.begin_step()
@@ -112,24 +113,31 @@ class Presenter:
                 transcript.tool_output(event.call_id, event.text)
             case events.EntryAppended():
                 transcript.add(event.entry)
-                if isinstance(event.entry, Compaction):
-                    figures.folding = None  # made: the meter shows no other one until that begins
-                self._figures_stale = True
-            case events.CompactionStart():
-                figures.folding = event.reason
-                transcript.plan_cut(figures.cut_index())
-                self._figures_stale = True
-            case events.CompactionEnd():
-                figures.folding = None
-                transcript.plan_cut(None)
-                self._figures_stale = True
-            case events.ToolsListed() | events.WindowLearned():
-                self._figures_stale = True
             case events.TaskFinished():
                 transcript.drop_stream()
-                self._figures_stale = True
             case _:
                 pass
+
+    def _follow_figures(self, shown: Shown, event: "Event") -> None:
+        """Whether the figures are still true, and what of the view a compaction is about to take."""
+        from foldline.protocol import Compaction, events
+
+        match event:
+            case events.CompactionStart():
+                shown.figures.folding = event.reason
+                shown.transcript.plan_cut(shown.figures.cut_index())
+            case events.CompactionEnd():
+                shown.figures.folding = None
+                shown.transcript.plan_cut(None)
+            case events.EntryAppended(entry=Compaction()):
+                shown.figures.folding = None  # made: the meter shows no other one until that begins
+            case (
+                events.EntryAppended() | events.TaskFinished() | events.ToolsListed() | events.WindowLearned()
+            ):
+                pass
+            case _:
+                return
+        self._figures_stale = True
 
     # --- drawing ---------------------------------------------------------------------------------------
 
