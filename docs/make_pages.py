@@ -1,13 +1,13 @@
 """Writes the pages that come from the program: `python docs/make_pages.py`. A test holds them current."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from foldline.agent.settings import (
-    mcp_settings_table,
-    model_settings_table,
-    provider_settings_table,
-    settings_table,
-)
+from pydantic.fields import FieldInfo
+
+from foldline.agent.layers import MCP, MODELS, PROVIDERS
+from foldline.agent.settings import KEYS, MCP_KEYS, MODEL_KEYS, PROVIDER_KEYS
+from foldline.agent.settings_schema import allowed, any_of
 from foldline.tui.keys.registry import commands_page
 
 HERE = Path(__file__).parent
@@ -47,6 +47,42 @@ def pages() -> dict[str, str]:
             f"{mcp_settings_table()}"
         ),
     }
+
+
+def settings_table() -> str:
+    """The settings as a Markdown table, for the documentation; those of one model apart."""
+    return _table(KEYS, "by window")
+
+
+def model_settings_table() -> str:
+    """What may be set for one model, as a Markdown table."""
+    return _table({f"{any_of(MODELS)}.{key}": field for key, field in MODEL_KEYS.items()}, "as for all")
+
+
+def provider_settings_table() -> str:
+    """What may be set for one provider, as a Markdown table."""
+    return _table({f"{any_of(PROVIDERS)}.{key}": field for key, field in PROVIDER_KEYS.items()}, "as it is")
+
+
+def mcp_settings_table() -> str:
+    """What may be set for one tool server, as a Markdown table."""
+    return _table({f"{any_of(MCP)}.{key}": field for key, field in MCP_KEYS.items()}, "")
+
+
+def _table(keys: Mapping[str, FieldInfo], left_out: str) -> str:
+    rows = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
+    for key, field in keys.items():
+        default = left_out if field.default is None else _shown(field.default)
+        meaning = (field.description or "").replace("\n", " ")
+        rows.append(f"| `{key}` | {default} | {allowed(field)} | {meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+def _shown(default: object) -> str:
+    """A default as TOML says it."""
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return f"`{default}`" if default else "empty"
 
 
 if __name__ == "__main__":

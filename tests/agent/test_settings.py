@@ -1,5 +1,6 @@
 """Settings: where values come from, which one wins, what is refused and how."""
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,6 @@ from foldline.agent.settings import (
     connect_summariser,
     known_window,
     load_settings,
-    mcp_settings_table,
-    model_settings_table,
-    provider_settings_table,
-    settings_table,
 )
 from foldline.agent.settings_schema import Amount, parse_amount, parse_tokens
 from foldline.protocol import FoldlineError
@@ -395,13 +392,14 @@ async def test_the_window_of_the_embedded_model_is_known_without_asking(house: d
 
 
 def test_the_table_for_the_docs_has_every_key_with_its_meaning() -> None:
-    rows = settings_table().splitlines()[2:]
+    pages = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "make_pages.py"))
+    rows = pages["settings_table"]().splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == list(KEYS)
-    models = model_settings_table().splitlines()[2:]
+    models = pages["model_settings_table"]().splitlines()[2:]
     assert [row.split("`")[1] for row in models] == [f'models."NAME".{key}' for key in MODEL_KEYS]
-    providers = provider_settings_table().splitlines()[2:]
+    providers = pages["provider_settings_table"]().splitlines()[2:]
     assert [row.split("`")[1] for row in providers] == [f"providers.NAME.{key}" for key in PROVIDER_KEYS]
-    servers = mcp_settings_table().splitlines()[2:]
+    servers = pages["mcp_settings_table"]().splitlines()[2:]
     assert [row.split("`")[1] for row in servers] == [f"mcp.NAME.{key}" for key in MCP_KEYS]
     rows += models + providers + servers
     assert all(row.rstrip("| ").rpartition("| ")[2] for row in rows)

@@ -41,8 +41,6 @@ from .settings_schema import (
     OnOffAuto,
     ProviderSettings,
     Section,
-    allowed,
-    any_of,
     checked,
     fields_of,
     is_secret,
@@ -322,42 +320,6 @@ async def known_window(llm: "LLM") -> int:
         LLMError: no model was named, and the server does not list any.
     """
     return (await llm.prepare()).window
-
-
-def settings_table() -> str:
-    """The settings as a Markdown table, for the documentation; those of one model apart."""
-    return _table(KEYS, "by window")
-
-
-def model_settings_table() -> str:
-    """What may be set for one model, as a Markdown table."""
-    return _table({f"{any_of(MODELS)}.{key}": field for key, field in MODEL_KEYS.items()}, "as for all")
-
-
-def provider_settings_table() -> str:
-    """What may be set for one provider, as a Markdown table."""
-    return _table({f"{any_of(PROVIDERS)}.{key}": field for key, field in PROVIDER_KEYS.items()}, "as it is")
-
-
-def mcp_settings_table() -> str:
-    """What may be set for one tool server, as a Markdown table."""
-    return _table({f"{any_of(MCP)}.{key}": field for key, field in MCP_KEYS.items()}, "")
-
-
-def _table(keys: Mapping[str, FieldInfo], left_out: str) -> str:
-    rows = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
-    for key, field in keys.items():
-        default = left_out if field.default is None else _shown(field.default)
-        meaning = (field.description or "").replace("\n", " ")
-        rows.append(f"| `{key}` | {default} | {allowed(field)} | {meaning} |")
-    return "\n".join(rows) + "\n"
-
-
-def _shown(default: object) -> str:
-    """A default as TOML says it."""
-    if isinstance(default, bool):
-        return f"`{str(default).lower()}`"
-    return f"`{default}`" if default else "empty"
 
 
 def _without_secrets(url: str) -> str:
