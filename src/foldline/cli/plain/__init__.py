@@ -3,7 +3,16 @@
 import os
 from pathlib import Path
 
-from foldline.context.numbers import many
+from foldline.agent.model_choice import is_first_start
+from foldline.agent.settings import connect_llm
+from foldline.cli.agents import agent_for, chosen_session, settings_here
+from foldline.cli.output import entries_of, note
+from foldline.cli.resume import choose
+from foldline.cli.resume_folder import folder_of
+from foldline.history import data_home, short_id
+
+from .chat import PlainChat
+from .terminal import LineReader, Paper
 
 
 def talk(
@@ -19,19 +28,7 @@ def talk(
     Raises:
         FoldlineError: it cannot begin.
     """
-    from foldline.agent.model_choice import is_first_start
-    from foldline.agent.settings import connect_llm
-    from foldline.cli.agents import agent_for, chosen_session, settings_here
-    from foldline.cli.output import note
-    from foldline.cli.resume_folder import folder_of
-    from foldline.history import data_home, short_id
-
-    from .chat import PlainChat
-    from .terminal import LineReader, Paper
-
     if resume == "":
-        from foldline.cli.resume import choose
-
         resume = str(choose())
     root = folder_of(resume, Path.cwd()) if resume else Path.cwd()
     reader, paper = LineReader(), Paper()
@@ -39,9 +36,9 @@ def talk(
     chosen = {"model": model, "context__window": window, "compaction__strategy": strategy}
     settings = settings_here(session.cwd, **chosen)
     agent = agent_for(session, settings, connect_llm(settings, os.environ), interactive=reader.is_terminal)
-    entries = many(len(session.entries), "entry", "entries")
-    known = f"session {short_id(session.id)}, “{session.meta().title}”, {entries}"
-    which = known if session.meta().title else "a new session"
+    ref, title = short_id(session.id), session.meta().title
+    entries = entries_of(len(session.entries))
+    which = f"session {ref}, “{title}”, {entries}" if title else "a new session"
     paper.line(f"Foldline, {which}, model {agent.state.llm.info.id}. /help helps.")
     if is_first_start(settings, os.environ, data_home()):
         paper.line("No model is set up: the built-in one answers. -m MODEL@PROVIDER names another one.")
@@ -51,5 +48,5 @@ def talk(
         paper.line(f"This session's file is damaged: {session.damage}. All else is here.")
     code = PlainChat(agent, paper, reader).run(prompt or "")
     if session.path is not None and session.path.exists():
-        note(f"session {short_id(session.id)}; `foldline --plain -r {short_id(session.id)}` goes on with it.")
+        note(f"session {ref}; `foldline --plain -r {ref}` goes on with it.")
     return code

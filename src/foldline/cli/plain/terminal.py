@@ -8,6 +8,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Final
 
+from foldline.cli.output import say
 from foldline.cli.streams import flush_out, write_out
 from foldline.context.harmless import with_signs
 
@@ -151,8 +152,6 @@ class LineReader:
         return line
 
     def _echo(self, mark: str, line: str) -> None:
-        from foldline.cli.output import say
-
         with suppress(OSError):  # whoever writes next finds out
             say(f"{mark}{line}")
 
