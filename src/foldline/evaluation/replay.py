@@ -91,7 +91,7 @@ class WindowTooSmall(FoldlineError):
     """What is never compacted leaves no room to work in: the agent would not begin."""
 
 
-class _Tape(Session):
+class _MemorySession(Session):
     """A session in memory. Recorded messages keep their index and their time; markers get the next one."""
 
     def __init__(self, on_compaction: Callable[[Compaction, tuple[BaseMessage, ...]], None]) -> None:
@@ -117,12 +117,12 @@ class _Tape(Session):
 
 
 @dataclass
-class _Listener:
-    """The summariser, overheard: as itself, or as the session's model, whose window may be another."""
+class _RecordingLLM:
+    """The summariser, its answers recorded: as itself, or as the session's model, with another window."""
 
     llm: LLM
     window: int
-    heard: Callable[[Request, AssistantMessage], None]
+    on_answer: Callable[[Request, AssistantMessage], None]
 
     @property
     def info(self) -> ModelInfo:
@@ -140,7 +140,7 @@ class _Listener:
         async with aclosing(self.llm.stream(request)) as chunks:
             async for chunk in chunks:
                 if isinstance(chunk, Answer):
-                    self.heard(request, chunk.message)
+                    self.on_answer(request, chunk.message)
                 yield chunk
 
     async def aclose(self) -> None:
@@ -163,7 +163,7 @@ class _Player:
     broken: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.tape = _Tape(self._record_compaction)
+        self.session = _MemorySession(self._record_compaction)
         self.clock = 0.0
         self.newest: BaseMessage | None = None
         self._summaries = 0
@@ -171,15 +171,15 @@ class _Player:
         self._length = PerMessage(self.meter.tokens)
         limit = self.window if self.arm.strategy else UNLIMITED
         llm, writer = (
-            _Listener(self.summariser, window, self._heard_summary)
+            _RecordingLLM(self.summariser, window, self._record_summary)
             for window in (limit, min(limit, self.summariser.info.window))
         )
         self.state = AgentState(
-            session=self.tape,
+            session=self.session,
             llm=llm,
             summary_llm=writer,
             tools=(),
-            emit=self._emitted,
+            emit=self._on_event,
             budget_settings=self.sizes,
         )
         if self.arm.strategy is None:
@@ -203,16 +203,16 @@ class _Player:
         match message:
             case UserMessage():
                 await self._before_a_prompt(message)
-                await self.tape.append(message)
+                await self.session.append(message)
             case AssistantMessage():
                 await self._step(message)
             case ToolResultMessage():
-                await self.tape.append(self._narrowed(message))
+                await self.session.append(self._clipped_to_fit(message))
             case _:
-                await self.tape.append(message)
+                await self.session.append(message)
         if message.index in self.pins:
-            await self.tape.append(Edit(target=message.index, action="pin"))
-        self._tell_time(message)
+            await self.session.append(Edit(target=message.index, action="pin"))
+        self._advance_clock(message)
         self.newest = message
 
     async def _before_a_prompt(self, message: UserMessage) -> None:
@@ -226,7 +226,7 @@ class _Player:
         if isinstance(self.newest, ToolResultMessage):
             if state.is_full():
                 await self._compact("threshold")
-            elif newly_completed(self.tape.projection) and end_of_task_is_due(state):
+            elif newly_completed(self.session.projection) and end_of_task_is_due(state):
                 await self._compact("phase")
         messages = await self._sent()
         length = sum(map(self._length, messages))
@@ -242,27 +242,27 @@ class _Player:
         )
         self.requests.append(Sent("step", messages, length, usage.output, self.clock, answer.index))
         said = answer.model_copy(update={"usage": usage, "model": state.llm.info.id})
-        await self.tape.append(said, record)
+        await self.session.append(said, record)
 
     async def _sent(self) -> tuple[BaseMessage, ...]:
         """The request as it leaves: where it is longer than the window, the server refuses it first."""
-        messages = tuple(paired(self.tape.view))
+        messages = tuple(paired(self.session.view))
         while self.arm.strategy and sum(map(self._length, messages)) > self.window:
             known = len(self.compactions)
             await self._compact("overflow")
-            messages = tuple(paired(self.tape.view))
+            messages = tuple(paired(self.session.view))
             if len(self.compactions) == known:
                 break
         return messages
 
-    def _narrowed(self, result: ToolResultMessage) -> ToolResultMessage:
+    def _clipped_to_fit(self, result: ToolResultMessage) -> ToolResultMessage:
         """A fresh result as this agent lets it in: a group must fit beside what a compaction leaves."""
         if self.arm.strategy is None:
             return result
         group = self.state.projection.group(self.newest.index) if self.newest else ()
         taken = sum(
             message_tokens(item.message)
-            for item in reversed(self.tape.projection.view[-len(group) - 1 :])
+            for item in reversed(self.session.projection.view[-len(group) - 1 :])
             if isinstance(item.message, ToolResultMessage) and item.index in group
         )
         room = max(256, self.state.room_for_results() - taken)
@@ -281,26 +281,26 @@ class _Player:
         self._due += 1
         asked = "manual" if reason == "threshold" and auto_compact_blocker(self.state) else reason
         self._summaries = 0
-        with suppress(FoldlineError):  # noted by `_emitted`
+        with suppress(FoldlineError):  # noted by `_on_event`
             await compact(
                 self.state, CompactionRequest(asked, pending=pending, will_retry=reason == "overflow")
             )
 
     def _record_compaction(self, entry: Compaction, before: tuple[BaseMessage, ...]) -> None:
-        after = self.tape.view
-        wrong = broken(self.tape.projection)
+        after = self.session.view
+        wrong = broken(self.session.projection)
         self.broken += [f"fold {len(self.compactions) + 1} of {self.arm.name}: {fault}" for fault in wrong]
         self.compactions.append(Compacted(entry, before, after, len(self.requests), self._summaries))
 
-    def _emitted(self, event: events.Event) -> None:
+    def _on_event(self, event: events.Event) -> None:
         if isinstance(event, events.CompactionEnd) and event.error:
             self.failures.append(event.error)
 
-    def _heard_summary(self, request: Request, answer: AssistantMessage) -> None:
+    def _record_summary(self, request: Request, answer: AssistantMessage) -> None:
         messages = tuple(request.messages)
         length = sum(map(self._length, messages))
         # The cache-preserving form is the ordinary request and one instruction more: it has the tools, too.
-        goes_on = messages[:1] == self.tape.view[:1]
+        goes_on = messages[:1] == self.session.view[:1]
         self._summaries += 1
         self.requests.append(
             Sent("summary", messages, length, self._length(answer), self.clock, tools=goes_on)
@@ -318,7 +318,7 @@ class _Player:
             shared += self._length(now)
         return shared
 
-    def _tell_time(self, message: BaseMessage) -> None:
+    def _advance_clock(self, message: BaseMessage) -> None:
         recorded = message.at.timestamp() if message.at else self.clock + STEP_SECONDS
         self.clock = max(self.clock, recorded)
 
@@ -331,7 +331,7 @@ class _Player:
             history=tuple(self.history),
             requests=tuple(self.requests),
             compactions=tuple(self.compactions),
-            last_view=self.tape.view,
+            last_view=self.session.view,
             clipped=self.clipped,
             pins=self.pins,
             broken=tuple(self.broken),
@@ -350,21 +350,21 @@ def recorded_messages(entries: Sequence[Entry]) -> tuple[BaseMessage, ...]:
     What was taken back by a rewind is no part of it. Usage is that of another view, and is dropped.
     """
     return tuple(
-        message.model_copy(update={"index": STRIDE * (at + 1), **_forgotten(message)})
-        for at, message in enumerate(_gone_on_from(entries, project(entries)))
+        message.model_copy(update={"index": STRIDE * (at + 1), **_without_usage(message)})
+        for at, message in enumerate(_kept_messages(entries, project(entries)))
     )
 
 
 def recorded_pins(entries: Sequence[Entry]) -> frozenset[int]:
     """What the user had pinned in the end, by the index it has in `recorded_messages`."""
     projection = project(entries)
-    messages = _gone_on_from(entries, projection)
+    messages = _kept_messages(entries, projection)
     return frozenset(
         STRIDE * (at + 1) for at, message in enumerate(messages) if message.index in projection.pins
     )
 
 
-def _gone_on_from(entries: Sequence[Entry], projection: Projection) -> list[BaseMessage]:
+def _kept_messages(entries: Sequence[Entry], projection: Projection) -> list[BaseMessage]:
     said = [
         entry
         for entry in entries
@@ -379,7 +379,7 @@ def _is_answer(message: BaseMessage) -> bool:
     return message.type in ("assistant", "tool_result")
 
 
-def _forgotten(message: BaseMessage) -> dict[str, object]:
+def _without_usage(message: BaseMessage) -> dict[str, object]:
     return {"usage": None, "model": None} if isinstance(message, AssistantMessage) else {}
 
 
