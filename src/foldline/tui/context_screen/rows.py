@@ -20,7 +20,7 @@ from foldline.tui.widgets.meter import GLYPHS, PART_STYLES, Part, bar_spans
 
 USE_GUTTER: Final = 1
 ITEM_GUTTER: Final = 5
-"""Cursor, letter, rail, whether a compaction takes it, a blank."""
+"""Cursor, letter, sign, whether a compaction takes it, a blank."""
 
 NAMES: Final[dict[Category, str]] = {
     "system": "system prompt",
@@ -207,8 +207,8 @@ def item_marks(item: Item | None) -> Spans:
     """The gutter of an item: letter and sign of its state, and `░` where a compaction now would take it."""
     if item is None:
         return ()
-    folds = _glyph("folding") if item.taken else (" ", "")
-    return ((" ", ""), *item.signs, folds)
+    taken = _glyph("folding") if item.taken else (" ", "")
+    return ((" ", ""), *item.signs, taken)
 
 
 # --- the bar ------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ class TimeTravel:
 
     def _compaction_beside(self, step: int) -> Moment | str | None:
         """The compaction before or after the moment; after the last one is now."""
-        compactions = [fold.index for fold in self.now.all_compactions]
+        compactions = [each.index for each in self.now.all_compactions]
         moment = self.moment
         if moment is None:
             found = compactions if step < 0 else []

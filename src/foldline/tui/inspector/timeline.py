@@ -84,8 +84,8 @@ def compaction_slots(projection: Projection) -> tuple[tuple[int, int], ...]:
     """Index and slot of every compaction there ever was."""
     requests = projection.requests
     return tuple(
-        (fold.index, max(requests_before(requests, projection.count_up_to(fold.index)) - 1, 0))
-        for fold in projection.all_compactions
+        (each.index, max(requests_before(requests, projection.count_up_to(each.index)) - 1, 0))
+        for each in projection.all_compactions
     )
 
 
