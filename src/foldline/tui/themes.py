@@ -99,8 +99,7 @@ def automatic(themes: Iterable[Theme], *, dark: bool, few_colours: bool = False)
 
 
 def is_dark(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal is dark, as far as COLORFGBG (`15;0`, `0;default;15`) says; else it is taken for
-    dark: most are."""
+    """Whether the terminal is dark as far as COLORFGBG (`15;0`, `0;default;15`) says; most are."""
     last = environ.get("COLORFGBG", "").rpartition(";")[2]
     return not last.isdecimal() or int(last) in _DARK_COLOURS
 
@@ -225,8 +224,7 @@ def _theme(name: str, dark: bool, roles: dict[str, str], *, description: str, ma
 
 
 def own_themes(themes: Iterable[Theme]) -> list[str]:
-    """Names of the themes that give the seven roles: the one that follows the terminal, then the others in
-    order."""
+    """Names of the themes that give the seven roles, the one that follows the terminal first."""
     names = sorted(theme.name for theme in themes if "role-text" in theme.variables)
     return sorted(names, key=lambda name: name != AUTO)
 

@@ -39,8 +39,7 @@ def is_long(text: str) -> bool:
 
 
 class Attachments:
-    """The pictures and pastes of one program run. What was once attached stays: any earlier prompt may be
-    recalled."""
+    """The pictures and pastes of one program run, kept to its end: any earlier prompt may be recalled."""
 
     def __init__(self) -> None:
         self._pictures: dict[str, ImagePart] = {}
@@ -98,8 +97,7 @@ class Attachments:
         return _PLACEHOLDER.sub(lambda found: self._pastes.get(found[0], found[0]), text)
 
     def paste_at(self, line: str, column: int) -> tuple[int, int, str] | None:
-        """(start, end, text) of the paste whose placeholder the cursor is in or at the end of; else the first
-        one of the line."""
+        """(start, end, text) of the paste whose placeholder is at the cursor, else of the first one."""
         pastes = [f for f in _PLACEHOLDER.finditer(line) if f[0] in self._pastes]
         near = next((found for found in pastes if found.start() < column <= found.end()), None)
         found = near or next(iter(pastes), None)
@@ -261,8 +259,7 @@ async def with_pictures(text: str, root: Path, attachments: Attachments) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces that end with a line, where lines are of ordinary length: what is read as one sign,
-    such as CR LF, is not torn."""
+    """The text in pieces that end with a line where they can: a CR LF is not torn."""
     start = 0
     while start < len(text):
         end = text.rfind("\n", start, start + _PIECE) + 1 or start + _PIECE
@@ -274,7 +271,7 @@ _EDITABLE = 20_000
 """Characters of a text that comes back into the editor as it is; what is longer comes as a paste."""
 
 
-class Attaching:
+class PromptAttachments:
     """Attaches to the text in the editor. `refuse` says in a sentence why something was not taken; `start`
     runs something in the background."""
 
@@ -302,8 +299,7 @@ class Attaching:
             return ""
 
     def open_paste(self) -> None:
-        """Put the text in place of the placeholder of a paste: the one at the cursor, else the first of its
-        line."""
+        """Put a pasted text in place of its placeholder: the one at the cursor, else the first."""
         line, column = self.editor.cursor_location
         found = self.attachments.paste_at(self.editor.document.get_line(line), column)
         if found is None:
@@ -337,8 +333,7 @@ class Attaching:
             self._start(self.attach_named)
 
     async def attach_named(self) -> bool:
-        """Put placeholders for the picture files that the text names; False where one cannot be taken, which
-        is said."""
+        """Put placeholders for the picture files the text names; False where one is refused."""
         text = self.editor.text
         if self._root is None or not names_pictures(text):
             return True

@@ -57,8 +57,7 @@ class Candidate:
 
 
 def slash_matches(typed: str, state: ChatState) -> tuple[Command, ...]:
-    """The slash commands that work now and fit what was typed (without `/`), best first: by their name, then
-    by a word of what they do."""
+    """The slash commands that work now and fit, by name or by a word of what they do, best first."""
     typed = typed.lower()
     ranked: list[tuple[float, str, Command]] = []
     for name, command in BY_SLASH.items():
@@ -228,8 +227,7 @@ class FileFinder:
         self._searched = ""
 
     def find(self, typed: str, *, now: bool = False) -> Sequence[str]:
-        """The best paths for this. Of a long list, those found for what was typed before, until the new ones
-        are there; `now` waits for them."""
+        """The best paths. Of a long list at first those found before; `now` waits for the new ones."""
         if not self._lists and self._is_stale(typed):
             self._lists = True
             self._start(self._list)
@@ -322,8 +320,7 @@ def completion_lines(title: str, shown: Sequence[Candidate], marked: int, width:
 
 
 class CompletionList(Lines):
-    """Over the transcript's lower lines, right above the prompt. It never has the focus: the prompt moves and
-    takes."""
+    """The list above the prompt. It never has the focus: the prompt's keys move and take."""
 
     DEFAULT_CSS: ClassVar[str] = """
     CompletionList {
@@ -350,8 +347,7 @@ class CompletionList(Lines):
         return bool(self.offered.candidates)
 
     def offer(self, title: str, candidates: Sequence[Candidate], *, marked: bool = True) -> None:
-        """Show these, the first one marked or, where what is typed is whole without them, none; no candidates
-        close the list."""
+        """Show these, the first one `marked` or none; no candidates close the list."""
         if candidates != self.offered.candidates:
             self.offered = Offered(candidates, 0 if marked else -1)
         self._title = title

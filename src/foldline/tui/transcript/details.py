@@ -69,8 +69,7 @@ class Openings:
         return isinstance(entry, Compaction)
 
     def reveal(self, key: Key, needle: str) -> bool:
-        """Open it as far as `needle` needs to be seen, and close what was opened for another one; whether it
-        can be seen."""
+        """Open it as far as `needle` needs, and close what was opened before; whether it is seen."""
         if self._revealed is not None and self._revealed[0] != key:
             self.conceal()
         before = self.level(key)

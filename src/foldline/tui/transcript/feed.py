@@ -445,8 +445,7 @@ class Transcript:
         return None if isinstance(entry, RequestRecord) else writing
 
     def _end_writing(self, message: AssistantMessage) -> None:
-        """The answer as it will be kept takes the place of what was streamed of it. What was drawn of its
-        text stays as it is."""
+        """Put the answer as it is kept in place of what was streamed; text that was drawn stays as it is."""
         writing, self._writing = self._writing, None
         if writing is not None and writing.thought_for is not None:
             self.openings.thought_seconds[message.index] = writing.thought_for

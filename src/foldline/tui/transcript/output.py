@@ -14,6 +14,7 @@ from textual.strip import Strip
 
 from foldline.agent.tools.text import printed
 from foldline.context.harmless import TAB, clean_code
+from foldline.context.numbers import many
 from foldline.protocol import ImagePart, ToolCallPart, ToolResultMessage
 from foldline.tui.blocks import (
     Block,
@@ -85,7 +86,7 @@ class OutputBlock(Block):
 
 def more_words(count: int, rest: str) -> str:
     """`… 180 more lines, Enter opens`."""
-    return f"… {count:,} more {'line' if count == 1 else 'lines'}, {rest}"
+    return f"… {many(count, 'more line')}, {rest}"
 
 
 class Cut(NamedTuple):
@@ -99,8 +100,7 @@ class Cut(NamedTuple):
 def output_lines(
     text: str, most: int, style: str = "muted", *, length: int = LINE_LENGTH, json_in_lines: bool = True
 ) -> Cut:
-    """The first `most` lines of an output in `style`, `length` characters of each; JSON on one line is set in
-    several."""
+    """The first `most` lines, `length` characters of each; JSON on one line is set in several."""
     pretty = _set_in_lines(text) if json_in_lines else None
     if pretty is not None:
         lines = pretty.split("\n")

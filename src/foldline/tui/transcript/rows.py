@@ -199,8 +199,8 @@ def _without_summary(projection: Projection, fold: Compaction) -> str:
 def prompt_block(
     message: UserMessage, *, cut: bool = False, opening: Opening = "part", gap: int = 1
 ) -> Block:
-    """What the user said; of a long one its first lines. `cut`: a fold that is being made would cut here. Its
-    mark has room kept for it, so that nothing is wrapped anew when it comes or goes."""
+    """What the user said, of a long prompt its first lines. `cut`: a compaction would cut here. The mark
+    has room kept for it, so that nothing is wrapped anew."""
     text, more = _shortened(message.text, opening)
     lead = {"typed": "❯ ", "shell": "! ", "machine": "· "}[message.origin]
     said = TextBlock(
@@ -342,8 +342,7 @@ def spaced(blocks: Sequence[Block], above: Block | None) -> list[Block]:
 
 
 def first_of_newest(outlines: Sequence[Outline], worth: int) -> int:
-    """Where the newest part of a history begins that is worth so many tokens: with a prompt, where there is
-    one. No more than `AT_MOST` entries."""
+    """Where the newest `worth` tokens begin, at a prompt where there is one; at most `AT_MOST` entries."""
     at, room = len(outlines), worth
     while at > max(0, len(outlines) - AT_MOST) and room >= 0:
         at -= 1

@@ -15,7 +15,7 @@ from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Piece, Span, Spans, piece
 from foldline.tui.keys.commands import COMMANDS, Command, key_of
 from foldline.tui.messages import QueueEdited
-from foldline.tui.prompting.attachments import Attaching, Attachments
+from foldline.tui.prompting.attachments import Attachments, PromptAttachments
 from foldline.tui.prompting.completion import Candidate, Completer, CompletionList, FileFinder, Work
 from foldline.tui.prompting.inputs import Recall
 from foldline.tui.state import ChatState, Waiting
@@ -192,7 +192,7 @@ class Prompt(Lines):
         self._recall = Recall()
         self._marked: int | None = None
         self._shell: Shell | None = None
-        self.attaching = Attaching(root, self._refuse, partial(self._in_background, "pictures"))
+        self.attaching = PromptAttachments(root, self._refuse, partial(self._in_background, "pictures"))
         self.editor = self.attaching.editor = Editor(self._take_key, self.attaching.take_paste)
         self.editor.delete_whole = self.attaching.delete_placeholder
         finder = FileFinder(root, self.refresh_completion, partial(self._in_background, "files"))
@@ -211,8 +211,7 @@ class Prompt(Lines):
         self._arrange()
 
     def set_room(self, height: int) -> None:
-        """The height of the screen: from 30 rows on the waiting prompts are listed, below only counted; the
-        text has up to 8 lines, less on a short screen, so that something of the transcript is always seen."""
+        """Fit the height of the screen: a short one lists no waiting prompts and shows little text."""
         self._tall = height >= QUEUE_FROM
         self.editor.styles.max_height = min(height // 3, TEXT_LINES) if height >= 18 else 2
         self._arrange()

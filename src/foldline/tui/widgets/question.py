@@ -78,8 +78,7 @@ class QuestionText:
         return max(min(bisect_right(self._before, place) - 1, len(self.lines) - 1), 0)
 
     def read(self, place: int, top: int, rows: int) -> int:
-        """How far it has been read, from its beginning, after `place` (-1: not at all), once these rows were
-        on the screen."""
+        """The place up to which it is read after `place` (-1: not at all), once these rows were painted."""
         return max(place, self.place(top + rows)) if self.place(top) <= max(place, 0) else place
 
 
@@ -197,8 +196,7 @@ class QuestionDock(Lines, can_focus=True):
             self._fit()
 
     def choose(self, key: str) -> None:
-        """Pass on the reader's choice, or with an empty key that they leave it, unless it has only just
-        appeared."""
+        """Pass on the reader's choice, or with an empty key none, unless the question just appeared."""
         question = self._question
         if question is not None and question.kind == "choice" and self._hears(self._shown_at):
             self.post_message(ChoiceAnswered(question.id, key))

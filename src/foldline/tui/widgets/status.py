@@ -310,8 +310,7 @@ class HasStatusLine(Protocol):
 
 
 class StatusLine(Lines):
-    """Lines of which the last is the lower edge of a heavy frame. It says something for as long as a second
-    Ctrl+C quits."""
+    """Lines whose last one, the lower edge of a heavy frame, can say something for two seconds."""
 
     told = ""
 
