@@ -73,24 +73,24 @@ async def list_models(provider: Provider, key: str = "") -> list[ListedModel]:
     """
     async with aclosing(OpenAIChat(provider, key=key)) as client:
         try:
-            offers = await client.offers()
+            models = await client.list_models()
         except LLMError as error:
             if error.status not in (404, 405) or not provider.models:
                 raise
-            offers = []
-    listed = {offer.id for offer in offers}
-    offers += [ListedModel(model) for model in provider.models if model not in listed]
-    return [completed(offer, provider) for offer in offers]
+            models = []
+    listed = {model.id for model in models}
+    models += [ListedModel(model) for model in provider.models if model not in listed]
+    return [completed(model, provider) for model in models]
 
 
-def completed(offer: ListedModel, provider: Provider) -> ListedModel:
+def completed(model: ListedModel, provider: Provider) -> ListedModel:
     """With what our own table knows, where the server says nothing."""
     local = provider.listing != "openai"
     window: Callable[[str], int | None] = (lambda _: None) if local else known_window
     return replace(
-        offer,
-        window=offer.window or window(offer.id),
-        max_output=offer.max_output or known_output(offer.id),
-        price=offer.price or (None if local else price_of(offer.id)),
-        pictures=takes_pictures(offer.id) if offer.pictures is None else offer.pictures,
+        model,
+        window=model.window or window(model.id),
+        max_output=model.max_output or known_output(model.id),
+        price=model.price or (None if local else price_of(model.id)),
+        pictures=takes_pictures(model.id) if model.pictures is None else model.pictures,
     )

@@ -17,7 +17,7 @@ from .base import Answer, Chunk, ContextOverflow, LLMError, ModelInfo, Request, 
 from .chat import ChatWire
 from .dialect import STRICT, dialect_named
 from .failures import Endpoint, Failure, unreachable_failure
-from .listing import ListedModel, offered, stated_window
+from .listing import ListedModel, listed_models, stated_window
 from .models import model_info
 from .providers import Provider, is_local
 from .responses import ResponsesWire
@@ -106,7 +106,7 @@ class OpenAIChat:
         listed: list[ListedModel] | Failure = []
         told = True
         if not self._named or self._provider.listing == "openai":  # The others tell windows elsewhere.
-            listed = await offered(self._ask, self._provider)
+            listed = await listed_models(self._ask, self._provider)
         if isinstance(listed, Failure):
             if not self._named:
                 raise LLMError(listed.sentence, listed.status)
@@ -127,13 +127,13 @@ class OpenAIChat:
             self._settled = stated.is_final and told
         return self._info
 
-    async def offers(self) -> list[ListedModel]:
+    async def list_models(self) -> list[ListedModel]:
         """The models its server lists.
 
         Raises:
             LLMError: it cannot be reached, or refuses the key.
         """
-        listed = await offered(self._ask, self._provider)
+        listed = await listed_models(self._ask, self._provider)
         if isinstance(listed, Failure):
             raise LLMError(listed.sentence, listed.status)
         return listed

@@ -68,28 +68,28 @@ def listed_window(record: Mapping[str, object]) -> int | None:
     return _smallest(_numbers(record, _WINDOW_FIELDS))
 
 
-async def offered(ask: Ask, provider: Provider) -> list[ListedModel] | Failure:
+async def listed_models(ask: Ask, provider: Provider) -> list[ListedModel] | Failure:
     """The models that a server lists and that chat, in its order."""
     answer = await ask("/models", None)
     if isinstance(answer, Failure):
         return answer
     records = [record for record in _records(answer) if _chats(record)]
-    offers = [offer for record in records if (offer := _offer(record)) is not None]
+    models = [model for record in records if (model := _model(record)) is not None]
     match provider.listing:
         case "llama-cpp":
             window = await _llama_cpp(ask, provider.base_url, "")
-            return [replace(offer, window=window) for offer in offers]
+            return [replace(model, window=window) for model in models]
         case "lm-studio":
             loaded = await _lm_studio(ask, provider.base_url)
-            return [replace(offer, window=loaded[offer.id].window) for offer in offers if offer.id in loaded]
+            return [replace(model, window=loaded[model.id].window) for model in models if model.id in loaded]
         case "ollama":
             running = await _ollama_running(ask, provider.base_url)
-            return [replace(offer, window=_of_ollama(running, offer.id)) for offer in offers]
+            return [replace(model, window=_of_ollama(running, model.id)) for model in models]
         case _:
-            return offers
+            return models
 
 
-async def stated_window(ask: Ask, provider: Provider, model: str, offers: Iterable[ListedModel]) -> Stated:
+async def stated_window(ask: Ask, provider: Provider, model: str, models: Iterable[ListedModel]) -> Stated:
     """The window that a server gives one model. Ollama loads the model for that: it would for the request."""
     match provider.listing:
         case "llama-cpp":
@@ -99,7 +99,7 @@ async def stated_window(ask: Ask, provider: Provider, model: str, offers: Iterab
         case "ollama":
             return Stated(await _ollama(ask, provider.base_url, model))
         case _:
-            return Stated(next((offer.window for offer in offers if offer.id == model), None))
+            return Stated(next((each.window for each in models if each.id == model), None))
 
 
 # --- /v1/models ---------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def _records(answer: object) -> list[Mapping[str, object]]:
     return [mapping(record) for record in sequence(listed)]
 
 
-def _offer(record: Mapping[str, object]) -> ListedModel | None:
+def _model(record: Mapping[str, object]) -> ListedModel | None:
     name = string(record.get("id"))
     if not name:
         return None
