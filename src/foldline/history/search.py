@@ -102,7 +102,7 @@ class EntrySearch:
         best_first = sorted(matching, key=lambda match: scores[match.index], reverse=True)
         best_first.sort(key=lambda match: 2 * (match.index in seen) + (not match.whole))
         hits = [self._hit(self._entries[match.position], asked) for match in best_first[:limit]]
-        return Found(hits, len(matching), apart)
+        return Found(hits, len(matching), apart or ())
 
     def _texts(
         self, terms: Sequence[str], kind: MessageKind | None, stopped: Callable[[], bool]
