@@ -161,8 +161,9 @@ def value_at(record: Json, *path: str) -> Json:
 
 
 def text_at(record: Json, *path: str) -> str:
-    value = value_at(record, *path)
-    return value if isinstance(value, str) else ""
+    for key in path:  # as above, in place: readers ask for most fields by this
+        record = record.get(key) if isinstance(record, dict) else None
+    return record if isinstance(record, str) else ""
 
 
 def object_at(record: Json, *path: str) -> JsonObject:

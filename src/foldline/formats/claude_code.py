@@ -331,10 +331,11 @@ class _Reader:
     def _add(
         self, line: JsonLine, index: int, entries: Iterable[Entry | None], pieces: Sequence[JsonLine]
     ) -> None:
-        unknown = self.log.unknown(line.record, text_at(line.record, "type"))
+        found = list(filter(None, entries))
+        found = found or [self.log.unknown(line.record, text_at(line.record, "type"))]
         records = list(map(_uuid, pieces))
         view = self.log.view
-        for nth, entry in enumerate(list(filter(None, entries)) or [unknown]):
+        for nth, entry in enumerate(found):
             before = len(view.messages)
             index = self.log.next_index(line.position) if nth else index
             self.log.put(index, entry, time_at(line.record, "timestamp"))

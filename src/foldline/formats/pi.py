@@ -166,7 +166,7 @@ class _Reader:
         if isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage):
             self._in_view.add(line.position)
         at = time_at(record, "timestamp") or time_at(record, "message", "timestamp")
-        self.log.put(line.position, entry, at)
+        self.log.put(line.position, entry, at, in_view=False)
 
     def _entry(self, record: JsonObject, position: int) -> Entry | None:
         match record.get("type"):

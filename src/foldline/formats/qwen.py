@@ -177,8 +177,8 @@ class _Reader:
         payload = object_at(node.first, "systemPayload")
         if node.kind == ("system", "chat_compression") and self._compress(payload, at):
             return
-        unknown = self.log.unknown(node.first, ".".join(filter(None, node.kind)))
-        for entry in self._entries(node, payload) or [unknown]:
+        kind = ".".join(filter(None, node.kind))
+        for entry in self._entries(node, payload) or [self.log.unknown(node.first, kind)]:
             index = self.log.add(entry, at)
             if isinstance(entry, BaseMessage):
                 self._newest = index
