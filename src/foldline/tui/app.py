@@ -294,7 +294,7 @@ class FoldlineApp(KeyedApp[None]):
             self.say(not_loaded(missing))
 
     def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
-        from foldline.tui.context_screen.keys import context_commands
+        from foldline.tui.context_screen import context_commands
         from foldline.tui.runner import compaction_commands
         from foldline.tui.screens.jobs import job_commands
         from foldline.tui.screens.permissions import permission_commands

@@ -1,2 +1,18 @@
-"""The Context screen: what fills the window, by category and item, and what can be done about it. It reads
-the session's one projection, asks no model and costs no tokens."""
+"""/context: what fills the window, by category and by item. The screen is imported when it is opened."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from foldline.tui.app import FoldlineApp
+    from foldline.tui.presenter import Shown
+    from foldline.tui.runner import Runner
+
+
+def context_commands(app: "FoldlineApp", shown: "Shown") -> "dict[str, Callable[[Runner, str], None]]":
+    def open_context(_runner: "Runner", _argument: str) -> None:
+        from foldline.tui.context_screen.screen import ContextHost
+
+        ContextHost(app, shown).open()
+
+    return {"context": open_context}

@@ -1,24 +1,9 @@
-"""/context: its command and the keys of its screen."""
+"""The keys of the Context screen."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from foldline.tui.keys.table import ScreenKey, table
-
-if TYPE_CHECKING:
-    from foldline.tui.app import FoldlineApp
-    from foldline.tui.presenter import Shown
-    from foldline.tui.runner import Runner
-
-
-def context_commands(app: "FoldlineApp", shown: "Shown") -> "dict[str, Callable[[Runner, str], None]]":
-    def open_context(_runner: "Runner", _argument: str) -> None:
-        from foldline.tui.context_screen.screen import ContextHost
-
-        ContextHost(app, shown).open()
-
-    return {"context": open_context}
 
 
 @dataclass(frozen=True, slots=True)
