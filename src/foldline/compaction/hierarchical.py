@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from foldline.context.conversation import delimited, labelled_blocks
 from foldline.context.cut import Cut
@@ -59,15 +59,15 @@ class HierarchicalCompaction:
         grown = replace(before, turns=(*before.turns, *new))
         promoted = await asyncio.to_thread(promotion, grown, limit - for_overview)
         milestones = tuple(await writer.levels.milestones(promoted.topics))
-        overview = await _Overview(
-            ctx=ctx,
-            writer=writer,
-            instructions=_instructions(ctx, language, for_overview),
-            earlier="\n\n".join(earlier),
-            new=new,
-            levels=(*milestones, *promoted.turns),
-            folded=folded,
-        ).written()
+        overview = await _overview(
+            ctx,
+            writer,
+            _instructions(ctx, language, for_overview),
+            "\n\n".join(earlier),
+            new,
+            (*milestones, *promoted.turns),
+            folded,
+        )
         return fitted(Record(overview, milestones, promoted.turns), limit)
 
 
@@ -87,53 +87,52 @@ def _instructions(ctx: CompactionContext, language: Language, tokens: int) -> li
     return [prompt, *asides(replace(ctx, earlier_draft=draft), language)]
 
 
-@dataclass(frozen=True)
-class _Overview:
-    """The sections over all, from the notes below them and the earlier summary."""
+async def _overview(
+    ctx: CompactionContext,
+    writer: Writer,
+    instructions: Sequence[str],
+    earlier_text: str,
+    new: Sequence[Note],
+    stays: Sequence[Note],
+    folded: Sequence[BaseMessage],
+) -> str:
+    """The sections over all, from the notes below them and the earlier summary.
 
-    ctx: CompactionContext
-    writer: Writer
-    instructions: Sequence[str]
-    earlier: str
-    """The earlier summary, whole."""
-    new: Sequence[Note]
-    """On the turns of this compaction."""
-    levels: Sequence[Note]
-    """Milestones and notes that stay."""
-    folded: Sequence[BaseMessage]
+    Args:
+        new: notes on the turns of this compaction.
+        stays: milestones and notes that stay; read where the new ones are too long.
+    """
+    levels = writer.levels
+    earlier = await writer.within_half(earlier_text, *instructions)
+    while True:
+        room = min(writer.room(*earlier, *instructions), levels.most)
+        notes = await levels.within(new if size_of(new) <= room else stays, room)
+        passages_room = min(room // _PASSAGE_SHARE, room - size_of(notes))
+        quoted = await asyncio.to_thread(_passages, ctx, folded, passages_room)
+        parts = [delimited("conversation", joined(notes)), *quoted, *earlier, *instructions]
+        try:
+            return overview_in(await writer.ask(parts))
+        except ContextOverflow:
+            if not levels.refused(size_of(notes)):
+                raise
 
-    async def written(self) -> str:
-        levels = self.writer.levels
-        earlier = await self.writer.within_half(self.earlier, *self.instructions)
-        while True:
-            room = min(self.writer.room(*earlier, *self.instructions), levels.most)
-            told = self.new if size_of(self.new) <= room else self.levels
-            notes = await levels.within(told, room)
-            quoted = await asyncio.to_thread(self._quoted, min(room // _PASSAGE_SHARE, room - size_of(notes)))
-            parts = [delimited("conversation", joined(notes)), *quoted, *earlier, *self.instructions]
-            try:
-                return overview_in(await self.writer.ask(parts))
-            except ContextOverflow:
-                if not levels.refused(size_of(notes)):
-                    raise
 
-    def _quoted(self, room: int) -> list[str]:
-        """Passages of the compacted messages about what the user asked for: notes made before know nothing
-        of it."""
-        wanted = Focus(" ".join(filter(None, (self.ctx.focus, self.ctx.guidance))))
-        if not wanted:
-            return []
-        passages = [
-            part
-            for message in self.folded
-            for block in labelled_blocks([shortened(message, BREVITIES[0])])
-            for part in parts_of(block, _PASSAGE)
-        ]
-        shares = [wanted.share(passage) for passage in passages]
-        chosen: list[int] = []
-        for place in sorted(range(len(passages)), key=lambda place: (-shares[place], -place)):
-            cost = estimate_tokens(passages[place]) + 1
-            if shares[place] > 0 and cost <= room:
-                chosen.append(place)
-                room -= cost
-        return [delimited("passages", "\n\n".join(passages[p] for p in sorted(chosen)))] if chosen else []
+def _passages(ctx: CompactionContext, folded: Sequence[BaseMessage], room: int) -> list[str]:
+    """Passages of the compacted messages about what the user asked for: earlier notes know nothing of it."""
+    wanted = Focus(" ".join(filter(None, (ctx.focus, ctx.guidance))))
+    if not wanted:
+        return []
+    passages = [
+        part
+        for message in folded
+        for block in labelled_blocks([shortened(message, BREVITIES[0])])
+        for part in parts_of(block, _PASSAGE)
+    ]
+    shares = [wanted.share(passage) for passage in passages]
+    chosen: list[int] = []
+    for place in sorted(range(len(passages)), key=lambda place: (-shares[place], -place)):
+        cost = estimate_tokens(passages[place]) + 1
+        if shares[place] > 0 and cost <= room:
+            chosen.append(place)
+            room -= cost
+    return [delimited("passages", "\n\n".join(passages[p] for p in sorted(chosen)))] if chosen else []

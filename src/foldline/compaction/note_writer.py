@@ -7,7 +7,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from foldline.context.conversation import defused
 from foldline.context.language import Language
@@ -16,7 +16,10 @@ from foldline.protocol import BaseMessage
 
 from .notes import EARLIER, Note, Topic, flat, shrunk, size_of, topics
 from .strategy import load_prompt
-from .turns import pieces_of
+from .turns import Piece, pieces_of
+
+if TYPE_CHECKING:
+    from .summary import Writer
 
 _ASKED_SHARE = 0.7
 """Of the longest answer, what is asked for at once: models do not count well."""
@@ -31,21 +34,6 @@ _TAG_TOKENS = 24
 _LEAST_ROOM = 64
 REMEMBERED = 1_024
 """Notes, the newest."""
-
-
-class Asker(Protocol):
-    """Who sends the requests, and knows how large they may be."""
-
-    @property
-    def answer_tokens(self) -> int:
-        """Most tokens of an answer."""
-        ...
-
-    def room(self, *beside: str) -> int:
-        """Estimated tokens that a request has left for what is read, with these texts beside it."""
-        ...
-
-    async def ask(self, parts: Sequence[str]) -> str: ...
 
 
 class Memory:
@@ -66,24 +54,8 @@ class Memory:
             self._notes.popitem(last=False)
 
 
-class _Read(Protocol):
-    """What a note is made of: a piece of a turn, or a topic."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def asked(self) -> int: ...
-    @property
-    def first(self) -> int: ...
-    @property
-    def last(self) -> int: ...
-    def parts(self, room: int) -> list[Self]: ...
-
-
-_R = TypeVar("_R", bound=_Read)
-_Level = Literal["turn", "topic"]
+_Item = TypeVar("_Item", Piece, Topic)
+"""What a note is made of."""
 
 
 class Levels:
@@ -91,7 +63,7 @@ class Levels:
 
     def __init__(
         self,
-        asker: Asker,
+        writer: "Writer",
         memory: Memory,
         language: Language,
         *,
@@ -100,7 +72,7 @@ class Levels:
         focus: str | None = None,
     ) -> None:
         """`note_tokens` is the longest note on a turn, or on a part of one."""
-        self._asker = asker
+        self._writer = writer
         self._memory = memory
         self._language = language
         self._model = model
@@ -116,17 +88,15 @@ class Levels:
         Raises:
             ContextOverflow: the model refuses even a quarter of what should fit.
         """
-        room = self._room("turn")
-        pieces = await asyncio.to_thread(
-            pieces_of, messages, room, self._note_tokens, self._asker.answer_tokens
-        )
-        made = await self._made("turn", pieces)
+        room, answer = self._room(Piece.level), self._writer.answer_tokens
+        pieces = await asyncio.to_thread(pieces_of, messages, room, self._note_tokens, answer)
+        made = await self._made(pieces)
         return [replace(note, first=max(note.first, min(after + 1, note.last))) for note in made]
 
     async def milestones(self, wanted: Sequence[Topic]) -> list[Note]:
         """The milestones of these topics, oldest first; one note that is short enough stays as it is."""
         stay = [topic.notes[0] for topic in wanted if topic.stays]
-        made = await self._made("topic", [topic for topic in wanted if not topic.stays])
+        made = await self._made([topic for topic in wanted if not topic.stays])
         return sorted([*stay, *made], key=lambda note: note.first)
 
     async def within(self, notes: Sequence[Note], room: int) -> list[Note]:
@@ -148,30 +118,30 @@ class Levels:
         self._refusals += 1
         return self._refusals <= _REFUSALS and size > _LEAST_ROOM
 
-    async def _made(self, level: _Level, items: Sequence[_R]) -> list[Note]:
+    async def _made(self, items: Sequence[_Item]) -> list[Note]:
         """A note on each item, in order; as many in one request as fit, none that is remembered."""
         made: list[Note] = []
         waiting = deque(items)
         while waiting:
-            batch = self._batch(level, waiting)
+            batch = self._batch(waiting)
             try:
-                made += await self._answered(level, batch)
+                made += await self._answered(batch)
             except ContextOverflow:
                 if not self.refused(sum(item.size for item in batch)):
                     raise
                 waiting.extendleft(reversed(batch))
         return made
 
-    def _batch(self, level: _Level, waiting: deque[_R]) -> list[_R]:
+    def _batch(self, waiting: deque[_Item]) -> list[_Item]:
         """The next request: consecutive items that are not remembered, or what is."""
-        room = self._room(level)
+        room = self._room(waiting[0].level)
         while waiting[0].size > room and len(parts := waiting[0].parts(room)) > 1:
             waiting.popleft()
             waiting.extendleft(reversed(parts))
         batch = [waiting.popleft()]
         room -= batch[0].size
-        answer = int(self._asker.answer_tokens * _ASKED_SHARE) - batch[0].asked
-        while waiting and self._known(level, batch) is None and self._known(level, [waiting[0]]) is None:
+        answer = int(self._writer.answer_tokens * _ASKED_SHARE) - batch[0].asked
+        while waiting and self._known(batch) is None and self._known([waiting[0]]) is None:
             room -= waiting[0].size + _TAG_TOKENS
             answer -= waiting[0].asked
             if room < 0 or answer < 0:
@@ -179,46 +149,46 @@ class Levels:
             batch.append(waiting.popleft())
         return batch
 
-    async def _answered(self, level: _Level, batch: Sequence[_R]) -> list[Note]:
+    async def _answered(self, batch: Sequence[Piece | Topic]) -> list[Note]:
         """The notes on a batch; one on all of it where the answer does not tell them apart."""
-        known = self._known(level, batch)
-        if known is not None:
+        if (known := self._known(batch)) is not None:
             return [_note(known, batch)]
+        level = batch[0].level
         texts_read = (defused(item.text, level, "conversation") for item in batch)
         tagged = "\n".join(
             f'<{level} number="{number}" tokens="{item.asked}">\n{text}\n</{level}>'
             for number, (item, text) in enumerate(zip(batch, texts_read, strict=True), 1)
         )
         conversation = f"<conversation>\n{tagged}\n</conversation>"
-        answer = await self._asker.ask([conversation, self._prompt(level), *self._asides])
+        answer = await self._writer.ask([conversation, self._prompt(level), *self._asides])
         texts = _told_apart(answer, level, len(batch))
         if texts is None:
-            self._memory.put(self._key(level, batch), flat(answer))
+            self._memory.put(self._key(batch), flat(answer))
             return [_note(flat(answer), batch)]
         for item, text in zip(batch, texts, strict=True):
-            self._memory.put(self._key(level, [item]), text)
+            self._memory.put(self._key([item]), text)
         return [_note(text, [item]) for item, text in zip(batch, texts, strict=True)]
 
-    def _known(self, level: _Level, batch: Sequence[_R]) -> str | None:
-        return self._memory.get(self._key(level, batch))
+    def _known(self, batch: Sequence[Piece | Topic]) -> str | None:
+        return self._memory.get(self._key(batch))
 
-    def _key(self, level: _Level, batch: Sequence[_R]) -> str:
-        read = [self._model, self._prompt(level), *(item.text for item in batch)]
+    def _key(self, batch: Sequence[Piece | Topic]) -> str:
+        read = [self._model, self._prompt(batch[0].level), *(item.text for item in batch)]
         return sha256("\0".join(read).encode(errors="surrogatepass")).hexdigest()
 
-    def _prompt(self, level: _Level) -> str:
+    def _prompt(self, level: str) -> str:
         return load_prompt(level, self._language)
 
-    def _room(self, level: _Level) -> int:
-        room = self._asker.room(self._prompt(level), *self._asides) - _TAG_TOKENS
+    def _room(self, level: str) -> int:
+        room = self._writer.room(self._prompt(level), *self._asides) - _TAG_TOKENS
         return max(_LEAST_ROOM, min(room, self.most))
 
 
-def _note(text: str, batch: Sequence[_Read]) -> Note:
+def _note(text: str, batch: Sequence[Piece | Topic]) -> Note:
     return Note(text, min(item.first for item in batch), max(item.last for item in batch))
 
 
-def _told_apart(answer: str, level: _Level, count: int) -> list[str] | None:
+def _told_apart(answer: str, level: str, count: int) -> list[str] | None:
     """The notes of an answer by their numbered headings; None where these are not what was asked for."""
     heading = re.compile(rf"^#{{1,6}}[ \t]*{level}[ \t]*#?(\d+)\b[^\n]*$", re.MULTILINE | re.IGNORECASE)
     found = list(heading.finditer(answer))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+from typing import ClassVar
 
 from foldline.context.digest import within
 from foldline.context.facts import paths
@@ -205,6 +206,8 @@ def _levelled(sizes: Sequence[int], room: int) -> list[int]:
 class Topic:
     """Consecutive notes that become one, in at most `asked` tokens."""
 
+    level: ClassVar = "topic"
+    """Its tag and its prompt."""
     notes: tuple[Note, ...]
     asked: int
 

@@ -96,7 +96,7 @@ async def compact_units(
     if min(choice.kept, default=0) < choice.newest:
         summary += f"\n\n<{KEPT}>\n{load_prompt('summary-kept', language)}\n</{KEPT}>"
     pinned = {m.key: m for m in ctx.history if is_summary(m) and m.index in ctx.pins}
-    return [*_preamble(ctx), framed(summary), *_in_order(ctx, stays | pinned)]
+    return [*ctx.preamble, framed(summary), *_in_order(ctx, stays | pinned)]
 
 
 def _told(history: Sequence[BaseMessage], folded: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -112,11 +112,7 @@ def _only_clipped(ctx: CompactionContext, units: Sequence[Unit]) -> list[BaseMes
     if all(clipped.get(message.key, message) is message for message in ctx.history):
         return None
     movable = {message.key: message for message in ctx.history if not is_preamble(message)}
-    return [*_preamble(ctx), *_in_order(ctx, movable | clipped)]
-
-
-def _preamble(ctx: CompactionContext) -> list[BaseMessage]:
-    return [message for message in ctx.history if is_preamble(message)]
+    return [*ctx.preamble, *_in_order(ctx, movable | clipped)]
 
 
 def _in_order(ctx: CompactionContext, stays: Mapping[Key, BaseMessage]) -> list[BaseMessage]:
@@ -319,9 +315,7 @@ class SemanticCompaction:
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         units = await asyncio.to_thread(units_in, ctx)
         if sum(unit.tokens for unit in units) <= ctx.keep_recent_tokens:
-            return await compact_units(
-                ctx, units, [0.0] * len(units)
-            )  # all of it stays: there is nothing to choose
+            return await compact_units(ctx, units, [0.0] * len(units))  # all of it stays
         scores = await asyncio.to_thread(importance, units)
         return await compact_units(ctx, units, await self._worth(units, scores))
 

@@ -35,6 +35,7 @@ from .summary import (
     cached_notes,
     cut_for,
     earlier_summary,
+    split_turn,
     with_summary,
 )
 from .summary_text import notes_of
@@ -98,9 +99,8 @@ class SimpleCompaction:
         return await with_summary(ctx, cut, notes)
 
     async def _summarised(self, ctx: CompactionContext, cut: Cut[BaseMessage]) -> str:
-        request = (cut.request,) if cut.request else ()
         writer = Writer(ctx, language_of(ctx.history), first=_FIRST, update=_UPDATE)
-        told = [_without_thinking(message) for message in (*cut.history, *request, *cut.prefix)]
+        told = [_without_thinking(message) for message in (*cut.history, *split_turn(cut))]
         return await writer.update(notes_of(earlier_summary(cut)), told)
 
     def _cut(self, ctx: CompactionContext) -> Cut[BaseMessage] | None:
@@ -172,10 +172,9 @@ class DigestCompaction:
         cut = cut_for(ctx)
         if cut is None:
             return None
-        request = (cut.request,) if cut.request else ()
         notes = await asyncio.to_thread(
             digest,
-            (*cut.history, *request, *cut.prefix),
+            (*cut.history, *split_turn(cut)),
             previous=notes_of(earlier_summary(cut)) or None,
             focus=ctx.focus,
             max_tokens=int(ctx.max_summary_tokens / ERRS_HIGH),

@@ -11,6 +11,7 @@ from typing import Protocol
 from foldline.context.budget import SMALLEST_WINDOW
 from foldline.context.language import Language
 from foldline.context.tokens import estimate_tokens
+from foldline.context.view import is_preamble
 from foldline.data import config_dir, data_dir
 from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request, RetryChunk, TextChunk, ToolSpec
 from foldline.protocol import BaseMessage, CompactionDetails, FoldlineError, Usage, events, system_words
@@ -51,6 +52,10 @@ class CompactionContext:
     """Most tokens one request of a draft may take with its answer; None: the model's window."""
     may_clip_unseen: bool = False
     """Whether results that no request has carried yet may be clipped: theirs was refused as too long."""
+
+    @property
+    def preamble(self) -> list[BaseMessage]:
+        return [message for message in self.history if is_preamble(message)]
 
     @property
     def summariser_window(self) -> int:

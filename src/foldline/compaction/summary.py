@@ -54,15 +54,11 @@ class SummaryCompaction:
         (docs/design/invariants.md)."""
         writer = Writer(ctx, language_of(ctx.history), memory=self._memory)
         previous = "\n\n".join(notes_of(unframed(message)) for message in cut.previous)
-        if not cut.history:
-            request = (cut.request,) if cut.request else ()
-            if previous:
-                return await writer.update(previous, (*request, *cut.prefix))
-            return await writer.prefix((*request, *cut.prefix))
-        notes = await writer.update(previous, cut.history)
-        if cut.prefix:
-            request = (cut.request,) if cut.request else ()
-            notes += "\n\n" + await writer.prefix((*request, *cut.prefix))
+        if not cut.history and not previous:
+            return await writer.prefix(split_turn(cut))
+        notes = await writer.update(previous, cut.history or split_turn(cut))
+        if cut.history and cut.prefix:
+            notes += "\n\n" + await writer.prefix(split_turn(cut))
         return notes
 
 
@@ -73,6 +69,11 @@ def cut_for(ctx: CompactionContext) -> Cut[BaseMessage] | None:
     if ctx.first_kept_index is None:
         return find_cut(ctx.history, ctx.keep_recent_tokens, pins=ctx.pins)
     return cut_before(ctx.history, ctx.first_kept_index, pins=ctx.pins)
+
+
+def split_turn(cut: Cut[BaseMessage]) -> tuple[BaseMessage, ...]:
+    """The compacted part of a turn that the cut divides, under its request."""
+    return (*((cut.request,) if cut.request else ()), *cut.prefix)
 
 
 def _form(cut: Cut[BaseMessage]) -> str:
@@ -134,10 +135,9 @@ async def with_summary(ctx: CompactionContext, cut: Cut[BaseMessage], notes: str
 
 def assemble(ctx: CompactionContext, cut: Cut[BaseMessage], summary: str) -> list[BaseMessage]:
     """The new view: preamble, summary, what stays of the compacted part, the tail with its giants clipped."""
-    preamble = [message for message in ctx.history if is_preamble(message)]
     before, tail = _movable(ctx.history[: cut.position]), _movable(ctx.history[cut.position :])
     stays = [message for message in before if message.index in ctx.pins or message is cut.request]
-    return [*preamble, framed(summary), *stays, *_clip_giants(ctx, tail)]
+    return [*ctx.preamble, framed(summary), *stays, *_clip_giants(ctx, tail)]
 
 
 def _movable(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -150,7 +150,7 @@ def clipped_only(ctx: CompactionContext) -> Sequence[BaseMessage] | None:
     clipped = _clip_giants(ctx, movable)
     if all(a is b for a, b in zip(clipped, movable, strict=True)):
         return None
-    return [*(message for message in ctx.history if is_preamble(message)), *clipped]
+    return [*ctx.preamble, *clipped]
 
 
 def _clip_giants(ctx: CompactionContext, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -160,8 +160,7 @@ def _clip_giants(ctx: CompactionContext, messages: Sequence[BaseMessage]) -> lis
 
 
 class Writer:
-    """Asks the model for notes; from notes on parts where the conversation exceeds its window. One repair a
-    run."""
+    """Asks the model for notes, of a conversation beyond its window from notes on parts. One repair a run."""
 
     def __init__(
         self,
@@ -280,9 +279,8 @@ def _accepted(answer: AssistantMessage) -> str:
         raise DraftRejected("The draft of the summary was cut off by its length.")
     if answer.stop_reason not in ("stop", None):
         raise DraftRejected(f"The draft of the summary ended early ({answer.stop_reason}).")
-    notes = notes_of(
-        unwrapped(answer.text)
-    )  # lists it copied from an earlier summary come from the history instead
+    # Lists it copied from an earlier summary come from the history instead.
+    notes = notes_of(unwrapped(answer.text))
     if not notes:
         raise DraftRejected("The draft of the summary was empty.")
     return notes

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from foldline.context.conversation import labelled_blocks
 from foldline.context.digest import clip, one_line
@@ -171,6 +172,8 @@ Block = tuple[int, str]
 class Piece:
     """A turn or a part of one, as it is read."""
 
+    level: ClassVar = "turn"
+    """Its tag and its prompt."""
     blocks: tuple[Block, ...]
     size: int
     """In estimated tokens."""
