@@ -23,6 +23,26 @@ def test_every_link_within_the_pages_leads_to_a_file(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_the_modules_that_pages_name_exist() -> None:
+    modules = [
+        f"/{path.relative_to(TOP)}" for top in ("src", "tests", "docs") for path in TOP.glob(f"{top}/**/*.py")
+    ]
+    for page in PAGES:
+        for path in re.findall(r"`(\w+(?:/\w+)+\.py)`", page.read_text(encoding="utf-8")):
+            assert any(module.endswith(f"/{path}") for module in modules), f"{page.name} names {path}"
+
+
+def test_the_source_cites_only_pages_of_the_project() -> None:
+    pages = [f"/{page.relative_to(TOP)}" for page in (*PAGES, *(TOP / "prompts").rglob("*.md"))]
+    others = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
+    for source in (TOP / "src").rglob("*.py"):
+        text = source.read_text(encoding="utf-8")
+        assert not re.search(r"\b(DESIGN|SCREENS)\b[^:\[]{0,5}(§|rule|picture|\.md)", text), source
+        for path in re.findall(r"[\w/-]+\.md\b", text):
+            known = path in others or any(page.endswith(f"/{path}") for page in pages)
+            assert known or "/" not in path.strip("/"), f"{source.name} cites {path}"
+
+
 def test_every_make_target_the_readme_names_exists() -> None:
     makefile = (TOP / "Makefile").read_text(encoding="utf-8")
     for target in set(re.findall(r"\bmake (\w+)", (TOP / "README.md").read_text(encoding="utf-8"))):
