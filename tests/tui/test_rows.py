@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Piece, piece, row, width_of
 from foldline.tui.prompting.completion import Candidate, completion_lines
+from foldline.tui.prompting.prompt import queue_rows, waiting_words
 from foldline.tui.state import (
     RUNGS,
     Answerable,
@@ -33,7 +34,6 @@ from foldline.tui.state import (
 )
 from foldline.tui.widgets.lines import HEAVY, edge
 from foldline.tui.widgets.meter import header_row, meter_row
-from foldline.tui.widgets.prompt import queue_rows, waiting_words
 from foldline.tui.widgets.question import question_body
 from foldline.tui.widgets.sidebar import sidebar
 from foldline.tui.widgets.status import StatusContext, hints_row, next_change, status_row

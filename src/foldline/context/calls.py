@@ -10,8 +10,10 @@ from foldline.protocol import (
     Entry,
     NoticeRecord,
     RequestRecord,
+    TextPart,
     ToolCallPart,
     ToolResultMessage,
+    UserMessage,
 )
 
 from .outline import MessageOutline
@@ -122,3 +124,11 @@ def unanswered(projection: Projection) -> BaseMessage | None:
 def broke_off(message: BaseMessage) -> bool:
     """Whether it is an answer that ended before the model had said all of it."""
     return isinstance(message, AssistantMessage) and message.stop_reason in ("error", "cancelled")
+
+
+def command_of(message: UserMessage) -> str | None:
+    """What was typed behind `!`, of the entry it became; None where that does not say where it ends."""
+    first = message.parts[0] if message.parts else None
+    if not isinstance(first, TextPart) or not first.text.startswith("$ "):
+        return None
+    return first.text.removeprefix("$ ") if len(message.parts) > 1 else first.text[2:].partition("\n")[0]

@@ -25,10 +25,10 @@ from foldline.tui.messages import (
     UndoWanted,
 )
 from foldline.tui.presenter import Presenter, Shown
+from foldline.tui.prompting.prompt import Prompt
 from foldline.tui.startup import Load, Meanwhile, Opened, Opening
 from foldline.tui.state import ChatState, News, Waiting
 from foldline.tui.terminal.app import not_loaded
-from foldline.tui.widgets.prompt import Prompt
 from foldline.tui.widgets.status import HasStatusLine
 
 if TYPE_CHECKING:

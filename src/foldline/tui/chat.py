@@ -31,11 +31,11 @@ from foldline.tui.messages import (
     PromptSubmitted,
 )
 from foldline.tui.prompting.completion import CompletionList
+from foldline.tui.prompting.prompt import Prompt
 from foldline.tui.state import ChatState
 from foldline.tui.transcript.panel import ReadingPane
 from foldline.tui.widgets.lines import LEAST, Row, TooSmall
 from foldline.tui.widgets.meter import header_row, meter_row
-from foldline.tui.widgets.prompt import Prompt
 from foldline.tui.widgets.question import QuestionDock
 from foldline.tui.widgets.sidebar import Sidebar
 from foldline.tui.widgets.status import StatusContext, hints_row, next_change, status_row
@@ -261,7 +261,7 @@ class ChatScreen(Screen[None]):
 
     @on(ReadingPane.Changed)
     def _show_keys(self) -> None:
-        reading = self.reading.facts if self.reading.focused else None
+        reading = self.reading.hints if self.reading.focused else None
         state, covered = self.state, not self.is_active
         self.hints.show(lambda width: hints_row(state, width, reading, covered=covered))
         self.show_status()

@@ -15,19 +15,12 @@ Remark = Callable[[str], None]
 
 def open_help(app: App[Any]) -> None:
     """What the keys of the screen in front mean, and all commands."""
-    _everywhere(app, "help")
+    app.call_later(app.run_action, "app.everywhere('help')")
 
 
 def open_palette(app: App[Any]) -> None:
     """Everything that can be done now."""
-    _everywhere(app, "palette")
-
-
-def _everywhere(app: App[Any], command: str) -> None:
-    from foldline.tui.keyed_app import KeyedApp
-
-    if isinstance(app, KeyedApp):
-        app.action_everywhere(command)
+    app.call_later(app.run_action, "app.everywhere('palette')")
 
 
 def change_theme(app: App[Any], name: str, remark: Remark) -> None:

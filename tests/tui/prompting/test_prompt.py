@@ -24,8 +24,8 @@ from foldline.tui.prompting.inputs import (
     completing,
     parse_input,
 )
+from foldline.tui.prompting.prompt import moved, without
 from foldline.tui.state import ChatState, Stepping, Waiting
-from foldline.tui.widgets.prompt import moved, without
 from support.agents import PATIENCE
 from support.chat_app import ChatApp, screen_text
 from support.history import history

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
+from foldline.context.calls import command_of
 from foldline.context.outline import Entries, MessageOutline
 from foldline.files import opened
 from foldline.protocol import BaseMessage, UserMessage
 from foldline.tui.lists.picker import Choice, Picker
 from foldline.tui.prompting.attachments import Attachments, detached
-from foldline.tui.transcript.calls import command_of
 
 _SESSIONS: Final = 30
 """Other sessions of the folder that are looked through, the newest."""

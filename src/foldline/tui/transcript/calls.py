@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from foldline.context import numbers
-from foldline.context.calls import subject_of
+from foldline.context.calls import command_of, subject_of
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import item_from
 from foldline.context.weight import entry_weight, item_weight
-from foldline.protocol import AssistantMessage, TextPart, ToolCallPart, ToolResultMessage, UserMessage
+from foldline.protocol import AssistantMessage, ToolCallPart, ToolResultMessage, UserMessage
 from foldline.tui.blocks import Block, Column, Key, RowBlock, TextBlock, clean, clean_line, cut_right
 from foldline.tui.transcript.output import OutputBlock
 from foldline.tui.transcript.panel import key_name
@@ -194,14 +194,6 @@ class Running:
     """None until it is drawn."""
     output: str = ""
     """The newest of what it has put out."""
-
-
-def command_of(message: UserMessage) -> str | None:
-    """The command of such an entry; None where that does not say which part of it is the command."""
-    first = message.parts[0] if message.parts else None
-    if not isinstance(first, TextPart) or not first.text.startswith("$ "):
-        return None
-    return first.text.removeprefix("$ ") if len(message.parts) > 1 else first.text[2:].partition("\n")[0]
 
 
 def shell_block(message: UserMessage, projection: Projection, *, opened: bool) -> Block | None:

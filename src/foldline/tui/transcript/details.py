@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from foldline.context.calls import command_of
 from foldline.context.harmless import with_signs
 from foldline.context.numbers import many
 from foldline.context.outline import MessageOutline
@@ -64,7 +65,7 @@ class Openings:
             return True
         entry = self._projection.entry(key[0])
         if isinstance(entry, UserMessage):
-            ran = entry.origin == "shell" and calls.command_of(entry) is not None
+            ran = entry.origin == "shell" and command_of(entry) is not None
             return ran or rows.is_long(entry)
         return isinstance(entry, Compaction)
 

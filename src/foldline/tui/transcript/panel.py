@@ -19,7 +19,7 @@ from textual.worker import Worker
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks import BlockView, Key
 from foldline.tui.blocks.cells import Span
-from foldline.tui.keys.table import ScreenKey, bindings, name_of, table, works
+from foldline.tui.keys.table import ScreenKey, bindings, hint_words, name_of, table, works
 from foldline.tui.messages import EntryWanted
 from foldline.tui.terminal import clipboard
 from foldline.tui.textual_private import OrderedInput
@@ -363,6 +363,11 @@ class ReadingPane(Vertical):
             searched=bool(self._search.places),
             opens=cursor is not None and source is not None and source.opens(cursor),
         )
+
+    @property
+    def hints(self) -> list[tuple[str, str]]:
+        """(keys, word) of what works now."""
+        return list(hint_words(KEYS, self.facts))
 
     def to_prompt(self, step: int) -> None:
         """Scroll to the prompt before or after the top line; past the last one, to the end."""

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol, assert_never, runtime_checkable
 
@@ -26,7 +27,6 @@ from foldline.tui.state import (
     Working,
     rung_words,
 )
-from foldline.tui.transcript.panel import KEYS, ReadingFacts
 from foldline.tui.widgets.lines import HEAVY, Lines, edge
 
 _NARROW = 100
@@ -37,10 +37,10 @@ _LAST_TO_GO = (BY_ID["complete"].hint, BY_ID["prompt-older"].hint)
 
 
 def hints_row(
-    state: ChatState, width: int, reading: ReadingFacts | None = None, *, covered: bool = False
+    state: ChatState, width: int, reading: Iterable[tuple[str, str]] | None = None, *, covered: bool = False
 ) -> list[Span]:
     """` F2 inspector  Alt+↑↓ prompts  PgUp scroll        Ctrl+P everything `; while the transcript has the
-    focus (`reading`), the keys that work there; while another screen is in front, what works there, too."""
+    focus, its own (`reading`); while another screen is in front, what works there, too."""
     words = list(hint_words(COMMANDS, state))
     if not words:
         return row((), (), width)
@@ -48,7 +48,7 @@ def hints_row(
     if covered:
         words = []
     elif reading is not None:
-        words = [*hint_words(KEYS, reading), (key_of("help-panel"), "all keys")]
+        words = [*reading, (key_of("help-panel"), "all keys")]
     left: list[Piece] = []
     for at, (keys, word) in enumerate(words):
         rank = 1 + (_LAST_TO_GO.index(word) if word in _LAST_TO_GO else len(_LAST_TO_GO) + at)
