@@ -33,6 +33,7 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/lint-imports --no-cache --config .ci/circles.toml
 	$(BIN)/python .ci/pins.py
 	$(BIN)/python .ci/size.py
 

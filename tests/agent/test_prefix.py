@@ -1,5 +1,5 @@
 """A session in which everything happens, and what its server saw: each request repeats the one before it, but
-where the history says why not (DESIGN §5, 9)."""
+where the history says why not (docs/design/invariants.md)."""
 
 import asyncio
 import base64

@@ -29,7 +29,7 @@ WINDOW = 1_000_000
 """Tokens: what was folded fits in again when the fold is undone."""
 RARE = "mod_7"
 TARGET = 0.050
-"""Seconds that nothing may hold up the loop for (DESIGN §11)."""
+"""Seconds that nothing may hold up the loop for (docs/performance.md)."""
 QUIET = 0.15
 """Seconds without a byte and without work, after which an action is over."""
 STARTING = 120.0

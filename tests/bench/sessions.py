@@ -33,7 +33,7 @@ from foldline.protocol import (
 )
 
 ENTRIES, SIZE = 100_000, 1_000_000_000
-"""Of the long session of DESIGN §11: entries, and bytes."""
+"""Of the long session of docs/performance.md: entries, and bytes."""
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = 800_000
 """Characters after which a session is folded, unless another number is given."""

@@ -15,7 +15,7 @@ Benchmark = Callable[..., object]
 
 SESSIONS, FOLDERS = 3_000, 30
 SECONDS = 0.5
-"""The target of DESIGN §11."""
+"""The target of docs/performance.md."""
 TIMES_FLOOR = 12
 ROUNDS = 5
 START = datetime(2026, 1, 1, tzinfo=UTC)

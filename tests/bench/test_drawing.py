@@ -23,7 +23,7 @@ Action = Callable[[Live], Awaitable[object]]
 
 ENTRIES = 100_000
 TARGET = 0.05
-"""Seconds. DESIGN §11: an echo within so long; a key may have to wait for one stall."""
+"""Seconds. docs/performance.md: an echo within so long; a key may have to wait for one stall."""
 _ALLOWED = 2.0
 """Times the target before the benchmark fails, as in `test_pauses`: the first time a screen is shown, its
 code is cold (docs/performance.md: 60 to 72 ms to open the Inspector)."""

@@ -2,7 +2,7 @@
 
 The vocabulary is that of `bpe-openai`, which needs no network once installed: `pip install -e '.[bench]'`. It
 is no dependency of the product or its tests: real usage corrects the estimate, a vocabulary would not
-(evaluation.md §7.2).
+(docs/design/budget.md).
 """
 
 from collections.abc import Callable

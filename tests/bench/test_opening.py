@@ -22,7 +22,7 @@ Benchmark = Callable[..., object]
 
 SIZES = (50_000_000, 250_000_000, 1_000_000_000)
 SECONDS, MEGABYTES = 1.0, 300
-"""The targets of DESIGN §11, with an index."""
+"""The targets of docs/performance.md, with an index."""
 EVERYWHERE, NOWHERE = "return self", "qxzqxz"
 """What nearly every entry holds, and what none does."""
 

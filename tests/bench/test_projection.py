@@ -44,7 +44,7 @@ Benchmark = Callable[..., object]
 LENGTHS = (1_000, 10_000, 100_000)
 """Entries."""
 APPEND_SECONDS, PLAN_SECONDS = 0.001, 1.0
-"""The targets of DESIGN §11: one append and fold of a message, one plan of 100,000 entries."""
+"""The targets of docs/performance.md: one append and fold of a message, one plan of 100,000 entries."""
 SLICE_SECONDS = 0.05
 """For as long the event loop may be held."""
 ROUNDS = 1_000

@@ -21,7 +21,7 @@ Benchmark = Callable[..., object]
 
 ROUNDS = 9
 TARGET = 1.5
-"""Times a minimal Textual app, until the prompt is painted (DESIGN §11)."""
+"""Times a minimal Textual app, until the prompt is painted (docs/performance.md)."""
 _ENOUGH = 1.2
 """A busy machine may add so much to a ratio before a benchmark fails."""
 

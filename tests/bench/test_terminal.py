@@ -23,7 +23,7 @@ Benchmark = Callable[..., object]
 
 ROUNDS = 9
 REPLY, ECHO = 0.5, 0.05
-"""Seconds: from the first paint to the first words of an answer, from a key to its echo (DESIGN §11)."""
+"""Seconds: from first paint to first words of an answer, from a key to its echo (docs/performance.md)."""
 IDLE_MEGABYTES, OPEN_MEGABYTES, IDLE_SHARE = 90, 300, 0.01
 IDLE_SECONDS = 20.0
 SETTLED = 10.0

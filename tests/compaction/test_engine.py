@@ -97,7 +97,7 @@ def prompt_parts(prompt: str) -> dict[str, str]:
     return dict(tags)
 
 
-# --- coverage and repeated compaction (known-failures) ---------------------------------------------------
+# --- coverage and repeated compaction ---------------------------------------------------
 
 
 async def test_what_the_first_fold_kept_the_second_summarises_or_keeps() -> None:
@@ -279,7 +279,7 @@ async def test_a_prompt_stays_word_for_word_where_it_fits_or_nobody_asked(times:
 
 
 async def test_a_short_session_folded_by_hand_keeps_its_results_and_its_system_prompt() -> None:
-    """known-failures: /condense on a short conversation erases the system prompt."""
+    """Seen elsewhere: /condense on a short conversation erases the system prompt."""
     tiny = history().system("You are careful.").turn("hi", "hello")
     assert await proposed(tiny, reason="manual") is None
     short = session(3).user("go").step("read", "line\n" * 60).assistant("ok")
@@ -572,7 +572,7 @@ async def test_reasoning_that_is_sent_back_counts_for_what_is_kept_and_for_what_
 
 
 def test_a_call_in_the_kept_tail_weighs_in_with_its_arguments() -> None:
-    """known-failures: tool arguments counted at 0 where the cut is made."""
+    """Seen elsewhere: tool arguments counted at 0 where the cut is made."""
     built = (
         session(3).user("write").assistant(calls=[call("write", path="a.py", content=LONG * 2)]).result("ok")
     )

@@ -1,4 +1,4 @@
-"""Random histories under random operations: what DESIGN §5 promises must hold after each of them."""
+"""Random histories under random operations: docs/design/invariants.md holds after each of them."""
 
 import asyncio
 from collections.abc import Sequence

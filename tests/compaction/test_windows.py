@@ -121,7 +121,7 @@ def test_a_growing_session_is_folded_before_it_overflows_and_one_fold_never_trig
 @settings(max_examples=60)
 @given(budgets())
 def test_below_the_threshold_no_fold_is_due(budget: Budget) -> None:
-    """known-failures: at 32k one triggers at 0 tokens, one at 576; at 1M one triggers at 17 %."""
+    """Seen elsewhere: at 32k one triggers at 0 tokens, one at 576; at 1M one triggers at 17 %."""
     session = Growing(budget)
     session.built.system("You are careful.").user("Hello.")
     session.catch_up()

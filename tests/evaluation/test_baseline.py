@@ -1,4 +1,4 @@
-"""The gates of evaluation.md §5.7, on one recorded session: no strategy forgets more than it did, breaks a
+"""The gates of docs/eval.md, on one recorded session: no strategy forgets more than it did, breaks a
 rule, or loses the provider's cache more often.
 
 After a change that makes a strategy better, write the new figures down here.

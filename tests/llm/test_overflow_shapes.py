@@ -1,4 +1,4 @@
-"""Every row of research/overflow-shapes.md as its server says it, through HTTP: overflow, or something else.
+"""Refusals as each server says them, through HTTP: overflow, or something else.
 
 The bodies are whole, as far as they are known; `context/test_overflow.py` has the bare sentences and codes.
 """

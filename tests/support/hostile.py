@@ -1,4 +1,4 @@
-"""Text that would act on a terminal or an interface, if anybody let it (DESIGN §5, invariant 13)."""
+"""Text that would act on a terminal or an interface, if anybody let it (docs/design/invariants.md, 13)."""
 
 import re
 from collections.abc import Iterator, Mapping

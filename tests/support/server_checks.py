@@ -107,7 +107,7 @@ class PrefixCache:
 
 
 def validate(body: dict[str, Any], strict: bool = False) -> list[Violation]:
-    """Rules P1 to P7 of research/evaluation.md §3.3, and what else OpenAI refuses.
+    """Rules P1 to P7 of `evaluation/safety.py`, and what else OpenAI refuses.
 
     `strict` adds the rules of servers with narrow chat templates: one leading system message, then user
     first, strict alternation.

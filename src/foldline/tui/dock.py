@@ -7,7 +7,7 @@ from textual import events
 from textual.widget import Widget
 
 DOCKED_FROM: Final = 160
-"""Columns from which something can stand beside the chat; SCREENS, under picture (b)."""
+"""Columns from which something can stand beside the chat; docs/design/screens.md."""
 CHAT_COLUMNS: Final = 88
 """What is left to the chat then."""
 

@@ -194,7 +194,7 @@ def _is_guarded(parts: Sequence[str]) -> bool:
 
 
 def _led_to(folder: Path) -> Iterator[str]:
-    """What guarded names in a folder are links to: `AGENTS.md -> docs/rules.md`."""
+    """What guarded names in a folder are links to: `AGENTS.md -> rules.md`."""
     try:
         with os.scandir(folder) as entries:
             links = [entry.path for entry in entries if entry.is_symlink() and _is_guarded([entry.name])]
