@@ -12,9 +12,8 @@ from foldline.agent.mcp.servers import Server, ServerTool
 from foldline.context.weight import item_weight
 from foldline.history import Session
 from foldline.llm import ToolSpec
-from foldline.tui.context_screen.largest import largest
 from foldline.tui.context_screen.rows import use_rows
-from foldline.tui.context_screen.state import ContextReader, ContextState, Prompts, schemas_of
+from foldline.tui.context_screen.state import ContextReader, ContextState, PromptKind, largest, schemas_of
 from foldline.tui.figures import Figures
 from foldline.tui.panels.edit_hints import Limits, change_words, edit_hints
 from support.agents import PlayedLLM
@@ -31,8 +30,8 @@ def agent_with(folder: Path, built: History, window: int = 131_072) -> Agent:
     return Agent(session, llm=PlayedLLM(window=window))
 
 
-def gathered(agent: Agent, prompts: Prompts | None = None) -> ContextState:
-    return ContextReader(agent.state).state(Figures(agent.state).room(), prompts or Prompts(), "")
+def gathered(agent: Agent) -> ContextState:
+    return ContextReader(agent.state).state(Figures(agent.state).room(), {})
 
 
 BUILT = [History(), shop(), shop_api(), chinese()]
@@ -41,7 +40,8 @@ BUILT = [History(), shop(), shop_api(), chinese()]
 @pytest.mark.parametrize("built", BUILT, ids=["new", "shop", "api", "zh"])
 def test_the_parts_add_up_to_the_meter_and_all_rows_to_the_window(tmp_path: Path, built: History) -> None:
     agent = agent_with(tmp_path, built)
-    state = gathered(agent, Prompts("held", ("one", "two"), "typed"))
+    prompts: dict[PromptKind, list[str]] = {"held": ["held"], "queued": ["one", "two"], "written": ["typed"]}
+    state = ContextReader(agent.state).state(Figures(agent.state).room(), prompts)
     assert state.usage.size.tokens == Figures(agent.state).room().size
     assert abs(sum(share.tokens for share in state.usage.shares) - state.usage.size.tokens) < 1
     rest = state.waiting + state.free + (state.reserve or 0)
@@ -102,7 +102,7 @@ async def test_a_compaction_is_planned_once_for_a_view_that_stays(tmp_path: Path
     gathering, told = ContextReader(agent.state), []
     for _ in range(3):
         await gathering.plan_anew(lambda: told.append(1))
-    state = gathering.state(Figures(agent.state).room(), Prompts(), "")
+    state = gathering.state(Figures(agent.state).room(), {})
     assert len(told) == 1 and state.compaction is not None
     assert state.compaction.after < state.compaction.before and state.compaction.entries == 25
     taken = [item for item in state.items if item.taken]

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 def context_commands(app: "FoldlineApp", shown: "Shown") -> "dict[str, Callable[[Runner, str], None]]":
     def open_context(_runner: "Runner", _argument: str) -> None:
-        from foldline.tui.context_screen.screen import ContextHost
+        from foldline.tui.context_screen.screen import ContextScreen
 
-        ContextHost(app, shown).open()
+        if not isinstance(app.screen, ContextScreen):  # else its key was pressed twice
+            app.push_screen(ContextScreen(app, shown))
 
     return {"context": open_context}

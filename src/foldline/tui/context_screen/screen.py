@@ -1,6 +1,6 @@
 """The Context screen: what fills the window, by category and by item, with edits that free some of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events, on
@@ -12,10 +12,9 @@ from foldline.context.projection import Projection
 from foldline.tui.blocks import Block, BlockView, Key, Span, Spans
 from foldline.tui.blocks.cells import piece, row
 from foldline.tui.context_screen import rows
-from foldline.tui.context_screen.keys import KEYS, Facts
-from foldline.tui.context_screen.largest import Item
+from foldline.tui.context_screen.keys import KEYS
 from foldline.tui.context_screen.rows import Row
-from foldline.tui.context_screen.state import ContextReader, ContextState, Prompts
+from foldline.tui.context_screen.state import ContextReader, ContextState, Item, PromptKind
 from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import bindings, hint_words, works
 from foldline.tui.lists.screen import LeftOnce
@@ -54,9 +53,6 @@ class ContextPanels(Workbench):
     ContextPanels > #panels.-wide { layout: horizontal; }
     """
 
-    class CloseRequested(Message):
-        """The reader is done here."""
-
     class ScreenRequested(Message):
         """Another screen: the Inspector, at an entry where there is one, or the preview."""
 
@@ -65,7 +61,7 @@ class ContextPanels(Workbench):
             self.command = command
             self.entry = entry
 
-    def __init__(self, projection: Projection, state: ContextState, overhead: int) -> None:
+    def __init__(self, projection: Projection, state: ContextState) -> None:
         self._heading = Text(id="heading")
         use = EntryList(id="use", gutter_width=rows.USE_GUTTER)
         items = EntryList(id="largest", gutter_width=rows.ITEM_GUTTER, gutter=self._gutter)
@@ -76,8 +72,7 @@ class ContextPanels(Workbench):
         self._ready = False
         self._rows: dict[Key, Row] = {}
         self._items: dict[Key, Item] = {}
-        limits = edit_hints.Limits(overhead, state.room.threshold)
-        self._edit_hints = edit_hints.HintWorker(self, limits, self.describe)
+        self._edit_hints = edit_hints.HintWorker(self, edit_hints.Limits(), self.describe)
 
     def compose(self) -> ComposeResult:
         with PanelRow(id="panels"):
@@ -88,16 +83,16 @@ class ContextPanels(Workbench):
 
     def on_mount(self) -> None:
         self._ready = True
-        self.show(self.state, self._edit_hints.limits.overhead)
+        self.show(self.state)
         if not self._both_fit():
             self.active = USE
         self.lay_out()
         self.active_view.focus()
 
-    def show(self, state: ContextState, overhead: int) -> None:
+    def show(self, state: ContextState) -> None:
         """Show this; lists that are the same are left alone."""
         before, self.state = self.state, state
-        self._edit_hints.limits = edit_hints.Limits(overhead, state.room.threshold)
+        self._edit_hints.limits = edit_hints.Limits(state.overhead, state.room.threshold)
         if not self._ready:
             return
         found = rows.use_rows(state)
@@ -132,14 +127,19 @@ class ContextPanels(Workbench):
         return self._rows.get(cursor) if cursor is not None and self.active == USE else None
 
     @property
-    def facts(self) -> Facts:
-        item = self.item
-        on_entry = item is not None and item.entry is not None
-        return Facts(
-            on_entry=on_entry,
-            editable=on_entry and item is not None and not item.advice,
-            undoable=edit_hints.undo_target(self._projection) is not None,
-        )
+    def on_entry(self) -> bool:
+        """Whether the cursor is on an entry of the history."""
+        return self.item is not None and self.item.entry is not None
+
+    @property
+    def editable(self) -> bool:
+        """Whether edits apply to what is under the cursor."""
+        return self.on_entry and self.item is not None and not self.item.advice
+
+    @property
+    def undoable(self) -> bool:
+        """Whether anything that changed the view is in force."""
+        return edit_hints.undo_target(self._projection) is not None
 
     @property
     def priced(self) -> bool:
@@ -148,7 +148,7 @@ class ContextPanels(Workbench):
 
     def works_now(self, command: str) -> bool:
         """Whether a key of the table would do something."""
-        return works(KEYS, command, self.facts)
+        return works(KEYS, command, self)
 
     def _gutter(self, key: Key, line: int) -> Spans:
         return rows.item_marks(self._items.get(key)) if line == 0 else ()
@@ -201,15 +201,15 @@ class ContextPanels(Workbench):
         use.head("~ estimated")
         items.head("░ a compaction now would take it" if self.state.compaction is not None else "")
         use.foot("Enter shows its largest" if self.active == USE else "")
-        items.foot("Enter opens it in the Inspector" if self.facts.on_entry else "")
+        items.foot("Enter opens it in the Inspector" if self.on_entry else "")
         self.status.show(self._status_row())
         closes = "ends the search" if self.searching else "close"
-        pairs = ((k, closes if word == "close" else word) for k, word in hint_words(KEYS, self.facts))
+        pairs = ((k, closes if word == "close" else word) for k, word in hint_words(KEYS, self))
         self.hints.show(hints_row(pairs, self.size.width))
 
     def _status_row(self) -> list[Span]:
         item, width = self.item, self.size.width
-        if not self.news and item is not None and item.entry is not None and not item.advice:
+        if not self.news and self.editable and item is not None:
             hints = self._edit_hints.at(self._projection, item.entry)
             if hints is not None and (hints.keys or hints.refused):
                 later = bool(self.state.doing)
@@ -250,7 +250,7 @@ class ContextPanels(Workbench):
             case "help":
                 open_help(self.app)
             case _ if not self.end_search():
-                self.post_message(self.CloseRequested())
+                self.screen.dismiss()
 
     def _answer(self, answer: edit_hints.Answer) -> None:
         self.news = answer.words
@@ -262,7 +262,7 @@ class ContextPanels(Workbench):
         event.stop()
         chosen = self.row
         if event.view is self.panels[LARGEST].view:
-            if self.facts.on_entry:
+            if self.on_entry:
                 self._act("open")
         elif chosen is not None:
             key = self._largest_of(chosen)
@@ -280,48 +280,69 @@ def _belongs(item: Item, chosen: Row) -> bool:
 
 
 class ContextScreen(LeftOnce[None]):
-    """The panels below the header, the meter and what a compaction would give."""
+    """The panels below the header, the meter and what a compaction would give; kept up to date while open."""
 
     DEFAULT_CSS: ClassVar[str] = "ContextScreen { layout: vertical; background: ansi_default; }"
     AUTO_FOCUS: ClassVar[str | None] = ""
 
-    def __init__(
-        self,
-        title: str,
-        projection: Projection,
-        state: ContextState,
-        *,
-        overhead: int,
-        inspect: Callable[[int | None], None],
-        preview: Callable[[], None],
-    ) -> None:
-        """`title` stands before `▸ Context`. `inspect` shows an entry, `preview` a compaction."""
+    def __init__(self, program: "FoldlineApp", shown: "Shown") -> None:
         super().__init__()
-        self._title = title
-        self._inspect = inspect
-        self._preview = preview
+        self._program = program
+        self._shown = shown
+        agent_state = shown.runner.agent.state
+        self._reader = ContextReader(agent_state)
+        self._stale = False
+        self._title = f"{program.state.workdir} ▸ {program.state.title or 'new session'}"
         self._too_small = TooSmall()
         self._top = tuple(Text(id=name) for name in ("header", "bar", "compaction", "automatic"))
-        self.panels = ContextPanels(projection, state, overhead)
+        self.panels = ContextPanels(agent_state.projection, self._now())
 
     def compose(self) -> ComposeResult:
         yield self._too_small
         yield from self._top
         yield self.panels
 
+    def on_mount(self) -> None:
+        self._unsubscribe = self._shown.runner.agent.executor.subscribe(self._on_event)
+        self._look()
+
+    def on_unmount(self) -> None:
+        self._unsubscribe()
+
     @property
     def state(self) -> ContextState:
         """What is shown."""
         return self.panels.state
 
-    def show(self, state: ContextState, overhead: int) -> None:
-        """Show this."""
-        self.panels.show(state, overhead)
-        self._draw_top()
+    def _now(self) -> ContextState:
+        program = self._program.state
+        held, typed = program.waiting.held, self._program.chat.prompt.editor.text
+        prompts: dict[PromptKind, Sequence[str]] = {
+            "held": (held,) if held else (),
+            "queued": program.waiting.queued,
+            "written": (typed,) if typed.strip() else (),
+        }
+        return self._reader.state(self._shown.figures.room(), prompts, program.doing)
 
-    def tell(self, sentence: str) -> None:
-        """Say something in the status row, until the cursor moves."""
-        self.panels.tell(sentence)
+    def _on_event(self, event: "Event") -> None:
+        """Whatever changes a number, or what the agent does. What streams in changes neither."""
+        from foldline.protocol.events import TextDelta, ThinkingDelta, ToolOutput
+
+        if not self._stale and not isinstance(event, TextDelta | ThinkingDelta | ToolOutput):
+            self._stale = True
+            self.app.set_timer(EVERY, self._look)  # the screen's own would rest while another covers it
+
+    def _look(self) -> None:
+        """Show what is now, and work out what a compaction would give."""
+        self._stale = False
+        if self.is_attached:
+            self._show()
+            self.run_worker(self._reader.plan_anew(self._show), group="plan")
+
+    def _show(self) -> None:
+        if self.panels.is_attached:
+            self.panels.show(self._now())
+            self._draw_top()
 
     def on_resize(self, event: events.Resize) -> None:
         width, height = event.size
@@ -342,74 +363,12 @@ class ContextScreen(LeftOnce[None]):
         for widget, line in zip(self._top, lines, strict=True):
             widget.show(line)
 
-    @on(ContextPanels.CloseRequested)
-    def _close(self, event: ContextPanels.CloseRequested) -> None:
-        event.stop()
-        self.dismiss()
-
     @on(ContextPanels.ScreenRequested)
     def _open_screen(self, event: ContextPanels.ScreenRequested) -> None:
         event.stop()
         if event.command == "preview":
-            self._preview()
+            self._shown.previewing.open()
+        elif event.entry is None:
+            self._shown.inspecting.open(self._program.state)
         else:
-            self._inspect(event.entry)
-
-
-class ContextHost:
-    """One Context screen, kept up to date for as long as it is open."""
-
-    def __init__(self, app: "FoldlineApp", shown: "Shown") -> None:
-        self._app = app
-        self._shown = shown
-        self._state = shown.runner.agent.state
-        self._reader = ContextReader(self._state)
-        self._screen: ContextScreen | None = None
-        self._stale = False
-
-    def open(self) -> None:
-        """Push it, and follow the session until it is closed."""
-        if isinstance(self._app.screen, ContextScreen):
-            return  # its key was pressed twice
-        self._screen = ContextScreen(
-            f"{self._app.state.workdir} ▸ {self._app.state.title or 'new session'}",
-            self._state.projection,
-            self._now(),
-            overhead=self._state.overhead,
-            inspect=self._inspect,
-            preview=self._shown.previewing.open,
-        )
-        stop = self._shown.runner.agent.executor.subscribe(self._on_event)
-        self._app.push_screen(self._screen, lambda _: stop())
-        self._look()
-
-    def _now(self) -> ContextState:
-        waiting, typed = self._app.state.waiting, self._app.chat.prompt.editor.text
-        prompts = Prompts(waiting.held, waiting.queued, typed)
-        return self._reader.state(self._shown.figures.room(), prompts, self._app.state.doing)
-
-    def _on_event(self, event: "Event") -> None:
-        """Whatever changes a number, or what the agent does. What streams in changes neither."""
-        from foldline.protocol.events import TextDelta, ThinkingDelta, ToolOutput
-
-        if not self._stale and not isinstance(event, TextDelta | ThinkingDelta | ToolOutput):
-            self._stale = True
-            self._app.set_timer(EVERY, self._look)
-
-    def _look(self) -> None:
-        """Show what is now, and work out what a compaction would give."""
-        self._stale = False
-        screen = self._screen
-        if screen is not None and screen.is_attached:
-            self._show()
-            screen.run_worker(self._reader.plan_anew(self._show), group="plan")
-
-    def _show(self) -> None:
-        if self._screen is not None and self._screen.is_attached and self._screen.panels.is_attached:
-            self._screen.show(self._now(), self._state.overhead)
-
-    def _inspect(self, index: int | None) -> None:
-        if index is None:
-            self._shown.inspecting.open(self._app.state)
-        else:
-            self._shown.inspecting.open_at(index, self._app.state)
+            self._shown.inspecting.open_at(event.entry, self._program.state)
