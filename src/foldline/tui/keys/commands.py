@@ -16,18 +16,33 @@ Scope = Literal["chat", "app"]
 
 @dataclass(frozen=True, slots=True)
 class Command(ScreenKey[ChatState]):
-    """A key of the chat that may have a slash command, too, or only that."""
+    """A key of the chat."""
 
     place: Place = "anywhere"
-    slash: str = ""
+    scope: Scope = "chat"
     argument: str = ""
     """What may follow the slash command, as shown to people; `[…]` where it may be left out."""
-    scope: Scope = "chat"
+
+    @property
+    def slash(self) -> str:
+        """The name of its slash command; empty where it has none."""
+        return ""
 
     @property
     def usage(self) -> str:
         """`/compact [focus]`; empty for a command without a slash name."""
         return f"/{self.slash} {self.argument}".rstrip() if self.slash else ""
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand(Command):
+    """A slash command, which may have a key, too."""
+
+    scope: Scope = "app"
+
+    @property
+    def slash(self) -> str:
+        return self.id
 
 
 def idle(state: ChatState) -> bool:
@@ -126,89 +141,71 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Opens the prompt in $VISUAL or $EDITOR; what is saved there comes back here.",
         title="Write the prompt in an editor",
     ),
-    Command(
+    SlashCommand(
         "retry",
         ("alt+r",),
         "Goes on with a turn that failed or was stopped: the same request once more, without a new prompt.",
         hint="try again",
         title="Try again",
-        slash="retry",
-        scope="app",
         works=broke_off,
     ),
     "Context",
-    Command(
+    SlashCommand(
         "inspector",
         ("f2",),
         "Every entry, what the model will be sent, and the files, side by side.",
         hint="inspector",
         title="Inspector",
-        slash="inspector",
-        scope="app",
     ),
-    Command(
+    SlashCommand(
         "compact",
         (),
         "Compacts the older part of the conversation into a summary now; a focus says what it dwells on.",
         title="Compact the context",
-        slash="compact",
         argument="[--preview] [focus]",
-        scope="app",
         works=not_compacting,
     ),
-    Command(
+    SlashCommand(
         "preview",
         ("f3",),
         "Shows a compaction before it is made: the cut, the draft and what would be lost.",
         hint="compact preview",
         title="Compact preview",
-        slash="preview",
         argument="[focus]",
-        scope="app",
     ),
-    Command(
+    SlashCommand(
         "context",
         ("f4",),
         "What fills the window, by category and by item, and what can be done about it. Costs nothing.",
         hint="context",
         title="Context",
-        slash="context",
-        scope="app",
     ),
-    Command(
+    SlashCommand(
         "strategy",
         (),
         "How the next compactions are made; without a name, lists the strategies.",
         title="Switch the compaction strategy",
-        slash="strategy",
         argument="[name]",
-        scope="app",
         works=idle,
     ),
-    Command(
+    SlashCommand(
         "undo",
         (),
         "Takes back the newest compaction, clear or rewind: the model has again what it had before.",
         title="Undo the last compaction, clear or rewind",
-        slash="undo",
-        scope="app",
         works=idle,
     ),
-    Command(
+    SlashCommand(
         "rewind",
         (),
         "Goes back to before a prompt or a step: context, files, or both. Esc twice on an empty prompt.",
         title="Rewind",
-        slash="rewind",
-        scope="app",
     ),
-    Command(
+    SlashCommand(
         "clear",
         (),
         "Empties what the model has down to system prompt and pins. The history keeps everything.",
         title="Clear the context",
-        slash="clear",
-        scope="app",
         works=idle,
     ),
     "Transcript",
@@ -300,13 +297,11 @@ COMMANDS: Final[KeyTable[Command]] = table(
         title="Decline this call",
         works=asked,
     ),
-    Command(
+    SlashCommand(
         "approvals",
         (),
         "The rules in force, to be revoked, and the mode: ask, edits or all.",
         title="Permissions",
-        slash="approvals",
-        scope="app",
     ),
     "Program",
     Command(
@@ -323,102 +318,84 @@ COMMANDS: Final[KeyTable[Command]] = table(
         title="Copy, cancel, quit",
         palette=False,
     ),
-    Command(
+    SlashCommand(
         "model",
         (),
         "Without a name, shows those there are, with window and price. NAME@PROVIDER asks another provider.",
         title="Switch the model",
-        slash="model",
         argument="[name]",
-        scope="app",
         works=idle,
     ),
-    Command(
+    SlashCommand(
         "provider",
         (),
         "Chooses who runs the model: a provider with your key, a server of your own, or the built-in one.",
         title="Providers and keys",
-        slash="provider",
-        scope="app",
         works=idle,
     ),
-    Command(
+    SlashCommand(
         "mcp",
         (),
         "How it is with the tool servers that are set up; Enter, or a name, connects one anew.",
         title="MCP servers",
-        slash="mcp",
         argument="[name]",
-        scope="app",
     ),
     "Sessions",
-    Command(
+    SlashCommand(
         "sessions",
         (),
         "Those of this folder, of all folders, of other agents: to search, resume, read, fork and tidy.",
         title="Sessions",
-        slash="sessions",
-        scope="app",
     ),
-    Command(
+    SlashCommand(
         "search",
         (),
         "Finds what was ever said in any session.",
         title="Search all sessions",
-        slash="search",
         argument="[query]",
-        scope="app",
     ),
-    Command(
+    SlashCommand(
         "rename",
         (),
         "Gives this session another title.",
         title="Rename this session",
-        slash="rename",
         argument="TITLE",
-        scope="app",
     ),
-    Command(
+    SlashCommand(
         "fork",
         (),
         "Goes on in a copy from here; this session stays as it is.",
         title="Fork this session",
-        slash="fork",
-        scope="app",
         works=idle,
     ),
     "Program",
-    Command(
+    SlashCommand(
         "jobs",
         (),
         "What the agent runs in the background: how it stands, what it writes; and ending it.",
         title="Background jobs",
-        slash="jobs",
-        scope="app",
     ),
-    Command(
+    SlashCommand(
         "settings",
         (),
         "Every setting: what it is, who set it, and another value, kept in your config.toml.",
         title="Settings",
-        slash="settings",
         argument="[find]",
-        scope="app",
     ),
-    Command(
+    SlashCommand(
         "theme",
         (),
         "Switches the colour theme and keeps it; without a name, lists them.",
         title="Colour theme",
-        slash="theme",
         argument="[name]",
+        scope="chat",
     ),
-    Command(
+    SlashCommand(
         "help",
         ("f1",),
         "The keys of the screen in front, what works on every screen, and the slash commands.",
         title="Help",
-        slash="help",
+        scope="chat",
     ),
     Command(
         "help-panel",
@@ -436,7 +413,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         title="Everything",
         palette=False,
     ),
-    Command("quit", (), "Ends the program; the session is on disk.", title="Quit", slash="quit", scope="app"),
+    SlashCommand("quit", (), "Ends the program; the session is on disk.", title="Quit"),
 )
 
 EVERYWHERE: Final = ("help", "palette", "interrupt")
