@@ -405,4 +405,4 @@ async def test_the_cursor_stays_at_its_session_when_the_list_is_read_again(shelf
         seen.app.sessions.list_again()
         await seen.says("3 sessions")
         marked = seen.app.sessions.marked
-        assert marked is not None and marked.row.title.startswith("Why does")
+        assert marked is not None and marked.title.startswith("Why does")

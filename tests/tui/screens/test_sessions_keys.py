@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from foldline.tui.keys.table import Keymap, in_force, use
-from foldline.tui.screens.sessions import ListRow
-from foldline.tui.screens.sessions_list import Listed, Listing, Scope, SessionsState, Shown
+from foldline.tui.screens.sessions_list import Listed, Listing, ListRow, Scope, SessionsState
 from foldline.tui.screens.sessions_view import empty, tabs
 from support.sessions_screen import NOON, SessionsApp
 
@@ -15,7 +14,7 @@ def named(tmp_path: Path, **known: object) -> dict[str, str]:
     screen = SessionsApp(tmp_path).sessions
     if known:
         listed = replace(Listed(Path("/s/one/events.jsonl"), "one", NOON), **known)  # type: ignore[arg-type]
-        screen.rows = [ListRow(Shown(listed))]
+        screen.rows = [ListRow(listed)]
     return dict(screen.hints())
 
 
@@ -34,7 +33,7 @@ def test_hints_name_what_can_be_done_with_the_marked_session(tmp_path: Path) -> 
 def test_the_session_of_this_chat_is_neither_archived_nor_deleted(tmp_path: Path) -> None:
     path = Path("/s/one/events.jsonl")
     screen = SessionsApp(tmp_path, here=path).sessions
-    screen.rows = [ListRow(Shown(Listed(path, "one", NOON)))]
+    screen.rows = [ListRow(Listed(path, "one", NOON))]
     here = dict(screen.hints())
     assert here["Enter"] == "back to it" and "D" not in here and "x" not in here
 

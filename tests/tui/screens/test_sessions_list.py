@@ -7,7 +7,7 @@ from pathlib import Path
 
 from foldline.context.text_search import casefolded
 from foldline.history.session_search import SessionHit, SessionHits, SessionsFound
-from foldline.tui.screens.sessions_list import Listed, Listing, SessionsState, shown
+from foldline.tui.screens.sessions_list import Listed, Listing, SessionsState, list_rows
 from foldline.tui.screens.sessions_view import count, empty, search_foot
 from support.sessions_screen import NOON
 
@@ -32,7 +32,7 @@ STATE = SessionsState(listing=Listing(ROWS))
 
 
 def names(state: SessionsState) -> Sequence[str]:
-    return [each.row.id for each in shown(state)]
+    return [row.session.id for row in list_rows(state) if row.hit is None]
 
 
 def test_without_a_query_all_are_shown() -> None:
@@ -49,7 +49,8 @@ def test_what_the_index_finds_moves_no_session_that_is_shown_already() -> None:
     asked = STATE.looking_for("orders")
     answered = replace(asked, found=found(hits("b", 7), hits("c", 1)))
     assert names(answered) == ["a", "c", "b"]
-    assert [[hit.index for hit in each.hits] for each in shown(answered)] == [[], [1], [7]]
+    rows = [(row.session.id, row.hit and row.hit.index) for row in list_rows(answered)]
+    assert rows == [("a", None), ("c", None), ("c", 1), ("b", None), ("b", 7)]
 
 
 def test_sessions_of_another_scope_are_left_out_of_what_was_found() -> None:
@@ -60,8 +61,8 @@ def test_sessions_of_another_scope_are_left_out_of_what_was_found() -> None:
 def test_two_matches_are_shown_and_the_title_is_none_of_them() -> None:
     title = hits("b", 9, kind="title")
     several = replace(hits("b", 1, 2, 3, total=12), hits=[*title.hits, *hits("b", 1, 2, 3).hits])
-    [only] = shown(replace(STATE.looking_for("x"), found=found(several)))
-    assert ([hit.index for hit in only.hits], only.total) == ([1, 2], 12)
+    [_, *shown] = list_rows(replace(STATE.looking_for("x"), found=found(several)))
+    assert [(row.hit and row.hit.index, row.more) for row in shown] == [(1, 0), (2, 10)]
 
 
 def test_another_query_or_scope_forgets_what_was_found() -> None:
@@ -101,6 +102,6 @@ def test_the_frame_of_the_search_says_how_it_stands() -> None:
 
 def test_a_list_is_counted_whole_or_as_far_as_it_matches() -> None:
     many = SessionsState(listing=Listing(ROWS * 1000, more=True))
-    assert count(many, shown(many)) == "3,000+ sessions"
-    assert count(STATE.looking_for("orders"), shown(STATE.looking_for("orders"))) == "2 of 3"
-    assert count(SessionsState(listing=Listing(failure="no")), ()) == ""
+    assert count(many, 3_000) == "3,000+ sessions"
+    assert count(STATE.looking_for("orders"), 2) == "2 of 3"
+    assert count(SessionsState(listing=Listing(failure="no")), 0) == ""

@@ -11,7 +11,7 @@ from foldline.context.text_search import parse_query
 from foldline.history.session_search import SessionHit
 from foldline.tui.blocks import Span, clean
 from foldline.tui.blocks.cells import width_of
-from foldline.tui.screens.sessions_list import Listed, Scope, Shown
+from foldline.tui.screens.sessions_list import Listed, Scope
 from foldline.tui.screens.sessions_view import MATCH, Look, heading, hit_row, session_row
 from support.sessions_screen import NOON
 
@@ -41,7 +41,7 @@ def test_a_row_is_never_wider_than_the_list_and_always_clean(
 ) -> None:
     row = listed(title, cwd=folder, model=model, last_prompt=model, note=folder, readable=readable)
     look = Look(scope, NOON, parse_query("re 重试"), row.path)
-    spans = session_row(Shown(row), look, width)
+    spans = session_row(row, look, width)
     assert width_of(spans) <= width
     assert all(clean(text) == text and "\n" not in text for text, _ in spans)
     assert width_of(heading(width, scope)) == width_of(spans)
@@ -68,17 +68,17 @@ def test_a_match_stands_in_sight_however_far_into_its_excerpt_it_is() -> None:
 
 def test_a_narrow_list_gives_up_model_then_numbers_and_keeps_the_title() -> None:
     look = Look("all", NOON)
-    assert "kimi-k2" in drawn(session_row(Shown(listed()), look, 118))
-    row = drawn(session_row(Shown(listed()), look, 75))
+    assert "kimi-k2" in drawn(session_row(listed(), look, 118))
+    row = drawn(session_row(listed(), look, 75))
     assert "Idempotent orders" in row and "/w/shop-api" in row and "kimi-k2" not in row
-    assert drawn(session_row(Shown(listed()), look, 34)).strip() == "3 h ago      Idempotent orders"
+    assert drawn(session_row(listed(), look, 34)).strip() == "3 h ago      Idempotent orders"
 
 
 def test_what_was_asked_for_is_marked_in_the_title() -> None:
-    spans = session_row(Shown(listed()), Look("here", NOON, parse_query("ORDERS")), 100)
+    spans = session_row(listed(), Look("here", NOON, parse_query("ORDERS")), 100)
     assert ("orders", MATCH) in spans
 
 
 def test_a_session_that_cannot_be_read_says_why_without_its_long_path() -> None:
     row = listed("", readable=False, note="/s/one/events.jsonl holds no session.")
-    assert "! its file holds no session." in drawn(session_row(Shown(row), Look("here", NOON), 100))
+    assert "! its file holds no session." in drawn(session_row(row, Look("here", NOON), 100))

@@ -4,11 +4,11 @@ The list is looked at a few times a second; output is read beside the event loop
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rich.cells import cell_len
 from textual.app import App
@@ -78,22 +78,6 @@ TAIL: Final = 16_384
 """Bytes of an output whose lines are shown: more than a screen of them."""
 
 
-class JobSource(Protocol):
-    """The jobs as the screen asks for them."""
-
-    def rows(self) -> Sequence[JobRow]:
-        """All of them as they stand now, the newest first."""
-
-    def tail(self, number: int, size: int) -> str:
-        """The end of what a job wrote, about so many bytes. Called in a thread. Raises FoldlineError."""
-
-    def output(self, number: int) -> str:
-        """All that a job wrote. Called in a thread. Raises FoldlineError."""
-
-    def end(self, number: int) -> Awaitable[None]:
-        """End a job and all it started."""
-
-
 class JobsScreen(ListScreen[None, JobRow]):
     """Closing it ends nothing."""
 
@@ -101,7 +85,7 @@ class JobsScreen(ListScreen[None, JobRow]):
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
 
-    def __init__(self, jobs: JobSource, *, every: float = EVERY) -> None:
+    def __init__(self, jobs: "AgentJobs", *, every: float = EVERY) -> None:
         super().__init__(jobs.rows())
         self._jobs = jobs
         self._every = every
@@ -253,16 +237,20 @@ class AgentJobs:
         self._jobs = jobs
 
     def rows(self) -> Sequence[JobRow]:
+        """All of them as they stand now, the newest first."""
         now = datetime.now()
         return [_row(job, now) for job in sorted(self._jobs.all(), key=lambda job: -job.number)]
 
     def tail(self, number: int, size: int) -> str:
+        """The end of what a job wrote, about so many bytes. For a thread. Raises FoldlineError."""
         return self._read(number, lambda job: job.kept.tail(size))
 
     def output(self, number: int) -> str:
+        """All that a job wrote. For a thread. Raises FoldlineError."""
         return self._read(number, lambda job: job.kept.text())
 
     async def end(self, number: int) -> None:
+        """End a job and all it started."""
         job = self._jobs.numbered(number)
         if job is not None:
             await self._jobs.stop(job, _STOPPED)

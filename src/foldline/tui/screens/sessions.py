@@ -39,12 +39,12 @@ from foldline.tui.screens.sessions_list import (
     SCOPES,
     Listed,
     Listing,
+    ListRow,
     Scope,
     Searcher,
     SessionsState,
-    Shown,
+    list_rows,
     read_listing,
-    shown,
 )
 from foldline.tui.widgets.lines import edge, frame, sides
 
@@ -64,21 +64,8 @@ _STEADY: Final = 0.05
 _PLACEHOLDER: Final = "search in all that was ever said"
 
 Action = Callable[[], object]
-
-
-@dataclass(frozen=True, slots=True)
-class ListRow:
-    """A session, or a match in the one above it."""
-
-    shown: Shown
-    hit: SessionHit | None = None
-    more: int = 0
-    """Matches that are not shown, said on the last one that is."""
-
-    def same(self, other: "ListRow") -> bool:
-        """Whether it is about the same thing, in another state of the list."""
-        places = [each.hit.index if each.hit is not None else None for each in (self, other)]
-        return self.shown.row.path == other.shown.row.path and places[0] == places[1]
+Work = Callable[[], Awaitable[str | None]]
+"""Something done beside the event loop, and what it says then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +122,6 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         """What is being done just now, as a sentence; empty where nothing is."""
         self._title, self._home, self._root, self._now = title, home, root, now
         self._read, self._retitle, self._lost = read, retitle, lost
-        self._sessions: tuple[Shown, ...] = ()
         self._holders: dict[Path, Holder | None] = {}
         """Who writes to a session, as of the last look."""
         self._news = ""
@@ -160,9 +146,9 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
     # --- what is shown ----------------------------------------------------------------------------------
 
     @property
-    def marked(self) -> Shown | None:
+    def marked(self) -> Listed | None:
         """The session under the mark."""
-        return self.row.shown if self.row is not None else None
+        return self.row.session if self.row is not None else None
 
     @property
     def hit(self) -> SessionHit | None:
@@ -176,18 +162,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         if all(getattr(before, name) is getattr(state, name) for name in drawn):
             self.update()
             return
-        self._sessions = shown(state)
-        rows = [
-            each
-            for session in self._sessions
-            for each in (
-                ListRow(session),
-                *(
-                    ListRow(session, hit, max(session.total - at, 0) if at == len(session.hits) else 0)
-                    for at, hit in enumerate(session.hits, start=1)
-                ),
-            )
-        ]
+        rows = list_rows(state)
         if (before.query, before.scope) != (state.query, state.scope):
             self.at = 0
             self.show_rows(rows)
@@ -205,8 +180,8 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         self._ask_holder()
 
     def _ask_holder(self) -> None:
-        if self.marked is not None and self.marked.row.ours:
-            self._begin("holder", partial(self._holder_asked, self.marked.row.path))
+        if self.marked is not None and self.marked.ours:
+            self._begin("holder", partial(self._holder_asked, self.marked.path))
 
     async def _holder_asked(self, path: Path) -> None:
         await asyncio.sleep(_STEADY)
@@ -302,11 +277,11 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         renaming = self.mode == "renaming"
         self._to("list")
         if renaming and self.marked is not None:
-            listed, title = self.marked.row, kept_title(self._title_field.value)
+            listed, title = self.marked, kept_title(self._title_field.value)
             if not title:
                 self.tell("The title is empty: nothing was renamed.")
             elif title != listed.title:
-                self._begin("action", partial(self._renamed, listed, title))
+                self._rename(listed, title)
 
     def works_now(self, command: str) -> bool:
         match command:
@@ -320,7 +295,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
                 return True
             case _ if self.marked is None or self.busy:
                 return False
-        listed = self.marked.row
+        listed = self.marked
         match command:
             case "resume" | "read":
                 return listed.readable
@@ -356,7 +331,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         elif command == "search" or command == "other":
             self._to("field" if self.mode == "list" else "list")
         elif self.marked is not None:
-            self._act_on(command, self.marked.row, self.hit.index if self.hit is not None else None)
+            self._act_on(command, self.marked, self.hit.index if self.hit is not None else None)
 
     def _act_on(self, command: str, listed: Listed, index: int | None) -> None:
         match command:
@@ -370,7 +345,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
                 self._fork(listed, index)
             case "import":
                 copy = partial(import_session, listed, self._home, self._root)
-                self._leave_for(lambda: self._make(f"Importing {view.session_name(listed)}", copy))
+                self._make(f"Importing {view.session_name(listed)}", copy)
             case "rename":
                 self._title_field.value = listed.title
                 self._title_field.cursor_position = len(listed.title)
@@ -428,44 +403,41 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
 
     def _fork(self, listed: Listed, until: int | None) -> None:
         copy = partial(fork_session, listed.path, self._home, self._root, until)
-        self._leave_for(lambda: self._make(f"Copying {view.session_name(listed)}", copy))
+        self._make(f"Copying {view.session_name(listed)}", copy)
 
     def _make(self, doing: str, make: Callable[[], Path]) -> None:
-        """Make a session in a thread, and go on with it."""
+        """Make a session in a thread, and go on with it, once the user knows what that ends."""
 
-        async def made() -> str:
+        async def made() -> None:
             self.dismiss(await asyncio.to_thread(make))
-            return ""
 
-        self._begin("action", partial(self._done, doing, made))
+        self._leave_for(partial(self._carry_out, doing, made))
 
     def _open(self, listed: Listed, index: int | None) -> None:
-        async def opened() -> str:
-            await self._read(listed, index)
-            return ""
+        self._carry_out(f"Opening {view.session_name(listed)}", partial(self._read, listed, index))
 
-        self._begin("action", partial(self._done, f"Opening {view.session_name(listed)}", opened))
-
-    async def _renamed(self, listed: Listed, title: str) -> None:
+    def _rename(self, listed: Listed, title: str) -> None:
         async def renamed() -> str:
             if listed.path != self.state.here:
                 return await asyncio.to_thread(rename_session, listed.path, title)
             await self._retitle(title)
             return f"This chat is called “{title}” now."
 
-        await self._done("Renaming", renamed, lists=True)
+        self._carry_out("Renaming", renamed, lists=True)
 
     def _change(self, doing: str, change: Callable[[], str]) -> None:
         """Change something on disk in a thread, and list the sessions again."""
-        changed = partial(asyncio.to_thread, change)
-        self._begin("action", partial(self._done, doing, changed, lists=True))
+        self._carry_out(doing, partial(asyncio.to_thread, change), lists=True)
 
-    async def _done(self, doing: str, action: Callable[[], Awaitable[str]], *, lists: bool = False) -> None:
+    def _carry_out(self, doing: str, action: Work, *, lists: bool = False) -> None:
+        self._begin("action", partial(self._done, doing, action, lists))
+
+    async def _done(self, doing: str, action: Work, lists: bool) -> None:
         """What it says, or why it was not done, is in the status row then."""
         self.busy = f"{doing} …"
         self.update()
         try:
-            said = await action()
+            said = await action() or ""
         except FoldlineError as failure:
             said, lists = str(failure), False
         finally:
@@ -518,7 +490,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         def line(each: ListRow, marked: bool) -> Line:
             hit = each.hit
             spans = (
-                view.session_row(each.shown, drawn, cells)
+                view.session_row(each.session, drawn, cells)
                 if hit is None
                 else view.hit_row(hit, each.more, cells)
             )
@@ -531,7 +503,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         sentences, style = view.empty(self.state)
         words = [wrapped for each in sentences for wrapped in (*wrap_spans([(each, style)], cells), [])]
         rows = self.row_lines(room, top + 2, line, [[], *([("  ", ""), *each] for each in words)])
-        count = view.count(self.state, self._sessions)
+        count = view.count(self.state, sum(row.hit is None for row in self.rows))
         head = [("  ", ""), *view.heading(cells, self.state.scope)]
         bar = self._bar(room)
         return [
@@ -559,7 +531,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         look, rows = frame(False), height - 2
         head, inside = "", list[Line]()
         if self.marked is not None:
-            listed = self.marked.row
+            listed = self.marked
             head = view.details_head(listed)
             inside = view.details(listed, self._holders.get(listed.path), self._look(), width - 2, rows)
         title: Spans = ((head, "muted"),) if head else ()
@@ -588,13 +560,13 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
             case "asking":
                 shown = []
             case "list":
-                foreign = self.marked is not None and not self.marked.row.ours
+                foreign = self.marked is not None and not self.marked.ours
                 read = view.called("read")
                 return [each for each in super().hints() if not (foreign and each[0] == read)]  # Enter reads
         return [*shown, ("Esc", self._closes())]
 
     def word(self, key: ScreenKey[Any]) -> str:
-        listed = self.marked.row if self.marked is not None else None
+        listed = self.marked
         match key.id:
             case "close":
                 return self._closes()

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -115,14 +115,18 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A session as it is shown, with what matches in it."""
+class ListRow:
+    """A session, or a match in the one above it."""
 
-    row: Listed
-    hits: tuple[SessionHit, ...] = ()
-    """Best first; some of them."""
-    total: int = 0
-    """How many entries match; of very many, those that were looked at."""
+    session: Listed
+    hit: SessionHit | None = None
+    more: int = 0
+    """Matches that are not shown, said on the last one that is."""
+
+    def same(self, other: "ListRow") -> bool:
+        """Whether it is about the same thing, in another state of the list."""
+        places = [each.hit.index if each.hit is not None else None for each in (self, other)]
+        return self.session.path == other.session.path and places[0] == places[1]
 
 
 HITS: Final = 2
@@ -162,8 +166,8 @@ class SessionsState:
         return replace(self, query=query, found=self.found if same else None)
 
 
-def shown(state: SessionsState) -> tuple[Shown, ...]:
-    """The sessions to show, in order.
+def list_rows(state: SessionsState) -> tuple[ListRow, ...]:
+    """The sessions to show, in order, each with its best matches below it.
 
     Without a query all of them. With one, first those whose title or prompts hold it, the newest first: they
     are there at once, and stay where they are when the index answers. Then those it was said in, best first.
@@ -171,20 +175,21 @@ def shown(state: SessionsState) -> tuple[Shown, ...]:
     rows = state.listing.rows if state.listing is not None else ()
     asked = state.asked
     if asked is None:
-        return tuple(Shown(row) for row in rows)
+        return tuple(map(ListRow, rows))
     hits = {session.path: session for session in state.found.sessions} if state.found is not None else {}
     titled = [row for row in rows if asked.matches(row.folded)]
     named = {row.path for row in titled}
     by_path = {row.path: row for row in rows}
     said_in = [by_path[path] for path in hits if path in by_path and path not in named]
-    return tuple(_with_hits(row, hits.get(row.path)) for row in (*titled, *said_in))
+    return tuple(each for row in (*titled, *said_in) for each in _with_hits(row, hits.get(row.path)))
 
 
-def _with_hits(row: Listed, found: SessionHits | None) -> Shown:
-    if found is None:
-        return Shown(row)
-    telling = [hit for hit in found.hits if not _is_said_by(row, hit)]
-    return Shown(row, tuple(telling[:HITS]), found.total)
+def _with_hits(row: Listed, found: SessionHits | None) -> Iterator[ListRow]:
+    yield ListRow(row)
+    if found is not None:
+        telling = [hit for hit in found.hits if not _is_said_by(row, hit)][:HITS]
+        for at, hit in enumerate(telling, start=1):
+            yield ListRow(row, hit, max(found.total - at, 0) if at == len(telling) else 0)
 
 
 def _is_said_by(row: Listed, hit: SessionHit) -> bool:

@@ -22,7 +22,7 @@ from foldline.tui.blocks.cells import Piece, crop, piece, row, width_of
 from foldline.tui.keys.commands import key_of
 from foldline.tui.keys.table import ScreenKey, name_of, table
 from foldline.tui.lists.screen import moves
-from foldline.tui.screens.sessions_list import SCOPES, Listed, Scope, SessionsState, Shown
+from foldline.tui.screens.sessions_list import SCOPES, Listed, Scope, SessionsState
 
 KEYS: Final = table(
     "sessions",
@@ -163,9 +163,9 @@ def _padded(text: str, column: _Column) -> str:
     return blanks + shown if column.right else shown + blanks
 
 
-def session_row(shown: Shown, look: Look, width: int) -> list[Span]:
+def session_row(row: Listed, look: Look, width: int) -> list[Span]:
     """` 3 h ago    Idempotent orders                  398    28.6k  kimi-k2`."""
-    row, columns = shown.row, _columns(width, look.scope)
+    columns = _columns(width, look.scope)
     room = _title_width(width, columns)
     spans: list[Span] = [(f"{age(row.updated_at, look.now):<{_AGE}}{' ' * _GAP}", "muted")]
     spans += crop(_title(row, look, room), room)
@@ -281,14 +281,14 @@ def _scope_key(scope: Scope) -> str:
     return called(f"scope-{SCOPES.index(scope) + 1}")
 
 
-def count(state: SessionsState, sessions: tuple[Shown, ...]) -> str:
-    """`12 sessions`, `4 of 3,000`."""
+def count(state: SessionsState, shown: int) -> str:
+    """`12 sessions`, `4 of 3,000`, of which so many are shown."""
     if state.listing is None or state.listing.failure:
         return ""
     all_of_them = len(state.listing.rows)
     more = "+" if state.listing.more else ""
     if state.asked is not None:
-        return f"{len(sessions):,} of {all_of_them:,}{more}"
+        return f"{shown:,} of {all_of_them:,}{more}"
     return f"{all_of_them:,}{more} session{'s' * (all_of_them != 1)}"
 
 
@@ -435,11 +435,10 @@ def leaving_question(lost: str) -> str:
     return f"Leave this chat? {lost}"
 
 
-def doing(shown: Shown | None, hit: SessionHit | None, here: Path | None) -> str:
+def doing(listed: Listed | None, hit: SessionHit | None, here: Path | None) -> str:
     """What keys would do to the session under the mark."""
-    if shown is None:
+    if listed is None:
         return ""
-    listed = shown.row
     if not listed.readable:
         return named_note(listed)
     if not listed.ours:

@@ -1,9 +1,9 @@
 """Setup: provider, key and model in three steps. What is slow is asked beside the event loop."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from textual import on
 from textual.binding import BindingType
@@ -11,11 +11,11 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from foldline.llm import LLMError
-from foldline.llm.listing import ListedModel
 from foldline.protocol import FoldlineError
 from foldline.tui.keys.table import ScreenKey, bindings, table
 from foldline.tui.lists.box import Line
 from foldline.tui.lists.screen import HELP, Field, ListScreen, moves
+from foldline.tui.screens.setup_servers import KnownServers
 from foldline.tui.screens.setup_state import (
     OFFLINE,
     OTHER,
@@ -73,34 +73,6 @@ _REFUSED: Final = (401, 403)
 """Answers of a server that does not take the key."""
 
 
-class Servers(Protocol):
-    """Providers, the servers behind them, and where a choice is kept. What fails raises FoldlineError."""
-
-    summariser: str
-    """The model that writes the summaries, as settings name it; empty: the session's own."""
-
-    async def answers(self, source: Source) -> bool:
-        """Whether a local server is there right now; asked for a moment only, never an error."""
-
-    async def models(self, source: Source, key: Secret | None) -> Sequence[ListedModel]:
-        """What a server has to offer; also the cheap call that checks a key."""
-
-    def known(self, source: Source, names: Sequence[str]) -> Sequence[ListedModel]:
-        """What is known of these models of a server, and of those set for it, before it is asked."""
-
-    async def summarise_with(self, choice: Choice | None) -> str:
-        """Let this model write the summaries, or the session's own again; what became of it."""
-
-    def other(self, address: str) -> Source:
-        """The server at an address somebody typed."""
-
-    def compacts_first(self, offer: ListedModel) -> bool:
-        """Whether the conversation has to be compacted before this model can go on with it."""
-
-    async def keep(self, choice: Choice) -> None:
-        """Write down the key that was typed, and the choice."""
-
-
 class KeyField(Field):
     """Shows that something was typed, and never what: it cannot be copied from it either."""
 
@@ -126,7 +98,7 @@ class SetupScreen(ListScreen[Choice | None, Source | Row]):
     def __init__(
         self,
         state: SetupState,
-        servers: Servers,
+        servers: KnownServers,
         *,
         clock: Callable[[], float] = time.monotonic,
         by_itself: bool = False,

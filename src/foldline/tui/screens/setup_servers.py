@@ -21,7 +21,7 @@ from foldline.tui.screens.setup_state import OFFLINE, OTHER, Choice, Secret, Sou
 
 
 class KnownServers:
-    """Everybody who can be asked from here."""
+    """Everybody who can be asked from here, and where a choice is kept. What fails raises FoldlineError."""
 
     def __init__(
         self,
@@ -30,11 +30,16 @@ class KnownServers:
         compacts_first: Callable[[ListedModel], bool],
         summarise_with: Callable[[str | None], Awaitable[str]] | None = None,
     ) -> None:
-        """`summarise_with` lets a model write the summaries from now on, by its name in settings."""
+        """
+        Args:
+            compacts_first: whether the conversation has to be compacted before this model can go on with it.
+            summarise_with: lets a model write the summaries from now on, by its name in settings.
+        """
         self._environ = environ
-        self._compacts_first = compacts_first
+        self.compacts_first = compacts_first
         self._summarise_with = summarise_with
         self.summariser = settings.compaction.model
+        """The model that writes the summaries, as settings name it; empty: the session's own."""
         own = settings.own_providers()
         self._providers: dict[str, Provider] = {**PROVIDERS, **own}
         self._own = [provider for name, provider in own.items() if name not in PROVIDERS]
@@ -82,14 +87,17 @@ class KnownServers:
         return next(iter((*named, *there)), ""), info.id
 
     async def answers(self, source: Source) -> bool:
+        """Whether a local server is there right now; asked for a moment only, never an error."""
         return await providers.answers(source.url)
 
     async def models(self, source: Source, key: Secret | None) -> Sequence[ListedModel]:
+        """What a server has to offer; also the cheap call that checks a key."""
         provider = self._providers[source.name]
         await asyncio.to_thread(preload)
         return await list_models(provider, key.reveal() if key else key_of(provider, self._environ).value)
 
     def known(self, source: Source, names: Sequence[str]) -> Sequence[ListedModel]:
+        """What is known of these models of a server, and of those set for it, before it is asked."""
         provider = self._providers.get(source.name)
         if provider is None:
             return ()
@@ -97,6 +105,7 @@ class KnownServers:
         return [completed(ListedModel(name), provider) for name in there]
 
     async def summarise_with(self, choice: Choice | None) -> str:
+        """Let this model write the summaries, or the session's own again; what became of it."""
         if self._summarise_with is None:
             raise FoldlineError("There is no session yet whose summaries it could write.")
         if choice is not None and choice.key is not None:
@@ -106,15 +115,14 @@ class KnownServers:
         return told
 
     def other(self, address: str) -> Source:
+        """The server at an address somebody typed."""
         provider = server_at(address, self._providers)
         self._providers[provider.name] = provider
         source = self._source(provider)
         return source if source.key != "none" else replace(source, key="optional")
 
-    def compacts_first(self, offer: ListedModel) -> bool:
-        return self._compacts_first(offer)
-
     async def keep(self, choice: Choice) -> None:
+        """Write down the key that was typed, and the choice."""
         await asyncio.to_thread(self._keep, choice)
 
     def _keep(self, choice: Choice) -> None:

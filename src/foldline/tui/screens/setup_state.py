@@ -16,25 +16,17 @@ _BEARER: Final = re.compile(r"(?:authorization:\s*)?bearer\s+", re.IGNORECASE)
 _QUOTES: Final = "\"'`“”‘’«»"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Secret:
     """A key. Only `reveal` gives it away."""
 
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
+    _text: str
 
     def reveal(self) -> str:
         return self._text
 
     def __len__(self) -> int:
         return len(self._text)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._text == self._text
-
-    def __hash__(self) -> int:
-        return hash(len(self._text))
 
     def __repr__(self) -> str:
         return f"Secret({len(self._text)} characters)"
