@@ -10,7 +10,6 @@ from textual.pilot import Pilot
 
 from foldline.agent.settings import load_settings
 from foldline.agent.settings_edit import change, in_toml
-from foldline.protocol import FoldlineError
 from foldline.tui.screens.settings import SettingsScreen
 from foldline.tui.screens.settings_rows import Setting, list_settings
 from foldline.tui.themed_app import ThemedApp
@@ -37,6 +36,8 @@ env = { TOKEN = "planted-secret" }
 class Kept:
     """Settings in a folder, as a keeper that no session listens to."""
 
+    file = "~/.config/foldline/config.toml"
+
     def __init__(
         self, folder: Path, own: str = OWN, environ: Mapping[str, str] | None = None, **options: object
     ) -> None:
@@ -55,16 +56,12 @@ class Kept:
     def text(self) -> str:
         return self.path.read_text("utf-8")
 
-    def settings(self) -> tuple[Setting, ...]:
+    def read(self) -> None:
         self.now = self.now.again(self.cwd, self.environ)
-        return list_settings(self.now, self.environ, model="kimi-k2", themes=("auto", "dusk", "nord"))
 
-    def fault(self, setting: Setting, text: str) -> str:
-        try:
-            in_toml(setting.names, text)
-        except FoldlineError as failure:
-            return str(failure)
-        return ""
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        return list_settings(self.now, self.environ, model="kimi-k2", themes=("auto", "dusk", "nord"))
 
     async def keep(self, setting: Setting, text: str | None) -> str:
         value = None if text is None else in_toml(setting.names, text)
@@ -83,7 +80,7 @@ class SettingsApp(ThemedApp[None]):
 
     def __init__(self, kept: Kept, theme: str = "foldline-dark") -> None:
         super().__init__(theme)
-        self.screen_shown = SettingsScreen(kept.settings(), kept, "~/.config/foldline/config.toml")
+        self.screen_shown = SettingsScreen(kept)
 
     async def on_mount(self) -> None:
         await self.push_screen(self.screen_shown)

@@ -67,7 +67,7 @@ class Setup:
             return
         agent_state = self._runner.agent.state
 
-        def folds(offer: "ListedModel") -> bool:
+        def compacts_first(offer: "ListedModel") -> bool:
             window = settings.window_of(offer.id) or offer.window
             return window is not None and compacts_before_switch(
                 agent_state, window, offer.max_output, offer.id
@@ -75,7 +75,7 @@ class Setup:
 
         try:
             settings = load_settings(agent_state.cwd, os.environ)
-            servers = KnownServers(settings, os.environ, folds, self._summarise_with)
+            servers = KnownServers(settings, os.environ, compacts_first, self._summarise_with)
         except FoldlineError as failure:
             self._app.chat.remark(str(failure))
             return
@@ -96,7 +96,7 @@ class Setup:
 
         kept = OwnSettings(self._app, self._runner)
         kept.read()
-        setting = next(each for each in kept.settings_known() if each.key == "compaction.model")
+        setting = next(each for each in kept.settings if each.key == "compaction.model")
         told = await kept.keep(setting, model)
         named = model or "The session's own model"
         return f"{named} writes the summaries. {told}"
@@ -109,7 +109,7 @@ class Setup:
             self._go_on()
 
     async def _switch(self, choice: "Choice") -> None:
-        """An ordinary switch, so that the history has it and a smaller window is folded for."""
+        """An ordinary switch, so that the history has it and the view is compacted for a smaller window."""
         executor = self._runner.agent.executor
         finished = await executor.wait_for(executor.submit(operations.SwitchModel(model=choice.named)))
         if finished.outcome == "done":

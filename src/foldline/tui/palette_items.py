@@ -76,13 +76,12 @@ async def _named(app: "FoldlineApp", command: str, word: str) -> Sequence[Item]:
 async def _settings(app: "FoldlineApp") -> Sequence[Item]:
     from foldline.agent.settings import KEYS
 
-    def items() -> Iterator[Item]:
-        for key, field in KEYS.items():
-            what = clean_line((field.description or "").partition(".")[0].replace("`", ""))
-            choice = Choice(f"setting:{key}", f"Setting: {key}", what)
-            yield Item(choice, partial(run_in_chat, app, "settings", key))
-
-    return tuple(items())
+    items = []
+    for key, field in KEYS.items():
+        what = clean_line((field.description or "").partition(".")[0].replace("`", ""))
+        choice = Choice(f"setting:{key}", f"Setting: {key}", what)
+        items.append(Item(choice, partial(run_in_chat, app, "settings", key)))
+    return items
 
 
 async def _sessions(app: "FoldlineApp", root: Path) -> Sequence[Item]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,18 +37,15 @@ def session_commands(
     }
 
 
+@dataclass(frozen=True, slots=True)
 class _SessionCommands:
-    def __init__(
-        self, app: "FoldlineApp", root: Path, where: Callable[[], str], go_on_with: Callable[[str], None]
-    ) -> None:
-        self._app = app
-        self._root = root
-        self._where = where
-        self._go_on_with = go_on_with
+    _app: "FoldlineApp"
+    _root: Path
+    _where: Callable[[], str]
+    _go_on_with: Callable[[str], None]
 
     def open(self, runner: Runner, query: str | None) -> None:
         """Show the sessions; with a query, even an empty one, the search line has the focus."""
-
         screen = SessionsScreen(
             self._where(),
             home=data_home(),
@@ -86,7 +84,6 @@ class _SessionCommands:
 
     def rename(self, runner: Runner, title: str) -> None:
         """Give this session another title; without one, say which it has."""
-
         kept = kept_title(title)
         if kept:
             self._app.run_worker(self._renamed(runner, kept), group="rename", exclusive=True)
@@ -113,7 +110,6 @@ class _SessionCommands:
             self._app.run_worker(self._forked(path), group="fork", exclusive=True)
 
     async def _forked(self, path: Path) -> None:
-
         self._app.chat.remark("Copying this session …")
         try:
             copy = await asyncio.to_thread(fork_session, path, data_home(), self._root)

@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 
 def open_settings(app: "FoldlineApp", runner: Runner, query: str) -> None:
     """Show all settings; a `query` finds some of them."""
-    keeper = OwnSettings(app, runner)
-    try:
-        keeper.read()
-        fault = ""
-    except FoldlineError as failure:
-        fault = str(failure)
-    app.push_screen(SettingsScreen(keeper.settings_known(), keeper, keeper.file, query.strip(), fault))
+    app.push_screen(SettingsScreen(OwnSettings(app, runner), query.strip()))
 
 
 def settings_commands(app: "FoldlineApp") -> dict[str, Callable[[Runner, str], None]]:
@@ -50,17 +44,15 @@ class OwnSettings:
 
     @property
     def file(self) -> str:
+        """The file they are kept in, as people are told of it."""
         return with_tilde(str(config_file(os.environ)))
 
     def read(self) -> None:
         """Look at the files again. Raises FoldlineError where one of them is broken."""
         self._now = self._now.again(self._agent.state.cwd, os.environ)
 
+    @property
     def settings(self) -> tuple[Setting, ...]:
-        self.read()
-        return self.settings_known()
-
-    def settings_known(self) -> tuple[Setting, ...]:
         """As they were read last; of a broken file, what was in force before it broke."""
         model, themes = self._agent.state.llm.info.id, own_themes(self._app.themes)
         try:
@@ -68,14 +60,12 @@ class OwnSettings:
         except FoldlineError:
             return list_settings(self._now, {}, model=model, themes=themes)
 
-    def fault(self, setting: Setting, text: str) -> str:
-        try:
-            in_toml(setting.names, text)
-        except FoldlineError as failure:
-            return str(failure)
-        return ""
-
     async def keep(self, setting: Setting, text: str | None) -> str:
+        """Write the value down, or take it out where it is None; what became of it, as a sentence.
+
+        Raises:
+            FoldlineError: it was not kept, and nothing has changed.
+        """
         cwd = self._agent.state.cwd
         value = None if text is None else in_toml(setting.names, text)
         if text is not None:
@@ -89,6 +79,11 @@ class OwnSettings:
         return f"{told} {self._hold(setting, now)}".rstrip()
 
     def choose(self, setting: Setting, chosen: Callable[[str | None], None]) -> None:
+        """Let the user choose from a list, or on a screen that keeps the choice itself.
+
+        Raises:
+            FoldlineError: not now.
+        """
         if setting.kind in ("model", "provider"):
             if self._app.state.busy:
                 raise FoldlineError("The model is switched between turns: this one is not over yet.")

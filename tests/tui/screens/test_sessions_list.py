@@ -14,7 +14,7 @@ from support.sessions_screen import NOON
 
 def row(name: str, title: str, hours: int = 0) -> Listed:
     at = NOON - timedelta(hours=hours)
-    return Listed(Path(f"/s/{name}/events.jsonl"), name, at, title, folded=casefolded(title))
+    return Listed(Path(f"/s/{name}/events.jsonl"), name, at, title, searchable=casefolded(title))
 
 
 def hits(name: str, *indices: int, kind: str = "user", total: int = 0) -> SessionHits:

@@ -114,23 +114,19 @@ def _command_of(item: Given) -> ScreenKey[Any]:
             f"{item.origin}: {item.key}: there is no screen {screen}; {_close(screen, SCREENS)}"
             f"there are {_listed(SCREENS)}."
         )
-    table: dict[str, ScreenKey[Any]] = {key.id: key for key in table_of(screen) if _is_free(key)}
-    fixed = next((key for key in table_of(screen) if key.id == command and not _is_free(key)), None)
-    if fixed is not None:
-        raise FoldlineError(
-            f"{item.origin}: {item.key} cannot be chosen: {' '.join(fixed.names) or fixed.id} is the same on "
-            f"every screen; [{KEY_SETTINGS}.{screen}] has {_listed(table)}."
-        )
-    if command not in table:
+    table: dict[str, ScreenKey[Any]] = {key.id: key for key in table_of(screen)}
+    free, key = [name for name, each in table.items() if not each.own], table.get(command)
+    if key is None:
         raise FoldlineError(
             f"{item.origin}: {item.key}: the screen {screen} has no command {command}; "
-            f"{_close(command, table)}it has {_listed(table)}."
+            f"{_close(command, free)}it has {_listed(free)}."
         )
-    return table[command]
-
-
-def _is_free(key: ScreenKey[Any]) -> bool:
-    return not key.own
+    if key.own:
+        raise FoldlineError(
+            f"{item.origin}: {item.key} cannot be chosen: {' '.join(key.names) or key.id} is the same on "
+            f"every screen; [{KEY_SETTINGS}.{screen}] has {_listed(free)}."
+        )
+    return key
 
 
 def _refuse_key(item: Given, key: ScreenKey[Any]) -> None:

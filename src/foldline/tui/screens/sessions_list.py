@@ -53,7 +53,7 @@ class Listed:
     """Whose session it is; empty for ours."""
     archived: bool = False
     readable: bool = True
-    folded: str = field(default="", repr=False)
+    searchable: str = field(default="", repr=False)
     """What a title search looks at."""
 
     @property
@@ -81,7 +81,7 @@ def listed(info: SessionInfo) -> Listed:
         meta.note,
         archived=info.archived,
         readable=info.readable,
-        folded=casefolded(f"{meta.title}\n{meta.first_prompt}\n{meta.last_prompt}"),
+        searchable=casefolded(f"{meta.title}\n{meta.first_prompt}\n{meta.last_prompt}"),
     )
 
 
@@ -99,7 +99,7 @@ def listed_foreign(found: FoundSession) -> Listed:
         note=found.note,
         agent=found.agent,
         readable=bool(found.title or not found.note),
-        folded=casefolded(f"{found.title}\n{found.first_prompt}"),
+        searchable=casefolded(f"{found.title}\n{found.first_prompt}"),
     )
 
 
@@ -177,7 +177,7 @@ def list_rows(state: SessionsState) -> tuple[ListRow, ...]:
     if asked is None:
         return tuple(map(ListRow, rows))
     hits = {session.path: session for session in state.found.sessions} if state.found is not None else {}
-    titled = [row for row in rows if asked.matches(row.folded)]
+    titled = [row for row in rows if asked.matches(row.searchable)]
     named = {row.path for row in titled}
     by_path = {row.path: row for row in rows}
     said_in = [by_path[path] for path in hits if path in by_path and path not in named]

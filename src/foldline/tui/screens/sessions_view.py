@@ -1,6 +1,6 @@
 """What the Sessions screen shows: its keys, its words, the rows of its list. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -182,7 +182,7 @@ def _title(row: Listed, look: Look, room: int) -> list[Span]:
         return [(sign, "alert"), (cut_right(clean_line(named_note(row)), room - len(sign)), "alert")]
     text = cut_right(clean_line(title_of(row)), max(room - len(sign) - len(remark), 1))
     style = "text" if row.title else "muted"
-    return [(sign, "alert"), *emphasised(text, look.asked, style), (remark, "accent")]
+    return [(sign, "alert"), *_asked_for(text, look, style), (remark, "accent")]
 
 
 def title_of(row: Listed) -> str:
@@ -226,27 +226,24 @@ def hit_row(hit: SessionHit, more: int, width: int) -> list[Span]:
 
 def _around(hit: SessionHit, room: int) -> list[Span]:
     """The excerpt, its matches marked; where it is too long, from a little before the first of them."""
-    spans: list[Span] = []
-    at = 0
-    for start, stop in hit.marks:
-        spans += [(clean_line(hit.excerpt[at:start]), "text"), (clean_line(hit.excerpt[start:stop]), MATCH)]
-        at = stop
-    spans.append((clean_line(hit.excerpt[at:]), "text"))
+    spans = _marked(hit.excerpt, hit.marks, "text")
     if width_of(spans) > room and len(spans) > 1:
         spans[0] = (cut_left(spans[0][0], max(room // 3, 1)), "text")
     return spans
 
 
-def emphasised(text: str, asked: Query | None, style: str) -> list[Span]:
+def _asked_for(text: str, look: Look, style: str) -> list[Span]:
     """Clean text with what was asked for marked in it."""
-    if asked is None:
-        return [(text, style)]
+    return _marked(text, marks(text, look.asked) if look.asked is not None else (), style)
+
+
+def _marked(text: str, places: Iterable[tuple[int, int]], style: str) -> list[Span]:
     spans: list[Span] = []
     at = 0
-    for start, stop in marks(text, asked):
-        spans += [(text[at:start], style), (text[start:stop], MATCH)]
+    for start, stop in places:
+        spans += [(clean_line(text[at:start]), style), (clean_line(text[start:stop]), MATCH)]
         at = stop
-    return [*spans, (text[at:], style)]
+    return [*spans, (clean_line(text[at:]), style)]
 
 
 _NAMES: Final[dict[Scope, str]] = {
@@ -390,7 +387,7 @@ _YIELDS: Final = ("file", "last", "folder", "first", "what", "damage", "held by"
 
 
 def _prompt(text: str, look: Look) -> list[Span]:
-    return emphasised(clean_line(text), look.asked, "text") if text else [("nothing typed", "muted")]
+    return _asked_for(clean_line(text), look, "text") if text else [("nothing typed", "muted")]
 
 
 def _figures(listed: Listed, look: Look) -> str:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
 from textual import on
 from textual.binding import BindingType
 from textual.widgets import Input
 
+from foldline.agent.settings_edit import in_toml
 from foldline.context.harmless import clean_line
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import Span, Spans, crop, cut_left, cut_right, width_of, wrap_spans
@@ -17,6 +18,9 @@ from foldline.tui.lists.box import Line, Rule, boxed, filled, key_words
 from foldline.tui.lists.screen import HELP, Field, ListScreen, moves
 from foldline.tui.screens.settings_rows import Setting
 from foldline.tui.widgets.lines import window_start
+
+if TYPE_CHECKING:
+    from foldline.tui.settings_commands import OwnSettings
 
 KEYS: Final = table(
     "settings",
@@ -52,30 +56,6 @@ _ORIGIN_FROM: Final = 56
 """Columns from which a row says who set the value."""
 
 
-class Keeper(Protocol):
-    """What the screen asks of the world outside."""
-
-    def settings(self) -> tuple[Setting, ...]:
-        """As they are now. Raises FoldlineError where a file of settings is broken."""
-
-    def fault(self, setting: Setting, text: str) -> str:
-        """Why this text is no value for it, in one sentence; empty where it is one."""
-
-    async def keep(self, setting: Setting, text: str | None) -> str:
-        """Write the value down, or take it out where it is None; what became of it, as a sentence.
-
-        Raises:
-            FoldlineError: it was not kept, and nothing has changed.
-        """
-
-    def choose(self, setting: Setting, chosen: Callable[[str | None], None]) -> None:
-        """Let the user choose from a list, or on a screen that keeps the choice itself.
-
-        Raises:
-            FoldlineError: not now.
-        """
-
-
 class SettingsScreen(ListScreen[None, Setting]):
     """What is changed counts as soon as it is written down; the screen shows what is in force then."""
 
@@ -83,17 +63,15 @@ class SettingsScreen(ListScreen[None, Setting]):
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
 
-    def __init__(
-        self, settings: Sequence[Setting], keeper: Keeper, file: str, query: str = "", fault: str = ""
-    ) -> None:
-        """`file`: the user's own file, as people are told of it."""
+    def __init__(self, keeper: "OwnSettings", query: str = "") -> None:
+        """`keeper`: reads the settings, and writes them down."""
         self.query_field = Field("settings-query", "type to find")
         self.value_field = Field("settings-value", "empty: reset")
-        super().__init__(settings, (self.query_field, self.value_field))
-        self.settings = settings
+        super().__init__((), (self.query_field, self.value_field))
         self._keeper = keeper
-        self._file = file
+        self.settings = keeper.settings
         self.searching = self.editing = False
+        fault = self._read()
         self._search(query)
         self.fault = fault
         """Why what is typed is no value, or why the last change was not kept."""
@@ -114,14 +92,21 @@ class SettingsScreen(ListScreen[None, Setting]):
         if not self.fault:
             self._refresh()
 
+    def _read(self) -> str:
+        """Take the settings as they are now; what is wrong with a file that cannot be read, else nothing."""
+        try:
+            self._keeper.read()
+        except FoldlineError as failure:
+            return str(failure)
+        self.settings = self._keeper.settings
+        return ""
+
     def _refresh(self) -> None:
         """Show the settings as they are now; the mark stays with its key."""
-        try:
-            self.settings = self._keeper.settings()
-        except FoldlineError as failure:
-            self._say(fault=str(failure))
-            return
-        self.show_rows(self._found(), lambda one, other: one.names == other.names)
+        if fault := self._read():
+            self._say(fault=fault)
+        else:
+            self.show_rows(self._found(), lambda one, other: one.names == other.names)
 
     def _say(self, *, fault: str = "", news: str = "") -> None:
         self.fault, self.news = fault, news
@@ -159,7 +144,7 @@ class SettingsScreen(ListScreen[None, Setting]):
             self._search(event.value)
         elif event.input is self.value_field and self.editing and self.row is not None:
             text = event.value.strip()
-            self.fault = self._keeper.fault(self.row, text) if text else ""
+            self.fault = _fault(self.row, text) if text else ""
         self.update()
 
     @on(Field.Done)
@@ -225,7 +210,7 @@ class SettingsScreen(ListScreen[None, Setting]):
             case "text":
                 self._edit(setting)
             case "file":
-                self._say(news=f"Lists and tables are written in {self._file}, in an editor.")
+                self._say(news=f"Lists and tables are written in {self._keeper.file}, in an editor.")
             case _:
                 self._choose(setting)
 
@@ -324,7 +309,7 @@ class SettingsScreen(ListScreen[None, Setting]):
     def _set_by(self, setting: Setting, width: int) -> Line:
         if setting.overruled_by:
             says = f", which says {setting.own or 'empty'}" if setting.own is not None else ""
-            words = f"{clean_line(setting.overruled_by)} goes before {self._file}{clean_line(says)}."
+            words = f"{clean_line(setting.overruled_by)} goes before {self._keeper.file}{clean_line(says)}."
             return [("! ", "altered"), (cut_right(words, width - 2), "text")]
         who = f"Set by {clean_line(setting.origin)}." if setting.origin else "Not set: the default holds."
         return [(cut_right(who, width), "muted")]
@@ -341,6 +326,15 @@ class SettingsScreen(ListScreen[None, Setting]):
         while shown and width_of(key_words((*shown, leaves))) > width - 6:
             shown.pop()
         return key_words((*shown, leaves)), key_words((aid,), "muted")
+
+
+def _fault(setting: Setting, text: str) -> str:
+    """Why this text is no value for it, in one sentence; empty where it is one."""
+    try:
+        in_toml(setting.names, text)
+    except FoldlineError as failure:
+        return str(failure)
+    return ""
 
 
 def _detail_lines(height: int) -> int:

@@ -246,6 +246,7 @@ class SetupScreen(ListScreen[Choice | None, Source | Row]):
 
     def _back(self) -> None:
         state, source = self.state, self.state.source
+        names = {each.name for each in state.sources}
         if state.is_checking:
             self.workers.cancel_group(self, "ask")
             typed = state.step != "key" or state.has_key_field
@@ -254,7 +255,7 @@ class SetupScreen(ListScreen[Choice | None, Source | Row]):
             self.dismiss(None)
         elif state.step == "model" and source is not None and source.asks_key:
             self._show(replace(state, step="key", trouble=None))
-        elif state.step == "key" and source is not None and source.name not in _names(state):
+        elif state.step == "key" and source is not None and source.name not in names:
             self._show(state.to_address())
         else:
             self._show(state.to_provider())
@@ -343,10 +344,6 @@ class SetupScreen(ListScreen[Choice | None, Source | Row]):
             self._fail(failure)
         else:
             self.dismiss(choice)
-
-
-def _names(state: SetupState) -> set[str]:
-    return {source.name for source in state.sources}
 
 
 def _failed(state: SetupState, trouble: Trouble) -> SetupState:
