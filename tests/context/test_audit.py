@@ -1,4 +1,4 @@
-"""What a fold loses is told; what a person would still find in the view is not."""
+"""What a compaction loses is told; what a person would still find in the view is not."""
 
 import time
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def work() -> History:
 # -- what is lost ----------------------------------------------------------------------------------
 
 
-def test_what_only_the_folded_part_held_is_lost_worth_most_first() -> None:
+def test_what_only_the_compacted_part_held_is_lost_worth_most_first() -> None:
     assert lost(work(), "We work on orders.") == [
         ("constraint", "Never touch the payments table."),
         ("constraint", "不要修改公开的接口。"),
@@ -60,7 +60,7 @@ def test_what_only_the_folded_part_held_is_lost_worth_most_first() -> None:
     ]
 
 
-def test_a_lost_fact_names_every_folded_entry_that_holds_it() -> None:
+def test_a_lost_fact_names_every_compacted_entry_that_holds_it() -> None:
     built = history().user("use make test").gap(3).step("bash", "ok", command="make test").step(
         "bash", "ok", command="make test"
     )  # fmt: skip
@@ -89,7 +89,7 @@ def test_a_standing_constraint_an_earlier_summary_quoted_is_lost_when_the_next_o
 # -- what is still there ---------------------------------------------------------------------------
 
 
-def test_nothing_is_lost_where_nothing_was_folded() -> None:
+def test_nothing_is_lost_where_nothing_was_compacted() -> None:
     assert audit([], of(work())) == Audit()
     assert audit(of(work()), of(work())).lost == ()
 

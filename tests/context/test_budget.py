@@ -1,11 +1,22 @@
-"""Windows from 2k to 2M: the trigger comes before overflow, and a fold gets below it (invariant 8)."""
+"""Windows from 2k to 2M: their budget, the units of a view, and what a history proves of a window."""
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from foldline.context.budget import LEAST_ANSWER, SMALLEST_WINDOW, Budget, BudgetSettings, budget_for
-from foldline.protocol import FoldlineError
+from foldline.context.budget import (
+    LEAST_ANSWER,
+    NOTHING_SEEN,
+    SMALLEST_WINDOW,
+    Budget,
+    BudgetSettings,
+    Unit,
+    WindowProof,
+    budget_for,
+    units_of,
+)
+from foldline.protocol import OVERFLOW, Compaction, FoldlineError, NoticeRecord, RequestRecord, Usage
+from support.history import History, call, history
 
 windows = st.integers(SMALLEST_WINDOW, 2_000_000)
 output_limits = st.none() | st.integers(1, 2_000_000)
@@ -39,7 +50,7 @@ def chosen_budgets(draw: st.DrawFn) -> Budget:
 
 
 @given(windows, output_limits)
-def test_every_window_has_room_for_what_a_fold_leaves(window: int, max_output: int | None) -> None:
+def test_every_window_has_room_for_what_a_compaction_leaves(window: int, max_output: int | None) -> None:
     budget = budget_for(window, max_output)
     assert 0 < budget.reserve_tokens < window
     assert 0 < budget.max_summary_tokens <= budget.reserve_tokens
@@ -48,7 +59,7 @@ def test_every_window_has_room_for_what_a_fold_leaves(window: int, max_output: i
 
 
 @given(chosen_budgets())
-def test_whatever_is_set_the_trigger_comes_before_overflow_and_one_fold_never_triggers_the_next(
+def test_whatever_is_set_the_trigger_comes_before_overflow_and_one_compaction_never_triggers_the_next(
     budget: Budget,
 ) -> None:
     assert budget.threshold + LEAST_ANSWER <= budget.window
@@ -128,8 +139,97 @@ def test_settings_without_room_are_refused_by_name_with_what_to_do(
         budget_for(8_192, settings=settings)
 
 
-def test_the_soft_mark_stays_between_what_a_fold_leaves_and_the_threshold() -> None:
+def test_the_soft_mark_stays_between_what_a_compaction_leaves_and_the_threshold() -> None:
     never, early = BudgetSettings(soft_ratio=1), BudgetSettings(soft_ratio=0.01)
     assert budget_for(32_768, settings=never).soft_mark == budget_for(32_768).threshold - 1
     budget = budget_for(32_768, settings=early)
     assert budget.soft_mark == budget.keep_recent_tokens + budget.max_summary_tokens + 1
+
+
+TEXT = "a sentence of a conversation about orders " * 50
+
+
+def sent(built: History, size: int, window: int = 0) -> History:
+    usage = Usage(input=size, output=10)
+    return built.assistant("ok", usage=usage, model="m").asked(estimated=size, window=window)
+
+
+def refused(built: History, size: int, named: int = 0) -> History:
+    record = {"error": "The request is longer than the window of m.", "stop_reason": OVERFLOW}
+    sizes = {"estimated": size, "window": named}
+    return built.add(RequestRecord.model_validate({"digest": "0", "model": "m", **sizes, **record}))
+
+
+def proof(built: History) -> WindowProof:
+    return built.projection().window_proof("m")
+
+
+def test_a_window_is_what_was_last_said_of_it_and_never_below_what_went_through() -> None:
+    built = sent(history().user(TEXT), 9_000)
+    assert proof(built).window(4_096) == 9_010
+    assert proof(sent(built, 9_000, window=200_000)).window(4_096) == 200_000
+    assert proof(sent(sent(built, 9_000, window=200_000), 250_000)).window(4_096) == 250_010
+    assert built.projection().window_proof("another") is NOTHING_SEEN
+
+
+def test_answers_of_another_agent_prove_as_much() -> None:
+    usage = Usage(input=137_000, output=500, window=258_400)
+    told = history().user(TEXT).assistant("ok", usage=usage, model="m")
+    assert (proof(told).stated, proof(told).largest) == (258_400, 137_500)
+
+
+def test_a_refused_size_counts_once_a_smaller_request_went_through_in_its_place() -> None:
+    full = refused(history().user(TEXT), 9_000)
+    size = full.projection().calibration.scale("m") * 9_000
+    assert proof(full).refused == 0
+    assert proof(sent(full.add(Compaction(first_kept_index=0)), 3_000)).refused == round(size)
+
+
+def test_a_refusal_that_nothing_cured_says_nothing_of_the_size() -> None:
+    """The server may have refused everything, for whatever reason: what it takes later is no proof."""
+    given_up = refused(history().user(TEXT), 9_000).add(NoticeRecord(text="Nothing more can be folded."))
+    assert proof(sent(given_up, 3_000)).refused == 0
+    asked_again = refused(history().user(TEXT), 9_000).user("again?")
+    assert proof(sent(asked_again, 3_000)).refused == 0
+
+
+def test_a_window_that_a_refusal_names_is_believed_at_once() -> None:
+    named = refused(history().user(TEXT), 9_000, named=8_192)
+    assert proof(named).refused == proof(named.user("shorter")).refused == 8_192
+
+
+def test_a_larger_request_that_goes_through_later_lifts_the_limit() -> None:
+    built = sent(refused(history().user(TEXT), 9_000), 3_000)
+    assert proof(built).refused > 0
+    assert proof(sent(built, 60_000)).refused == 0
+
+
+def units(built: History, *, pins: frozenset[int] = frozenset()) -> list[Unit]:
+    return units_of((item.message for item in built.projection().view), pins)
+
+
+def indices(found: list[Unit]) -> list[list[int]]:
+    return [[message.index for message in unit.messages] for unit in found]
+
+
+def test_a_group_of_parallel_calls_is_one_unit_and_messages_are_units_alone() -> None:
+    built = history().system("s").instructions("i").user("go").assistant(calls=[call("a"), call("b")])
+    built.result("1").result("2").assistant("done")
+    assert indices(units(built)) == [[2], [3, 4, 5], [6]]
+
+
+def test_a_notice_goes_with_what_it_came_after() -> None:
+    built = history().user("go").notice("a reminder").assistant("done").notice("another")
+    assert indices(units(built)) == [[0, 1], [2, 3]]
+
+
+def test_a_notice_does_not_go_with_what_is_pinned() -> None:
+    built = history().user("go").notice("a reminder").assistant("done")
+    assert indices(units(built, pins=frozenset({0}))) == [[0], [1], [2]]
+
+
+def test_a_unit_tells_who_said_what() -> None:
+    built = history().user("go").assistant("I look", calls=[call("read", path="a")]).result("text")
+    asked, group = units(built)
+    assert (asked.asked, asked.said, group.asked, group.said) == ("go", "", "", "I look")
+    assert [result.text for result in group.results] == ["text"]

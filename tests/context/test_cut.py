@@ -1,4 +1,4 @@
-"""Where a fold cuts: legal places, split turns, pins, earlier summaries, results nobody has seen."""
+"""Where a compaction cuts: cut points, split turns, pins, earlier summaries, results nobody has seen."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,7 +42,7 @@ def test_the_cut_is_the_nearest_legal_place_at_or_before_what_is_to_be_kept() ->
     assert cut_of(built, 5).request is not None
 
 
-def test_a_cut_inside_a_turn_keeps_its_request_and_folds_its_beginning_apart() -> None:
+def test_a_cut_inside_a_turn_keeps_its_request_and_compacts_its_beginning_apart() -> None:
     built = (
         history().system("s").turn("one", LONG).user("two", images=1).step("read", LONG).step("read", LONG)
     )
@@ -59,7 +59,7 @@ def test_a_pinned_request_does_not_make_the_turn_before_it_the_one_that_is_split
     assert (indices(cut.history), indices(cut.prefix)) == ([1, 2], [4, 5])
 
 
-def test_the_request_of_a_split_turn_that_an_earlier_fold_kept_is_kept_again() -> None:
+def test_the_request_of_a_split_turn_that_an_earlier_compaction_kept_is_kept_again() -> None:
     summary = SystemMessage(index=9, origin="summary", parts=text_parts("so far"))
     view = [summary, *messages(history().user("go").step("read", LONG).step("read", LONG))]
     cut = find_cut(view, 300)
@@ -76,11 +76,11 @@ def test_a_huge_last_tool_result_leaves_nothing_to_cut() -> None:
     assert find_cut(messages(history().system("s").user("read it").step("read", LONG * 100)), 300) is None
 
 
-def test_what_is_too_little_to_pay_for_a_summary_is_not_folded() -> None:
+def test_what_is_too_little_to_pay_for_a_summary_is_not_compacted() -> None:
     assert find_cut(messages(history().system("s").turn("hi", "hello").turn("one", LONG)), 100) is None
 
 
-def test_pins_summaries_and_the_preamble_are_never_folded() -> None:
+def test_pins_summaries_and_the_preamble_are_never_compacted() -> None:
     built = (
         history().system("s").turn("one", LONG).instructions("rules").turn("two", LONG).turn("three", LONG)
     )
@@ -92,7 +92,7 @@ def test_pins_summaries_and_the_preamble_are_never_folded() -> None:
     assert cut.previous == ()
 
 
-def test_a_cut_that_would_fold_only_a_request_it_keeps_is_none() -> None:
+def test_a_cut_that_would_compact_only_a_request_it_keeps_is_none() -> None:
     assert cut_at(messages(history().user("go").assistant("on it")), 1) is None
 
 

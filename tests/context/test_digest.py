@@ -173,7 +173,7 @@ def test_a_summary_among_the_messages_is_an_earlier_summary():
     assert "This is a record." not in second
 
 
-def test_ten_folds_keep_goal_and_constraint():
+def test_ten_compactions_keep_goal_and_constraint():
     summary = None
     for round_ in range(10):
         messages = (
@@ -280,7 +280,7 @@ def test_any_text_is_survived_quoted_and_within_the_budget(said, tokens):
 
 @needs_recorded
 @pytest.mark.parametrize("path", recorded("pi"), ids=lambda path: path.stem)
-def test_recorded_sessions_are_quoted_within_the_budget_however_often_they_are_folded(path):
+def test_recorded_sessions_are_quoted_within_the_budget_however_often_they_are_compacted(path):
     messages = pi_messages(path)
     everything = _all_text(messages)
     summary: str | None = None

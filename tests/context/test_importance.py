@@ -1,10 +1,22 @@
-"""Importance: what matters, and why. Each test is a reason."""
+"""What makes a unit important, and how near it is to the task. Each test is a reason."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from foldline.context.budget import units_of
-from foldline.context.importance import Importance, answered_by, importance
-from support.history import History, call, history
+from foldline.context.importance import (
+    LONGEST_UNIT_TEXT,
+    Importance,
+    answered_by,
+    current_task,
+    importance,
+    similarity,
+    terms,
+    unit_text,
+)
+from foldline.context.tokens import estimate_tokens
+from support.history import History, call, history, modified
 
 LONG_PLAN = "I would keep the orders in one table. First the schema, then the handler, then the tests."
 
@@ -80,3 +92,131 @@ def test_what_the_user_typed_again_says_nothing_by_itself() -> None:
 def test_the_same_units_always_get_the_same_points() -> None:
     built = history().user("Never touch a.py").step("bash", "exit 1", command="make").assistant(LONG_PLAN)
     assert scores(built) == scores(built)
+
+
+FAILURE = "E   AssertionError: expected 200, got 503\n1 failed"
+
+
+def run(built: History, command: str, output: str) -> History:
+    return built.step("bash", output, command=command)
+
+
+def test_a_failure_that_stands_counts_more_than_one_that_was_run_again() -> None:
+    built = run(run(history(), "pytest tests/a.py", FAILURE), "pytest tests/b.py", FAILURE)
+    run(built, "pytest -x tests/a.py", "2 passed")
+    again, stands, passed = scores(built)
+    assert stands.reasons["error"] > again.reasons["error"] > 0
+    assert "error" not in passed.reasons
+
+
+def test_the_last_change_before_it_ran_well_is_the_fix() -> None:
+    built = run(history(), "pytest tests", FAILURE)
+    built.step("edit", "ok", files=[modified("a.py")], path="a.py")
+    built.step("edit", "ok", files=[modified("b.py")], path="b.py")
+    run(built, "pytest tests", "2 passed")
+    assert ["fix" in found for found in reasons(built)] == [False, False, True, False]
+
+
+def test_a_search_that_finds_nothing_is_no_failure() -> None:
+    assert reasons(run(history(), "grep -n nowhere a.py", "exit code 1")) == [set()]
+
+
+def test_a_file_that_speaks_of_errors_is_no_failure() -> None:
+    assert reasons(history().step("read", "raise ValueError: no\nERROR = 1", path="a.py")) == [set()]
+
+
+def test_only_the_newest_change_of_a_file_counts_as_its_code() -> None:
+    built = history()
+    for name in ("a.py", "b.py", "a.py"):
+        built.step("write", "ok", files=[modified(name)], path=name)
+    assert ["code" in found for found in reasons(built)] == [False, True, True]
+
+
+def test_only_the_newest_code_of_a_name_counts_in_answers() -> None:
+    built = history()
+    for body in ("return 1", "return 2"):
+        built.assistant(f"So:\n```python\ndef total(cart):\n    {body}\n```").user("hm")
+    found = reasons(built)
+    assert ("code" in found[0], "code" in found[2]) == (False, True)
+
+
+def test_only_the_newest_todo_list_counts_and_only_while_something_is_open() -> None:
+    def planned(status: str) -> History:
+        built = history()
+        for state in ("pending", status):
+            built.step("todo", "ok", todos=[{"content": "write the tests", "status": state}])
+        return built
+
+    assert ["plan" in found for found in reasons(planned("in_progress"))] == [False, True]
+    assert ["plan" in found for found in reasons(planned("completed"))] == [False, False]
+
+
+def test_what_was_called_again_later_says_nothing_by_itself() -> None:
+    built = history().step("read", "old", path="a.py").step("read", "other", path="b.py")
+    built.step("read", "new", path="a.py")
+    assert [score.empty for score in scores(built)] == [True, False, False]
+
+
+def task(built: History) -> str:
+    at_hand = current_task(units_of(item.message for item in built.projection().view))
+    return f"{at_hand.requests}\n{at_hand.steps}"
+
+
+def test_a_gist_names_call_path_and_both_ends_of_the_result() -> None:
+    built = history().step("read", "first line\n" + "middle\n" * 900 + "last line", path="src/cart.py")
+    [unit] = units_of(item.message for item in built.projection().view)
+    text = unit_text(unit)
+    for piece in ("read", "src/cart.py", "first line", "last line"):
+        assert piece in text
+
+
+@given(st.text(alphabet="aé你好🚀 \n0", max_size=4_000))
+def test_a_gist_is_never_longer_than_a_small_model_reads(text: str) -> None:
+    [unit] = units_of([history().user("x" + text).entries[0]])  # type: ignore[list-item]
+    assert estimate_tokens(unit_text(unit)) <= LONGEST_UNIT_TEXT
+
+
+def test_the_task_is_the_newest_requests_and_steps() -> None:
+    built = (
+        history().turn("the very old request", "done").turn("an old request", "done").user("fix the login")
+    )
+    built.step("bash", "401", command="curl /login")
+    assert "fix the login" in task(built)
+    assert "curl /login" in task(built)
+    assert "very old" not in task(built)
+
+
+def test_behind_a_consent_the_task_is_what_it_agrees_to() -> None:
+    built = (
+        history().user("what can we do?").assistant("We could cache the invoices.").user("好的，按你说的做")
+    )
+    assert "cache the invoices" in task(built)
+
+
+def test_what_shares_rare_words_is_nearer_than_what_shares_common_ones() -> None:
+    texts = ["the login handler checks the token", "the invoice has the vat", "the chart of the year"]
+    near = similarity("why is the token of the login refused", texts)
+    assert near[0] > max(near[1:])
+
+
+def test_names_of_code_are_found_by_their_parts() -> None:
+    assert {"parseorder", "parse", "order"} <= set(terms("parseOrder"))
+    assert {"max_total", "max", "total"} <= set(terms("max_total"))
+    assert similarity("parse the order", ["def parseOrder():", "def drawChart():"])[1] == 0
+
+
+def test_chinese_is_compared_by_pairs_of_characters() -> None:
+    near = similarity("数据库连接失败", ["修复数据库的连接", "更新发票模板"])
+    assert near[0] > near[1] == 0
+
+
+def test_the_same_text_is_as_near_as_can_be() -> None:
+    text = "retry the payment three times"
+    assert similarity(text, [text, "other words here"])[0] > 0.99
+
+
+@given(st.text(), st.lists(st.text(), max_size=5))
+def test_any_texts_are_somewhere_between_nothing_and_the_same(task: str, texts: list[str]) -> None:
+    near = similarity(task, texts)
+    assert len(near) == len(texts)
+    assert all(0 <= value <= 1 for value in near)

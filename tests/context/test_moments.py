@@ -1,5 +1,6 @@
-"""Moments of a history: their folds are those of the shorter history, however they were come by."""
+"""Moments of a history, the differences between two views, and what an entry says."""
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -9,19 +10,38 @@ from hypothesis import strategies as st
 
 from foldline.context.moments import (
     SLICE,
+    Pair,
     at_compaction,
     at_request,
+    difference,
     empty_prefix,
+    entry_text,
     first_entry,
     replay_to,
+    runs,
     since_request,
+    sums,
 )
 from foldline.context.projection import Projection, project
 from foldline.context.proof import proof_by, proof_of, recorded_requests
-from foldline.protocol import AssistantMessage, Entry, RequestRecord, Usage, UserMessage, text_parts
+from foldline.context.weight import item_weight
+from foldline.protocol import (
+    AssistantMessage,
+    Checkpoint,
+    Clear,
+    Compaction,
+    Entry,
+    RequestRecord,
+    Revert,
+    ToolCallPart,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    text_parts,
+)
 from support.asking import retold
 from support.happenings import played, steps
-from support.history import history
+from support.history import call, history
 from support.projections import State
 from support.stories import long_story
 
@@ -30,7 +50,7 @@ NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 @settings(max_examples=60)
 @given(steps, st.lists(st.floats(0, 1), min_size=1, max_size=4))
-def test_an_earlier_moment_is_the_fold_of_the_shorter_history(
+def test_an_earlier_moment_is_the_projection_of_the_shorter_history(
     happened: list[tuple[str, int, int]], shares: list[float]
 ) -> None:
     entries = played(happened)
@@ -45,7 +65,7 @@ def test_an_earlier_moment_is_the_fold_of_the_shorter_history(
         assert State.of(before) == was, "the fold that another one starts from stays as it is"
 
 
-def test_a_long_history_is_folded_in_slices() -> None:
+def test_a_long_history_is_replayed_in_slices() -> None:
     whole = long_story(3 * SLICE).projection()
     projection = empty_prefix(whole.entries)
     lengths = [len(projection.entries) for _ in replay_to(projection, 2 * SLICE + 5)]
@@ -100,7 +120,7 @@ def test_there_is_no_request_before_the_first_and_after_the_last() -> None:
             at_request(now, number)
 
 
-def test_undoing_a_fold_counts_no_request_twice() -> None:
+def test_undoing_a_compaction_counts_no_request_twice() -> None:
     story = retold()
     before = [asked.entry for asked in story.projection().requests]
     assert [
@@ -129,3 +149,89 @@ def test_what_came_since_the_request_before_is_counted_and_what_changed_the_view
     assert against(3) == (2, ())
     assert against(12) == (2, (now.all_compactions[0].index,))
     assert against(14) == (0, ()), "the same request once more, after it failed"
+
+
+def _fold(index: int) -> tuple[Projection, Projection, list[Pair]]:
+    entries = retold().entries
+    now = project(entries)
+    before, after = (
+        project(entries[: at_compaction(now, now.all_compactions[index].index, before=b).length])
+        for b in (True, False)
+    )
+    return before, after, difference(before.view, after.view)
+
+
+def test_a_compaction_takes_items_out_and_puts_a_summary_in() -> None:
+    _, after, pairs = _fold(0)
+    changes = [(change, len(run)) for change, run in runs(pairs)]
+    assert changes == [("same", 1), ("new", 1), ("gone", 16), ("same", 6)]
+    assert [pair.item.index for pair in pairs if pair.change == "new"] == [after.all_compactions[0].index]
+
+
+def test_a_clipped_and_a_hidden_result_have_changed() -> None:
+    _, after, pairs = _fold(1)
+    changed = [pair for pair in pairs if pair.change == "changed"]
+    assert [pair.after.fate for pair in changed if pair.after] == ["clipped", "hidden"]
+    assert all(pair.before is not None and pair.before.fate == "live" for pair in changed)
+    assert {pair.change for pair in pairs} == {"same", "changed"}
+    total = sums(after, pairs)
+    assert total["changed"].change < 0 == total["same"].change
+
+
+@settings(max_examples=60)
+@given(steps, st.floats(0, 1))
+def test_each_item_stands_there_once_and_the_totals_add_up(
+    happened: list[tuple[str, int, int]], share: float
+) -> None:
+    entries = played(happened)
+    before, after = project(entries[: round(share * len(entries))]), project(entries)
+    pairs = difference(before.view, after.view)
+    assert [pair.after for pair in pairs if pair.after is not None] == after.view
+    assert sorted(p.before.key for p in pairs if p.before is not None) == sorted(i.key for i in before.view)
+    total = sums(after, pairs).values()
+    assert sum(part.before for part in total) == sum(item_weight(after, item).tokens for item in before.view)
+    assert sum(part.after for part in total) == sum(item_weight(after, item).tokens for item in after.view)
+
+
+def test_a_view_and_itself_share_everything() -> None:
+    view = retold().projection().view
+    assert {pair.change for pair in difference(view, view)} == {"same"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        (UserMessage(parts=text_parts("a\n\n b ")), "a\n\n b "),
+        (ToolResultMessage(call_id="c", parts=text_parts("out\t1\n")), "out\t1\n"),
+        (Compaction(summary="so far", first_kept_index=3), "so far"),
+        (Revert(checkpoint=1, message="skip it"), "skip it"),
+        (Revert(checkpoint=1), None),
+        (Checkpoint(id=1), None),
+        (Clear(), None),
+    ],
+)
+def test_an_entry_says_what_it_says(entry: Entry, text: str | None) -> None:
+    assert entry_text(entry) == text
+
+
+def test_a_call_shows_its_arguments_as_values_and_long_ones_on_lines_of_their_own() -> None:
+    arguments = {"path": "数据.py", "content": 'x = "1"\ny = 2\n', "count": 2, "tags": ["中"]}
+    part = ToolCallPart(call_id="c", name="write", arguments=json.dumps(arguments))
+    assert entry_text(AssistantMessage(parts=(*text_parts("I write."), part))) == (
+        'I write.\n[call write]\npath: 数据.py\ncontent:\nx = "1"\ny = 2\n\ncount: 2\ntags: ["中"]'
+    )
+
+
+def test_arguments_that_are_no_json_object_are_shown_as_they_came() -> None:
+    part = ToolCallPart(call_id="c", name="bash", arguments='{"command": "ls')
+    assert entry_text(AssistantMessage(parts=(part,))) == '[call bash]\n{"command": "ls'
+
+
+def test_thinking_is_told_from_the_answer() -> None:
+    [entry] = history().assistant("Done.", thinking="Is it?").entries
+    assert entry_text(entry) == "[thinking]\nIs it?\n[answer]\nDone."
+
+
+def test_calls_can_be_left_out_by_name() -> None:
+    [entry] = history().assistant(calls=[call("ls", path="a"), call("history_read", index=3)]).entries
+    assert entry_text(entry, without_calls=("history_read",)) == "[call ls]\npath: a"

@@ -1,4 +1,4 @@
-"""Outlines: all that the fold asks of an entry."""
+"""Outlines: all that the projection asks of an entry."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +35,7 @@ class Unread(MemoryEntries):
         raise AssertionError(f"entry {outline.index} was looked at")
 
 
-def test_folding_looks_at_nothing_that_was_said() -> None:
+def test_projecting_looks_at_nothing_that_was_said() -> None:
     summary = SystemMessage(origin="summary", parts=text_parts("so far"))
     written = Written(message=summary, covers=((1, 2),))
     clip = Kept(ref=3, content="te…", fate="clipped")

@@ -1,8 +1,8 @@
-"""How rules and what was said about them are put into words; the fold itself is in agent/test_permitting."""
+"""Permissions in words, and what counts as bare consent; their projection is in agent/test_permitting."""
 
 import pytest
 
-from foldline.context.permissions import approval_words, rule_grants, rule_words
+from foldline.context.permissions import approval_words, is_consent, needs_context, rule_grants, rule_words
 from foldline.protocol import Approval, Rule, dump_entry, parse_entry
 
 RULES = [
@@ -37,3 +37,67 @@ def test_what_was_said_is_one_sentence() -> None:
     taken = Approval(rule=rule, scope="project", granted=False)
     assert approval_words(taken) == "no longer allowed unasked in this project: edit"
     assert approval_words(Approval(mode="all")) == "from here on everything runs unasked"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ok",
+        "OK, do as you said.",
+        "yes, go ahead!",
+        "Sounds good, please continue",
+        "yeah, do it all",
+        "ok, this looks amazing, start implementing",
+        "👍 thanks",
+        "lgtm",
+        "好的",
+        "继续",
+        "好的，按你说的做",
+        "可以，就这样改吧。",
+        "没问题，请继续",
+        "按照你的方案来做吧",
+        "OK，继续",
+        "はい、お願いします",
+        "続けてください",
+        "네, 계속해 주세요",
+        "genau, weiter",
+    ],
+)
+def test_what_only_agrees_is_a_consent(text: str) -> None:
+    assert is_consent(text)
+    assert needs_context(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ok, but never touch schema.sql",
+        "yes, and add a test for the empty cart",
+        "no",
+        "don't do that",
+        "wait",
+        "fix cart.py",
+        "不行",
+        "不要继续",
+        "好的，但是不要改数据库",
+        "执行测试",
+        "继续，用第二个方案",
+        "いいえ",
+        "ok " * 100,
+    ],
+)
+def test_what_says_something_is_none(text: str) -> None:
+    assert not is_consent(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["use option 2, but without the cache", "继续，用第二个方案", "the second one"]
+)
+def test_a_choice_leans_on_what_was_offered(text: str) -> None:
+    assert needs_context(text)
+
+
+@pytest.mark.parametrize("text", ["Add an export to CSV", "把配置文件改成 UTF-8 编码", "read src/cart.py"])
+def test_a_request_of_its_own_leans_on_nothing(text: str) -> None:
+    assert not needs_context(text)

@@ -1,4 +1,4 @@
-"""The fold over the history by example: fates, places, rewinds, undo."""
+"""The projection of the history by example: fates, places, rewinds, undo."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ def folded_twice() -> History:
     return two.turn("three", "3").add(fold("second", [(3, 4)], 6, inputs=[5]))
 
 
-def test_an_entry_folded_twice_is_found_through_the_summary_that_stands_for_it_now() -> None:
+def test_an_entry_compacted_twice_is_found_through_the_summary_that_stands_for_it_now() -> None:
     projection = folded_twice().projection()
     assert view(projection) == [0, 8, 6, 7]
     assert [projection.fate(index) for index in (1, 3, 5)] == [Fate("summarised", 8)] * 3
@@ -66,7 +66,7 @@ def test_a_failed_answer_without_words_and_an_orphan_result_stay_aside() -> None
     assert [projection.fate(index).kind for index in (1, 2)] == ["aside", "aside"]
 
 
-def test_a_late_result_stands_with_its_call_and_is_folded_with_it() -> None:
+def test_a_late_result_stands_with_its_call_and_is_compacted_with_it() -> None:
     late = history().system("s").user("go").assistant(calls=[call("bash")]).user("and?").result("done")
     assert view(late.assistant("ok").projection()) == [0, 1, 2, 4, 3, 5]
     late.add(fold("sum", [(1, 2), (4, 4)], 3))
@@ -75,7 +75,7 @@ def test_a_late_result_stands_with_its_call_and_is_folded_with_it() -> None:
     assert projection.fate(4) == Fate("summarised", 6)
 
 
-def test_a_result_that_comes_after_its_call_was_folded_goes_with_it() -> None:
+def test_a_result_that_comes_after_its_call_was_compacted_goes_with_it() -> None:
     projection = (
         history().user("a").assistant(calls=[call("bash")]).user("b").add(fold("s", [(0, 1)], 2)).result("x")
     ).projection()
@@ -127,7 +127,7 @@ def test_hide_acts_on_one_result_and_show_brings_it_back() -> None:
     assert hidden.edit("show", 3).projection().view[3].message.text == "text"
 
 
-def test_restore_shows_a_folded_group_verbatim_right_after_the_summary() -> None:
+def test_restore_shows_a_compacted_group_verbatim_right_after_the_summary() -> None:
     restored = grouped().user("next").add(fold("sum", [(1, 5)], 6)).edit("restore", 4)
     assert view(restored.projection()) == [0, 7, 2, 3, 4, 6]
 
@@ -163,7 +163,7 @@ def test_a_pinned_summary_survives_a_clear_and_what_it_covers_stays_summarised()
 # --- rewinds ---------------------------------------------------------------------------------------
 
 
-def test_a_rewind_across_a_fold_gives_the_view_of_that_moment_and_keeps_the_request() -> None:
+def test_a_rewind_across_a_compaction_gives_the_view_of_that_moment_and_keeps_the_request() -> None:
     before = history().system("s").turn("one", "1").checkpoint(0).user("two")
     projection = before.assistant("2").add(fold("x", [(1, 2)], 4)).revert(0, kept=4).projection()
     assert view(projection) == [0, 1, 2, 4]
@@ -171,7 +171,7 @@ def test_a_rewind_across_a_fold_gives_the_view_of_that_moment_and_keeps_the_requ
     assert projection.fate(5) == Fate("reverted", 7)
 
 
-def test_a_rewind_after_a_fold_goes_back_to_the_folded_state() -> None:
+def test_a_rewind_after_a_compaction_goes_back_to_the_compacted_state() -> None:
     projection = folded_twice().checkpoint(0).turn("four", "4").revert(0).projection()
     assert view(projection) == [0, 8, 6, 7]
 
@@ -194,7 +194,7 @@ def test_a_dmail_enters_the_view_as_machine_text_after_the_request() -> None:
     assert (message.kind, message.message.text) == ("developer", "line 50")
 
 
-def test_a_dropped_or_folded_dmail_can_be_restored() -> None:
+def test_a_dropped_or_compacted_dmail_can_be_restored() -> None:
     dmail = history().user("go").checkpoint(0).step("read", "much").revert(0, message="line 50")
     restored = dmail.edit("drop", 4).edit("restore", 4).projection()
     assert [item.message.text for item in restored.view] == ["go", "line 50"]
@@ -223,7 +223,7 @@ def test_a_rewind_to_no_known_checkpoint_changes_nothing() -> None:
     assert view(grouped().revert(7, message="lost").projection()) == view(grouped().projection())
 
 
-def test_a_fold_that_wrote_nothing_is_reverted_like_any_other() -> None:
+def test_a_compaction_that_wrote_nothing_is_reverted_like_any_other() -> None:
     clips = Compaction(first_kept_index=1, replaced=(Kept(ref=3, content="te…", fate="clipped"),))
     reverted = grouped().checkpoint(0).add(clips).revert(0)
     assert reverted.projection().compactions() == []
@@ -244,26 +244,26 @@ def test_undo_ten_turns_later_gives_back_the_earlier_view_as_an_exact_prefix() -
     assert len(later) == len(earlier) + 20
 
 
-def test_undo_of_undo_folds_again() -> None:
+def test_undo_of_undo_compacts_again() -> None:
     again = folded_twice()
     folded = again.projection().view
     assert again.undo().undo().projection().view == folded
 
 
-def test_a_fold_that_a_later_fold_builds_on_cannot_be_undone_first() -> None:
+def test_a_compaction_that_a_later_compaction_builds_on_cannot_be_undone_first() -> None:
     projection = folded_twice().projection()
     assert projection.undo_refusal(5) == "Compaction 8 builds on entry 5: undo compaction 8 first."
     assert view(folded_twice().undo(5).projection()) == view(projection)
     assert view(folded_twice().undo(8).undo(5).projection()) == [0, 1, 2, 3, 4, 6, 7]
 
 
-def test_a_fold_that_was_gone_back_on_keeps_nothing_from_being_undone() -> None:
+def test_a_compaction_that_was_gone_back_on_keeps_nothing_from_being_undone() -> None:
     reverted = grouped().edit("drop", 5).checkpoint(0).add(fold("x", [(1, 4)], 5)).revert(0)
     assert reverted.projection().undo_refusal(6) is None
     assert view(reverted.undo(6).projection()) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_fold_does_not_come_back_once_what_it_built_on_is_undone() -> None:
+def test_a_compaction_does_not_come_back_once_what_it_built_on_is_undone() -> None:
     dropped = grouped().edit("drop", 5).add(fold("x", [(1, 4)], 6)).undo(7).undo(6)
     assert dropped.projection().undo_refusal(8) == (
         "This would bring back compaction 7, which builds on entry 6: undo entry 9 first."
@@ -307,7 +307,7 @@ def test_indices_must_increase() -> None:
         projection.append(UserMessage(index=0, parts=text_parts("again")))
 
 
-def test_usage_from_before_a_fold_or_rewind_is_not_taken_for_the_view_after_it() -> None:
+def test_usage_from_before_a_compaction_or_rewind_is_not_taken_for_the_view_after_it() -> None:
     usage = Usage(input=900, output=10)
     used = history().system("s").user("x" * 4_000).assistant("ok", usage=usage, model="m").asked()
     assert used.projection().anchor is not None

@@ -174,7 +174,7 @@ def test_entries_that_a_later_request_proves_are_no_longer_suspected(talk: Talk)
     ]
 
 
-def test_a_summary_that_was_changed_is_named_by_its_fold(talk: Talk) -> None:
+def test_a_summary_that_was_changed_is_named_by_its_compaction(talk: Talk) -> None:
     talk.system("s").user("one").ask("first").user("two").ask("second").user("three")
     talk.fold(4, (1, 2)).ask("third").user("four").ask("fourth")
     fold = next(entry.index for entry in talk.entries if isinstance(entry, Compaction))

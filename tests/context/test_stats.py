@@ -7,7 +7,7 @@ from support.history import call, history
 USED = Usage(input=1_000, cached=900, output=50)
 
 
-def test_requests_count_by_model_failed_ones_included_and_folds_with_them() -> None:
+def test_requests_count_by_model_failed_ones_included_and_compactions_with_them() -> None:
     told = history().user("go").assistant("done")
     told.add(RequestRecord(digest="", model="m", usage=USED)).add(
         RequestRecord(digest="", model="m", error="no")

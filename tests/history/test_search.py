@@ -282,7 +282,7 @@ def test_the_snippet_is_the_text_around_the_rarest_word_on_one_line() -> None:
     assert len(hit.snippet) < 200
 
 
-def test_the_snippet_is_in_the_words_of_the_text_where_folding_made_it_longer() -> None:
+def test_the_snippet_is_in_the_words_of_the_text_where_casefolding_made_it_longer() -> None:
     [hit] = EntrySearch(said("ﬃ" * 500 + "\nDer Schlüssel: ＡＢＣ").entries).find("abc", limit=1).hits
     assert hit.snippet.endswith("Der Schlüssel: ＡＢＣ")
     assert hit.line == 2

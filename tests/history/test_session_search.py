@@ -1,10 +1,11 @@
-"""The search across sessions: what was said in any of them is found, whatever happens to files and index."""
+"""The search across sessions finds what was said in any of them, whatever happens to files and index."""
 
+import asyncio
 import os
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,16 @@ from hypothesis import strategies as st
 
 from foldline.cli.doctor_checks import _search_index, tidy
 from foldline.context.text_search import casefolded, parse_query
-from foldline.history import search_index, session_dir, session_search
+from foldline.history import (
+    Contents,
+    Session,
+    archive,
+    list_sessions,
+    search_index,
+    session_dir,
+    session_search,
+    unarchive,
+)
 from foldline.history.log import dump_header
 from foldline.history.search_index import entry_at, searchable_text
 from foldline.history.session_search import IndexProgress, SessionSearch, SessionsFound
@@ -609,3 +619,34 @@ def test_numbers_that_no_database_holds_keep_nothing_else_from_being_found(tmp_p
     at_once = SessionSearch(tmp_path)
     seen: list[IndexProgress] = []
     assert at_once.refresh(seen.append) and seen == []
+
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("open_to_all")
+def test_everything_kept_of_sessions_is_for_its_owner_only(tmp_path: Path) -> None:
+    home = tmp_path / "data" / "foldline"
+    session = Session.create(tmp_path, home=home)
+    asyncio.run(session.append(Title(title="one")))
+    assert session.path is not None
+    Contents(session.path.parent).keep(b"said")
+    session.save_meta()
+    copy = asyncio.run(session.copy(home=home))
+    found = {path.name for path in home.rglob("*")}
+    assert {"holder.json", "lock", "meta.json", "contents", "events.jsonl"} <= found
+    copy.close()
+    session.close()
+    SessionSearch(home).refresh()
+    unarchive(home, archive(home, session.path))
+    (session.path.with_name("meta.json")).unlink()
+    list_sessions(home)
+    modes = {path: path.stat().st_mode & 0o777 for path in (home.parent, home, *home.rglob("*"))}
+    assert {path for path, mode in modes.items() if mode & 0o077} == set()

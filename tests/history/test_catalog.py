@@ -1,4 +1,4 @@
-"""Lists of sessions, and finding one by what people type."""
+"""Lists of sessions: finding one by what people type, their ages, and rebuilding what lists show."""
 
 import asyncio
 import errno
@@ -6,26 +6,48 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from foldline.history import (
+    EVENTS,
     Session,
+    age,
     archive,
+    catalog,
     clip_cells,
     data_home,
     find_session,
     latest,
+    lines,
     list_sessions,
     new_session_id,
+    read_log,
     sessions_dir,
     short_id,
     workdir_key,
 )
-from foldline.protocol import FoldlineError, Title, UserMessage, text_parts
+from foldline.history.catalog import file_time, rebuilt
+from foldline.history.index import open_file
+from foldline.history.meta import Meta, describe
+from foldline.protocol import (
+    AssistantMessage,
+    Clear,
+    Entry,
+    FoldlineError,
+    ModelChange,
+    Title,
+    Usage,
+    UserMessage,
+    text_parts,
+)
+from support.reopening import write_events
 
 START = datetime(2025, 3, 4, 5, 6, 7, tzinfo=UTC)
 
@@ -349,3 +371,141 @@ def test_the_home_can_be_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 )
 def test_titles_are_cut_by_cells_and_hold_no_control_characters(text: str, cells: int, shown: str) -> None:
     assert clip_cells(text, cells) == shown
+
+
+ENTRIES = st.sampled_from(
+    [
+        UserMessage(parts=text_parts("fix the login")),
+        UserMessage(parts=text_parts("\n  and the tests\nplease")),
+        UserMessage(origin="machine", parts=text_parts("not typed")),
+        UserMessage(parts=text_parts(" \x07 ")),
+        AssistantMessage(parts=text_parts("done"), model="m-1", usage=Usage(input=90, output=10)),
+        AssistantMessage(parts=text_parts("done again")),
+        Title(title="a name"),
+        ModelChange(model="m-2"),
+        Clear(),
+    ]
+)
+
+
+def kept(home: Path, entries: list[Entry]) -> Path:
+    session = Session.create("/tmp", home=home)
+    for entry in entries:
+        asyncio.run(session.append(entry))
+    session.close()
+    assert session.path is not None
+    return session.path
+
+
+def told(events: Path) -> Meta:
+    loaded = read_log(events)
+    return describe(loaded.header, loaded.entries, loaded.size, str(loaded.damage))
+
+
+@given(entries=st.lists(ENTRIES, min_size=1, max_size=8), data=st.data())
+@settings(max_examples=30)
+def test_what_is_made_of_an_earlier_description_and_the_rest_is_the_description_of_all(
+    tmp_path_factory: pytest.TempPathFactory, entries: list[Entry], data: st.DataObject
+) -> None:
+    events = kept(tmp_path_factory.mktemp("home"), entries)
+    whole = events.read_bytes()
+    ends = [at + 1 for at, byte in enumerate(whole) if byte == ord("\n")]
+    cut = data.draw(st.sampled_from(ends))
+    events.write_bytes(whole[:cut])
+    earlier = told(events)
+    events.write_bytes(whole)
+    assert rebuilt(events, earlier) == told(events)
+
+
+def test_only_what_came_since_is_read(tmp_path: Path) -> None:
+    events = kept(tmp_path, [Title(title="old"), Title(title="new")])
+    earlier = told(events).model_copy(update={"title": "trusted", "model": "m"})
+    with events.open("ab") as file:
+        file.write(b'{"type":"notice","index":9,"text":"x"}\n')
+    meta = rebuilt(events, earlier)
+    assert (meta.title, meta.model, meta.entries) == ("trusted", "m", 3)
+
+
+@pytest.mark.parametrize("change", ["torn", "other session", "shorter", "damaged before"])
+def test_a_description_that_cannot_be_gone_on_from_is_made_anew(tmp_path: Path, change: str) -> None:
+    events = kept(tmp_path, [Title(title="old"), Title(title="new")])
+    earlier = told(events).model_copy(update={"title": "false"})
+    whole = events.read_bytes()
+    match change:
+        case "torn":
+            events.write_bytes(whole + whole.splitlines(keepends=True)[-1][:-5])
+        case "other session":
+            earlier = earlier.model_copy(update={"id": "another"})
+            events.write_bytes(whole + b'{"type":"notice","index":9,"text":"x"}\n')
+        case "shorter":
+            events.write_bytes(whole.splitlines(keepends=True)[0])
+        case _:
+            earlier = earlier.model_copy(update={"note": "1 damaged record"})
+    assert rebuilt(events, earlier) == told(events)
+
+
+def test_a_large_session_is_described_by_its_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / EVENTS
+    write_events(path, [UserMessage(index=number, parts=text_parts("x")) for number in range(40)])
+    plain = rebuilt(path, None)
+    monkeypatch.setattr(catalog, "LEAST", 1)
+    monkeypatch.setattr(catalog, "open_file", partial(open_file, index_from=1))
+    assert rebuilt(path, None) == plain
+    parsed: list[bytes] = []
+    monkeypatch.setattr(lines, "parse_entry", parsed.append)
+    assert rebuilt(path, None) == plain
+    assert not parsed
+
+
+NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        (timedelta(), "just now"),
+        (timedelta(seconds=59), "just now"),
+        (timedelta(minutes=1), "1 min ago"),
+        (timedelta(minutes=59, seconds=59), "59 min ago"),
+        (timedelta(hours=1), "1 h ago"),
+        (timedelta(hours=15), "15 h ago"),
+        (timedelta(hours=16), "yesterday"),
+        (timedelta(hours=39), "yesterday"),
+        (timedelta(hours=40), "2 days ago"),
+        (timedelta(days=9, hours=23), "10 days ago"),
+        (timedelta(days=10), "2026-03-04"),
+        (timedelta(days=4000), "2015-04-01"),
+        (timedelta(seconds=-30), "just now"),
+        (timedelta(days=-30), "2026-04-13"),
+    ],
+)
+def test_an_age_is_said_as_people_say_it(before: timedelta, said: str) -> None:
+    assert age(NOW - before, NOW) == said
+
+
+def test_what_was_before_midnight_but_not_long_ago_is_counted_in_hours() -> None:
+    early = NOW.replace(hour=2)
+    assert age(early - timedelta(hours=5), early) == "5 h ago"
+
+
+def test_days_are_those_of_the_reader() -> None:
+    there = timezone(timedelta(hours=-9))
+    then = datetime(2026, 1, 2, 3, tzinfo=UTC)
+    assert age(then, NOW.astimezone(there)) == "2026-01-01"
+
+
+@given(st.datetimes(min_value=datetime(1971, 1, 1), max_value=datetime(9000, 1, 1)))
+def test_an_age_never_takes_more_than_eleven_cells(then: datetime) -> None:
+    assert len(age(then.replace(tzinfo=UTC), NOW)) <= 11
+
+
+@pytest.mark.parametrize("zone", [timezone(timedelta(hours=14)), timezone(timedelta(hours=-14))])
+@pytest.mark.parametrize("edge", [datetime.min, datetime.max])
+def test_at_the_edges_of_the_calendar_there_is_a_date(edge: datetime, zone: timezone) -> None:
+    said = age(edge.replace(tzinfo=UTC), NOW.astimezone(zone))
+    assert said.startswith(f"{edge:%Y}-")
+
+
+@pytest.mark.parametrize("seconds", [1e12, -1e12, 1e300])
+def test_a_file_of_no_time_of_the_calendar_is_of_1970(seconds: float) -> None:
+    assert file_time(seconds) == datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Sessions are put away and back whole, and deleted only where they are ours and nobody writes to them."""
+"""Sessions are archived and restored whole; only ours, and those nobody writes to, are ever deleted."""
 
 import asyncio
 import shutil

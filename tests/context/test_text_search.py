@@ -1,4 +1,4 @@
-"""Folding keeps every piece of a text findable; a query is words and phrases, and never an error."""
+"""Casefolding keeps every piece of a text findable; a query is words and phrases, and never an error."""
 
 import sys
 from unicodedata import decomposition
@@ -11,7 +11,7 @@ from foldline.context.text_search import casefolded, excerpt, marks, parse_query
 
 
 @given(st.text(), st.text())
-def test_texts_are_folded_character_by_character(one: str, other: str) -> None:
+def test_texts_are_casefolded_character_by_character(one: str, other: str) -> None:
     assert casefolded(one + other) == casefolded(one) + casefolded(other)
     assert len(casefolded(one)) >= len(one)
     casefolded(one).encode()
@@ -89,7 +89,7 @@ def test_marks_are_apart_and_in_order(text: str, query: str) -> None:
     assert all(0 <= place <= len(text) for place in places)
 
 
-def test_what_a_character_is_folded_to_stays_as_it_is() -> None:
+def test_what_a_character_is_casefolded_to_stays_as_it_is() -> None:
     """`casefolded` replaces the characters of a text one after the other, in any order."""
     every = map(chr, range(sys.maxunicode + 1))
     changed = [char for char in every if char.casefold() != char or decomposition(char)]
@@ -97,6 +97,6 @@ def test_what_a_character_is_folded_to_stays_as_it_is() -> None:
     assert casefolded(folded) == folded
 
 
-def test_a_text_of_many_different_characters_is_folded_like_one_of_few() -> None:
+def test_a_text_of_many_different_characters_is_casefolded_like_one_of_few() -> None:
     many = "ÀÉÎÕÜßﬁÇÑØÅŁŽŠČŘĎŤŇĚŮÝŐŰŹŻĆŚĄĘ，ＡｂＣ文件 İ Kelvin"
     assert casefolded(many) == "".join(map(casefolded, many))

@@ -1,4 +1,4 @@
-"""What stands for content that is hidden, clipped or missing."""
+"""Placeholders for content that is hidden, clipped or missing."""
 
 from hypothesis import given
 from hypothesis import strategies as st
