@@ -25,31 +25,20 @@ _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
 """What vendors put behind a name for one edition of a model."""
 
 
-_FAMILIES = {
-    "gpt-oss": 131_072, "gpt-6": 272_000, "gpt-5": 128_000, "gpt-4.1": 1_047_576, "gpt-4o": 128_000,
-    "gpt-4": 8_192, "gpt-3.5": 4_096, "o1": 128_000, "o3": 200_000, "o4": 200_000, "claude": 200_000,
-    "gemini": 1_048_576, "gemma": 8_192, "kimi-k2.": 262_144, "kimi-k3": 262_144, "kimi": 131_072,
-    "moonshot": 8_192, "deepseek": 65_536, "glm": 128_000, "qwen3-coder": 262_144, "qwen": 32_768,
-    "qwq": 32_768, "llama-4": 131_072, "llama-3.1": 131_072, "llama-3.2": 131_072, "llama-3.3": 131_072,
-    "llama": 8_192, "devstral": 128_000, "ministral": 128_000, "mistral": 32_000, "codestral": 32_000,
-    "magistral": 40_000, "minimax-m": 196_608, "grok": 131_072,
-}  # fmt: skip
-"""For what the table does not list: the smallest window any model of the name has had. Of open weights, what
-they were trained for; their servers give less, and are asked. Longer prefixes first."""
-
-
 class Table(NamedTuple):
     """The table that travels with the program."""
 
     date: date
     source: str
     by_model: Mapping[str, Mapping[str, Any]]
+    by_family: Mapping[str, int]
+    """Windows, in tokens, by how a name begins."""
 
 
 @cache
 def table() -> Table:
     data = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
-    return Table(data["date"], data["source"], data["models"])
+    return Table(data["date"], data["source"], data["models"], data["families"])
 
 
 def model_info(model_id: str, base_url: str | None = None, window: int | None = None) -> ModelInfo:
@@ -80,7 +69,8 @@ def known_window(model_id: str) -> int | None:
         return window
     # "Kimi-K2-Instruct", "llama3.1:8b": hyphens apart.
     name = plain_name(model_id).replace("-", "")
-    return next((size for known, size in _FAMILIES.items() if name.startswith(known.replace("-", ""))), None)
+    families = table().by_family.items()
+    return next((size for known, size in families if name.startswith(known.replace("-", ""))), None)
 
 
 def known_output(model_id: str) -> int | None:

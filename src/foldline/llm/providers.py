@@ -1,15 +1,17 @@
 """Providers: who can be asked, where, with whose key, and what each of them does in a way of its own.
 
 What concerns the rendering of messages is a dialect (`llm.dialect`), recorded with each request; the rest is
-here. From the providers' public pages as of November 2026; `docs/providers.md` says it for people.
+here. The presets are in `providers.toml`; `docs/providers.md` says it for people.
 """
 
 import asyncio
 import ipaddress
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -47,7 +49,7 @@ class Provider:
     """Whether `stream_options` may be sent, without which most servers report no usage."""
     states_output: bool = False
     """Whether a request says how long its answer may be, because the server's own limit is a short one."""
-    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
     key_headers: tuple[str, ...] = ()
     """Headers that carry the key besides `Authorization`."""
@@ -84,143 +86,16 @@ class Provider:
         return (*filter(None, (self.key_env,)), *self.other_key_envs)
 
 
-OPENAI = Provider(
-    name="openai",
-    title="OpenAI",
-    base_url="https://api.openai.com/v1",
-    key_env="OPENAI_API_KEY",
-    dialect="openai",
-    default_model="gpt-5-mini",  # Its list begins with models that do not chat.
-    key_page="https://platform.openai.com/api-keys",
-    embedding_model="text-embedding-3-small",
-)
+def _presets() -> Iterator[Provider]:
+    table = Path(__file__).with_name("providers.toml").read_text(encoding="utf-8")
+    for name, row in tomllib.loads(table).items():
+        lists = {key: tuple(value) for key, value in row.items() if isinstance(value, list)}
+        yield Provider(name, **row | lists)
 
-_PRESETS = (
-    OPENAI,
-    Provider(
-        name="openai-responses",
-        title="OpenAI, Responses API",
-        base_url=OPENAI.base_url,
-        key_env=OPENAI.key_env,
-        api="responses",
-        dialect="openai",
-        default_model=OPENAI.default_model,
-        key_page=OPENAI.key_page,
-        embedding_model=OPENAI.embedding_model,
-    ),
-    Provider(
-        name="anthropic",
-        title="Anthropic, compatible endpoint",
-        base_url="https://api.anthropic.com/v1",
-        key_env="ANTHROPIC_API_KEY",
-        # It moves every system message to the front: a later one would change what was sent before it.
-        dialect="strict",
-        default_model="claude-sonnet-5-5",
-        states_output=True,
-        # Its list of models is not of the compatible API, and wants these.
-        headers=MappingProxyType({"anthropic-version": "2023-06-01"}),
-        key_headers=("x-api-key",),
-        key_page="https://console.anthropic.com/settings/keys",
-    ),
-    Provider(
-        name="gemini",
-        title="Google Gemini, compatible endpoint",
-        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
-        key_env="GEMINI_API_KEY",
-        other_key_envs=("GOOGLE_API_KEY",),
-        dialect="gemini",
-        default_model="gemini-flash-latest",
-        key_page="https://aistudio.google.com/apikey",
-        embedding_model="gemini-embedding-001",
-    ),
-    Provider(
-        name="moonshot",
-        title="Moonshot AI (Kimi)",
-        base_url="https://api.moonshot.ai/v1",
-        key_env="MOONSHOT_API_KEY",
-        dialect="strict-thinking",
-        default_model="kimi-k2.6",
-        key_page="https://platform.moonshot.ai/console/api-keys",
-    ),
-    Provider(
-        name="deepseek",
-        title="DeepSeek",
-        base_url="https://api.deepseek.com/v1",
-        key_env="DEEPSEEK_API_KEY",
-        dialect="strict-thinking",
-        default_model="deepseek-v4-flash",
-        key_page="https://platform.deepseek.com/api_keys",
-    ),
-    Provider(
-        name="openrouter",
-        title="OpenRouter",
-        base_url="https://openrouter.ai/api/v1",
-        key_env="OPENROUTER_API_KEY",
-        dialect="openrouter",
-        default_model="openrouter/auto",
-        key_page="https://openrouter.ai/keys",
-        headers=MappingProxyType({"X-Title": "Foldline"}),
-    ),
-    Provider(
-        name="mistral",
-        title="Mistral",
-        base_url="https://api.mistral.ai/v1",
-        key_env="MISTRAL_API_KEY",
-        dialect="mistral",
-        default_model="devstral-latest",
-        key_page="https://console.mistral.ai/api-keys",
-        # It reports usage unasked, and refuses fields it does not know.
-        asks_usage=False,
-        states_output=True,  # 4,096 tokens else, reasoning included (mistralai/mistral-vibe, issue 1118).
-        embedding_model="mistral-embed",
-    ),
-    Provider(
-        name="groq",
-        title="Groq",
-        base_url="https://api.groq.com/openai/v1",
-        key_env="GROQ_API_KEY",
-        # It refuses every field of reasoning in what it is sent.
-        default_model="openai/gpt-oss-120b",
-        key_page="https://console.groq.com/keys",
-    ),
-    Provider(
-        name="xai",
-        title="xAI (Grok)",
-        base_url="https://api.x.ai/v1",
-        key_env="XAI_API_KEY",
-        dialect="strict",
-        default_model="grok-4.7",
-        key_page="https://console.x.ai",
-    ),
-    Provider(
-        name="ollama",
-        title="Ollama",
-        base_url="http://localhost:11434/v1",
-        listing="ollama",
-    ),
-    Provider(
-        name="vllm",
-        title="vLLM",
-        base_url="http://localhost:8000/v1",
-        other_key_envs=("VLLM_API_KEY",),
-    ),
-    Provider(
-        name="llama-cpp",
-        title="llama.cpp",
-        base_url="http://localhost:8080/v1",
-        other_key_envs=("LLAMA_API_KEY",),
-        listing="llama-cpp",
-    ),
-    Provider(
-        name="lm-studio",
-        title="LM Studio",
-        base_url="http://localhost:1234/v1",
-        listing="lm-studio",
-    ),
-)
 
-PROVIDERS: Mapping[str, Provider] = MappingProxyType({provider.name: provider for provider in _PRESETS})
+PROVIDERS: Mapping[str, Provider] = MappingProxyType({provider.name: provider for provider in _presets()})
 """Those Foldline knows, by name."""
+OPENAI = PROVIDERS["openai"]
 
 
 def provider_named(name: str, own: Mapping[str, Provider] | None = None) -> Provider | None:
@@ -237,7 +112,7 @@ def provider_at(base_url: str) -> Provider | None:
     """The preset whose host a URL names; None for all others. Local presets share a host, so there the port
     counts, too."""
     host, port = host_of(base_url), _port(base_url)
-    for provider in _PRESETS:
+    for provider in PROVIDERS.values():
         local = provider.host == "localhost"
         same = host in ("localhost", "127.0.0.1", "::1") if local else _belongs(host, provider.host)
         if same and (not local or port == _port(provider.base_url)):
