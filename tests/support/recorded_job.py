@@ -26,7 +26,6 @@ from foldline.formats import read_foreign
 from foldline.history import Session
 from foldline.llm import ToolSpec
 from foldline.llm.dialect import function_name
-from foldline.llm.lenient_json import is_json_object
 from foldline.llm.models import Price
 from foldline.protocol import (
     AssistantMessage,
@@ -41,6 +40,7 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.protocol.events import Event
+from foldline.protocol.messages import json_object
 from support.clients import chat_at
 from support.job import broken_prefixes, uncached
 from support.server_checks import text_of
@@ -157,7 +157,7 @@ def _as_said(message: AssistantMessage, before: str) -> AssistantMessage:
             call_id=call.call_id[-40:],
             name=function_name(call.name),
             arguments=call.arguments
-            if is_json_object(call.arguments)
+            if json_object(call.arguments) is not None
             else json.dumps({"input": call.arguments}),
         )
         for call in message.calls

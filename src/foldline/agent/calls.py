@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from foldline.context.tokens import CALL_OVERHEAD, MESSAGE_OVERHEAD, message_tokens
-from foldline.llm.lenient_json import is_json_object
 from foldline.protocol import (
     Rule,
     ToolCallPart,
@@ -18,6 +17,7 @@ from foldline.protocol import (
     operations,
     text_parts,
 )
+from foldline.protocol.messages import json_object
 
 from .api_keys import mask_of
 from .approvals import decide, grant, grant_in_project
@@ -86,7 +86,7 @@ class Calls:
         if tool is None:
             names = ", ".join(tool.spec.name for tool in state.tools)
             return ToolOutcome(f"There is no tool {call.name!r}. There are: {names}.", True, "no such tool ✗")
-        if call.arguments.strip() and not is_json_object(call.arguments):
+        if call.arguments.strip() and json_object(call.arguments) is None:
             sentence = f"{call.name} was not run: its arguments are no JSON object. Call it again, whole."
             return ToolOutcome(sentence, True, "bad arguments ✗")
         return await self._allowed_run(tool, call, title, room)

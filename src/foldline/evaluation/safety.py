@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 
 from foldline.context.view import is_preamble
 from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
-from foldline.llm.lenient_json import is_json_object
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage
+from foldline.protocol.messages import json_object
 
 from .cost import as_sent
 from .record import Compacted, Meter, PerMessage, Run, Sent
@@ -92,7 +92,7 @@ def _own_faults(chat: ChatMessage, index: int) -> Iterator[PairingFault]:
     if len({call["id"] for call in calls}) < len(calls):
         yield "P3", f"two calls of entry {index} have the same id"
     for call in calls:
-        if not is_json_object(call["function"]["arguments"]):
+        if json_object(call["function"]["arguments"]) is None:
             yield "P4", f"the arguments of call {call['id']} in entry {index} are not JSON"
 
 

@@ -5,13 +5,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from foldline.protocol import Part, TextPart, ThinkingPart, ToolCallPart, Usage
-from foldline.protocol.messages import StopReason
+from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk
 from .dialect import Dialect, Renderings, tools_to_openai
 from .failures import Failure
-from .lenient_json import count, is_json_object, mapping, sequence, string
-from .wire import AnswerReader, Expected, Growing, Room, Said, arguments_of, expected
+from .wire import (
+    AnswerReader,
+    Expected,
+    Growing,
+    Room,
+    Said,
+    arguments_of,
+    count,
+    expected,
+    mapping,
+    sequence,
+    string,
+)
 
 CONTEXT_WINDOW_EXCEEDED = "model_context_window_exceeded"
 """The finish reason with which Anthropic and z.ai say that the window is full."""
@@ -62,7 +73,7 @@ class _Call:
             bool(arguments)
             and len(arguments) == len(self.arguments)
             and arguments == str(self.arguments)
-            and is_json_object(arguments)
+            and json_object(arguments) is not None
         )
 
 

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from foldline.protocol import AssistantMessage
@@ -41,7 +40,7 @@ _UNNAMED = "default"
 
 def preload() -> None:
     """Imports `openai`. To be run in a thread, after the first paint."""
-    _load()
+    import openai  # noqa: F401
 
 
 def _always(window: int | None) -> Callable[[str], int | None]:
@@ -190,7 +189,8 @@ class OpenAIChat:
         it, and would hang on every error that is raised while it is handled.
         """
         client = await self._open()
-        openai = _load()
+        import openai
+
         try:
             stream = await client.post(
                 self._wire.path,
@@ -274,7 +274,8 @@ class OpenAIChat:
 
     def _failure(self, error: Exception) -> Failure:
         """What an exception of the SDK means, raised before the body began."""
-        openai = _load()
+        import openai
+
         at = self._endpoint
         if isinstance(error, openai.APIStatusError):
             headers = {name.lower(): value for name, value in error.response.headers.items()}
@@ -287,9 +288,10 @@ class OpenAIChat:
         return failures.broken_failure(at)
 
     async def _ask(self, path: str, body: Mapping[str, object] | None) -> object:
-        """The JSON of one small answer, or a `Failure`: see `offers.Ask`. A POST may take long."""
+        """The JSON of one small answer, or a `Failure`: see `listing.Ask`. A POST may take long."""
         client = await self._open()
-        openai = _load()
+        import openai
+
         try:
             if body is not None:
                 return await client.post(path, cast_to=object, body=body)
@@ -349,9 +351,3 @@ def _error(failure: Failure, reading: AnswerReader) -> LLMError:
     if failure.overflow:
         return ContextOverflow(failure.sentence, failure.status, partial, failure.window)
     return LLMError(failure.sentence, failure.status, partial)
-
-
-def _load() -> ModuleType:
-    import openai
-
-    return openai

@@ -24,9 +24,9 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
+from foldline.protocol.messages import json_object
 
 from .base import ToolSpec
-from .lenient_json import is_json_object
 from .providers import provider_at
 
 ChatMessage = dict[str, Any]
@@ -38,19 +38,19 @@ _CLOSES_NOTE = re.compile(r"<(?=\s*+/\s*+system-note)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a kind of server accepts."""
+    """What a kind of server accepts. What is not said is as the strictest servers want it."""
 
     name: str
-    merge_system: bool
+    merge_system: bool = True
     """One leading system message; what would be a later one becomes marked user text."""
-    developer_role: Literal["developer", "system", "user"]
-    strict_alternation: bool
+    developer_role: Literal["system", "user"] = "user"
+    strict_alternation: bool = True
     """Neighbours of the same role are merged with a blank line."""
-    user_first: bool
+    user_first: bool = True
     """The first message after the system message has the role user."""
-    reasoning_field: Literal["", "reasoning_content", "reasoning"]
+    reasoning_field: Literal["", "reasoning_content", "reasoning"] = ""
     """Where reasoning goes back; empty: nowhere."""
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"]
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     reasons_before_calls: bool = False
     """Tool calls without their reasoning are refused: where there is none, that is said."""
     nine_character_ids: bool = False
@@ -62,32 +62,23 @@ class Dialect:
 
 
 OPENAI = Dialect(
-    name="openai",
+    "openai",
     merge_system=False,
     developer_role="system",
     strict_alternation=False,
     user_first=False,
-    reasoning_field="",
     max_tokens_field="max_completion_tokens",
 )
-STRICT = Dialect(
-    name="strict",
-    merge_system=True,
-    developer_role="user",
-    strict_alternation=True,
-    user_first=True,
-    reasoning_field="",
-    max_tokens_field="max_tokens",
-)
-STRICT_REASONING = replace(STRICT, name="strict-reasoning", reasoning_field="reasoning_content")
+STRICT = Dialect("strict")
+STRICT_REASONING = Dialect("strict-reasoning", reasoning_field="reasoning_content")
 """What Kimi and DeepSeek were sent before `STRICT_THINKING`; here for requests that were recorded so."""
 STRICT_THINKING = replace(STRICT_REASONING, name="strict-thinking", reasons_before_calls=True)
 """Kimi and DeepSeek refuse a thinking model's tool calls that come back without `reasoning_content`, also
 where there never was any: calls of another model, or answers given without a thought."""
-MISTRAL = replace(STRICT, name="mistral", nine_character_ids=True, answer_between=True)
-GEMINI = replace(STRICT, name="gemini", signed_calls=True)
+MISTRAL = Dialect("mistral", nine_character_ids=True, answer_between=True)
+GEMINI = Dialect("gemini", signed_calls=True)
 """Gemini refuses calls without their signature (ai.google.dev/gemini-api/docs/thought-signatures)."""
-OPENROUTER = replace(STRICT, name="openrouter", reasoning_field="reasoning")
+OPENROUTER = Dialect("openrouter", reasoning_field="reasoning")
 
 _NAMED = {
     dialect.name: dialect
@@ -373,7 +364,7 @@ def _call(part: ToolCallPart, call_id: str) -> dict[str, Any]:
         "type": "function",
         "function": {
             "name": function_name(part.name),
-            "arguments": part.arguments if is_json_object(part.arguments) else "{}",
+            "arguments": part.arguments if json_object(part.arguments) is not None else "{}",
         },
     }
 

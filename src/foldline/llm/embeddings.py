@@ -12,8 +12,8 @@ from foldline.context.tokens import estimate_tokens
 from . import failures
 from .base import LLMError, Vector
 from .failures import Endpoint, unreachable_failure
-from .lenient_json import LARGEST
 from .providers import Provider
+from .wire import LARGEST
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from foldline.context.overflow import RATE_CODES, announced_window, is_overflow
 
-from .lenient_json import decoded, encoded, mapping
 from .providers import SHORTEST_KEY
+from .wire import decoded, encoded, mapping
 
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 MAX_RETRIES = 8

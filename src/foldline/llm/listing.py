@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from .failures import Failure
-from .lenient_json import LARGEST, count, mapping, sequence, string
 from .models import Price
 from .providers import Provider
+from .wire import LARGEST, count, mapping, sequence, string
 
 Ask = Callable[[str, Mapping[str, object] | None], Awaitable[object]]
 """The JSON that a server answers to GET of a path below the base URL, or of a whole URL; with a body, to

@@ -206,8 +206,9 @@ async def answers(base_url: str, seconds: float = MOMENT) -> bool:
 async def _answer(base_url: str) -> bytes:
     """The beginning of what the server says."""
     parts = urlsplit(base_url)
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-    reader, writer = await asyncio.open_connection(host, port, ssl=parts.scheme == "https" or None)
+    reader, writer = await asyncio.open_connection(
+        parts.hostname or "", _port(base_url), ssl=parts.scheme == "https" or None
+    )
     try:
         path = parts.path.rstrip("/") + "/models"
         request = f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n"

@@ -25,7 +25,7 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
-from foldline.protocol.messages import StopReason
+from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk, ToolSpec
 from .dialect import (
@@ -42,9 +42,20 @@ from .dialect import (
     to_openai,
 )
 from .failures import Failure
-from .lenient_json import count, is_json_object, mapping, sequence, string
 from .providers import address_of
-from .wire import AnswerReader, Expected, Growing, Room, Said, arguments_of, expected
+from .wire import (
+    AnswerReader,
+    Expected,
+    Growing,
+    Room,
+    Said,
+    arguments_of,
+    count,
+    expected,
+    mapping,
+    sequence,
+    string,
+)
 
 RESPONSES = "responses"
 """The dialect that is recorded with each request of this API."""
@@ -163,7 +174,7 @@ def _call(part: ToolCallPart) -> Item:
         "type": "function_call",
         "call_id": sent_call_id(part.call_id),
         "name": function_name(part.name),
-        "arguments": part.arguments if is_json_object(part.arguments) else "{}",
+        "arguments": part.arguments if json_object(part.arguments) is not None else "{}",
     }
 
 
@@ -173,7 +184,7 @@ def _reasoning(part: ThinkingPart, reader: str) -> list[Item]:
         return []
     if reader not in (part.signed_by, part.signed_by.rpartition("@")[0]):
         return []
-    if not is_json_object(part.signature):
+    if json_object(part.signature) is None:
         return []
     item: Item = json.loads(part.signature)
     return [item] if item.get("type") == "reasoning" and item.get("encrypted_content") else []
@@ -222,7 +233,7 @@ class _Item:
                 self.name = string(item.get("name")) or self.name
                 self.call_id = string(item.get("call_id")) or self.call_id
                 told = string(item.get("arguments"))
-                if self.text and told and str(self.text) != told and not is_json_object(str(self.text)):
+                if self.text and told and str(self.text) != told and json_object(str(self.text)) is None:
                     self.text = Growing(self._room)
             case "message":
                 told = "\n".join(_texts(item.get("content")))

@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass
 
-from .lenient_json import decoded
+from .wire import decoded
 
 LONGEST_EVENT = 16 * 2**20
 """Bytes of one event, and of all that stands between two. To decode so much JSON takes 20 ms, which nobody

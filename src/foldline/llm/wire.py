@@ -1,14 +1,15 @@
-"""What the two APIs have in common: an answer while it arrives, within a bound, and ids for its calls."""
+"""What both APIs share: an answer while it arrives, within a bound, and ids for its calls; and lenient JSON,
+for compatible servers send other fields, or other types."""
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from foldline.protocol import AssistantMessage, Part, Usage
-from foldline.protocol.messages import StopReason
+from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk
-from .lenient_json import is_json_object
 
 Said = TextChunk | ThinkingChunk | ToolCallChunk
 
@@ -117,7 +118,7 @@ class AnswerReader(ABC):
 
     def _is_call(self, name: str, said: str) -> bool:
         """Whether anything came of a call; cut off by us, it cannot run, and says nothing to a reader."""
-        return bool(name or said) and (not self.full or is_json_object(arguments_of(said)))
+        return bool(name or said) and (not self.full or json_object(arguments_of(said)) is not None)
 
 
 def arguments_of(said: str) -> str:
@@ -210,3 +211,49 @@ def whole(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+# --- lenient JSON -----------------------------------------------------------------------------------
+
+LARGEST = 10**12
+"""No window and no usage comes near, in tokens. What goes beyond, as 1e999 does, is a mistake or malice."""
+
+
+def decoded(text: str) -> object:
+    """A JSON text.
+
+    Raises:
+        ValueError: it is none, or nested too deep to be read.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested without end") from None
+
+
+def encoded(value: object) -> str:
+    """The value as a JSON text; empty where it is nested too deep to be written."""
+    try:
+        return json.dumps(value, default=str)
+    except RecursionError:
+        return ""
+
+
+def mapping(value: object) -> Mapping[str, object]:
+    """The value where it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def sequence(value: object) -> Sequence[object]:
+    """The value where it is a list, else an empty one."""
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+
+
+def string(value: object) -> str:
+    """The value where it is a text, else none."""
+    return value if isinstance(value, str) else ""
+
+
+def count(value: object) -> int:
+    """The value where it is a number above zero, and not beyond `LARGEST`, else zero."""
+    return int(value) if isinstance(value, int | float) and 0 < value <= LARGEST else 0

@@ -4,7 +4,7 @@
 package `mcp` before a server is started: it is an extra, and costs a third of a second.
 """
 
-from .config import ServerConfig
 from .servers import ServerState, ToolServers
+from .transport import ServerConfig
 
 __all__ = ["ServerConfig", "ServerState", "ToolServers"]

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from foldline.protocol import FoldlineError, system_words
 from foldline.version import __version__
 
-from .config import Filled
-from .transport import ServerLog, over_http, program, relayed
+from .transport import Filled, ServerLog, over_http, program, relayed
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -15,10 +15,9 @@ from foldline.protocol import FoldlineError, Rule
 from ..tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from ..tools.base import refuse_half_characters
 from ..tools.text import one_line
-from .config import Filled, ServerConfig
 from .connection import INSTALL, START_SECONDS, Connection, Gone, Listing, Trouble, Unreached
 from .tools import Offered, offered, outcome_of, prefixes
-from .transport import ServerLog
+from .transport import ServerConfig, ServerLog
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -131,7 +130,7 @@ class Server:
     async def _connect(self) -> None:
         connection: Connection | None = None
         try:
-            filled: Filled = self._config.filled_in(self._environ)
+            filled = self._config.filled_in(self._environ)
             connection = Connection(filled, self._log, self._folder)
             connection.changed = self._relist
             connection.ended = self._lost

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from foldline.context.digest import clip
 from foldline.context.numbers import many
 from foldline.context.tokens import message_tokens
 from foldline.llm.base import ToolSpec
@@ -321,7 +322,8 @@ def offered(server: str, prefix: str, listing: Listing) -> tuple[list[Offered], 
         except BrokenSchema as problem:
             broken.append(f"{tool.name} ({problem})")
             continue
-        found[name] = Offered(ToolSpec(name, _bounded(tool.description), schema), tool.name)
+        description = clip(sendable(tool.description).strip(), _LONGEST_DESCRIPTION)
+        found[name] = Offered(ToolSpec(name, description, schema), tool.name)
     complaints = []
     if twice:
         complaints.append(
@@ -332,11 +334,6 @@ def offered(server: str, prefix: str, listing: Listing) -> tuple[list[Offered], 
             f"The MCP server {server} has {many(len(broken), 'tool')} that cannot be used: {_some(broken)}."
         )
     return [found[name] for name in sorted(found)], complaints
-
-
-def _bounded(text: str) -> str:
-    text = sendable(text).strip()
-    return text if len(text) <= _LONGEST_DESCRIPTION else text[: _LONGEST_DESCRIPTION - 1] + "…"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -1,22 +1,107 @@
-"""The ways to a server: a program of our own, or an address; and the log of what it writes to its standard
-error. Streams of messages, as the package `mcp` has them.
-"""
+"""How a server is reached: its settings, and which of them are secret; the program that is started, or the
+address that is asked; and the log of what it writes to its standard error."""
 
 import os
+import re
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from foldline.files import make_private, open_own
 from foldline.history import typed_path
-
-from .config import Filled, ServerConfig
+from foldline.protocol import FoldlineError
 
 if TYPE_CHECKING:
     import httpx2
     from anyio.streams.text import TextReceiveStream
+
+CALL_SECONDS = 120.0
+"""How long a call may take where nothing is set: as long as a command of `bash`."""
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SHORTEST_SECRET = 6
+"""Characters; what is shorter, such as `1` or `true`, would black out half of a log."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """One server: a program that is started, or an address that is asked. Exactly one of the two is set."""
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What its environment has beside a few harmless variables of ours, such as PATH and HOME."""
+    cwd: str = ""
+    """Where it runs; empty is the working directory of the session."""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout: float = CALL_SECONDS
+    """Seconds a call may take."""
+
+    def filled_in(self, environ: Mapping[str, str]) -> "Filled":
+        """With the variables it refers to as `${NAME}` in their places.
+
+        Raises:
+            FoldlineError: it names neither a program nor an address, or both; or a variable is not set.
+        """
+        if bool(self.command) == bool(self.url):
+            raise FoldlineError(
+                f"The MCP server {self.name} needs either a command or a url: set one of them in "
+                f"[mcp.{self.name}]."
+            )
+        used: set[str] = set()
+
+        def filled(text: str) -> str:
+            def value(match: re.Match[str]) -> str:
+                if match[1] not in environ:
+                    raise FoldlineError(
+                        f"The MCP server {self.name} needs the environment variable {match[1]}, which is not "
+                        f"set: set it, or take it out of [mcp.{self.name}]."
+                    )
+                used.add(environ[match[1]])
+                return environ[match[1]]
+
+            return _VARIABLE.sub(value, text)
+
+        config = replace(
+            self,
+            command=filled(self.command),
+            args=tuple(map(filled, self.args)),
+            env={name: filled(value) for name, value in self.env.items()},
+            cwd=filled(self.cwd),
+            url=filled(self.url),
+            headers={name: filled(value) for name, value in self.headers.items()},
+        )
+        return Filled(config, _masking([*used, *config.env.values(), *config.headers.values()]))
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A configuration ready to be used."""
+
+    config: ServerConfig
+    masked: Callable[[str], str]
+    """A text with `***` for every value that came from `env`, `headers` or a variable."""
+
+
+def _masking(values: Iterable[str]) -> Callable[[str], str]:
+    # "Bearer abc" is secret as a whole, and so is what stands after the blank.
+    parts = {part for value in values for part in (value, *value.split())}
+    secret = sorted((part for part in parts if len(part) >= _SHORTEST_SECRET), key=len, reverse=True)
+
+    def masked(text: str) -> str:
+        for value in secret:
+            text = text.replace(value, "***")
+        return text
+
+    return masked
+
+
+# --- the log --------------------------------------------------------------------------------------
 
 _KEPT = 128 * 1024
 """Bytes. The file may grow to twice that, then only the newest are kept."""
@@ -91,6 +176,8 @@ class ServerLog:
             except OSError:
                 pass
 
+
+# --- streams of messages, as the package `mcp` has them ---------------------------------------------
 
 _CONNECT_SECONDS = 30.0
 _ENDING_SECONDS = 0.5

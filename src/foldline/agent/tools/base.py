@@ -291,7 +291,7 @@ class ReplayTool(Tool):
     def __init__(self, tool: Tool, results: Iterable[ToolResultMessage]) -> None:
         self.spec = tool.spec
         self._tool = tool
-        self._results = deque(results)
+        self._results = deque(result for result in results if result.name == tool.spec.name)
 
     def title(self, arguments: dict[str, Any]) -> str:
         return self._tool.title(arguments)
@@ -302,13 +302,6 @@ class ReplayTool(Tool):
         result = self._results.popleft()
         details = result.details
         return ToolOutcome(result.text, result.is_error, details.brief, details.files, details.diff)
-
-
-def replayed(tools: Sequence[Tool], results: Sequence[ToolResultMessage]) -> tuple[Tool, ...]:
-    """The tools with the results that were recorded for each."""
-    return tuple(
-        ReplayTool(tool, [result for result in results if result.name == tool.spec.name]) for tool in tools
-    )
 
 
 # --- the schema -------------------------------------------------------------------------------------

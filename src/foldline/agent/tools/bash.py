@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from foldline.context.digest import clip
 from foldline.context.numbers import many
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import FoldlineError, Rule
@@ -18,7 +19,7 @@ from .jobs import KEPT_END, KEPT_START, Job, file_of, gap
 from .known_commands import leading_words
 from .paths import command_inside
 from .process import ending, environment, spawn
-from .text import FullText, clipped, line_count, lines_from, one_line, printed, shortened, with_notes
+from .text import FullText, clipped, line_count, lines_from, one_line, printed, with_notes
 
 _SHOWN_EVERY = 1 / 30
 """Seconds between two pieces for the screen."""
@@ -212,7 +213,7 @@ async def _listed(context: ToolContext) -> ToolOutcome:
     jobs = context.jobs.all()
     if not jobs:
         return ToolOutcome("No job was started since Foldline was.", brief="no jobs")
-    lines = [f"{job.number}  {_state(job)}  {shortened(one_line(job.command), 120)}" for job in jobs]
+    lines = [f"{job.number}  {_state(job)}  {clip(one_line(job.command), 120)}" for job in jobs]
     for job in jobs:
         job.told = not job.runs
     running = sum(job.runs for job in jobs)

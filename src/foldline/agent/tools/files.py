@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from pydantic import Field
 
+from foldline.context.digest import clip
 from foldline.context.numbers import many
 from foldline.context.tokens import estimate_tokens
 from foldline.data import real_path
@@ -42,7 +43,6 @@ from .text import (
     is_wide,
     line_count,
     line_span,
-    shortened,
     sized,
     with_notes,
 )
@@ -385,7 +385,7 @@ def nearest(text: str, old: str) -> str:
 
 
 def _quoted(line: str) -> str:
-    return f"`{shortened(line, _QUOTED)}`"
+    return f"`{clip(line, _QUOTED)}`"
 
 
 # --- diffs ------------------------------------------------------------------------------------------

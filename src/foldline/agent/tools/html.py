@@ -2,7 +2,7 @@
 
 A process, because pages can be made on which parsers and regular expressions work for hours and hold Python's
 lock: in the agent that would freeze the screen, here it is ended. Run as
-`python -P -m foldline.agent.tools.web.markdown BASE`, where BASE is the URL that links are relative to.
+`python -P -m foldline.agent.tools.html BASE`, where BASE is the URL that links are relative to.
 """
 
 import asyncio

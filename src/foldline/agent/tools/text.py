@@ -104,11 +104,6 @@ def line_span(offset: int | None, limit: int | None) -> str:
     return f":{first}-" if limit is None else f":{first}-{first + limit - 1}"
 
 
-def shortened(text: str, most: int) -> str:
-    """The text within so many characters, `…` for the rest."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def sized(size: int) -> str:
     """A size in bytes for people: `812 B`, `4.1 kB`."""
     if size < 1000:

@@ -175,15 +175,9 @@ class Answer:
     """Whether there was more than is read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """A redirect that was not followed."""
-
-    location: Location
-
-
-async def transferred(location: Location, addresses: Sequence[str]) -> Answer | Elsewhere:
-    """What is at this location, whose host has these addresses. Redirects are followed on the same site only.
+async def transferred(location: Location, addresses: Sequence[str]) -> Answer | Location:
+    """What is at this location, whose host has these addresses. Redirects are followed on the same site only;
+    where one leads elsewhere, its location.
 
     Raises:
         ToolFailure: nothing came.
@@ -215,9 +209,7 @@ async def transferred(location: Location, addresses: Sequence[str]) -> Answer | 
         raise _not_had(location, _words(error)) from None
 
 
-async def _followed(
-    client: "AsyncClient", location: Location, addresses: Sequence[str]
-) -> Answer | Elsewhere:
+async def _followed(client: "AsyncClient", location: Location, addresses: Sequence[str]) -> Answer | Location:
     for _ in range(_REDIRECTS + 1):
         response = await _asked(client, location, addresses)
         try:
@@ -228,7 +220,7 @@ async def _followed(
             await response.aclose()
         following = location.joined(target)
         if following.host != location.host or not _is_same_door(location, following):
-            return Elsewhere(following)
+            return following
         location = following
     raise ToolFailure(f"{location.url} redirects more than {_REDIRECTS} times.", brief="redirects ✗")
 
@@ -443,8 +435,8 @@ class FetchTool(BaseTool[FetchArguments]):
         location = location_of(arguments.url)
         addresses = await _allowed(location, context)
         came = await transferred(location, addresses)
-        if isinstance(came, Elsewhere):
-            target = one_line(str(came.location.url))
+        if isinstance(came, Location):
+            target = one_line(str(came.url))
             return ToolOutcome(
                 f"{location.url} redirects to {target}: fetch that if you mean it.", brief="redirects"
             )

@@ -1,10 +1,13 @@
-"""The offline model as an `LLM`: streams, counts, has a window. It needs no key and no network."""
+"""The offline model as an `LLM`: streams, counts, has a window; and, for the guided tour, one that plays a
+recording first. Neither needs a key or the network."""
 
 import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing
 
 from foldline.context.digest import within
 from foldline.context.tokens import call_tokens, estimate_tokens, image_tokens
@@ -101,6 +104,29 @@ class OfflineLLM:
 
     async def aclose(self) -> None:
         """Nothing is open."""
+
+
+class ReplayLLM(OfflineLLM):
+    """Gives recorded answers in order, at the pace of typing, then goes on as the offline model.
+
+    Requests without tools are those of a compaction: they are made anew, so that it is a real one.
+    """
+
+    def __init__(self, answers: Iterable[AssistantMessage], window: int, *, pace: float) -> None:
+        super().__init__(window, pace=pace)
+        self._answers = deque(answers)
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        if not (request.tools and self._answers):
+            async with aclosing(super().stream(request)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            return
+        answer = self._answers.popleft()
+        for chunk in _chunks(Reply(answer.text)):
+            yield chunk
+            await self._sleep(self._pace)
+        yield Answer(answer.model_copy(update={"index": -1, "at": None}))
 
 
 # --- counting ---------------------------------------------------------------------------------------

@@ -7,11 +7,10 @@ from typing import Final
 
 from foldline.agent import Agent
 from foldline.agent.tools import default_tools
-from foldline.agent.tools.base import replayed
+from foldline.agent.tools.base import ReplayTool
 from foldline.agent.tools.history import recall_tools
 from foldline.history import Session, read_log
-from foldline.llm.offline import OfflineLLM
-from foldline.llm.replay import ReplayLLM
+from foldline.llm.offline.model import ReplayLLM
 from foldline.protocol import AssistantMessage, ToolResultMessage, UserMessage
 from foldline.tui.inspector.keys import KEYS as INSPECTOR
 from foldline.tui.keys.commands import BY_ID
@@ -216,8 +215,8 @@ def replaying_agent(root: Path, home: Path, pace: float) -> Agent:
     session = Session.create(root, home=home)
     return Agent(
         session,
-        llm=ReplayLLM(answers, OfflineLLM(WINDOW, pace=pace), pace=pace),
-        tools=(*replayed(default_tools(), results), *recall_tools(session)),
+        llm=ReplayLLM(answers, WINDOW, pace=pace),
+        tools=(*(ReplayTool(tool, results) for tool in default_tools()), *recall_tools(session)),
         approvals="all",
         interactive=True,
         draft_ahead=False,  # the folds fall where they were recorded, however fast it is played
