@@ -18,8 +18,8 @@ from foldline.history import Session, utc_now
 from foldline.history.origin import FolderMark, mark_of
 from foldline.history.paths import with_tilde, workdir_key
 from foldline.protocol import Approval, ApprovalMode, FoldlineError, Rule, events, operations, system_words
-from foldline.protocol.base import Moment, Record
 from foldline.protocol.events import Event, Option
+from foldline.protocol.messages import Moment, Record
 
 if TYPE_CHECKING:
     from .state import AgentState

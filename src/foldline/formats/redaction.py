@@ -19,7 +19,7 @@ from foldline.context.proof import prove
 from foldline.files import read_regular
 from foldline.history.contents import CONTENTS, OUTPUTS
 from foldline.protocol import BaseMessage, Compaction, Entry, RequestRecord
-from foldline.protocol.base import Record
+from foldline.protocol.messages import Record
 
 from .base import Json
 from .export import Original

@@ -45,7 +45,7 @@ from foldline.context.tokens import estimate_tokens
 from foldline.data import EVENTS
 from foldline.files import open_own, open_regular, opened, put_private
 from foldline.protocol import FileTouch, SessionHeader, dump_entry, parse_entry
-from foldline.protocol.base import Record
+from foldline.protocol.messages import Record
 
 from .lines import ByteRange, LineReader, Progress
 from .log import Damage, Log, cannot_be_read, parse_header

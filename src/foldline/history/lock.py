@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from foldline.files import put_private, read_regular
 from foldline.protocol import FoldlineError
-from foldline.protocol.base import Record
+from foldline.protocol.messages import Record
 
 from .paths import HOLDER, LOCK, short_id
 

@@ -17,7 +17,7 @@ from foldline.protocol import (
     Title,
     UserMessage,
 )
-from foldline.protocol.base import Count, Record
+from foldline.protocol.messages import Count, Record
 
 TITLE_CELLS = 60
 _LOOKED_AT = 4096

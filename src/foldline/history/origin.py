@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from foldline.data import data_home, is_kept, real_path
 from foldline.files import is_folder, read_regular
 from foldline.protocol import NEW, SessionHeader
-from foldline.protocol.base import Record
+from foldline.protocol.messages import Record
 
 FOLDER = "folder"
 """The field of a session's header that holds a `FolderMark`."""

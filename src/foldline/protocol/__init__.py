@@ -1,7 +1,6 @@
 """The words everybody speaks: messages, entries, events, operations, errors. Imports nothing of ours."""
 
 from . import events, operations
-from .base import FoldlineError, system_words
 from .entries import (
     OVERFLOW,
     Approval,
@@ -40,6 +39,7 @@ from .messages import (
     DeveloperMessage,
     Entry,
     FileTouch,
+    FoldlineError,
     ImagePart,
     Message,
     Part,
@@ -51,6 +51,7 @@ from .messages import (
     ToolResultMessage,
     Usage,
     UserMessage,
+    system_words,
     text_parts,
 )
 

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from .base import Count, Moment, Record
-from .messages import AnyMessage, Entry, Message, Usage
+from .messages import AnyMessage, Count, Entry, Message, Moment, Record, Usage
 
 Reason = Literal["threshold", "overflow", "manual", "phase"]
 Span = tuple[int, int]

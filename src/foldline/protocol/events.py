@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SerializeAsAny
 
-from .base import Record
 from .entries import Reason, Rule
-from .messages import Entry, Usage
+from .messages import Entry, Record, Usage
 
 
 class TaskStarted(Record):

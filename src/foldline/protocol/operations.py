@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import Record
 from .entries import ApprovalMode, ApprovalScope, EditAction, Reason, Rule
-from .messages import Part
+from .messages import Part, Record
 
 
 class RunAgent(Record):

@@ -90,8 +90,6 @@ class DemoApp(FoldlineApp):
         self._show_strip(self.tour)
 
     def _show_strip(self, tour: "Tour") -> None:
-        from foldline.tui.demo.app import TourStrip
-
         try:
             strip = self.screen.query_one(TourStrip)
         except NoMatches:
@@ -147,8 +145,6 @@ class DemoApp(FoldlineApp):
             self._show_strip(self.tour)
 
     def _end(self) -> None:
-        from foldline.tui.demo.app import TourStrip
-
         self._stop_playing()
         self.tour = None
         for screen in self.screen_stack:
