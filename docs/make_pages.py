@@ -6,8 +6,7 @@ from pathlib import Path
 from pydantic.fields import FieldInfo
 
 from foldline.agent.layers import MCP, MODELS, PROVIDERS
-from foldline.agent.settings import KEYS, MCP_KEYS, MODEL_KEYS, PROVIDER_KEYS
-from foldline.agent.settings_schema import allowed, any_of
+from foldline.agent.settings_schema import KEYS, TABLES, allowed, any_of
 from foldline.tui.keys.registry import commands_page
 
 HERE = Path(__file__).parent
@@ -35,16 +34,16 @@ def pages() -> dict[str, str]:
             "`FOLDLINE_MODELS__NAME__KEY`.\n\n"
             '```toml\n[models."moonshotai/kimi-k2"]\nwindow = "128k"\nthreshold = "60%"\n\n'
             '[models."qwen2.5:14b"]\nwindow = 16384\nkeep_recent_tokens = "20%"\n```\n\n'
-            f"{model_settings_table()}\n"
+            f"{section_table(MODELS, 'as for all')}\n"
             "## For one provider\n\n"
             "One of your own, or what is different about one of the [presets](providers.md). Keys are not "
             "settings: they are in the environment or in `keys.toml`.\n\n"
             '```toml\n[providers.box]\nbase_url = "http://box.local:8000/v1"\n'
             'models = ["qwen3-coder"]\n```\n\n'
-            f"{provider_settings_table()}\n"
+            f"{section_table(PROVIDERS, 'as it is')}\n"
             "## For one tool server\n\n"
             "See [Tool servers](mcp.md).\n\n"
-            f"{mcp_settings_table()}"
+            f"{section_table(MCP, '')}"
         ),
     }
 
@@ -54,19 +53,9 @@ def settings_table() -> str:
     return _table(KEYS, "by window")
 
 
-def model_settings_table() -> str:
-    """What may be set for one model, as a Markdown table."""
-    return _table({f"{any_of(MODELS)}.{key}": field for key, field in MODEL_KEYS.items()}, "as for all")
-
-
-def provider_settings_table() -> str:
-    """What may be set for one provider, as a Markdown table."""
-    return _table({f"{any_of(PROVIDERS)}.{key}": field for key, field in PROVIDER_KEYS.items()}, "as it is")
-
-
-def mcp_settings_table() -> str:
-    """What may be set for one tool server, as a Markdown table."""
-    return _table({f"{any_of(MCP)}.{key}": field for key, field in MCP_KEYS.items()}, "")
+def section_table(section: str, left_out: str) -> str:
+    """What may be set in each table of a section, as a Markdown table; `left_out` stands for no default."""
+    return _table({f"{any_of(section)}.{key}": field for key, field in TABLES[section].items()}, left_out)
 
 
 def _table(keys: Mapping[str, FieldInfo], left_out: str) -> str:

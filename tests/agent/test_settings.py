@@ -5,18 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.settings import (
-    KEYS,
-    MCP_KEYS,
-    MODEL_KEYS,
-    PROVIDER_KEYS,
-    Settings,
-    connect_llm,
-    connect_summariser,
-    known_window,
-    load_settings,
-)
-from foldline.agent.settings_schema import Amount, parse_amount, parse_tokens
+from foldline.agent.settings import Settings, connect_llm, connect_summariser, known_window, load_settings
+from foldline.agent.settings_schema import KEYS, TABLES, Amount, parse_amount, parse_tokens
 from foldline.protocol import FoldlineError
 from support.server import running_server
 
@@ -103,7 +93,7 @@ def test_a_threshold_is_tokens_or_a_share_of_the_window(house: dict[str, str]) -
     assert load(house, FOLDLINE_COMPACTION__THRESHOLD="50k").budget_settings(100_000).threshold == 50_000
 
 
-TABLES = """
+MODELS_FILE = """
 [context]
 window = "64k"
 [compaction]
@@ -122,7 +112,7 @@ window = 16384
 
 
 def test_what_is_set_for_a_model_wins_over_what_is_set_for_all(house: dict[str, str]) -> None:
-    own(house, TABLES)
+    own(house, MODELS_FILE)
     settings = load(house)
     wide, kimi = (
         settings.budget_settings(100_000, "gpt-4.1"),
@@ -134,7 +124,7 @@ def test_what_is_set_for_a_model_wins_over_what_is_set_for_all(house: dict[str, 
 
 
 def test_the_window_of_a_model_is_its_own_or_that_for_all(house: dict[str, str]) -> None:
-    own(house, TABLES)
+    own(house, MODELS_FILE)
     settings = load(house)
     windows = [settings.window_of(model) for model in ("gpt-4.1", "QWEN2.5:14b", "gpt-4.1-mini", "")]
     assert windows == [1_000_000, 16_384, 64_000, 64_000]
@@ -142,7 +132,7 @@ def test_the_window_of_a_model_is_its_own_or_that_for_all(house: dict[str, str])
 
 
 def test_names_of_models_keep_their_dots_slashes_and_colons_in_keys(house: dict[str, str]) -> None:
-    file = own(house, TABLES)
+    file = own(house, MODELS_FILE)
     settings = load(house)
     shown = {key: value for key, value in settings.values().items() if key.startswith("models")}
     assert shown == {
@@ -156,7 +146,7 @@ def test_names_of_models_keep_their_dots_slashes_and_colons_in_keys(house: dict[
 
 
 def test_later_layers_add_to_the_table_of_a_model(house: dict[str, str], tmp_path: Path) -> None:
-    own(house, TABLES)
+    own(house, MODELS_FILE)
     project = tmp_path / "work" / ".foldline.toml"
     project.write_text('[models."GPT-4.1"]\nthreshold = "30%"\n')
     variable = "FOLDLINE_MODELS__moonshotai/Kimi-K2__THRESHOLD"
@@ -171,7 +161,7 @@ def test_later_layers_add_to_the_table_of_a_model(house: dict[str, str], tmp_pat
 def test_what_is_set_for_this_run_wins_over_a_file_that_speaks_of_one_model(
     house: dict[str, str], tmp_path: Path
 ) -> None:
-    own(house, TABLES)
+    own(house, MODELS_FILE)
     assert load(house, FOLDLINE_CONTEXT_WINDOW="9k").window_of("gpt-4.1") == 9_000
     by_option = load_settings(tmp_path / "work", house, {"compaction.threshold": "70%"})
     assert by_option.budget_settings(100_000, "gpt-4.1").threshold == 70_000
@@ -342,7 +332,7 @@ def test_the_window_of_the_settings_overrides_what_is_known(house: dict[str, str
 
 
 def test_the_window_of_a_model_reaches_its_client(house: dict[str, str]) -> None:
-    own(house, TABLES + "[models.offline]\nwindow = 5000\n[models.gpt-5-mini]\nwindow = 7000\n")
+    own(house, MODELS_FILE + "[models.offline]\nwindow = 5000\n[models.gpt-5-mini]\nwindow = 7000\n")
     key = {"OPENAI_API_KEY": "sk-x"}
     assert connect_llm(load(house, FOLDLINE_MODEL="GPT-4.1"), key).info.window == 1_000_000
     assert connect_llm(load(house, FOLDLINE_MODEL="gpt-4o"), key).info.window == 64_000
@@ -395,13 +385,10 @@ def test_the_table_for_the_docs_has_every_key_with_its_meaning() -> None:
     pages = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "make_pages.py"))
     rows = pages["settings_table"]().splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == list(KEYS)
-    models = pages["model_settings_table"]().splitlines()[2:]
-    assert [row.split("`")[1] for row in models] == [f'models."NAME".{key}' for key in MODEL_KEYS]
-    providers = pages["provider_settings_table"]().splitlines()[2:]
-    assert [row.split("`")[1] for row in providers] == [f"providers.NAME.{key}" for key in PROVIDER_KEYS]
-    servers = pages["mcp_settings_table"]().splitlines()[2:]
-    assert [row.split("`")[1] for row in servers] == [f"mcp.NAME.{key}" for key in MCP_KEYS]
-    rows += models + providers + servers
+    for section, name in (("models", 'models."NAME"'), ("providers", "providers.NAME"), ("mcp", "mcp.NAME")):
+        more = pages["section_table"](section, "").splitlines()[2:]
+        assert [row.split("`")[1] for row in more] == [f"{name}.{key}" for key in TABLES[section]]
+        rows += more
     assert all(row.rstrip("| ").rpartition("| ")[2] for row in rows)
 
 

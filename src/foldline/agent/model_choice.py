@@ -20,7 +20,7 @@ from foldline.llm.providers import (
 )
 from foldline.protocol import FoldlineError
 
-from .api_keys import key_of, keys_file, save_key, write_private
+from .api_keys import key_of, keys_file, write_private
 from .layers import PROVIDERS as SECTION
 from .layers import Given, config_file, dotted, from_file
 
@@ -29,18 +29,6 @@ if TYPE_CHECKING:
 
     from .settings import Settings
     from .settings_schema import ProviderSettings
-
-
-__all__ = [
-    "Asked",
-    "asked_now",
-    "is_first_start",
-    "provider_called",
-    "provider_in_force",
-    "save_choice",
-    "save_key",
-    "server_of_environment",
-]
 
 
 @dataclass(frozen=True, slots=True)

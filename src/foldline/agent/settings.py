@@ -4,21 +4,20 @@ Files first (the user's, then the project's), then the environment, then options
 set for one model wins over what is set for all, in files; the environment and options speak for this run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, PrivateAttr
-from pydantic.fields import FieldInfo
+from pydantic import PrivateAttr
 
 from foldline.context.budget import BudgetSettings
+from foldline.llm.providers import ENVIRONMENT, Provider, provider_named, split_model
 from foldline.protocol import FoldlineError
 
-from .api_keys import keep_secret
+from .api_keys import keep_secret, key_of
 from .layers import (
     BY_NAME,
     KEY_SETTINGS,
-    MCP,
     MODELS,
     PROVIDERS,
     Given,
@@ -28,62 +27,20 @@ from .layers import (
     from_file,
     project_file,
 )
-from .model_choice import named_in
-from .settings_schema import (
-    Amount,
-    ApprovalSettings,
-    CompactionSettings,
-    ContextSettings,
-    McpSettings,
-    ModelSettings,
-    OfflineSettings,
-    OnOff,
-    OnOffAuto,
-    ProviderSettings,
-    Section,
-    checked,
-    fields_of,
-    is_secret,
-)
+from .model_choice import named_in, own_provider, provider_called, provider_in_force
+from .settings_schema import KEYS, AllSettings, Amount, ContextSettings, ModelSettings, checked, is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from foldline.compaction import CompactionStrategy
     from foldline.llm import LLM, Embedder
-    from foldline.llm.providers import Provider
 
 DEFAULT = "default"
 """The origin of a value nobody set."""
 
 
-class Settings(Section):
+class Settings(AllSettings):
     """All settings, as they are in force."""
 
-    model: str = ""
-    """`offline`, or a name the provider knows, also as `MODEL@PROVIDER`. Empty: the provider's choice;
-    `offline` where none is set up."""
-    provider: str = ""
-    """Who is asked, by name; `env` is the server of OPENAI_BASE_URL. Empty: that one, if it is set; else
-    OpenAI, if OPENAI_API_KEY is."""
-    theme: str = "auto"
-    """The colour theme, by name; `auto` follows the terminal, dark or light."""
-    ascii: OnOffAuto = "auto"
-    """Whether marks, frames and meters are drawn in ASCII: on, off, or auto, which goes by the terminal. For
-    those that have no other signs, or draw them two cells wide."""
-    bell: OnOff = "off"
-    """Whether the terminal rings when a turn has ended or a question waits, while its window has no focus."""
-    context: ContextSettings = ContextSettings()
-    compaction: CompactionSettings = CompactionSettings()
-    approvals: ApprovalSettings = ApprovalSettings()
-    offline: OfflineSettings = OfflineSettings()
-    models: dict[str, ModelSettings] = Field(default_factory=dict)
-    """By the name the server knows, in small letters."""
-    providers: dict[str, ProviderSettings] = Field(default_factory=dict)
-    """By name, in small letters."""
-    mcp: dict[str, McpSettings] = Field(default_factory=dict)
-    keys: dict[str, dict[str, str | list[str]]] = Field(default_factory=dict)
-    """The keys on the screens that were chosen, by screen and command."""
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _options: Mapping[str, object] = PrivateAttr(default_factory=dict)
 
@@ -119,16 +76,12 @@ class Settings(Section):
             found |= {dotted((KEY_SETTINGS, screen, command)): keys for command, keys in chosen.items()}
         return found
 
-    def provider_named(self, name: str) -> "Provider | None":
+    def provider_named(self, name: str) -> Provider | None:
         """The provider of this name, one of the user's own or a preset."""
-        from foldline.llm.providers import provider_named
-
         return provider_named(name, self.own_providers())
 
-    def own_providers(self) -> "Mapping[str, Provider]":
+    def own_providers(self) -> Mapping[str, Provider]:
         """Those of `[providers.NAME]`, by name."""
-        from .model_choice import own_provider
-
         return {name: own_provider(name, table) for name, table in self.providers.items()}
 
     def of_model(self, model: str) -> ModelSettings:
@@ -180,17 +133,6 @@ class Settings(Section):
             raise FoldlineError(f"{self.origin(key)}: {key}: {failure}") from None
 
 
-KEYS: Mapping[str, FieldInfo] = dict(fields_of(Settings))
-"""Every setting there is, by its dotted key; those of one model apart."""
-
-MODEL_KEYS: Mapping[str, FieldInfo] = dict(fields_of(ModelSettings))
-"""What may be set below `[models."NAME"]`."""
-PROVIDER_KEYS: Mapping[str, FieldInfo] = dict(ProviderSettings.model_fields)
-MCP_KEYS: Mapping[str, FieldInfo] = dict(McpSettings.model_fields)
-TABLES = {MODELS: MODEL_KEYS, PROVIDERS: PROVIDER_KEYS, MCP: MCP_KEYS}
-"""What may be set in the tables of each section whose tables have names."""
-
-
 def load_settings(
     cwd: Path | str,
     environ: Mapping[str, str],
@@ -216,11 +158,11 @@ def load_settings(
     ]
     for layer in layers:
         for item in layer:
-            checked(item, KEYS, TABLES)
+            checked(item)
     values: dict[tuple[str, ...], object] = {}
     origins: dict[str, str] = {}
     for item in named_in(layers, environ):
-        value = checked(item, KEYS, TABLES)
+        value = checked(item)
         names = _same_for_all_spellings(item.names)
         if item.for_this_run:
             values = {key: kept for key, kept in values.items() if not _for_one_model(key, names)}
@@ -239,11 +181,8 @@ def connect_llm(settings: Settings, environ: Mapping[str, str]) -> "LLM":
     Raises:
         FoldlineError: the model needs a server or a key, and there is none.
     """
-    from .model_choice import provider_in_force
-
-    return _client(
-        settings.model, provider_in_force(settings, environ), settings, environ, settings.window_of
-    )
+    provider = provider_in_force(settings, environ)
+    return _client(settings.model, provider, settings, environ, settings.window_of)
 
 
 def connect_summariser(settings: Settings, environ: Mapping[str, str]) -> "LLM | None":
@@ -252,10 +191,6 @@ def connect_summariser(settings: Settings, environ: Mapping[str, str]) -> "LLM |
     Raises:
         FoldlineError: it needs a server or a key, and there is none.
     """
-    from foldline.llm.providers import split_model
-
-    from .model_choice import provider_called, provider_in_force
-
     named = settings.compaction.model
     if not named:
         return None
@@ -275,28 +210,21 @@ def connect_embedder(settings: Settings, environ: Mapping[str, str]) -> "Embedde
     """What compares texts by what they mean; None offline, and where no model for it is known."""
     from foldline.llm.catalog import connect_embeddings
 
-    from .api_keys import key_of
-    from .model_choice import provider_in_force
-
     provider = provider_in_force(settings, environ)
     if settings.model == "offline" or provider is None:
         return None
-    return connect_embeddings(
-        provider, key_of(provider, environ).value, settings.compaction.embedding_model.strip()
-    )
+    model = settings.compaction.embedding_model.strip()
+    return connect_embeddings(provider, key_of(provider, environ).value, model)
 
 
 def _client(
     name: str,
-    provider: "Provider | None",
+    provider: Provider | None,
     settings: Settings,
     environ: Mapping[str, str],
-    window_of: "Callable[[str], int | None]",
+    window_of: Callable[[str], int | None],
 ) -> "LLM":
     from foldline.llm.catalog import connect
-    from foldline.llm.providers import ENVIRONMENT
-
-    from .api_keys import key_of
 
     if name == "offline" or (provider is None and not name):
         from foldline.llm.offline import OFFLINE, OfflineLLM

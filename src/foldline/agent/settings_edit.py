@@ -3,11 +3,8 @@
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import Any, Final
 from urllib.parse import urlsplit
-
-from pydantic.fields import FieldInfo
 
 from foldline.files import read_regular
 from foldline.llm.providers import PROVIDERS, Provider
@@ -16,16 +13,11 @@ from foldline.protocol import FoldlineError
 from .api_keys import write_private
 from .layers import BY_NAME, Given, config_file, from_file
 from .model_choice import changed_config
-from .settings import KEYS, TABLES, Settings
-from .settings_schema import checked
+from .settings import Settings
+from .settings_schema import TABLES, checked, field_of, kind_of
 
 TYPED = "What you typed"
 """Who gave a value, for the sentence that refuses it."""
-
-
-def field_of(names: Sequence[str]) -> FieldInfo:
-    """What is declared of a setting, by its key, name by name."""
-    return TABLES[names[0]][names[-1]] if names[0] in BY_NAME else KEYS[".".join(names)]
 
 
 def shown(value: object) -> str:
@@ -39,27 +31,9 @@ def shown(value: object) -> str:
 
 def unset_words(names: Sequence[str]) -> str:
     """What stands for the value of a setting that has none: `by window`, `as for all`, `none`."""
-    if field_of(names).default is not None:
-        return "none"
-    return "as for all" if names[0] in BY_NAME else "by window"
-
-
-def kind_of(field: FieldInfo) -> Any:
-    """The type a setting has where it is set: without `None` and limits."""
-    kind: Any = field.annotation
-    if get_origin(kind) in (UnionType, Union):
-        kind = next(each for each in get_args(kind) if each is not type(None))
-    while get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    return kind
-
-
-def choices_of(field: FieldInfo) -> tuple[str, ...]:
-    """The values to choose from, where the declaration lists them."""
-    kind = kind_of(field)
-    if kind is bool:
-        return ("true", "false")
-    return tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else ()
+    if names[0] in BY_NAME:  # by its last name alone: the key may have been split at dots of its table's
+        return "none" if TABLES[names[0]][names[-1]].default is not None else "as for all"
+    return "none" if field_of(names).default is not None else "by window"
 
 
 def in_toml(names: Sequence[str], text: str) -> bool | int | float | str:
@@ -69,7 +43,7 @@ def in_toml(names: Sequence[str], text: str) -> bool | int | float | str:
         FoldlineError: it is not allowed; the sentence says what is.
     """
     text = text.strip()
-    checked(Given(tuple(names), text, TYPED), KEYS, TABLES)
+    checked(Given(tuple(names), text, TYPED))
     kind = kind_of(field_of(names))
     if kind is bool:
         return text.lower() in ("true", "1", "yes", "on", "t", "y")

@@ -1,7 +1,8 @@
 """Every setting with its meaning, default and allowed values, and the check of what somebody set."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -22,7 +23,7 @@ from foldline.context.budget import SMALLEST_WINDOW
 from foldline.protocol import FoldlineError
 
 from .approvals import Mode
-from .layers import BY_NAME, KEY_SETTINGS, MODELS, Given, dotted, on_or_off
+from .layers import BY_NAME, KEY_SETTINGS, MCP, MODELS, PROVIDERS, Given, dotted, on_or_off
 
 ALLOWED = "a number of tokens (32768, 32k, 1M) or a share of the window (20%)"
 ALLOWED_TOKENS = "a number of tokens (32768, 32k, 1M)"
@@ -73,13 +74,10 @@ def parse_tokens(text: str) -> int:
     Raises:
         ValueError: it says no number of tokens; the text is what is allowed.
     """
-    try:
-        amount = parse_amount(text)
-    except ValueError:
-        amount = Amount(percent=0)
-    if amount.tokens is None:
-        raise ValueError(ALLOWED_TOKENS)
-    return amount.tokens
+    with suppress(ValueError):
+        if (tokens := parse_amount(text).tokens) is not None:
+            return tokens
+    raise ValueError(ALLOWED_TOKENS)
 
 
 def _amount(value: object) -> Amount:
@@ -220,12 +218,55 @@ class OfflineSettings(Section):
     """Seconds between two words of its answers."""
 
 
-Fields = Mapping[str, FieldInfo]
-"""Settings by their dotted keys."""
-Tables = Mapping[str, Fields]
-"""What may be set in the tables of each section whose tables have names, by section."""
+class AllSettings(Section):
+    """Every setting, by its section."""
 
-_OF_WHAT = {"models": "model", "providers": "provider", "mcp": "tool server"}
+    model: str = ""
+    """`offline`, or a name the provider knows, also as `MODEL@PROVIDER`. Empty: the provider's choice;
+    `offline` where none is set up."""
+    provider: str = ""
+    """Who is asked, by name; `env` is the server of OPENAI_BASE_URL. Empty: that one, if it is set; else
+    OpenAI, if OPENAI_API_KEY is."""
+    theme: str = "auto"
+    """The colour theme, by name; `auto` follows the terminal, dark or light."""
+    ascii: OnOffAuto = "auto"
+    """Whether marks, frames and meters are drawn in ASCII: on, off, or auto, which goes by the terminal. For
+    those that have no other signs, or draw them two cells wide."""
+    bell: OnOff = "off"
+    """Whether the terminal rings when a turn has ended or a question waits, while its window has no focus."""
+    context: ContextSettings = ContextSettings()
+    compaction: CompactionSettings = CompactionSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    offline: OfflineSettings = OfflineSettings()
+    models: dict[str, ModelSettings] = Field(default_factory=dict)
+    """By the name the server knows, in small letters."""
+    providers: dict[str, ProviderSettings] = Field(default_factory=dict)
+    """By name, in small letters."""
+    mcp: dict[str, McpSettings] = Field(default_factory=dict)
+    keys: dict[str, dict[str, str | list[str]]] = Field(default_factory=dict)
+    """The keys on the screens that were chosen, by screen and command."""
+
+
+def _fields_of(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Every setting of these sections, by its dotted key; what is keyed by free names is left out."""
+    for name, field in model.model_fields.items():
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, BaseModel):
+            yield from _fields_of(section, f"{before}{name}.")
+        elif get_origin(section) is not dict:
+            yield f"{before}{name}", field
+
+
+KEYS: Mapping[str, FieldInfo] = dict(_fields_of(AllSettings))
+"""Every setting there is, by its dotted key; those of one model, provider or tool server apart."""
+TABLES: Mapping[str, Mapping[str, FieldInfo]] = {
+    MODELS: ModelSettings.model_fields,
+    PROVIDERS: ProviderSettings.model_fields,
+    MCP: McpSettings.model_fields,
+}
+"""What may be set in the tables of each section whose tables have names, by section and key."""
+
+_OF_WHAT = {MODELS: "model", PROVIDERS: "provider", MCP: "tool server"}
 _WITH_SECRETS = frozenset({"args", "env", "headers"})
 """Keys of a tool server whose values are nobody's business."""
 
@@ -237,20 +278,57 @@ def any_of(section: str) -> str:
 
 def is_secret(names: Sequence[str]) -> bool:
     """Whether a setting may hold a password, so that its value is not shown."""
-    return len(names) > 2 and names[0] == "mcp" and names[2] in _WITH_SECRETS
+    return len(names) > 2 and names[0] == MCP and names[2] in _WITH_SECRETS
 
 
-def fields_of(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every setting of these sections, by its dotted key; what is keyed by free names is left out."""
-    for name, field in model.model_fields.items():
-        section = field.annotation
-        if isinstance(section, type) and issubclass(section, BaseModel):
-            yield from fields_of(section, f"{before}{name}.")
-        elif get_origin(section) is not dict:
-            yield f"{before}{name}", field
+def field_of(names: Sequence[str]) -> FieldInfo:
+    """What is declared of a setting, by its key, name by name.
+
+    Raises:
+        KeyError: there is no such setting.
+    """
+    match names:
+        case (section, name, key) if section in BY_NAME and name.strip():
+            return TABLES[section][key]
+        case (section, name, key, _) if section in BY_NAME and name.strip():
+            # What a table inside the table says: `[mcp.NAME.env]`. Everything in it is text.
+            if get_origin(TABLES[section][key].annotation) is dict:
+                return _TEXT
+        case (section, _, _) if section == KEY_SETTINGS:
+            return _PRESSED  # which screens and commands there are, only the screens know
+    return KEYS[dotted(names)]
 
 
-def checked(given: Given, keys: Fields, tables: Tables) -> object:
+_TEXT = FieldInfo(annotation=str)
+_PRESSED = FieldInfo(annotation=str | list[str])
+
+
+def kind_of(field: FieldInfo) -> Any:
+    """The type a setting has where it is set: without `None` and limits."""
+    return _kind_and_limits(field)[0]
+
+
+def _kind_and_limits(field: FieldInfo) -> tuple[Any, list[object]]:
+    kind: Any = field.annotation
+    limits: list[object] = [*field.metadata]
+    if get_origin(kind) in (UnionType, Union):
+        kind = next(each for each in get_args(kind) if each is not type(None))
+    while get_origin(kind) is Annotated:
+        kind, *inner = get_args(kind)
+        for item in inner:
+            limits += item.metadata if isinstance(item, FieldInfo) else [item]
+    return kind, limits
+
+
+def choices_of(field: FieldInfo) -> tuple[str, ...]:
+    """The values to choose from, where the declaration lists them."""
+    kind = kind_of(field)
+    if kind is bool:
+        return ("true", "false")
+    return tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else ()
+
+
+def checked(given: Given) -> object:
     """The value, if its key exists and it is one of those allowed.
 
     Raises:
@@ -258,9 +336,10 @@ def checked(given: Given, keys: Fields, tables: Tables) -> object:
     """
     if given.by_project and (why := _not_of_a_project(given.names)):
         raise FoldlineError(f"{given.origin}: a project may not set {given.key}: {why}.")
-    field = _field(given.names, keys, tables)
-    if field is None:
-        raise FoldlineError(f"{given.origin}: {_unknown(given.names, keys, tables)}.")
+    try:
+        field = field_of(given.names)
+    except KeyError:
+        raise FoldlineError(f"{given.origin}: {_unknown(given.names)}.") from None
     kind: Any = Annotated[field.annotation, field]
     try:
         value: object = TypeAdapter(kind).validate_python(given.value)
@@ -305,91 +384,53 @@ def _not_of_a_project(names: Sequence[str]) -> str:
     return ""
 
 
-def _field(names: Sequence[str], keys: Fields, tables: Tables) -> FieldInfo | None:
-    match names:
-        case (section, name, key) if section in BY_NAME:
-            return tables[section].get(key) if name.strip() else None
-        case (section, name, key, _) if section in BY_NAME and name.strip():
-            # What a table inside the table says: `[mcp.NAME.env]`. Everything in it is text.
-            field = tables[section].get(key)
-            return _TEXT if field is not None and _is_table(field) else None
-        case (section, _, _) if section == KEY_SETTINGS:
-            return _PRESSED  # which screens and commands there are, only the screens know
-        case _:
-            return keys.get(dotted(names))
-
-
-_TEXT = FieldInfo(annotation=str)
-_PRESSED = FieldInfo(annotation=str | list[str])
-
-
-def _is_table(field: FieldInfo) -> bool:
-    return get_origin(field.annotation) is dict
-
-
-def _unknown(names: Sequence[str], keys: Fields, tables: Tables) -> str:
+def _unknown(names: Sequence[str]) -> str:
     key, section = dotted(names), dotted(names[:-1])
     sentence = f"there is no setting {key}"
     if names[0] == KEY_SETTINGS:
         return f'{sentence}; each screen has a table of its own: [keys.SCREEN] with COMMAND = "KEY"'
     if names[0] in BY_NAME:
-        return f"{sentence}; {_unknown_of_a_table(names, tables[names[0]])}"
-    beside = [name.rpartition(".")[2] for name in keys if section and name.rpartition(".")[0] == section]
+        return f"{sentence}; {_unknown_of_a_table(names, TABLES[names[0]])}"
+    beside = [name.rpartition(".")[2] for name in KEYS if section and name.rpartition(".")[0] == section]
     where = f"[{section}] has" if beside else "there are"
-    listed = _listed(beside or [*keys, *(f"{any_of(name)}.KEY" for name in BY_NAME)], "and")
-    return f"{sentence}; {_close(key, keys)}{where} {listed}"
+    listed = _listed(beside or [*KEYS, *(f"{any_of(name)}.KEY" for name in BY_NAME)], "and")
+    return f"{sentence}; {_close(key, KEYS)}{where} {listed}"
 
 
-def _unknown_of_a_table(names: Sequence[str], keys: Fields) -> str:
+def _unknown_of_a_table(names: Sequence[str], keys: Mapping[str, FieldInfo]) -> str:
     section = names[0]
     what, table = _OF_WHAT[section], any_of(section)
     if len(names) > 3 and names[-1] in keys:
         whole = dotted((section, ".".join(names[1:-1])))
         return f"the name of a {what} goes in quotes where it holds dots: [{whole}]"
     if len(names) < 3:
-        return f"each {what} has a table of its own: [{table}] with {_listed(list(keys), 'or')}"
-    return f"{_close(names[-1], keys)}[{table}] has {_listed(list(keys), 'and')}"
+        return f"each {what} has a table of its own: [{table}] with {_listed([*keys], 'or')}"
+    return f"{_close(names[-1], keys)}[{table}] has {_listed([*keys], 'and')}"
 
 
-def _close(key: str, keys: Fields) -> str:
+def _close(key: str, keys: Iterable[str]) -> str:
     close = get_close_matches(key, keys, n=1)
     return f"did you mean {close[0]}? " if close else ""
 
 
 def allowed(field: FieldInfo) -> str:
     """What a setting may be, in words."""
-    kinds = [field.annotation]
-    if get_origin(field.annotation) in (UnionType, Union):
-        kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]
     if field is _PRESSED:
         return "a key or a list of keys"
-    kind = kinds[0]
-    limits = [*field.metadata]
-    if get_origin(kind) is Annotated:
-        kind, *inner = get_args(kind)
-        for item in inner:
-            limits += item.metadata if isinstance(item, FieldInfo) else [item]
-    if get_origin(kind) is Literal:
-        return _listed([str(value) for value in get_args(kind)], "or")
-    words = {Amount: ALLOWED, str: "a name", bool: "true or false", list: "a list of texts"}
+    if choices := choices_of(field):
+        return _listed(choices, "or")
+    kind, limits = _kind_and_limits(field)
+    words = {Amount: ALLOWED, str: "a name", list: "a list of texts", dict: "a table of texts"}
     if (plain := get_origin(kind) or kind) in words:
         return words[plain]
-    if plain is dict:
-        return "a table of texts"
-    what = ALLOWED_TOKENS if kind is int else "a number"
-    return f"{what}{_limits(limits)}"
+    return f"{ALLOWED_TOKENS if kind is int else 'a number'}{_limits(limits)}"
 
 
-def _limits(limits: list[object]) -> str:
-    least = next((limit.ge for limit in limits if hasattr(limit, "ge")), None)
-    above = next((limit.gt for limit in limits if hasattr(limit, "gt")), None)
-    most = next((limit.le for limit in limits if hasattr(limit, "le")), None)
-    words = [
-        f"from {least:,}" if least is not None else f"above {above:,}" if above is not None else "",
-        f"to {most:,}" if most is not None else "",
-    ]
-    return "".join(f" {word}" for word in words if word)
+def _limits(limits: Sequence[object]) -> str:
+    words = {"ge": "from", "gt": "above", "le": "to"}
+    found = ((word, getattr(limit, name, None)) for name, word in words.items() for limit in limits)
+    return "".join(f" {word} {limit:,}" for word, limit in found if limit is not None)
 
 
-def _listed(names: list[str], joint: str) -> str:
+def _listed(names: Sequence[str], joint: str) -> str:
     return f"{', '.join(names[:-1])} {joint} {names[-1]}" if len(names) > 1 else names[0]

@@ -74,7 +74,7 @@ async def _named(app: "FoldlineApp", command: str, word: str) -> Sequence[Item]:
 
 
 async def _settings(app: "FoldlineApp") -> Sequence[Item]:
-    from foldline.agent.settings import KEYS
+    from foldline.agent.settings_schema import KEYS
 
     items = []
     for key, field in KEYS.items():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.settings import KEYS
+from foldline.agent.settings_schema import KEYS
 from support.settings_screen import OWN, Kept, settings_on
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from foldline.agent.layers import BY_NAME, MODELS, config_file, dotted
-from foldline.agent.settings import DEFAULT, KEYS, MODEL_KEYS, Settings
-from foldline.agent.settings_edit import choices_of, field_of, kind_of, own_values, shown, unset_words
-from foldline.agent.settings_schema import allowed, is_secret
+from foldline.agent.settings import DEFAULT, Settings
+from foldline.agent.settings_edit import own_values, shown, unset_words
+from foldline.agent.settings_schema import KEYS, TABLES, allowed, choices_of, field_of, is_secret, kind_of
 from foldline.compaction.registry import BUILT_IN
 from foldline.history.paths import with_tilde
 
@@ -98,7 +98,7 @@ def _listed(now: Settings, own: Mapping[Names, object], model: str) -> Iterator[
         section = key.rpartition(".")[0]
         yield tuple(key.split(".")), section.capitalize() or _GENERAL
     here = model.lower()
-    for key in MODEL_KEYS:
+    for key in TABLES[MODELS]:
         yield (MODELS, here, key), f"This model: {model}"
     for section in BY_NAME:
         tables = {name: list(table.model_fields_set) for name, table in getattr(now, section).items()}

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from foldline.agent.api_keys import KEYS_FILE, key_of, keys_file
+from foldline.agent.api_keys import KEYS_FILE, key_of, keys_file, save_key
 from foldline.agent.layers import config_file
-from foldline.agent.model_choice import save_choice, save_key, server_of_environment
+from foldline.agent.model_choice import save_choice, server_of_environment
 from foldline.agent.settings import DEFAULT, Settings
 from foldline.agent.settings_edit import save_server, server_at
 from foldline.history.paths import with_tilde
