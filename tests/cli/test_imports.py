@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from foldline import __version__
+from foldline.cli.arguments import COMMANDS
 from support.terminal import terminal
 
 FLOOR = "import sys, textual.app, textual.drivers.linux_driver; from textual.widgets import Input, TextArea"
@@ -57,6 +58,8 @@ NOT_FOR_A_PROMPT = (
     "foldline.tui.screens", "foldline.tui.lists",
 )  # fmt: skip
 """What opens a session and its chat has no use for."""
+OURS_FOR_SCREENS = {"foldline.agent", "foldline.agent.layers", "foldline.data", "foldline.files"}
+"""What `cli.screens` imports at once, as the chat needs it before its first paint: nothing that is slow."""
 
 
 def python(script: str, *arguments: str) -> str:
@@ -136,17 +139,20 @@ print(*sorted({*sys.modules} - bare))
     ]  # fmt: skip
 
 
-def test_the_help_needs_nothing_that_is_not_pythons_own() -> None:
+@pytest.mark.parametrize("command", ["", *(command.name for command in COMMANDS)])
+def test_a_help_text_needs_nothing_that_is_not_pythons_own(command: str) -> None:
     script = """
 import sys
 from foldline.cli import main
 try:
-    main(["--help"])
+    main([*sys.argv[1:], "--help"])
 except SystemExit:
     print(*sorted(sys.modules))
 """
-    imported = python(script).splitlines()[-1].split()
+    imported = python(script, *command.split()).splitlines()[-1].split()
     foreign = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names
-    ours = [name for name in imported if name.startswith("foldline.") and not of([name], "foldline.cli")]
+    ours = {name for name in of(imported, "foldline") if not of([name], "foldline.cli")}
     assert foreign - {"foldline", "__main__", "sitecustomize", "usercustomize", "_distutils_hack"} == set()
-    assert ours == ["foldline.version"]
+    assert ours - OURS_FOR_SCREENS == {"foldline", "foldline.version"}
+    assert command in ("open", "demo") or ours.isdisjoint(OURS_FOR_SCREENS)
+    assert "asyncio" not in imported

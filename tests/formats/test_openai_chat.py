@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foldline.cli.agents import Window
-from foldline.cli.view import view_json
+from foldline.cli.view_rows import view_json
 from foldline.context.projection import project
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (

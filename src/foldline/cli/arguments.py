@@ -1,18 +1,22 @@
 """Command lines: which commands there are, how one is parsed, and the arguments that several of them take.
 
-Each command is declared beside its handler, by a function `NAME_command(parser)` of its module.
+Each command is declared beside its handler, by a function `NAME_command(parser)` of its module. What
+the handler needs is imported when it runs: a help text waits for none of it.
 """
 
 import argparse
 import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Final, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar
 
 STRATEGIES: Final = (
     "adaptive, summary, simple, hide, hide-then-summary, ladder, importance, semantic, hierarchical, digest"
 )
 """The names of `compaction.BUILT_IN`, which would take too long to import for a help text."""
+
+if TYPE_CHECKING:
+    from foldline.agent.settings_schema import Amount
 
 T = TypeVar("T")
 Handler = Callable[..., int]
@@ -46,7 +50,7 @@ COMMANDS: Final = (
     Command("run", "PROMPT", "one prompt without a screen, its answer on stdout", "run"),
     Command("open", "FILE|ID", "look at any session in the inspector, read-only", "screens"),
     Command("view", "FILE|ID", "what the model sees: the messages of a request", "view"),
-    Command("history", "FILE|ID", "every entry of a session, and its state", "history"),
+    Command("history", "FILE|ID", "every entry of a session, and its state", "view"),
     Command("verify", "FILE|ID", "prove every request from the history", "checks"),
     Command("compact", "FILE|ID", "compact a session into a summary", "compact"),
     Command("audit", "FILE|ID", "the facts each compaction took out of the view", "checks"),
@@ -160,6 +164,12 @@ def tokens_of(text: str) -> int:
     from foldline.agent.settings_schema import parse_tokens  # for whoever names a window
 
     return converted(parse_tokens)(text)
+
+
+def amount_of(text: str) -> "Amount":
+    from foldline.agent.settings_schema import parse_amount
+
+    return converted(parse_amount)(text)
 
 
 def window_of(text: str) -> int:

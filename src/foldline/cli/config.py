@@ -3,16 +3,14 @@
 import os
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from foldline.agent.layers import config_file, project_file
-from foldline.agent.model_choice import Asked, asked_now
-from foldline.agent.settings import DEFAULT
-from foldline.agent.settings_edit import shown, unset_words
-from foldline.protocol import FoldlineError
-
-from .agents import settings_here
 from .arguments import Handler, add_json
-from .output import Cell, Column, Style, note, say_json, say_table
+
+if TYPE_CHECKING:
+    from foldline.agent.model_choice import Asked
+
+    from .output import Style
 
 
 def config_command(parser: ArgumentParser) -> Handler:
@@ -21,6 +19,15 @@ def config_command(parser: ArgumentParser) -> Handler:
 
 
 def config(as_json: bool) -> int:
+    from foldline.agent.layers import config_file, project_file
+    from foldline.agent.model_choice import asked_now
+    from foldline.agent.settings import DEFAULT
+    from foldline.agent.settings_edit import shown, unset_words
+    from foldline.protocol import FoldlineError
+
+    from .agents import settings_here
+    from .output import Cell, Column, note, say_json, say_table
+
     settings = settings_here()
     settings.check_strategy()
     own, project = config_file(os.environ), project_file(Path.cwd())
@@ -54,7 +61,7 @@ def config(as_json: bool) -> int:
     return 0
 
 
-def _asked_json(asked: Asked) -> dict[str, str]:
+def _asked_json(asked: "Asked") -> dict[str, str]:
     return {
         "provider": asked.provider.name,
         "title": asked.provider.title,

@@ -13,7 +13,7 @@ from .agents import Refused
 from .loop import run_async
 from .output import Column, entries_of, note, say, say_table, width
 from .screens import read_along
-from .sessions import session_table
+from .session_table import session_table
 
 _CHOICES: Final = 20
 """Sessions that are offered."""

@@ -1,23 +1,9 @@
 """`foldline run`: one prompt without a screen. Progress is sentences, or events as lines of JSON."""
 
-import asyncio
-import os
 import sys
 from argparse import ArgumentParser
-from collections import Counter
-from collections.abc import Callable
-from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
-from foldline.agent import Agent
-from foldline.agent.settings import Settings, connect_llm, known_window
-from foldline.context.conversation import with_piped
-from foldline.context.numbers import tokens
-from foldline.history import Session, short_id
-from foldline.protocol import AssistantMessage, events, operations
-from foldline.protocol.events import Event
-
-from .agents import Refused, agent_for, chosen_session, claimed, settings_here
 from .arguments import (
     Handler,
     UsageError,
@@ -30,17 +16,11 @@ from .arguments import (
     count_of,
     text_of,
 )
-from .loop import run_async
-from .output import entries_of, note, say, say_json
-from .resume import instead
-from .streams import flush_out, forget
 
 STDIN: Final = "-"
 """Stands for what is piped in: as the prompt, or behind it as what it is about."""
 MOST_PIPED = 32 * 1024 * 1024
 """Bytes: more than the largest windows hold (two million tokens, of some ten bytes each)."""
-UNREAD: Final = 141
-"""The exit code where stdout was closed while the model still worked: as of a shell's SIGPIPE, 128 + 13."""
 
 
 def run_command(parser: ArgumentParser) -> Handler:
@@ -71,6 +51,12 @@ def run(
     strategy: str | None,
     as_json: bool,
 ) -> int:
+    from .agents import Refused, chosen_session, claimed, settings_here
+    from .loop import run_async
+    from .output import note
+    from .resume import instead
+    from .run_progress import JsonLines, Sentences, answer_prompt
+
     text = _prompt(prompt, piped)
     # Nobody watches the embedded model write, so it need not be slow.
     settings = settings_here(
@@ -90,11 +76,13 @@ def run(
     if session.damage:
         note(f"{session.damage} of the session {session.id}.")
     reporter = JsonLines() if as_json else Sentences()
-    return run_async(_answer(session, settings, text, yes=yes, max_steps=max_steps, reporter=reporter))
+    return run_async(answer_prompt(session, settings, text, yes=yes, max_steps=max_steps, reporter=reporter))
 
 
 def _prompt(prompt: str, piped: str | None) -> str:
     """The text to send. `PROMPT -` puts what is piped in below the prompt, marked as such."""
+    from foldline.context.conversation import with_piped
+
     if piped not in (None, STDIN):
         raise UsageError(f"{piped!r} is not understood: a prompt of several words goes in quotes.")
     if prompt == STDIN and piped is not None:
@@ -111,189 +99,3 @@ def _stdin() -> str:
     if len(data) > MOST_PIPED:
         raise UsageError("More than 32 MB were piped in: no model holds that. Nothing was sent.")
     return data.decode("utf-8", "replace")
-
-
-async def _answer(
-    session: Session,
-    settings: Settings,
-    text: str,
-    *,
-    yes: bool,
-    max_steps: int | None,
-    reporter: "Reporter",
-) -> int:
-    """The exit code: 0, or 141 where nobody reads stdout any more.
-
-    Raises:
-        OSError: stdout takes no more, such as on a full disk.
-        FoldlineError: it failed.
-    """
-    llm = connect_llm(settings, os.environ)
-    agent = agent_for(session, settings, llm, yes=yes)
-    output = _WhileRead(reporter)
-    answer, failure = None, None
-    try:
-        await known_window(llm)
-        output.begin(agent)
-        agent.executor.subscribe(output.on_event)
-        agent.executor.subscribe(_declining(agent))
-        answer = await agent.prompt(text, max_steps=max_steps)
-        return 0
-    except asyncio.CancelledError:
-        if output.lost is None:
-            raise
-        if not isinstance(output.lost, BrokenPipeError):
-            raise output.lost from None
-        forget(sys.stdout)
-        return UNREAD
-    except Exception as error:
-        failure = error
-        raise
-    finally:
-        output.work_is_over()
-        await agent.aclose()
-        output.end(agent, answer, failure)
-
-
-def _declining(agent: Agent) -> Callable[[Event], None]:
-    """Answers for the user who is not there: what must be approved is declined."""
-
-    def on_event(event: Event) -> None:
-        if isinstance(event, events.ApprovalRequested):
-            agent.executor.submit(operations.Approve(call_id=event.call_id, answer="deny"))
-            note(f"declined, nobody is here to approve it: {event.name} {event.title} (--yes allows all).")
-
-    return on_event
-
-
-# --- what is reported ---------------------------------------------------------------------------------
-
-
-class Reporter(Protocol):
-    """Reports a run from its beginning to its end."""
-
-    def begin(self, agent: Agent) -> None: ...
-
-    def on_event(self, event: Event) -> None: ...
-
-    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
-        """The run is over: with the final answer, with a failure, or (neither) cancelled."""
-
-
-class Sentences:
-    """Progress on stderr, the final text on stdout."""
-
-    def __init__(self) -> None:
-        self._titles: dict[str, str] = {}
-
-    def begin(self, agent: Agent) -> None:
-        pass
-
-    def on_event(self, event: Event) -> None:
-        match event:
-            case events.ToolStarted():
-                self._titles[event.call_id] = event.title
-            case events.ToolFinished():
-                note(f"{event.name} {self._titles.pop(event.call_id, '')} · {event.brief}")
-            case events.Retrying():
-                note(str(event))
-            case events.Notice():
-                note(event.text)
-            case events.CompactionEnd(aborted=False, nothing=False):
-                sizes = f"{tokens(event.tokens_before)} → {tokens(event.tokens_after)} tokens"
-                note(f"compacted: {sizes} · {entries_of(event.folded)}.")
-            case _:
-                pass
-
-    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
-        if answer is None:
-            return
-        if answer.text.strip():
-            say(answer.text.rstrip())
-        note(f"session {short_id(agent.session.id)}; `foldline run -c PROMPT` goes on with it.")
-
-
-class JsonLines:
-    """Every event on stdout; the first line says which session it is, the last how it ended."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-
-    def begin(self, agent: Agent) -> None:
-        session, info = agent.session, agent.state.llm.info
-        self._write(
-            {
-                "type": "run_started",
-                "session": session.id,
-                "cwd": session.cwd,
-                "model": info.id,
-                "window": agent.state.window,
-            }
-        )
-
-    def on_event(self, event: Event) -> None:
-        if isinstance(event, events.StepStarted):
-            self._counts["steps"] += 1
-        elif isinstance(event, events.UsageReported):
-            self._counts.update(event.usage.model_dump())
-        self._write(event.model_dump(mode="json"))
-
-    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
-        outcome = "done" if answer is not None else "cancelled" if failure is None else "failed"
-        self._write(
-            {
-                "type": "run_finished",
-                "outcome": outcome,
-                "session": agent.session.id,
-                "text": answer.text if answer is not None else None,
-                "error": None if failure is None else str(failure),
-                "steps": self._counts["steps"],
-                "usage": {name: self._counts[name] for name in ("input", "cached", "output", "reasoning")},
-            }
-        )
-
-    def _write(self, line: dict[str, object]) -> None:
-        say_json(line, pretty=False)
-        flush_out()
-
-
-class _WhileRead:
-    """A reporter as long as its output is read. Where stdout takes no more, the run is cancelled: it would
-    work on for nobody, and at somebody's cost. Made in the task of that run."""
-
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
-        self._run = asyncio.current_task()
-        self.lost: OSError | None = None
-        """Why nothing more could be written."""
-
-    def begin(self, agent: Agent) -> None:
-        self._report(partial(self._reporter.begin, agent))
-
-    def on_event(self, event: Event) -> None:
-        self._report(partial(self._reporter.on_event, event))
-
-    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
-        """Raises:
-        OSError: the answer came, and could not be written.
-        """
-        if self.lost is not None:
-            return
-        try:
-            self._reporter.end(agent, answer, failure)
-        except BrokenPipeError:
-            forget(sys.stdout)  # its reader has seen enough
-
-    def work_is_over(self) -> None:
-        """Only tidying up comes from here on, and is not broken into."""
-        self._run = None
-
-    def _report(self, report: Callable[[], None]) -> None:
-        if self.lost is not None:
-            return
-        try:
-            report()
-        except OSError as error:  # not raised here: whoever emits an event has work to finish
-            self.lost = error
-            if self._run is not None:
-                self._run.cancel()

@@ -1,31 +1,14 @@
 """`foldline import` and `foldline export`: sessions of other agents brought in, ours written for others."""
 
 import os
-import re
-import shutil
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Final
 
-from foldline.agent.api_keys import mask_of
-from foldline.context.harmless import with_signs
-from foldline.data import real_path
-from foldline.files import is_folder
-from foldline.formats.bundle import BUNDLED, unpack
-from foldline.formats.export import Exported, ExportFormat, Original, export_format, only_view, uncompacted
-from foldline.history import EVENTS, Session, short_id, typed_path
-from foldline.history.contents import share_files
-from foldline.history.paths import holds_home
-from foldline.protocol import FoldlineError, system_words
-
 from .arguments import Handler, UsageError, add_json, add_source
-from .loop import run_async
-from .output import entries_of, note, say, say_json
-from .sources import Source, check_new, read_source, write_new
-from .streams import write_data, write_out
 
-# --- foldline import ----------------------------------------------------------------------------------
+# --- foldline import ---------------------------------------------------------------------------------
 
 
 def import_command(parser: ArgumentParser) -> Handler:
@@ -36,14 +19,24 @@ def import_command(parser: ArgumentParser) -> Handler:
 
 def import_session(source: str, as_json: bool, format_name: str | None) -> int:
     """Copies another agent's session, or ours as one file, into one that can be continued."""
+    from foldline.agent.api_keys import mask_of
+    from foldline.data import real_path
+    from foldline.history import short_id
+    from foldline.history.paths import holds_home
+
+    from .loop import run_async
+    from .output import entries_of, note, say, say_json
+    from .sources import read_source
+    from .transfer_files import bring_along, folder_held
+
     found = read_source(source, format_name)
     recorded = found.header.cwd
-    folder = _folder(recorded)
+    folder = folder_held(recorded)
     session = found.session()
     session.mask = mask_of(os.environ)
     copy = run_async(session.copy(cwd=folder, named=real_path(folder) != real_path(Path.cwd())))
     try:
-        _bring_along(found, copy)
+        bring_along(found, copy)
         copy.save_meta()
     finally:
         copy.close()
@@ -63,26 +56,8 @@ def import_session(source: str, as_json: bool, format_name: str | None) -> int:
     return 0
 
 
-def _bring_along(found: Source, copy: Session) -> None:
-    """Copies the whole outputs and kept contents that lie beside the session, or are packed with it."""
-    assert copy.path is not None
-    folder = copy.path.parent
-    if found.ours and found.path.name == EVENTS:
-        share_files(found.path.parent, folder)
-    elif found.format == BUNDLED:
-        damaged = unpack(found.path, folder)
-        if damaged:
-            note(f"{found.name}: damaged, and left out: {', '.join(damaged)}.")
+# --- foldline export ---------------------------------------------------------------------------------
 
-
-def _folder(recorded: str) -> Path:
-    """Where the session was held, if that is a folder here that is worked in; else the current one."""
-    held = Path(recorded)
-    is_here = bool(recorded) and held.is_absolute() and is_folder(held)
-    return held if is_here and not holds_home(held) else Path.cwd()
-
-
-# --- foldline export ----------------------------------------------------------------------------------
 
 EXPORTS: Final = ("openai", "kimi-cli", "pi", "markdown", "html", "foldline")
 """The names of `formats.export.WRITTEN`, in the order of the help."""
@@ -120,14 +95,20 @@ def export(
     as_json: bool,
     format_name: str | None,
 ) -> int:
+    from foldline.formats.export import export_format, only_view, uncompacted
+
+    from .output import entries_of, note, say, say_json
+    from .sources import read_source
+    from .transfer_files import destination, original_of, say_data, write_exported
+
     form = export_format(to)
     out = None if out == "-" else out
     to_stdout = out is None and form.kind != "folder" and not as_json
     if to_stdout and form.kind == "binary" and sys.stdout.isatty():
         raise UsageError(f"{form.title}, is no text for a terminal: name a new file with --out.")
     found = read_source(source, format_name)
-    path = None if to_stdout else _destination(out, form, found)
-    original = _original(found)
+    path = None if to_stdout else destination(out, form, found)
+    original = original_of(found)
     if redact:
         from foldline.formats.redaction import redacted  # its detectors cost time
 
@@ -138,9 +119,9 @@ def export(
     for sentence in notes:
         note(sentence)
     if path is None:
-        _say_data(exported.data)
+        say_data(exported.data)
         return 0
-    _write(exported, form, path)
+    write_exported(exported, form, path)
     is_folder_form = form.kind == "folder"
     if as_json:
         files = [str(path / name) for name in exported.files] if is_folder_form else [str(path)]
@@ -152,44 +133,3 @@ def export(
         main = path / exported.main if is_folder_form else path
         say(f"{main}: {entries_of(len(original.entries))} of {found.name}, as {form.title}.")
     return 0
-
-
-def _destination(out: str | None, form: ExportFormat, found: Source) -> Path:
-    """A path that is free: the one asked for, or one named after the session."""
-    if out is not None:
-        path = typed_path(out)
-    else:
-        name = re.sub(r"[^\w.-]+", "-", found.header.id).strip("-.")[:100] or "session"
-        path = Path(f"{name}-{form.name}" if form.kind == "folder" else f"{name}{form.suffix}")
-    check_new(path)
-    return path
-
-
-def _original(found: Source) -> Original:
-    folder = found.path.parent if found.ours and found.path.name == EVENTS else None
-    return Original(found.header, found.entries, found.project(), folder)
-
-
-def _say_data(data: bytes) -> None:
-    """The export itself, byte for byte; to a terminal without what would act on it."""
-    if sys.stdout.isatty():
-        write_out(with_signs(data.decode("utf-8", "replace")))
-    else:
-        write_data(data)
-
-
-def _write(exported: Exported, form: ExportFormat, path: Path) -> None:
-    """Writes the file, or the folder with all of its files, or nothing."""
-    if form.kind != "folder":
-        write_new(path, exported.data)
-        return
-    try:
-        path.mkdir(mode=0o700)
-    except OSError as error:
-        raise FoldlineError(f"{path} cannot be made: {system_words(error)}.") from None
-    try:
-        for name, data in exported.files.items():
-            write_new(path / name, data)
-    except BaseException:
-        shutil.rmtree(path, ignore_errors=True)
-        raise

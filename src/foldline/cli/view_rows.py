@@ -1,17 +1,20 @@
-"""`foldline history`: every entry of a session, with its state now; and the rows of that and of the view."""
+"""The rows of `foldline view` and `foldline history`, and the same for programs."""
 
-from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from typing import Final, assert_never
 
 from foldline.compaction.summary_text import unframed
-from foldline.context.calls import subject_of
-from foldline.context.numbers import many, sizes, tokens
+from foldline.context.calls import paired, subject_of
+from foldline.context.numbers import many, percent, sizes, tokens
 from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection
+from foldline.context.proof import RecordedRequest, proof_of
 from foldline.context.tokens import message_tokens
-from foldline.context.weight import Weight, entry_weight, view_size
+from foldline.context.view import ViewItem
+from foldline.context.weight import Weight, entry_weight, item_weight, view_size
 from foldline.history import clip_cells
+from foldline.llm.offline import OFFLINE
+from foldline.llm.responses import Rendering, as_openai, rendering_named
 from foldline.protocol import (
     Approval,
     AssistantMessage,
@@ -21,6 +24,7 @@ from foldline.protocol import (
     Compaction,
     Edit,
     Entry,
+    FoldlineError,
     ImagePart,
     ModelChange,
     NoticeRecord,
@@ -34,42 +38,124 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from .arguments import Handler, add_json, add_source
+from .agents import Window, window_of
 from .output import Cell, Column, Style, note, say_heading, say_json, say_legend, say_table
-from .sources import Source, read_source
+from .sources import Source
 
 
-def history_command(parser: ArgumentParser) -> Handler:
-    add_source(parser)
-    add_json(parser, "one JSON object a line, one line an entry")
-    return history
+def entries_until(source: Source, at: int | None) -> list[Entry]:
+    if at is None:
+        return source.entries
+    last = source.entries[-1].index if source.entries else -1
+    if not 0 <= at <= last:
+        raise FoldlineError(f"{source.name} has no entry {at}: its entries are 0 to {last}.")
+    return [entry for entry in source.entries if entry.index <= at]
 
 
-def history(source: str, as_json: bool, format_name: str | None) -> int:
-    found = read_source(source, format_name)
-    projection = found.project()
-    if not as_json:
-        _say_history(found, projection)
-        return 0
-    naming = Naming(found.header.cwd)
-    for entry in found.entries:
-        naming.note(entry)
-        fate, weight = projection.fate(entry.index), _weight(projection, entry)
-        line = {
-            "index": entry.index,
-            "type": entry.type,
-            "fate": fate.kind,
-            "by": fate.by,
-            "tokens": weight.tokens,
-            "estimated": weight.estimated,
-            "at": entry.at.isoformat() if entry.at else None,
-            "preview": naming.preview(entry),
+def check_number(source: Source, count: int, number: int) -> None:
+    if not 1 <= number <= count:
+        known = f"its requests are 1 to {count}" if count else "no request was ever sent from it"
+        raise FoldlineError(f"{source.name} has no request {number}: {known}.")
+
+
+def show_view(found: Source, projection: Projection, moment: str, as_json: bool) -> None:
+    window = window_of(projection, found.header.cwd)
+    if as_json:
+        say_json(view_json(projection, window))
+    else:
+        _say_view(found, projection, window, moment)
+
+
+def show_sent(found: Source, sent: RecordedRequest, as_json: bool) -> int:
+    """Shows a request as its record says it was rendered; 1 where the history does not prove it."""
+    proof, projection = proof_of(sent, found.entries)
+    record = sent.record
+    if as_json:
+        rendering = rendering_named(record.dialect, record.model)
+        if rendering is None and record.dialect not in ("", OFFLINE):
+            note(f"The dialect {record.dialect!r} is not known here: these are OpenAI messages.")
+        about = {
+            "number": sent.number,
+            "entry": record.index,
+            "model": record.model,
+            "dialect": record.dialect,
+            "digest": record.digest,
+            "proved": proof.holds,
         }
-        say_json(line, pretty=False)
-    return 0
+        window = window_of(projection, found.header.cwd)
+        say_json({**view_json(projection, window, rendering or as_openai), "request": about})
+    else:
+        proved = "proved" if proof.holds else "not proved"
+        show_view(found, projection, f"request {sent.number} to {record.model}, {proved}", as_json=False)
+    if not proof.holds:
+        note(f"Request {sent.number} (entry {record.index}) is not proved: {proof}.")
+    return 0 if proof.holds else 1
 
 
-def _weight(projection: Projection, entry: Entry) -> Weight:
+def view_json(projection: Projection, window: Window, rendering: Rendering = as_openai) -> dict[str, object]:
+    """The view for programs: OpenAI messages, and where each item of the view comes from.
+
+    A request over the Responses API sent input items: `messages` then holds these.
+    """
+    size = view_size(projection)
+    return {
+        "messages": rendering(paired(item.message for item in projection.view)),
+        "items": [_item_json(item, item_weight(projection, item)) for item in projection.view],
+        "tokens": size.tokens,
+        "estimated": size.estimated,
+        "window": window.tokens,
+        "window_assumed": window.assumed,
+    }
+
+
+def _item_json(item: ViewItem, weight: Weight) -> dict[str, object]:
+    return {
+        "index": item.index,
+        "kind": item.kind,
+        "fate": item.fate,
+        "tokens": weight.tokens,
+        "estimated": weight.estimated,
+        "pinned": item.pinned,
+    }
+
+
+def _say_view(source: Source, projection: Projection, window: Window, moment: str) -> None:
+    items = projection.view
+    if not items:
+        note(f"{source.name}: nothing is in the view, {moment}.")
+        return
+    size = view_size(projection)
+    fill = f"{tokens(size.tokens, estimated=size.estimated)} of {window}"
+    share = percent(size.tokens, window.tokens)
+    say_heading(f"{source.name} · LLM view, {moment} · {len(items)} items · {fill} {share}")
+    naming = Naming(source.header.cwd)
+    messages = [item.message for item in items]
+    rows: list[list[Cell | str]] = []
+    for place, item in enumerate(items):
+        naming.note(item.message)
+        mark = mark_cell("summarised" if item.written else item.fate, pinned=item.pinned)
+        mark = mark._replace(text=mark.text.replace("S", " ")) if item.written else mark
+        label = Cell(kind_label(messages, place), "bold" if item.message.type == "user" else None)
+        about: list[Cell | str] = [mark, str(item.index), label, _covered(item) + naming.about(item.message)]
+        rows.append([*about, *ending_cells(item.message, item_weight(projection, item))])
+    columns = (
+        Column("state"),
+        Column("no.", right=True),
+        Column("kind", most=16),
+        Column("item", grows=True),
+    )
+    say_table((*columns, *END_COLUMNS), rows)
+    say_legend(LEGEND)
+
+
+def _covered(item: ViewItem) -> str:
+    """What a summary stands for: `of 118, 119–351`."""
+    spans = [str(first) if first == last else f"{first}–{last}" for first, last in item.covers]
+    shown = spans if len(spans) <= 4 else [*spans[:3], f"… {spans[-1]}"]
+    return f"of {', '.join(shown)}: " if spans else ""
+
+
+def history_weight(projection: Projection, entry: Entry) -> Weight:
     """The weight of a message as it was said, of a compaction's new text; other markers weigh nothing."""
     match entry:
         case BaseMessage():
@@ -82,7 +168,7 @@ def _weight(projection: Projection, entry: Entry) -> Weight:
             return Weight(0, estimated=False)
 
 
-def _say_history(source: Source, projection: Projection) -> None:
+def say_history(source: Source, projection: Projection) -> None:
     entries = source.entries
     if not entries:
         note(f"{source.name} has no entries.")
@@ -104,7 +190,7 @@ def _say_history(source: Source, projection: Projection) -> None:
         by = Cell("" if fate.by is None else str(fate.by), "muted")
         label = Cell(kind_label(entries, place), _label_style(entry))
         about: list[Cell | str] = [mark_cell(fate.kind), by, str(entry.index), label, naming.about(entry)]
-        rows.append([*about, *ending_cells(entry, _weight(projection, entry))])
+        rows.append([*about, *ending_cells(entry, history_weight(projection, entry))])
     columns = (
         Column("state"),
         Column("by", right=True),
@@ -121,8 +207,6 @@ def _label_style(entry: Entry) -> Style | None:
         return "bold" if entry.type == "user" else None
     return "compacted" if isinstance(entry, Compaction) else "muted"
 
-
-# --- rows, of the view as well ------------------------------------------------------------------------
 
 PREVIEW_CELLS: Final = 160
 """Of one entry's text: more than any terminal is wide, less than a page."""

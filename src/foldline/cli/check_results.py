@@ -1,0 +1,181 @@
+"""What `foldline verify`, `audit` and `stats` find, and how it is said."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from foldline.context.audit import Audit, FactKind, Lost, audit, taken
+from foldline.context.budget import Size
+from foldline.context.calls import unannounced_tool_changes
+from foldline.context.files import compacted_count, describe_compaction
+from foldline.context.invariants import broken, dangling
+from foldline.context.numbers import many, percent, tokens
+from foldline.context.numbers import seconds as duration
+from foldline.context.projection import Projection
+from foldline.context.proof import Unproved, recorded_requests, unproved
+from foldline.context.stats import Stats
+from foldline.context.weight import view_size
+from foldline.protocol import Compaction
+
+from .output import Cell, Column, entries_of, say, say_heading, say_table
+from .sources import Source
+
+# --- foldline verify ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What can be checked from a session's file alone: every request ever sent, and the history itself."""
+
+    requests: int
+    folds: int
+    entries: int
+    unproved: list[Unproved]
+    unsound: list[str]
+    """What else does not hold: damage, references that lead nowhere, a view that breaks its rules."""
+
+    @property
+    def ok(self) -> bool:
+        return not (self.unproved or self.unsound)
+
+    def __str__(self) -> str:
+        counted = f"{many(self.folds, 'compaction')}, {entries_of(self.entries)}"
+        faults = many(len(self.unproved) + len(self.unsound), "fault")
+        if not self.requests:
+            sound = "all is sound" if self.ok else faults
+            return f"no request is recorded, so there is none to prove, {counted}: {sound}"
+        proved = self.requests - len(self.unproved)
+        if self.ok:
+            return f"{many(proved, 'request')} proved, {counted}: all as recorded"
+        return f"{proved:,} of {many(self.requests, 'request')} proved, {counted}: {faults}"
+
+
+def verdict_on(source: Source) -> Verdict:
+    """Projects the history again and holds every request against it."""
+    projection = source.project()
+    damage = [str(source.damage)] if source.damage else []
+    return Verdict(
+        requests=len(recorded_requests(source.entries)),
+        folds=len(projection.all_compactions),
+        entries=len(source.entries),
+        unproved=unproved(source.entries),
+        unsound=[
+            *damage,
+            *dangling(projection),
+            *broken(projection),
+            *unannounced_tool_changes(source.entries),
+        ],
+    )
+
+
+# --- foldline audit ----------------------------------------------------------------------------------
+
+
+_NAMES: Final[dict[FactKind, str]] = {"todo": "open todo"}
+"""What a kind is called, where not by its own name."""
+_MOST_ENTRIES: Final = 3
+"""Entries named for a fact; more are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedCompaction:
+    """A compaction in force, and what it lost."""
+
+    entry: Compaction
+    before: Size
+    after: Size
+    entries: int
+    """How many entries it took out of the view."""
+    did: str
+    """The same in words, and for a compaction that only altered what it found."""
+    audit: Audit
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "index": self.entry.index,
+            "reason": self.entry.reason,
+            "strategy": self.entry.strategy,
+            "tokens_before": self.before.tokens,
+            "tokens_after": self.after.tokens,
+            "entries": self.entries,
+            "facts": self.audit.facts,
+            "lost": [
+                {"kind": lost.kind, "text": lost.text, "indices": list(lost.indices)}
+                for lost in self.audit.lost
+            ],
+        }
+
+
+def audited(source: Source) -> Iterator[AuditedCompaction]:
+    """The compactions in force, oldest first, each against the views before and after it."""
+    in_force = {entry.index for entry in source.project().compactions()}
+    projection = Projection()
+    for entry in source.entries:
+        if not isinstance(entry, Compaction) or entry.index not in in_force:
+            projection.append(entry)
+            continue
+        before, size = [item.message for item in projection.view], view_size(projection)
+        projection.append(entry)
+        after = [item.message for item in projection.view]
+        yield AuditedCompaction(
+            entry=entry,
+            before=_recorded(entry.tokens_before, size),
+            after=_recorded(entry.tokens_after, view_size(projection)),
+            entries=compacted_count(projection, entry),
+            did=describe_compaction(projection, entry),
+            audit=audit(taken(before, after), after),
+        )
+
+
+def _recorded(count: int, size: Size) -> Size:
+    """The size a compaction recorded; other agents record only the one before it, or none."""
+    return Size(count, estimated=False) if count else size
+
+
+def say_audited(each: AuditedCompaction, cwd: str) -> None:
+    sizes = " → ".join(tokens(size.tokens, estimated=size.estimated) for size in (each.before, each.after))
+    lost, entry = each.audit.lost, each.entry
+    counted = f"{len(lost)} of {each.audit.facts} facts lost"
+    say_heading(f"{entry.index} {entry.reason} {sizes} tokens, {each.did}, {counted}")
+    if lost:
+        columns = (Column("lost"), Column("fact", grows=True), Column("entries"))
+        say_table(columns, [_lost_row(fact, cwd) for fact in lost])
+
+
+def _lost_row(lost: Lost, cwd: str) -> list[Cell | str]:
+    """A fact on one line; a path below the session's folder is relative."""
+    shown = ", ".join(map(str, lost.indices[:_MOST_ENTRIES]))
+    more = len(lost.indices) - _MOST_ENTRIES
+    return [
+        Cell(_NAMES.get(lost.kind, lost.kind), "alert"),
+        " ".join(lost.text.split()).removeprefix(f"{cwd.rstrip('/')}/"),
+        Cell(f"{shown} +{more}" if more > 0 else shown, "muted"),
+    ]
+
+
+def iso_time(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()
+
+
+def say_uses(stats: Stats) -> None:
+    if stats.models:
+        rows = []
+        for name, model in stats.models.items():
+            cached = percent(model.cached, model.input) if model.input else ""
+            rows.append([name, f"{model.requests:,}", tokens(model.input), cached, tokens(model.output)])
+        _say_counts(("model", "requests", "input", "cached", "output"), rows)
+        if stats.failed:
+            say(f"{stats.failed:,} of the requests ended in an error.")
+    if stats.tools:
+        rows = []
+        for name, tool in sorted(stats.tools.items(), key=lambda item: -item[1].calls):
+            errors = f"{tool.errors:,}" if tool.errors else ""
+            took = duration(tool.seconds) if tool.seconds else ""
+            rows.append([name, f"{tool.calls:,}", errors, took])
+        _say_counts(("tool", "calls", "errors", "took"), rows)
+
+
+def _say_counts(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    say()
+    say_table([Column(titles[0]), *(Column(title, right=True) for title in titles[1:])], rows)

@@ -1,0 +1,143 @@
+"""The search index brought up to date, and what was found in it."""
+
+from contextlib import ExitStack
+from typing import Final
+
+from foldline.context.harmless import with_signs
+from foldline.context.numbers import many
+from foldline.history import MessageKind, age, short_id, utc_now
+from foldline.history.meta import clip_cells
+from foldline.history.session_search import (
+    IndexProgress,
+    SessionHit,
+    SessionHits,
+    SessionSearch,
+    SessionsFound,
+)
+
+from .output import Bar, Style, cells, note, paint, say, shown_folder, width
+from .streams import write_out
+
+_LONG = 16 * 2**20
+"""Bytes of event files from which a bar is worth its while: a second's work."""
+_HITS: Final = 3
+"""Shown of each session."""
+_INDENT: Final = 4
+
+
+def refreshed(index: SessionSearch) -> bool:
+    """Takes what is new into the index, with a bar where that takes long; whether it holds everything now."""
+    with ExitStack() as until_done:
+        bar: Bar | None = None
+        shown = 0
+
+        def show(progress: IndexProgress) -> None:
+            nonlocal bar, shown
+            if bar is None and progress.total - shown > _LONG:
+                bar = until_done.enter_context(Bar(progress.total))
+            if bar is not None:
+                bar.step(f"taking in {clip_cells(progress.name, 40)}", progress.done - shown)
+                shown = progress.done
+
+        return index.refresh(show)
+
+
+def hits_json(session: SessionHits) -> dict[str, object]:
+    return {
+        "id": session.id,
+        "title": session.title,
+        "cwd": session.cwd,
+        "updated_at": session.updated_at.isoformat(),
+        "archived": session.archived,
+        "path": str(session.path),
+        "matches": session.total,
+        "more": session.more,
+        "hits": [
+            {
+                "index": hit.index,
+                "kind": hit.kind,
+                "line": hit.line,
+                "excerpt": hit.excerpt,
+                "marks": hit.marks,
+            }
+            for hit in session.hits
+        ],
+    }
+
+
+def say_found(found: SessionsFound, query: str, here: bool, kind: MessageKind | None) -> None:
+    if not found.sessions:
+        note(_nothing(query, here, kind))
+    for place, session in enumerate(found.sessions):
+        if place:
+            say()
+        _say_session(session)
+    if found.sessions:
+        best = short_id(found.sessions[0].id)
+        note(f"`foldline -r {best}` goes on with the first of them, `foldline open {best}` shows it.")
+    if not found.complete:
+        note("There may be more: another word narrows it down, --limit shows more sessions.")
+    if found.clipped:
+        was = "was" if found.clipped == 1 else "were"
+        long = many(found.clipped, "very long entry", "very long entries")
+        note(f"{long} {was} searched only at beginning and end.")
+
+
+def _nothing(query: str, here: bool, kind: MessageKind | None) -> str:
+    where = "No session of this folder" if here else "No session"
+    what = f" as {kind}" if kind else ""
+    several = " in one entry" if len(query.split()) > 1 else ""
+    rest = "; without --here, all are searched" if here else ""
+    return f"{where} contains {clip_cells(query, 60)}{several}{what}{rest}."
+
+
+def _say_session(session: SessionHits) -> None:
+    room = width()
+    _say_painted(clip_cells(session.title or "(nothing said yet)", room), "bold")
+    written = age(session.updated_at, utc_now().astimezone())
+    about = [short_id(session.id), written, *(["archived"] if session.archived else [])]
+    folder = shown_folder(session.cwd, max(20, room - 30))
+    _say_painted("  " + clip_cells(" · ".join([*about, folder]), room - 2), "muted")
+    shown = session.hits[:_HITS]
+    numbers = max(len(str(hit.index)) for hit in shown)
+    for hit in shown:
+        left = f"{'':{_INDENT}}{hit.index:>{numbers}}  {hit.kind:<11}  "
+        write_out(left + _marked(hit, room - len(left)) + "\n")
+    more = session.total - len(shown)
+    if more > 0:
+        at_least = ", at least" if session.more else ""
+        _say_painted(f"{'':{_INDENT + numbers + 2}}and {more} more{at_least}", "muted")
+
+
+def _say_painted(text: str, style: Style) -> None:
+    write_out(paint(with_signs(text), style) + "\n")
+
+
+def _marked(hit: SessionHit, room: int) -> str:
+    """As much of the excerpt as fits around its first match, the matches painted."""
+    start, end = _around(hit, room)
+    shown = [paint("…", "muted")] if start else []
+    at = start
+    for first, last in hit.marks:
+        if last <= start or first >= end:
+            continue
+        shown.append(with_signs(hit.excerpt[at : max(at, first)]))
+        shown.append(paint(with_signs(hit.excerpt[max(at, first) : min(last, end)]), "altered"))
+        at = min(last, end)
+    shown.append(with_signs(hit.excerpt[at:end]))
+    return "".join(shown) + (paint("…", "muted") if end < len(hit.excerpt) else "")
+
+
+def _around(hit: SessionHit, room: int) -> tuple[int, int]:
+    """The characters of the excerpt that are shown: a third of the room before its first match."""
+    text = hit.excerpt
+    if cells(text) <= room:
+        return 0, len(text)
+    first = hit.marks[0][0] if hit.marks else 0
+    start = first
+    while start > 0 and cells(text[start - 1 : first]) <= room // 3:
+        start -= 1
+    end = start
+    while end < len(text) and cells(text[start : end + 1]) <= room - 2:
+        end += 1
+    return start, end
