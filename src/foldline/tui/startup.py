@@ -143,7 +143,7 @@ async def _ahead(state: "AgentState") -> None:
 
 
 def _imported_screens() -> None:
-    from foldline.tui import inspector_host  # noqa: F401
+    from foldline.tui import inspector_host, session_commands  # noqa: F401
     from foldline.tui.preview import screen  # noqa: F401
 
 
