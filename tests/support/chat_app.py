@@ -18,8 +18,8 @@ from foldline.tui.messages import (
 from foldline.tui.state import (
     ChatState,
     Compacting,
+    CompactionRow,
     FileRow,
-    FoldRow,
     PinRow,
     Room,
     RunningTool,
@@ -133,5 +133,5 @@ def sidebar_data(read: Sequence[str] = ()) -> SidebarData:
             *(FileRow(path, "name") for path in name),
         ),
         pinned=(PinRow(131, "Contract with the mobile team: keys", 200),),
-        folds=(FoldRow(118, 101_300, 26_100, "13:20"),),
+        compactions=(CompactionRow(118, 101_300, 26_100, "13:20"),),
     )

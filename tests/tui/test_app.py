@@ -293,7 +293,7 @@ async def test_compact_with_a_focus_folds_at_once(tmp_path: Path) -> None:
         (fold,) = folds_of(running.agent.session.projection)
         assert fold.focus == "the payments table" and fold.reason == "manual"
         assert "the payments table" in running.llm.summary_requests[-1].messages[-1].text
-        assert "Folds" in running.text and f"┊ {fold.index} " in running.text
+        assert "Compactions" in running.text and f"┊ {fold.index} " in running.text
 
 
 async def test_undo_brings_the_rails_back(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ async def test_it_plays_every_prompt_and_folds_where_the_recording_did(tmp_path:
         await until(pilot, lambda: app.played)
         assert app.runner is not None
         projection = app.runner.agent.session.projection
-        # What a headless session folds before the next prompt, the chat folds while the answer is read: at
-        # the end of the last turn, too.
+        # A headless session compacts before the next prompt, the chat while the answer is read: at the end of
+        # the last turn, too.
         recorded = sum(entry.type == "compaction" for entry in read_log(RECORDING).entries)
         assert recorded >= 2
         assert recorded <= len(projection.all_compactions) <= recorded + 1
@@ -67,7 +67,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "Take it back": ("u",),
     "Before it happens": ("f2", "f3"),
     "Move the cut": ("plus", "escape"),
-    "Undo a fold": ("escape", *"/undo", "enter"),
+    "Undo a compaction": ("escape", *"/undo", "enter"),
     "Everything": ("ctrl+p",),
 }
 """What a newcomer presses at each step."""
@@ -96,9 +96,9 @@ async def test_the_whole_tour_is_walked_with_the_keys_it_names(tmp_path: Path, s
 def test_a_step_begins_when_the_one_before_is_done_and_what_cannot_be_done_is_left_out() -> None:
     tour, watching = Tour(steps()), Facts()
     assert look(tour, watching) is tour
-    played = replace(watching, played=True, folds=1)
+    played = replace(watching, played=True, compactions=1)
     assert look(tour, played).at == 1
-    without = replace(played, folds=0)
+    without = replace(played, compactions=0)
     assert look(look(tour, without), without).at == 2, "no summary can be opened"
 
 
@@ -117,8 +117,8 @@ def test_what_a_step_says_is_seen_whole_on_a_small_screen(say: str) -> None:
 def test_the_numbers_of_the_steps_follow_each_other_whatever_is_skipped_or_cannot_be_done() -> None:
     for facts in (
         Facts(played=True),
-        Facts(played=True, folds=2),
-        Facts(played=True, folds=2, previewed=True),
+        Facts(played=True, compactions=2),
+        Facts(played=True, compactions=2, previewed=True),
     ):
         tour = Tour(steps())
         numbers = [tour.number]

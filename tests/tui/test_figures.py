@@ -31,19 +31,19 @@ def long_story(turns: int) -> Story:
 def test_the_categories_add_up_to_the_size(tmp_path: Path) -> None:
     made = figures_of(tmp_path, long_story(40))
     for reason in (None, "threshold", "manual"):
-        made.folding = reason  # type: ignore[assignment]
+        made.compacting = reason  # type: ignore[assignment]
         room = made.room()
         assert room.weights.total == room.size
 
 
 def test_what_a_fold_takes_away_ends_at_the_cut(tmp_path: Path) -> None:
     made = figures_of(tmp_path, long_story(40))
-    assert made.room().weights.folding == 0
-    made.folding = "threshold"
+    assert made.room().weights.compacting == 0
+    made.compacting = "threshold"
     room = made.room()
     weights = room.weights
-    assert room.cut == weights.system + weights.summaries + weights.folding
-    assert weights.folding > 0 and weights.verbatim > 0
+    assert room.cut == weights.system + weights.summaries + weights.compacting
+    assert weights.compacting > 0 and weights.verbatim > 0
 
 
 def test_below_the_soft_mark_no_cut_is_shown(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_plan_is_made_once_for_a_view_that_hardly_grows(
     monkeypatch.setattr(made._state, "plan", never)
     made.room()
     assert made.cut_index() is not None
-    made.folding = "manual"
+    made.compacting = "manual"
     with pytest.raises(AssertionError, match="planned again"):
         made.room()
 
@@ -100,7 +100,7 @@ def test_meter_and_side_list_cost_what_came_not_what_there_is(tmp_path: Path) ->
     assert [file.path for file in grown.modified] == ["src/f7.py"] and len(
         grown.read
     ) + grown.older_read == 399
-    assert grown.pinned is side.pinned and grown.folds is side.folds
+    assert grown.pinned is side.pinned and grown.compactions is side.compactions
     made.room()
     assert projection.tally.looked_at == weighed + 3
     assert made._files.looked_at == counted + 3  # the touch, its file, and the one that is shown since

@@ -16,9 +16,9 @@ from foldline.tui.state import (
     Answerable,
     ChatState,
     Compacting,
+    CompactionRow,
     DraftedAhead,
     FileRow,
-    FoldRow,
     News,
     PinRow,
     Proposed,
@@ -194,7 +194,7 @@ def test_a_question_is_drawn_within_its_width(title: str, diff: str, width: int)
     st.lists(st.builds(PinRow, st.integers(0, 99999), foreign, st.integers(0, 99999)), max_size=4).map(tuple),
     st.lists(
         st.builds(
-            FoldRow,
+            CompactionRow,
             st.integers(0, 99999),
             st.integers(0, 999999),
             st.integers(0, 99999),
@@ -205,8 +205,8 @@ def test_a_question_is_drawn_within_its_width(title: str, diff: str, width: int)
     ).map(tuple),
     st.integers(1, 60),
 )
-def test_the_side_list_fills_exactly_its_room(files, pins, folds, height: int) -> None:
-    lines = sidebar(SidebarData(files, files[:3], pins, folds), 33, height)
+def test_the_side_list_fills_exactly_its_room(files, pins, compactions, height: int) -> None:
+    lines = sidebar(SidebarData(files, files[:3], pins, compactions), 33, height)
     assert len(lines) == height
     for line in lines:
         assert width_of(line) == 33, text(line)
@@ -423,7 +423,7 @@ def test_a_row_cuts_paths_at_the_left_and_wide_signs_whole() -> None:
 def test_the_side_list_shortens_the_longest_section_and_says_so() -> None:
     lines = [text(line) for line in sidebar(sidebar_data([f"f{n}.py" for n in range(40)]), 33, 25)]
     assert any("… " in line and "more" in line for line in lines)
-    assert any("Folds" in line for line in lines)
+    assert any("Compactions" in line for line in lines)
     assert lines[-1].startswith("│ ┃ whole")
 
 

@@ -168,7 +168,7 @@ class FoldlineApp(KeyedApp[None]):
             title=agent.session.meta().title,
             model=agent.state.llm.info.id,
             edits=EDITS[agent.state.policy.mode],
-            fold=agent.state.mode,
+            compaction_mode=agent.state.mode,
             news=None,
             waiting=Waiting(),
         )

@@ -13,18 +13,18 @@ from foldline.context.view import first_words, total_tokens
 from foldline.context.view_state import newest_undoable
 from foldline.context.weight import categories, entry_weight
 from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo
-from foldline.tui.state import FileRow, FoldRow, PinRow, Room, SidebarData, Weights
+from foldline.tui.state import CompactionRow, FileRow, PinRow, Room, SidebarData, Weights
 
 _STEPS = 64
-"""Steps into which a window is divided: while the view grows by less, the plan of a fold is not made anew."""
+"""Steps into which a window is divided: while the view grows by less, no compaction is planned anew."""
 
 _LISTED = 128
 """Files of each kind that are listed beside the transcript: more than a screen has rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Fold:
-    """A planned fold in figures."""
+class _Plan:
+    """A planned compaction in figures."""
 
     index: int | None
     """Index of the entry where it cuts."""
@@ -32,21 +32,21 @@ class _Fold:
     """Estimate of what it keeps from there on, before calibration, in tokens."""
 
 
-_NO_FOLD = _Fold(None, 0)
+_NO_PLAN = _Plan(None, 0)
 
 
-def _fold(state: AgentState, budget: Budget, reason: Reason) -> _Fold:
+def _plan(state: AgentState, budget: Budget, reason: Reason) -> _Plan:
     planned = state.plan(reason, budget)
     if planned is None or planned.cut is None:
-        return _NO_FOLD
+        return _NO_PLAN
     cut = planned.cut
-    # A request that is kept, with nothing folded behind it, stays with its turn.
+    # A request that is kept, with nothing compacted behind it, stays with its turn.
     index = cut.request.index if cut.request and not cut.prefix else cut.first_kept_index
-    return _Fold(index, total_tokens(cut.tail))
+    return _Plan(index, total_tokens(cut.tail))
 
 
 def view_moment(projection: Projection, budget: Budget) -> object:
-    """Equal for views whose folds are planned alike: the same changes, and hardly more said since."""
+    """Equal for views whose compactions are planned alike: the same changes, and hardly more said since."""
     markers = projection.markers
     newest = markers[-1].index if markers else -1
     return (budget, len(markers), newest, projection.tokens * _STEPS // budget.window)
@@ -57,7 +57,7 @@ class Figures:
 
     def __init__(self, state: AgentState) -> None:
         self._state = state
-        self._fold = _NO_FOLD
+        self._plan = _NO_PLAN
         self._planned_for: tuple[object, ...] = ()
         self._undo_for: object = None
         self._undo_more: int | None = None
@@ -66,8 +66,8 @@ class Figures:
         self._files_for = NewestFiles()
         self._marked_for: tuple[object, ...] = ()
         self._side = SidebarData()
-        self.folding: Reason | None = None
-        """Why a fold is being made just now; its part of the view is then shown as such."""
+        self.compacting: Reason | None = None
+        """Why a compaction is being made just now; its part of the view is then shown as such."""
 
     def room(self) -> Room:
         """The window and what fills it."""
@@ -81,16 +81,16 @@ class Figures:
             return Room(size=size, window=state.window, weights=weights, assumed=state.window_is_assumed)
         assumed = state.window_is_assumed
         room = Room(size, budget.window, budget.soft_mark, budget.threshold, None, weights, assumed)
-        if not self.folding and not room.past_soft:
+        if not self.compacting and not room.past_soft:
             return room
-        fold = self._planned(budget)
-        if fold.index is None:
+        plan = self._planned(budget)
+        if plan.index is None:
             return room
         total = state.projection.tokens + state.overhead
-        place = max(0, size - round(fold.tail * size / total))
+        place = max(0, size - round(plan.tail * size / total))
         gone = min(max(0, place - weights.system - weights.summaries), weights.verbatim)
-        if self.folding:
-            weights = replace(weights, folding=gone, verbatim=weights.verbatim - gone)
+        if self.compacting:
+            weights = replace(weights, compacting=gone, verbatim=weights.verbatim - gone)
         return replace(room, cut=place, weights=weights)
 
     def unanswered(self) -> bool:
@@ -117,26 +117,28 @@ class Figures:
         return projection.foreseen(Undo(target=newest.index)).sent - projection.sent
 
     def cut_index(self) -> int | None:
-        """Index of the entry where a fold would cut now."""
+        """Index of the entry where a compaction would cut now."""
         return self._planned(self._state.budget).index
 
-    def _planned(self, budget: Budget) -> "_Fold":
-        """The fold that would be made now. Planning looks at all of the view, so not for every entry."""
-        facts = (self.folding, view_moment(self._state.projection, budget))
+    def _planned(self, budget: Budget) -> "_Plan":
+        """The compaction that would be made now. Planning looks at the whole view: not for every entry."""
+        facts = (self.compacting, view_moment(self._state.projection, budget))
         if facts != self._planned_for:
-            self._fold = _fold(self._state, budget, self.folding or "threshold")
+            self._plan = _plan(self._state, budget, self.compacting or "threshold")
             self._planned_for = facts
-        return self._fold
+        return self._plan
 
     def sidebar(self) -> SidebarData:
-        """Files, pins and folds of the session: the same value for as long as none of them has changed."""
+        """Files, pins and compactions: the same value until one of them changes."""
         projection = self._state.projection
         files = self._files.newest(projection, _LISTED)
         scale = projection.calibration.scale(projection.model)
         marked = (projection.newest_change, len(projection.all_compactions), len(projection.pins), scale)
         if marked != self._marked_for:
             self._marked_for = marked
-            self._side = replace(self._side, pinned=_pin_rows(projection), folds=_fold_rows(projection))
+            self._side = replace(
+                self._side, pinned=_pin_rows(projection), compactions=_compaction_rows(projection)
+            )
         if files is not self._files_for:
             self._files_for = files
             cwd = PurePath(self._state.session.cwd)
@@ -158,18 +160,18 @@ def _pin_rows(projection: Projection) -> tuple[PinRow, ...]:
     )
 
 
-def _fold_rows(projection: Projection) -> tuple[FoldRow, ...]:
-    in_force = {fold.index for fold in projection.compactions()}
+def _compaction_rows(projection: Projection) -> tuple[CompactionRow, ...]:
+    in_force = {made.index for made in projection.compactions()}
     return tuple(
-        FoldRow(
-            fold.index,
-            fold.tokens_before,
-            fold.tokens_after,
-            f"{fold.at.astimezone():%H:%M}" if fold.at else "",
-            undone=fold.index not in in_force,
-            written=bool(fold.written),
+        CompactionRow(
+            made.index,
+            made.tokens_before,
+            made.tokens_after,
+            f"{made.at.astimezone():%H:%M}" if made.at else "",
+            undone=made.index not in in_force,
+            written=bool(made.written),
         )
-        for fold in projection.all_compactions
+        for made in projection.all_compactions
     )
 
 

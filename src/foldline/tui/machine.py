@@ -147,7 +147,7 @@ def _reduce_compaction(state: ChatState, event: _OfCompaction, now: float) -> Ch
             layer = state.compacting
             return state if layer is None else replace(state, compacting=_further(layer, event, state.ahead))
         case events.CompactionEnd():
-            return _folded(state, event, now)
+            return _compaction_ended(state, event, now)
         case events.DraftAhead():
             return replace(state, ahead=_ahead(state.ahead, event, now))
         case events.ProposalReady():
@@ -179,7 +179,7 @@ def _finished(state: ChatState, event: events.TaskFinished, now: float) -> ChatS
     return _with_news(rest, "Cancelled", "info", now) if cancelled else rest
 
 
-def _folded(state: ChatState, event: events.CompactionEnd, now: float) -> ChatState:
+def _compaction_ended(state: ChatState, event: events.CompactionEnd, now: float) -> ChatState:
     """The layer comes off: what was below it shows again, with one sentence where nothing was compacted."""
     below: Activity = state.activity
     if event.will_retry and isinstance(below, Stepping):

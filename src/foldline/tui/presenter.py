@@ -90,7 +90,7 @@ class Presenter:
             case events.CompactionProgress() | events.EntryAppended(entry=BaseMessage()):
                 self._want_frame()
             case events.EntryAppended():
-                self._draw()  # Rails, meter and side list change together.
+                self._draw()  # Gutter, meter and side list change together.
             case _:
                 self._want_frame()
                 self.show(self.state)  # What Esc would do is never a frame behind.
@@ -124,13 +124,13 @@ class Presenter:
 
         match event:
             case events.CompactionStart():
-                shown.figures.folding = event.reason
+                shown.figures.compacting = event.reason
                 shown.transcript.plan_cut(shown.figures.cut_index())
             case events.CompactionEnd():
-                shown.figures.folding = None
+                shown.figures.compacting = None
                 shown.transcript.plan_cut(None)
             case events.EntryAppended(entry=Compaction()):
-                shown.figures.folding = None  # made: the meter shows no other one until that begins
+                shown.figures.compacting = None  # made: the meter shows no other one until that begins
             case (
                 events.EntryAppended() | events.TaskFinished() | events.ToolsListed() | events.WindowLearned()
             ):

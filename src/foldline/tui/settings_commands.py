@@ -119,7 +119,7 @@ class OwnSettings:
             unused = tune()
             if unused is not None:
                 self._app.run_worker(unused.aclose(), group="unused")
-            self._app.presenter.show(replace(self._app.state, fold=self._agent.state.mode))
+            self._app.presenter.show(replace(self._app.state, compaction_mode=self._agent.state.mode))
             self._app.presenter.refresh_figures()
 
         return "It counts now." if at_rest(self._agent, do) else "It counts after this turn."

@@ -180,13 +180,13 @@ class Weights:
     """System prompt, tools and instruction files."""
     summaries: int = 0
     """Summaries and pins."""
-    folding: int = 0
+    compacting: int = 0
     """What a compaction that is being made or looked at would take away."""
     verbatim: int = 0
 
     @property
     def total(self) -> int:
-        return self.system + self.summaries + self.folding + self.verbatim
+        return self.system + self.summaries + self.compacting + self.verbatim
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ class ChatState:
     model: str = ""
     edits: Literal["ask", "auto", "all"] = "ask"
     """What asks before it runs: edits and commands; commands; nothing."""
-    fold: str = "auto"
+    compaction_mode: str = "auto"
     git: str = ""
     """Branch and number of changed files, such as `main ±3`; empty where there is no repository."""
 
@@ -310,7 +310,7 @@ class PinRow:
 
 
 @dataclass(frozen=True, slots=True)
-class FoldRow:
+class CompactionRow:
     index: int
     tokens_before: int
     tokens_after: int
@@ -328,7 +328,7 @@ class SidebarData:
     modified: tuple[FileRow, ...] = ()
     read: tuple[FileRow, ...] = ()
     pinned: tuple[PinRow, ...] = ()
-    folds: tuple[FoldRow, ...] = ()
+    compactions: tuple[CompactionRow, ...] = ()
     older_modified: int = 0
     """Files beside the newest ones, which are listed."""
     older_read: int = 0

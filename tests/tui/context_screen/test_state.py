@@ -107,7 +107,7 @@ async def test_a_compaction_is_planned_once_for_a_view_that_stays(tmp_path: Path
     assert state.compaction.after < state.compaction.before and state.compaction.entries == 25
     taken = [item for item in state.items if item.taken]
     assert {"read", "grep", "summary"} <= {item.kind for item in taken}
-    assert state.room.weights.folding > 80_000 and state.room.weights.total == state.room.size
+    assert state.room.weights.compacting > 80_000 and state.room.weights.total == state.room.size
 
 
 def test_a_window_too_small_to_work_in_is_said(tmp_path: Path) -> None:

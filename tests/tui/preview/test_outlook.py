@@ -103,7 +103,7 @@ async def test_the_weights_of_both_bars_are_the_sizes_beside_them() -> None:
     outlook = seen(proposal=made)
     assert outlook.weights_after().total == pytest.approx(outlook.after, abs=4)
     now = outlook.weights_now()
-    assert now.folding > 0 and now.summaries > 0 and now.system > 0
+    assert now.compacting > 0 and now.summaries > 0 and now.system > 0
 
 
 async def test_an_earlier_summary_goes_into_the_draft() -> None:

@@ -15,7 +15,7 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.tui.blocks.styles import Styles
-from foldline.tui.transcript.rows import entry_blocks, fold_block
+from foldline.tui.transcript.rows import compaction_block, entry_blocks
 from support.history import history
 from support.stories import Story
 
@@ -118,9 +118,9 @@ def test_a_fold_that_only_hides_says_how_many_results_and_never_shows_an_empty_s
     story = hiding()
     fold = story.entries[-1]
     assert isinstance(fold, Compaction)
-    closed = fold_block(fold, story.projection(), opened=False)
+    closed = compaction_block(fold, story.projection(), opened=False)
     assert closed.text() == "9.6k → 6.1k tokens · 2 results hidden · Enter to read"
-    opened = fold_block(fold, story.projection(), opened=True)
+    opened = compaction_block(fold, story.projection(), opened=True)
     assert opened.body is not None
     assert opened.body.text().startswith(
         "No summary was written: 2 results hidden. The history has all of it"

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from foldline.tui.state import Room, Weights
 from foldline.tui.widgets.meter import Part, bar, bar_text
 
-ORDER: list[Part] = ["system", "summaries", "folding", "verbatim", "free"]
+ORDER: list[Part] = ["system", "summaries", "compacting", "verbatim", "free"]
 
 token = st.integers(0, 400_000)
 mark = st.none() | token
@@ -69,7 +69,7 @@ def test_a_category_with_weight_is_seen_unless_a_mark_covers_it(room: Room, cell
         named: list[tuple[Part, int]] = [
             ("system", room.weights.system),
             ("summaries", room.weights.summaries),
-            ("folding", room.weights.folding),
+            ("compacting", room.weights.compacting),
             ("verbatim", room.weights.verbatim),
         ]
         assert drawn - {"free"} == {part for part, weight in named if weight > 0}

@@ -216,7 +216,7 @@ def room_words(room: Room) -> list[str]:
     shares = (
         ("System prompt, tools, instructions", room.weights.system),
         ("Summaries and pins", room.weights.summaries),
-        ("Verbatim", room.weights.folding + room.weights.verbatim),
+        ("Verbatim", room.weights.compacting + room.weights.verbatim),
     )
     lines += [
         f"{name}: {numbers.tokens(tokens)}, {numbers.percent(tokens, room.size)}." for name, tokens in shares

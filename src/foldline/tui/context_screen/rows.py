@@ -206,7 +206,7 @@ def item_marks(item: Item | None) -> Spans:
     """The gutter of an item: letter and sign of its state, and `░` where a compaction now would take it."""
     if item is None:
         return ()
-    taken = _glyph("folding") if item.taken else (" ", "")
+    taken = _glyph("compacting") if item.taken else (" ", "")
     return ((" ", ""), *item.signs, taken)
 
 
@@ -272,7 +272,7 @@ def compaction_rows(state: ContextState, width: int) -> list[list[Span]]:
 
 def _now_row(state: ContextState, width: int) -> list[Span]:
     """` ░ compact now   116.2k → ~27k · 123 entries into one summary · F3 shows it first `."""
-    lead = Piece(((f"{GLYPHS['folding']} ", "folded"), (f"{'compact now':<{_LABEL}}", "muted")))
+    lead = Piece(((f"{GLYPHS['compacting']} ", "folded"), (f"{'compact now':<{_LABEL}}", "muted")))
     planned = state.compaction
     if planned is None:
         words = "nothing is old enough to be compacted" if state.planned else "one moment"

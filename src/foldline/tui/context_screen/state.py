@@ -249,10 +249,10 @@ def _plan(projection: Projection, budget: Budget, overhead: int) -> Planned | No
 def _with_compaction(room: Room, planned: Planned | None) -> Room:
     """The meter with what the compaction would take, and where it would cut."""
     weights = room.weights
-    if planned is None or weights.folding:
+    if planned is None or weights.compacting:
         return room
     gone = min(planned.taken_tokens, weights.verbatim)
-    shown = replace(weights, folding=gone, verbatim=weights.verbatim - gone)
+    shown = replace(weights, compacting=gone, verbatim=weights.verbatim - gone)
     return replace(room, weights=shown, cut=weights.system + weights.summaries + gone)
 
 

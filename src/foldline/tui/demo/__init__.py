@@ -1,4 +1,4 @@
-"""The guided tour: a recorded session played through the real program, folds and all."""
+"""The guided tour: a recorded session played through the real program, compactions and all."""
 
 from .app import DemoApp
 

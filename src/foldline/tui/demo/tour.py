@@ -29,13 +29,13 @@ class Facts:
     """Whether the Compact preview was open at any time."""
     played: bool = False
     """Whether the recording has been played to its end, or stopped."""
-    folds: int = 0
+    compactions: int = 0
     """Those in force."""
     summary_open: bool = False
     """Whether a summary stands open in the transcript."""
     place: int = -1
     """Index of the entry the Inspector's cursor is on."""
-    is_fold: bool = False
+    on_compaction: bool = False
     """Whether that is a compaction."""
     past: bool = False
     """Whether the Inspector shows an earlier moment."""
@@ -62,21 +62,21 @@ def _key(command: str) -> str:
 
 def steps() -> tuple[Step, ...]:
     """The whole tour, with the keys that are in force."""
-    fold = names_of(READING, "older-fold", "newer-fold")
+    jumps = names_of(READING, "older-fold", "newer-fold")
     return (
         Step(
             "Watch",
             "A recorded session, played by the real program. Below, the bar fills: ▓ system, █ word for "
-            "word. At ┃ it is full, and the older part is folded into a summary.",
+            "word. At ┃ it is full, and the older part is compacted into a summary.",
             lambda begun, now: now.played,
         ),
         Step(
             "Nothing is gone",
-            "Left of each line the rail says what the model still has: ┃ word for word, ┊ only through the "
-            f"summary. {_key('complete')} goes to the transcript, {fold} "
-            f"from fold to fold, {name_of(READING, 'open')} opens one.",
+            "Left of each line the gutter says what the model still has: ┃ word for word, ┊ only through the "
+            f"summary. {_key('complete')} goes to the transcript, {jumps} "
+            f"from compaction to compaction, {name_of(READING, 'open')} opens one.",
             lambda begun, now: now.summary_open,
-            lambda now: now.folds > 0,
+            lambda now: now.compactions > 0,
         ),
         Step(
             "Two sides",
@@ -90,8 +90,8 @@ def steps() -> tuple[Step, ...]:
             f"{name_of(INSPECTOR, 'older-prompt')} from prompt to prompt. {name_of(INSPECTOR, 'fold')} there "
             f"jumps to the summary that stands for it, {names_of(INSPECTOR, 'next-panel')} to the same place "
             "in the other panel.",
-            lambda begun, now: now.is_fold and now.place != begun.place,
-            lambda now: now.folds > 0,
+            lambda begun, now: now.on_compaction and now.place != begun.place,
+            lambda now: now.compactions > 0,
         ),
         Step(
             "Back in time",
@@ -108,18 +108,19 @@ def steps() -> tuple[Step, ...]:
             "Your word counts",
             "Go to an entry with S┊. The row below the panels says what each key would cost. "
             f"Press {name_of(INSPECTOR, 'pin')} to pin it: the model has it again, and keeps it in every "
-            "later fold.",
+            "later compaction.",
             lambda begun, now: now.pins > begun.pins,
         ),
         Step(
             "Take it back",
-            f"Press {name_of(INSPECTOR, 'undo')} to take back the newest change: a pin, a fold, a rewind.",
+            f"Press {name_of(INSPECTOR, 'undo')} to take back the newest change: a pin, a compaction, "
+            "a rewind.",
             lambda begun, now: now.pins < begun.pins,
         ),
         Step(
             "Before it happens",
-            f"{_key('preview')} in the chat shows the next fold before it is made; {_key('inspector')} leads "
-            "back there from the Inspector.",
+            f"{_key('preview')} in the chat shows the next compaction before it is made; "
+            f"{_key('inspector')} leads back there from the Inspector.",
             lambda begun, now: now.previewed,
         ),
         Step(
@@ -130,11 +131,11 @@ def steps() -> tuple[Step, ...]:
             lambda now: "preview" in now.screens,
         ),
         Step(
-            "Undo a fold",
+            "Undo a compaction",
             "Esc goes back to the prompt. Type /undo and press Enter: the model has the old part again. "
             f"Where that passes the threshold it asks first: {_key('complete')} goes to the question.",
-            lambda begun, now: now.folds < begun.folds or now.answered > begun.answered,
-            lambda now: now.folds > 0,
+            lambda begun, now: now.compactions < begun.compactions or now.answered > begun.answered,
+            lambda now: now.compactions > 0,
         ),
         Step(
             "Everything",
@@ -219,5 +220,5 @@ def replaying_agent(root: Path, home: Path, pace: float) -> Agent:
         tools=(*(ReplayTool(tool, results) for tool in default_tools()), *recall_tools(session)),
         approvals="all",
         interactive=True,
-        draft_ahead=False,  # the folds fall where they were recorded, however fast it is played
+        draft_ahead=False,  # the compactions fall where they were recorded, however fast it is played
     )

@@ -127,7 +127,7 @@ class Outlook:
             summaries=self.size(
                 p for p in self.parts if not p.preamble and (p.item.written or p.item.pinned)
             ),
-            folding=self.size(p for p in self.parts if p.gone and not p.item.written),
+            compacting=self.size(p for p in self.parts if p.gone and not p.item.written),
             verbatim=self.size(
                 p for p in self.parts if not (p.gone or p.preamble or p.item.written or p.item.pinned)
             ),

@@ -142,7 +142,7 @@ class Openings:
         entry = self._projection.entry(key[0])
         match entry:
             case Compaction():
-                return rows.fold_block(entry, self._projection, opened=level != "closed")
+                return rows.compaction_block(entry, self._projection, opened=level != "closed")
             case UserMessage(origin="shell"):
                 return calls.shell_block(entry, self._projection, opened=level != "closed")
             case UserMessage():

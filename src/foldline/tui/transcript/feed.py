@@ -166,7 +166,7 @@ class Transcript:
         self._clock = clock
         self.prompts: list[Key] = []
         """Places of the user's prompts, in order."""
-        self.folds: list[Key] = []
+        self.compactions: list[Key] = []
         """Places of the lines that compactions left, in order."""
         self.calls = CallBook()
         self.openings = Openings(view, projection, self.calls)
@@ -210,16 +210,16 @@ class Transcript:
         """Show entries from before, in slices: above what is there, which stays on its rows."""
         entries, stop = self._projection.entries, self._first
         start = first_of_newest(entries.outlines[:stop], AT_A_TIME)
-        prompts, folds = list[Key](), list[Key]()
+        prompts, compactions = list[Key](), list[Key]()
         blocks: list[Block] = []
         for at in range(start, stop, _ENTRIES):
             for entry in entries[at : min(at + _ENTRIES, stop)]:
-                self._read(entry, blocks, (prompts, folds))
+                self._read(entry, blocks, (prompts, compactions))
             yield
         if self._first != stop:
             return  # they came otherwise
         self._first = start
-        self.prompts[:0], self.folds[:0] = prompts, folds
+        self.prompts[:0], self.compactions[:0] = prompts, compactions
         below = self._view.block_at(1).key if self._view.count > 1 else None
         if below is not None:
             self._view.insert_before(below, *self._with_results(blocks))
@@ -229,7 +229,7 @@ class Transcript:
             self._view.remove_blocks([rows.EARLIER])
 
     def show(self, blocks: Sequence[Block]) -> None:
-        """Show the blocks of a whole history, and its rails."""
+        """Show the blocks of a whole history, and its gutter."""
         self._view.set_gutter(self._gutter.gutter, self._gutter.faded)
         self._view.set_blocks(blocks)
         self._find_cut()
@@ -253,7 +253,7 @@ class Transcript:
         return call is not None and call.result is not None
 
     def add(self, entry: Entry) -> None:
-        """Show one more entry. A marker that changes the view repaints the rails, and moves nothing."""
+        """Show one more entry. A marker that changes the view repaints the gutter, and moves nothing."""
         match entry:
             case ToolResultMessage():
                 key = self.calls.answer(entry)
@@ -270,7 +270,7 @@ class Transcript:
             self.refresh_fates()
 
     def refresh_fates(self) -> None:
-        """After a change of the view: rails, and the letters of rows that were or are altered."""
+        """After a change of the view: the gutter, and the letters of rows that were or are altered."""
         self._find_cut()
         altered = {
             key
@@ -284,12 +284,12 @@ class Transcript:
     def _blocks(
         self, entry: Entry, above: Block | None, places: tuple[list[Key], list[Key]] | None = None
     ) -> list[Block]:
-        prompts, folds = places or (self.prompts, self.folds)
+        prompts, compactions = places or (self.prompts, self.compactions)
         match entry:
             case UserMessage():
                 prompts.append((entry.index, 0))
             case Compaction():
-                folds.append((entry.index, 0))
+                compactions.append((entry.index, 0))
             case AssistantMessage():
                 self.calls.note(entry)
                 return spaced(self.openings.answer_blocks(entry), above)
@@ -472,7 +472,7 @@ class Transcript:
     # --- gutter --------------------------------------------------------------------------------------
 
     def plan_cut(self, index: int | None) -> None:
-        """Mark where a fold that is being made would cut; None takes the mark away again."""
+        """Mark where a compaction that is being made would cut; None takes the mark away again."""
         self._mark_prompt(self._planned, False)
         self._planned = index
         self._mark_prompt(index, True)
@@ -490,7 +490,7 @@ class Transcript:
 
     def _find_cut(self) -> None:
         """The first block of the verbatim tail, planned or real."""
-        folds = self._projection.compactions()
-        index = self._planned if self._planned is not None else folds[-1].first_kept_index if folds else None
+        made = self._projection.compactions()
+        index = self._planned if self._planned is not None else made[-1].first_kept_index if made else None
         first = self._view.count if index is None else self._first_of(index)
         self._gutter.cut = self._view.block_at(first).key if first < self._view.count else None

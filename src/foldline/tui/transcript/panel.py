@@ -40,7 +40,7 @@ class ReadingFacts:
     """What decides which keys do anything."""
 
     prompts: int = 0
-    folds: int = 0
+    compactions: int = 0
     searched: bool = False
     """Whether something is looked for."""
     opens: bool = True
@@ -102,7 +102,7 @@ KEYS: Final[tuple[ScreenKey[ReadingFacts], ...]] = table(
         "To the compaction before.",
         "Jump",
         "compaction",
-        works=lambda facts: facts.folds > 0,
+        works=lambda facts: facts.compactions > 0,
         title="Previous compaction",
     ),
     ScreenKey(
@@ -111,7 +111,7 @@ KEYS: Final[tuple[ScreenKey[ReadingFacts], ...]] = table(
         "To the next compaction.",
         "Jump",
         "compaction",
-        works=lambda facts: facts.folds > 0,
+        works=lambda facts: facts.compactions > 0,
         title="Next compaction",
     ),
     ScreenKey(
@@ -359,7 +359,7 @@ class ReadingPane(Vertical):
         cursor, source = self.view.cursor, self.source
         return ReadingFacts(
             prompts=len(self._prompts),
-            folds=0 if source is None else len(source.folds),
+            compactions=0 if source is None else len(source.compactions),
             searched=bool(self._search.places),
             opens=cursor is not None and source is not None and source.opens(cursor),
         )
@@ -414,12 +414,12 @@ class ReadingPane(Vertical):
             self._copy()
             return
         self._copied = None
-        folds = () if self.source is None else self.source.folds
+        compactions = () if self.source is None else self.source.compactions
         match event.command:
             case "older-prompt" | "newer-prompt":
                 self._jump(-1 if event.command.startswith("older") else 1, self._prompts, "prompt")
             case "older-fold" | "newer-fold":
-                self._jump(-1 if event.command.startswith("older") else 1, folds, "compaction")
+                self._jump(-1 if event.command.startswith("older") else 1, compactions, "compaction")
             case "search":
                 self._open_search()
             case "next-match" | "previous-match":

@@ -79,7 +79,7 @@ def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
         case AssistantMessage():
             return list(answer_blocks(entry, projection))
         case Compaction():
-            return [fold_block(entry, projection, opened=False)]
+            return [compaction_block(entry, projection, opened=False)]
         case RequestRecord():
             return list(_failure(entry, projection))
         case NoticeRecord(level="error"):
@@ -164,34 +164,38 @@ def earlier_block(count: int) -> RuleBlock:
     return RuleBlock(EARLIER, label, "muted", brief=f"{count:,} earlier entries")
 
 
-def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> RuleBlock:
+def compaction_block(compaction: Compaction, projection: Projection, *, opened: bool) -> RuleBlock:
     """The one line a compaction leaves in the transcript; opened, its summary below."""
-    sizes = numbers.sizes(fold.tokens_before, fold.tokens_after, "tokens")
-    how = clean_line(rung_words(fold.rung))
-    folded = describe_compaction(projection, fold) if compacted_count(projection, fold) or not how else ""
-    lost = f"{fold.lost} of {fold.facts} facts lost" if fold.facts else ""
-    hint, key = "" if opened else f"{key_name('open')} to read", (fold.index, 0)
+    sizes = numbers.sizes(compaction.tokens_before, compaction.tokens_after, "tokens")
+    how = clean_line(rung_words(compaction.rung))
+    taken = (
+        describe_compaction(projection, compaction)
+        if compacted_count(projection, compaction) or not how
+        else ""
+    )
+    lost = f"{compaction.lost} of {compaction.facts} facts lost" if compaction.facts else ""
+    hint, key = "" if opened else f"{key_name('open')} to read", (compaction.index, 0)
     return RuleBlock(
         key,
-        " · ".join(filter(None, (sizes, folded, lost, how, hint))),
-        brief=" · ".join(filter(None, (sizes, how or folded, hint))),
+        " · ".join(filter(None, (sizes, taken, lost, how, hint))),
+        brief=" · ".join(filter(None, (sizes, how or taken, hint))),
         lead="▾─" if opened else "▸─",
-        right=_time(fold.at),
-        body=StackBlock(key, tuple(_summary(fold, projection))) if opened else None,
+        right=_time(compaction.at),
+        body=StackBlock(key, tuple(_summary(compaction, projection))) if opened else None,
         indent=INDENT + 3,
     )
 
 
-def _summary(fold: Compaction, projection: Projection) -> list[Block]:
-    if fold.summary.strip():
-        return list(markdown_blocks(fold.summary, fold.index, gap=0))
-    return [TextBlock((fold.index, 0), _without_summary(projection, fold), "folded")]
+def _summary(compaction: Compaction, projection: Projection) -> list[Block]:
+    if compaction.summary.strip():
+        return list(markdown_blocks(compaction.summary, compaction.index, gap=0))
+    return [TextBlock((compaction.index, 0), _without_summary(projection, compaction), "folded")]
 
 
-def _without_summary(projection: Projection, fold: Compaction) -> str:
-    """What opening a fold shows that wrote no text: an empty line would read as a summary that failed."""
+def _without_summary(projection: Projection, compaction: Compaction) -> str:
+    """What a compaction without a text shows when opened: an empty line would look like a failed summary."""
     return (
-        f"No summary was written: {describe_compaction(projection, fold)}. The history has all of it: "
+        f"No summary was written: {describe_compaction(projection, compaction)}. The history has all of it: "
         "the model opens it with history_read, /undo brings it back."
     )
 

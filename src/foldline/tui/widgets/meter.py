@@ -8,12 +8,12 @@ from foldline.tui.blocks.cells import Piece, Span, Spans, piece, row
 from foldline.tui.keys.commands import key_of
 from foldline.tui.state import ChatState, Room, Weights
 
-Part = Literal["system", "summaries", "folding", "verbatim", "free", "soft", "threshold", "cut"]
+Part = Literal["system", "summaries", "compacting", "verbatim", "free", "soft", "threshold", "cut"]
 
 GLYPHS: dict[Part, str] = {
     "system": "▓",
     "summaries": "▒",
-    "folding": "░",
+    "compacting": "░",
     "verbatim": "█",
     "free": "·",
     "soft": "┆",
@@ -82,7 +82,7 @@ def _scaled(room: Room) -> list[tuple[Part, float]]:
     return [
         ("system", weights.system * factor),
         ("summaries", weights.summaries * factor),
-        ("folding", weights.folding * factor),
+        ("compacting", weights.compacting * factor),
         ("verbatim", weights.verbatim * factor),
     ]
 
@@ -109,7 +109,7 @@ def _marks(room: Room, cells: int) -> list[tuple[int, Part]]:
 PART_STYLES: dict[Part, str] = {
     "system": "muted",
     "summaries": "folded",
-    "folding": "folded",
+    "compacting": "folded",
     "verbatim": "live",
     "free": "muted",
     "soft": "altered",
@@ -181,7 +181,7 @@ def _cached(tokens: int) -> str:
 
 
 def _after(state: ChatState) -> str:
-    """What the fold that is made would leave: as the plan expects, or as the proposal is."""
+    """What the compaction that is made would leave: as the plan expects, or as the proposal is."""
     if state.compacting is None:
         return ""
     if state.proposal is not None and state.proposal.waits:
@@ -197,7 +197,7 @@ def header_row(state: ChatState, width: int) -> list[Span]:
     if state.title:
         where += [(" ▸ ", "muted"), (clean_line(state.title), "text bold")]
     right = [piece(clean_line(state.model) or "no model", "text", rank=1)]
-    for name, value, usual in (("edits", state.edits, "ask"), ("compact", state.fold, "auto")):
+    for name, value, usual in (("edits", state.edits, "ask"), ("compact", state.compaction_mode, "auto")):
         if value == usual and width < 100:
             continue
         if value == "all":

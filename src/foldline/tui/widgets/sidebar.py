@@ -1,4 +1,4 @@
-"""The side list: files and how much of them the model still has, pins, folds, and what the rails mean."""
+"""The side list: files and how much the model still has of them, pins, compactions, the gutter explained."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, TypeVar
@@ -9,7 +9,7 @@ from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Span, crop, cut_left, cut_right
 from foldline.tui.fates import GUTTER_SIGNS
-from foldline.tui.state import FileRow, FoldRow, PinRow, SidebarData
+from foldline.tui.state import CompactionRow, FileRow, PinRow, SidebarData
 from foldline.tui.widgets.lines import Lines
 
 WIDTH = 33
@@ -39,7 +39,7 @@ def sidebar(data: SidebarData, width: int, height: int) -> list[Line]:
         _section("Modified", data.modified, data.older_modified, lambda file: _file(file, inner)),
         _section("Read", data.read, data.older_read, lambda file: _file(file, inner)),
         _section("Pinned", data.pinned, 0, lambda pin: _pin(pin, inner)),
-        _section("Folds", data.folds[::-1], 0, lambda fold: _fold(fold, inner)),
+        _section("Compactions", data.compactions[::-1], 0, lambda row: _compaction(row, inner)),
     ]
     shown = [section for section in sections if section[1] or section[0] in ("Modified", "Read")]
     body = _fitted(shown, inner, height - len(legend) - 1)
@@ -110,14 +110,14 @@ def _pin(pin: PinRow, inner: int) -> Line:
     return [GUTTER_SIGNS["whole"], (f" {number} ", "muted"), (shown, "text"), (gap, ""), (weight, "muted")]
 
 
-def _fold(fold: FoldRow, inner: int) -> Line:
-    change = numbers.sizes(fold.tokens_before, fold.tokens_after)
-    when = "undone" if fold.undone else fold.at
-    gap = " " * max(inner - 4 - len(str(fold.index)) - len(change) - len(when) - 1, 1)
-    style = "muted" if fold.undone else "text"
+def _compaction(row: CompactionRow, inner: int) -> Line:
+    change = numbers.sizes(row.tokens_before, row.tokens_after)
+    when = "undone" if row.undone else row.at
+    gap = " " * max(inner - 4 - len(str(row.index)) - len(change) - len(when) - 1, 1)
+    style = "muted" if row.undone else "text"
     return [
-        GUTTER_SIGNS["none" if fold.undone else "name" if fold.written else "part"],
-        (f" {fold.index}  ", "muted"),
+        GUTTER_SIGNS["none" if row.undone else "name" if row.written else "part"],
+        (f" {row.index}  ", "muted"),
         (change, style),
         (gap, ""),
         (when, "muted"),
