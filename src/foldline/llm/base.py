@@ -84,7 +84,7 @@ class RetryChunk:
 
     @property
     def event(self) -> events.Retrying:
-        """The same, for whoever watches."""
+        """The retry as an event of the session."""
         return events.Retrying(
             sentence=self.sentence, seconds=self.seconds, attempt=self.attempt, attempts=self.attempts
         )
@@ -121,7 +121,7 @@ class LLM(Protocol):
         ...
 
     async def prepare(self) -> ModelInfo:
-        """What is known of the model after asking, once, for what only its server knows.
+        """Asks the server, once, for what only it knows of the model; returns all that is known then.
 
         Raises:
             LLMError: no model was named, and the server lists none.
@@ -168,7 +168,7 @@ class Embedder(Protocol):
 
 
 class EmbedderWhile:
-    """An embedder that gets no text any more once something does not hold."""
+    """Passes texts to an embedder as long as `holds` is true, and fails from then on."""
 
     def __init__(self, embedder: Embedder, holds: Callable[[], bool]) -> None:
         self._embedder = embedder
@@ -181,7 +181,7 @@ class EmbedderWhile:
 
 
 class NoEmbedder:
-    """Stands where there is none."""
+    """An embedder for when none is set up: each request fails."""
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         raise LLMError("No model for embeddings is known here: name one with compaction.embedding_model.")

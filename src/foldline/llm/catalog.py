@@ -45,7 +45,7 @@ def connect_embeddings(provider: Provider, key: str, model: str = "") -> OpenAIE
 
 
 def checked_url(url: str, origin: str) -> str:
-    """An address of HTTP, as it is.
+    """The URL, checked to be http or https.
 
     Raises:
         FoldlineError: it is none.
@@ -84,7 +84,7 @@ async def list_models(provider: Provider, key: str = "") -> list[ListedModel]:
 
 
 def completed(model: ListedModel, provider: Provider) -> ListedModel:
-    """With what our own table knows, where the server says nothing."""
+    """The listed model, with gaps filled from our own table."""
     local = provider.listing != "openai"
     window: Callable[[str], int | None] = (lambda _: None) if local else known_window
     return replace(

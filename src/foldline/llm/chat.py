@@ -59,7 +59,7 @@ class _Call:
         return str(self._name)
 
     def add(self, call_id: str, name: str, arguments: str) -> str:
-        """What of `arguments` is new."""
+        """Adds a piece; returns what of `arguments` is new."""
         self.call_id = self.call_id or call_id
         if name and len(self._name) < LONGEST_NAME and name != self.name and not self.arguments:
             self._name.add(name)

@@ -171,7 +171,7 @@ class OpenAIChat:
             await self._sleep(seconds)
 
     def _longest_answer(self) -> int:
-        """In tokens: no more than a budget leaves free for it, nor than the model can say."""
+        """How long an answer may be, in tokens: what a budget leaves free for it, and the model can say."""
         share = min(self._info.window // 16, 32_768)
         return min(share, self._info.max_output or share)
 
@@ -334,7 +334,7 @@ def _breaks() -> tuple[type[Exception], ...]:
 
 
 async def _read_to_the_end(body: AsyncIterator[bytes]) -> None:
-    """What follows the end of an answer, as long as it comes at once. What goes wrong there harms nobody."""
+    """Reads what follows the end of an answer, if it comes at once. Errors there do no harm."""
     with suppress(*_breaks(), TimeoutError):
         async with asyncio.timeout(_GOODBYE_SECONDS):
             async for _ in body:

@@ -116,7 +116,7 @@ def status_failure(at: Endpoint, status: int, body: str, headers: Mapping[str, s
 
 
 def _redirect_failure(at: Endpoint, status: int, location: str) -> Failure:
-    """Never followed: conversation and key are meant for the server that was named, and for no other."""
+    """Redirects are never followed: conversation and key are meant for the server that was named."""
     target = at.clean(Endpoint(location, at.model).shown if "://" in location else location)
     where = f" on to {target}" if target else " elsewhere"
     return Failure(
@@ -302,7 +302,7 @@ def _right(at: Endpoint) -> str:
 
 
 def _said(at: Endpoint, cause: BaseException) -> tuple[str, str] | None:
-    """Why, and what to do; None where this one does not tell."""
+    """Why it failed and what to do about it; None where this cause says neither."""
     setting, right = f"check that {at.url_name} is right", _right(at)
     match cause:
         case socket.gaierror(errno=socket.EAI_AGAIN):  # nobody could be asked
@@ -330,7 +330,7 @@ def _said(at: Endpoint, cause: BaseException) -> tuple[str, str] | None:
 
 
 def _behind(error: BaseException) -> Iterator[BaseException]:
-    """What was raised first comes first: the library's own words for it hide what the system said."""
+    """The chain of causes, innermost first: the library's own words hide what the system said."""
     behind = error.__cause__ or error.__context__
     if behind is not None:
         yield from _behind(behind)

@@ -57,7 +57,7 @@ def _meant_for_openai(base_url: str) -> list[str]:
 
 
 async def _bound(response: httpx2.Response) -> None:
-    """Streamed answers have their bound where they are read; what the SDK reads whole gets it here."""
+    """Bounds what the SDK reads whole; streamed answers are bounded where they are read."""
     if not response.is_success:
         _cut(response, LONGEST_FAILURE)
     elif "json" in response.headers.get("content-type", ""):
@@ -65,7 +65,7 @@ async def _bound(response: httpx2.Response) -> None:
 
 
 def _cut(response: httpx2.Response, most: int) -> None:
-    """Let its body end after so many bytes. What is packed is unpacked here, or it would grow behind the cut:
+    """Ends the body after `most` bytes. What is packed is unpacked first, or it would grow behind the cut:
     64 KB come to 64 MB and more."""
     if isinstance(response.stream, httpx2.AsyncByteStream):
         packed = httpx2.Response(

@@ -160,7 +160,7 @@ def _listed_price(record: Mapping[str, object]) -> Price | None:
 
 
 def _dollars(value: object) -> float | None:
-    """Per million tokens."""
+    """A text in USD per token, as USD per million tokens."""
     try:
         dollars = float(string(value)) * 1e6
     except ValueError:
@@ -169,7 +169,7 @@ def _dollars(value: object) -> float | None:
 
 
 def _numbers(record: Mapping[str, object], fields: Sequence[str]) -> list[int]:
-    """What a record says of one thing, one number from each place."""
+    """The numbers a record gives under any of these names, one from each place."""
     places = [record, *(mapping(record.get(name)) for name in _INNER)]
     return [
         number
@@ -203,8 +203,8 @@ async def _llama_cpp(ask: Ask, base_url: str, model: str) -> int | None:
 
 
 async def _lm_studio(ask: Ask, base_url: str) -> dict[str, Stated]:
-    """By model. One that is not loaded is loaded by the first request, with what is set for it, which is told
-    only then."""
+    """The windows by model. One that is not loaded is loaded by the first request, with settings that
+    are only told then."""
     found: dict[str, Stated] = {}
     for record in _records(await ask(f"{root_of(base_url)}/api/v0/models", None)):
         most = _count(record.get("max_context_length"))

@@ -27,10 +27,10 @@ SHORTEST_KEY = 8
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Somebody who can be asked."""
+    """A server of models, or a company that runs one."""
 
     name: str
-    """What people write behind the `@`, and in the settings: small letters, digits and hyphens."""
+    """As in `MODEL@NAME` and in the settings: small letters, digits and hyphens."""
     title: str
     """What it is called."""
     base_url: str
@@ -63,7 +63,7 @@ class Provider:
     """Where its URL was set, for sentences; empty: where a setting would change it."""
 
     def headers_with(self, key: str) -> Mapping[str, str]:
-        """What is sent with every request, the key in the headers of its own included."""
+        """Headers sent with every request, those that carry the key included."""
         return {**self.headers, **{name: key for name in self.key_headers if key}}
 
     @property
@@ -104,7 +104,7 @@ def provider_named(name: str, own: Mapping[str, Provider] | None = None) -> Prov
 
 
 def is_provider(name: str, own: Mapping[str, Provider] | None = None) -> bool:
-    """Whether somebody is called so, the server of the environment included."""
+    """Whether there is a provider of this name, the server of the environment included."""
     return name.lower() == ENVIRONMENT or provider_named(name, own) is not None
 
 
@@ -195,8 +195,8 @@ _LISTS: Final = (b'"data"', b'"models"')
 
 
 async def answers(base_url: str, seconds: float = MOMENT) -> bool:
-    """Whether `/models` is known there. A server that wants a key first counts, anything else that listens at
-    the port does not. Never raises for what the network does."""
+    """Whether a model server answers `/models` there, be it that it wants a key first; nothing else
+    that listens at the port counts. Never raises for what the network does."""
     with suppress(OSError, ValueError, TimeoutError):
         async with asyncio.timeout(seconds):
             return _is_model_server(await _answer(base_url))

@@ -98,7 +98,7 @@ def signature_of(item_id: str, encrypted: str) -> str:
 
 
 def signer(model: str, host: str) -> str:
-    """Who can read a signature again."""
+    """The model and server that can read its reasoning again."""
     return f"{model}@{host}"
 
 
@@ -128,7 +128,7 @@ class _Rendering(MessageRendering):
             self._add_user(pieces)
 
     def answer(self, message: AssistantMessage) -> None:
-        """In the order in which it was said. Reasoning is only taken with what follows from it."""
+        """Parts in the order in which they came. Reasoning goes only with text or a call that follows it."""
         reasoning: list[Item] = []
         for part in message.parts:
             match part:
@@ -217,7 +217,7 @@ class _Item:
         self._room = room
 
     def grow(self, told_as: str, paragraph: object, delta: str) -> str:
-        """What of a delta can be shown now. Of a summary and the reasoning itself the first counts."""
+        """Adds a delta; returns what can be shown now. Of summary and reasoning, what comes first counts."""
         self._told_as = self._told_as or told_as
         if told_as != self._told_as:
             return ""
@@ -227,7 +227,7 @@ class _Item:
         return self.text.add(delta)
 
     def finish(self, item: Mapping[str, object]) -> str:
-        """Takes the finished item; what of its text had not been streamed."""
+        """Takes the finished item; returns the text that had not been streamed."""
         match self.kind:
             case "function_call":
                 self.name = string(item.get("name")) or self.name

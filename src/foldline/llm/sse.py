@@ -33,7 +33,7 @@ class Event:
 
     @property
     def is_last(self) -> bool:
-        """Whether it is the mark after which nothing comes."""
+        """Whether it is the mark that ends a stream."""
         return self.data.lstrip().startswith("[DONE]")
 
     def decoded(self) -> object:
@@ -73,7 +73,7 @@ async def events_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Event, None]
 
 
 def _reader_for(start: bytes) -> "_Lines | _Whole":
-    """What it is, by how it begins: servers say `text/event-stream` of anything, and anything of streams."""
+    """The reader for a body, by how it begins: the type that servers give of it cannot be relied on."""
     match start[:1]:
         case b"<":
             raise WebPage

@@ -83,7 +83,7 @@ class AnswerReader(ABC):
 
     @property
     def characters(self) -> int:
-        """How much has arrived, what was left out included: grows with everything that is said."""
+        """How many characters have arrived, those that were left out included."""
         return self._room.taken
 
     @property
@@ -93,7 +93,7 @@ class AnswerReader(ABC):
 
     @abstractmethod
     def feed(self, piece: object) -> Sequence[Said]:
-        """Takes one decoded piece of the stream; what it adds to the answer."""
+        """Takes one decoded piece of the stream; returns what it adds to the answer."""
 
     @abstractmethod
     def _parts(self) -> Sequence[Part]: ...
@@ -117,7 +117,7 @@ class AnswerReader(ABC):
         return CallIds(self._expected.taken, self._expected.stem)
 
     def _is_call(self, name: str, said: str) -> bool:
-        """Whether anything came of a call; cut off by us, it cannot run, and says nothing to a reader."""
+        """Whether anything of a call has arrived. One that was cut off here cannot run, and is left out."""
         return bool(name or said) and (not self.full or json_object(arguments_of(said)) is not None)
 
 
@@ -168,7 +168,7 @@ class Growing:
         return self._length
 
     def add(self, text: str) -> str:
-        """What of it can be shown now."""
+        """Adds a piece; returns what can be shown now."""
         text = self._half + self._room.take(text)
         self._half = ""
         if text and "\ud800" <= text[-1] <= "\udbff":

@@ -94,7 +94,7 @@ class Gone(Trouble):
 
 
 class Unreached(Gone):
-    """So much so that the call never came to the server: it can be made again."""
+    """The connection has ended, and the call never reached the server: it can be made again."""
 
 
 class Connection:
@@ -151,7 +151,7 @@ class Connection:
         return self._client is not None
 
     async def tools(self) -> Listing:
-        """What it lists now.
+        """The tools it lists now.
 
         Raises:
             Trouble: it did not answer, or its listing has no end.
@@ -164,7 +164,7 @@ class Connection:
     async def call(
         self, tool: str, arguments: dict[str, Any], output: Callable[[str], None]
     ) -> "CallToolResult":
-        """Cancelled, the server is told, and nobody waits for more than that.
+        """Calls a tool. On cancel the server is told, and nothing more is waited for.
 
         Raises:
             Gone: the connection ended before there was an answer.
@@ -197,7 +197,7 @@ class Connection:
         raise self._trouble(await self._reason(error)) from None
 
     async def _reason(self, error: Exception) -> Exception:
-        """Of a connection that is at its end, what ended it: the call only learns that it is."""
+        """Why the connection ended, if it has: the call itself only learns that it did."""
         from mcp.shared.exceptions import MCPError
         from mcp.types import CONNECTION_CLOSED
 
@@ -275,7 +275,7 @@ class Connection:
         raise Trouble(f"lists tools on more than {_PAGES} pages")
 
     async def _left_early(self, scope: Any) -> None:
-        """Somebody who leaves does not wait for a server that does not answer."""
+        """Gives up the start when `close` is called before the server has answered."""
         await self._leave.wait()
         if self._client is None:
             scope.cancel()
@@ -304,7 +304,7 @@ class Connection:
         )
 
     def _quiet(self, client: "Client") -> None:
-        """A result that breaks the server's own output schema is still the result: the model reads text."""
+        """Accepts results that break the server's own output schema: the model reads text."""
 
         async def any_result(name: str, result: "CallToolResult") -> None:
             pass
@@ -325,7 +325,7 @@ class Connection:
 
     @asynccontextmanager
     async def _transport(self) -> AsyncGenerator[Any]:
-        """Its messages, with listings that the package would refuse mended."""
+        """The server's messages, with listings mended that the package would refuse."""
         async with (
             self._streams() as (read, write),
             relayed(read, lambda message: mended(message, self._broken), self._output_ended) as heard,
@@ -354,7 +354,7 @@ class Connection:
     # --- what went wrong -------------------------------------------------------------------------------
 
     def _trouble(self, error: BaseException) -> Trouble:
-        """In words that follow the server's name, without a value that is nobody's business."""
+        """The error in words that follow the server's name, with secrets masked."""
         from mcp.shared.exceptions import MCPError
 
         while isinstance(error, BaseExceptionGroup):
@@ -410,5 +410,5 @@ def refused(status: int) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """A message of somebody else's, bounded, to be put into a sentence."""
+    """A foreign message on one line, bounded, for use in a sentence."""
     return " ".join(text.split())[:300].removesuffix(".")

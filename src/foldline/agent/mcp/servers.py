@@ -16,7 +16,7 @@ from ..tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from ..tools.base import refuse_half_characters
 from ..tools.text import one_line
 from .connection import INSTALL, START_SECONDS, Connection, Gone, Listing, Trouble, Unreached
-from .tools import Offered, offered, outcome_of, prefixes
+from .tools import offered, outcome_of, prefixes
 from .transport import ServerConfig, ServerLog
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Tell = Callable[[str], None]
 
 
 class Server:
-    """Connects in the background. Lost, it is started again by the next call or turn, once a turn."""
+    """One tool server. Connects in the background; lost, the next call starts it again, once a turn."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class Server:
         self.state: State = "not started"
         self.trouble = ""
         """Why it is not connected, as words that follow its name."""
-        self.offers: Sequence[Offered] = ()
-        """The tools of its newest listing, by name. They stay when it is lost: it may come back."""
+        self.offers: Mapping[str, ToolSpec] = {}
+        """Its tools, by its own names, as last listed. They stay when it is lost: it may come back."""
         self.listed: Callable[[], None] = lambda: None
         """Called when these are others than before."""
         self._config = config
@@ -86,7 +86,7 @@ class Server:
             await asyncio.wait({self._work})
 
     async def restart(self) -> None:
-        """At the user's word: end it, and connect anew."""
+        """Ends it and connects again, at the user's word."""
         await self._end()
         self._told.clear()
         self.start()
@@ -150,11 +150,11 @@ class Server:
         before, (self.offers, complaints) = self.offers, offered(self.name, self.prefix, listing)
         for complaint in complaints:
             self._say(complaint)
-        if list(before) != list(self.offers):
+        if list(before.items()) != list(self.offers.items()):
             self.listed()
 
     def _relist(self) -> None:
-        """It says that its tools have changed. What it lists now counts from the next turn on."""
+        """Asks for its tools again, as they have changed. The new list counts from the next turn on."""
 
         async def ask() -> None:
             connection = self._connection
@@ -185,7 +185,7 @@ class Server:
 
 
 class ServerTool(Tool):
-    """Always of the level `run`: what a server says of its own harmlessness is its own word."""
+    """A tool of a server. Always of level `run`: that it is harmless is only the server's own word."""
 
     level = "run"
 
@@ -221,7 +221,7 @@ MISSING = f"MCP servers are set up, and the package they need is not there: {INS
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """How it is with one server, for people."""
+    """The state of one server, for people."""
 
     name: str
     state: State
@@ -241,7 +241,7 @@ class ServerState:
 
 
 class ToolServers:
-    """Started together, in the background. Who begins a turn asks `tools`, and holds on to the answer."""
+    """All tool servers of an agent, started together. A turn asks for `tools` once, and keeps the answer."""
 
     def __init__(
         self,
@@ -316,19 +316,18 @@ class ToolServers:
 
     @property
     def tools(self) -> list[Tool]:
-        """What they offer now: by server, then by tool, whoever came first."""
+        """The tools offered now, by server, then by name."""
         return [
-            ServerTool(each.spec, each.tool, server)
+            ServerTool(spec, tool, server)
             for server in self._servers.values()
-            for each in server.offers
+            for tool, spec in server.offers.items()
         ]
 
     @property
     def heaviest(self) -> tuple[str, int]:
         """The server whose tools take most of each request, and how much, before calibration, in tokens."""
         weights = {
-            server.name: sum(spec_tokens(each.spec) for each in server.offers)
-            for server in self._servers.values()
+            server.name: sum(map(spec_tokens, server.offers.values())) for server in self._servers.values()
         }
         return max(weights.items(), key=lambda item: item[1], default=("", 0))
 
@@ -340,7 +339,7 @@ class ToolServers:
         ]
 
     async def restart(self, name: str) -> ServerState:
-        """At the user's word, this one anew; how it went."""
+        """Restarts one server at the user's word; returns its new state."""
         await self._servers[name].restart()
         return next(state for state in self.states if state.name == name)
 

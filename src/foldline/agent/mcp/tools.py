@@ -227,7 +227,7 @@ async def outcome_of(result: "CallToolResult", context: ToolContext, name: str) 
 
 
 def _gathered(result: "CallToolResult", room: int) -> tuple["_Answer", str]:
-    """All of it, and its texts as a terminal would have left them."""
+    """All parts of a result, and its texts as a terminal would have left them."""
     answer = _Answer(room)
     for block in result.content:
         answer.add(block)
@@ -295,21 +295,11 @@ _LONGEST_DESCRIPTION = 1024
 """Characters of a description: what several OpenAI-compatible servers take at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """One tool of a server."""
-
-    spec: ToolSpec
-    tool: str
-    """What its server calls it."""
-
-
-def offered(server: str, prefix: str, listing: Listing) -> tuple[list[Offered], list[str]]:
-    """The tools that can be offered, by their names, which begin with `prefix`; and a sentence for what is
-    wrong with others.
-    """
+def offered(server: str, prefix: str, listing: Listing) -> tuple[dict[str, ToolSpec], list[str]]:
+    """The tools that can be offered, by the server's own names, in the order of ours, which begin with
+    `prefix`; and a sentence for what is wrong with others."""
     names = tool_names(prefix, (tool.name for tool in listing.tools))
-    found: dict[str, Offered] = {}
+    found: dict[str, tuple[str, ToolSpec]] = {}
     twice: list[str] = []
     broken = list(listing.broken)
     for tool in listing.tools:
@@ -323,7 +313,7 @@ def offered(server: str, prefix: str, listing: Listing) -> tuple[list[Offered], 
             broken.append(f"{tool.name} ({problem})")
             continue
         description = clip(sendable(tool.description).strip(), _LONGEST_DESCRIPTION)
-        found[name] = Offered(ToolSpec(name, description, schema), tool.name)
+        found[name] = tool.name, ToolSpec(name, description, schema)
     complaints = []
     if twice:
         complaints.append(
@@ -333,7 +323,7 @@ def offered(server: str, prefix: str, listing: Listing) -> tuple[list[Offered], 
         complaints.append(
             f"The MCP server {server} has {many(len(broken), 'tool')} that cannot be used: {_some(broken)}."
         )
-    return [found[name] for name in sorted(found)], complaints
+    return dict(found[name] for name in sorted(found)), complaints
 
 
 def _some(names: Sequence[str]) -> str:

@@ -111,7 +111,7 @@ _CATCH_UP = 0.3
 
 
 class ServerLog:
-    """One file for one server, through all its starts. What cannot be written is given up: it is a log."""
+    """The log file of one server, kept through restarts. What cannot be written is dropped."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -122,7 +122,7 @@ class ServerLog:
         self._tail = bytearray()
 
     def note(self, sentence: str) -> None:
-        """One line of ours."""
+        """Writes one line of our own."""
         self._keep(f"-- {sentence}\n".encode("utf-8", "replace"))
 
     def writer(self, masked: Callable[[str], str]) -> TextIO:
@@ -262,7 +262,7 @@ async def over_http(config: ServerConfig, refused: Callable[[int], None]) -> Asy
 async def relayed(
     read: Any, mend: Callable[[Any], None], at_end: Callable[[], Awaitable[None]]
 ) -> AsyncGenerator[Any]:
-    """What the server says, each result mended in place; and a word when it says no more."""
+    """The server's messages, each result mended in place; calls `at_end` after the last."""
     import anyio
 
     passed, heard = anyio.create_memory_object_stream[Any](0)

@@ -138,7 +138,7 @@ def refuse_half_characters(name: str, arguments: dict[str, Any]) -> None:
 
 
 class Tool(ABC):
-    """What the agent lends the model."""
+    """A tool the agent offers the model."""
 
     spec: ToolSpec
     level: Level = "read"
@@ -286,7 +286,7 @@ class BaseTool(Tool, Generic[A]):
 
 
 class ReplayTool(Tool):
-    """Looks like another tool, and answers its calls with what was recorded, in order."""
+    """Stands in for a tool, and answers its calls with recorded results, in order."""
 
     def __init__(self, tool: Tool, results: Iterable[ToolResultMessage]) -> None:
         self.spec = tool.spec

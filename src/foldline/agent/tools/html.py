@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def _bounded() -> None:
-    """Bounds that hold also where nobody is left who would end it."""
+    """Limits time and memory, also for when the agent is no longer there to end this process."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 

@@ -21,7 +21,7 @@ Size = tuple[int, int]
 
 
 class _Broken(Exception):
-    """It ends too early, or says what cannot be."""
+    """The file ends too early, or contradicts itself."""
 
 
 def media_type(content: bytes) -> str | None:
@@ -66,7 +66,7 @@ def image_part(content: bytes, shown: str) -> ImagePart | None:
 
 
 def too_large(shown: str, size: int) -> ToolFailure:
-    """What is said of a picture of so many bytes."""
+    """The failure for a picture of so many bytes."""
     return ToolFailure(
         f"{shown} is an image of {sized(size)}, and images of up to {sized(LARGEST)} "
         "can be shown: make it smaller first.",

@@ -54,7 +54,7 @@ class JobOutput:
 
     @classmethod
     def new(cls, folder: Path, mask: Mask) -> "JobOutput":
-        """With the next number and a file of its own, readable by its owner only.
+        """A new one, with the next number and a file that only its owner may read.
 
         Raises:
             OSError: the file cannot be made.
@@ -174,11 +174,11 @@ class Job:
 
     @property
     def state(self) -> str:
-        """How it stands: `runs`, `ended: exit 0`, `ended: stopped`."""
+        """Its state in words: `runs`, `ended: exit 0`, `ended: stopped`."""
         return "runs" if self.runs else f"ended: {self.why or ending(self.status)}"
 
     async def wait(self, seconds: float) -> None:
-        """Until it ends, but no longer than that."""
+        """Wait until it ends, at most so long."""
         if self.task is not None:
             await asyncio.wait({self.task}, timeout=seconds)
 
@@ -254,7 +254,7 @@ class Jobs:
         await asyncio.gather(*stops, asyncio.to_thread(self.left.end))
 
     def news(self) -> list[Job]:
-        """What has ended and the model does not know of."""
+        """Jobs whose end the model does not know of."""
         return [job for job in self._jobs.values() if not job.runs and not job.told]
 
     def _ended(self, job: Job) -> None:

@@ -110,7 +110,7 @@ def literal_words(command: str) -> list[str]:
 
 
 def _changes_nothing(word: str, named: frozenset[str], letters: str) -> bool:
-    """Whether a word after the leading ones leaves what the command does as it is."""
+    """Whether a word after the leading ones does not change what kind of command it is."""
     if not word.startswith("-"):
         return not word.startswith("@")  # a file of that name would hold options
     if word == "-" or word in named or _NUMBER.fullmatch(word):

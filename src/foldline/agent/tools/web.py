@@ -90,7 +90,7 @@ _LONGEST_URL = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where something is to be had."""
+    """What a URL leads to."""
 
     url: "URL"
     """Without the fragment, which no server is told."""
@@ -100,7 +100,7 @@ class Location:
 
     @property
     def is_safe(self) -> bool:
-        """Whether nobody on the way reads or changes what comes."""
+        """Whether it is encrypted on the way."""
         return bool(self.url.scheme == "https")
 
     @property
@@ -163,7 +163,7 @@ _AGENT = f"Foldline/{__version__} (coding agent; fetches a page at its user's wo
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came."""
+    """What the server sent."""
 
     location: Location
     """Where from, after redirects."""
@@ -372,8 +372,8 @@ def _is_html(media_type: str, content: bytes) -> bool:
 
 
 def _text(content: bytes, content_type: str, inner: bytes = b"") -> str:
-    """By its mark, else as the server says, else as the page itself says in `inner`; else UTF-8, where it is
-    that, and Windows' Latin, as browsers do it."""
+    """The decoded text: by its byte order mark, else as the server says, else as `inner` says; else
+    UTF-8, where it is that, and Windows' Latin, as browsers do it."""
     if is_wide(content):
         return decoded(content)
     said = _CHARSET.search(content_type) or _CHARSET.search(inner.decode("ascii", "replace"))

@@ -48,12 +48,11 @@ class OfflineLLM:
         self,
         window: int = WINDOW,
         *,
-        max_output: int = MAX_OUTPUT,
         pace: float = PACE,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`window` and `max_output` in tokens, `pace` in seconds a chunk."""
-        self._info = ModelInfo(OFFLINE, window, min(max_output, window), OFFLINE)
+        """`window` in tokens, `pace` in seconds a chunk."""
+        self._info = ModelInfo(OFFLINE, window, min(MAX_OUTPUT, window), OFFLINE)
         self._pace = pace
         self._sleep = sleep
         self._previous = ""
@@ -88,7 +87,7 @@ class OfflineLLM:
         # Character by character is what is meant.
         cached = estimate_tokens(os.path.commonprefix([self._previous, rendering]))  # noqa: RUF071
         self._previous = rendering
-        room = min(self._info.window - sent, request.max_output or MAX_OUTPUT, self._info.max_output or sent)
+        room = min(self._info.window - sent, request.max_output or MAX_OUTPUT, MAX_OUTPUT)
         reply, stop_reason = _fitted(reply_to(request, room), room)
         for chunk in _chunks(reply):
             await self._sleep(self._pace)

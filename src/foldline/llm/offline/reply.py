@@ -265,7 +265,7 @@ _TITLE_KEYS = ("path", "pattern", "command", "query", "index", "glob")
 
 @dataclass(frozen=True, slots=True)
 class _Voice:
-    """Every sentence, in the language of the question."""
+    """The sentences of an answer, in English or Chinese."""
 
     is_chinese: bool
 
@@ -405,7 +405,7 @@ def _title(action: Action) -> str:
 
 
 def _quoted(text: str, most: int = _LINES) -> str:
-    """Lines in a fence."""
+    """The first lines of a text in a code fence, and how many more there are."""
     lines = text.splitlines()
     shown = "\n".join(clip(line, _WIDTH) for line in lines[:most])
     fence = _fence(shown, 2)
