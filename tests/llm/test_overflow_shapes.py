@@ -1,6 +1,6 @@
 """Refusals as each server says them, through HTTP: overflow, or something else.
 
-The bodies are whole, as far as they are known; `context/test_overflow.py` has the bare sentences and codes.
+The bodies are whole, as far as they are known; `context/test_budget.py` has the bare sentences and codes.
 """
 
 import json

@@ -5,8 +5,8 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 
+from foldline.context.budget import silent_overflow
 from foldline.context.calls import paired
-from foldline.context.overflow import silent_overflow
 from foldline.context.view import ViewItem
 from foldline.llm import (
     Answer,

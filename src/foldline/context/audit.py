@@ -117,7 +117,9 @@ class _Mentions:
     def found_in(self, message: BaseMessage) -> Iterator["_Found"]:
         match message:
             case UserMessage(origin="typed"):
-                yield from _told(message.typed)
+                yield from _ruled(message.typed)
+                yield from _failed(message.typed, Voice.USER)
+                yield from _spoken(message.typed, Voice.USER)
                 yield from _failed(message.piped, Voice.DONE)
             case UserMessage(origin="shell"):
                 yield from _failed(message.text, Voice.DONE)
@@ -166,12 +168,6 @@ def _standing(summary: str) -> Iterator[str]:
         at = ends
 
 
-def _told(text: str) -> Iterator[_Found]:
-    yield from _ruled(text)
-    yield from _failed(text, Voice.USER)
-    yield from _spoken(text, Voice.USER)
-
-
 def _ruled(text: str) -> Iterator[_Found]:
     for sentence in facts.constraints(text):
         yield "constraint", sentence, Voice.USER
@@ -212,15 +208,14 @@ def _ended(output: str) -> Iterator[_Found]:
 
 
 def _numbers(text: str) -> list[str]:
-    return [number for number in facts.numbers(_no_frames(text)) if not facts.is_path(number.split(":")[0])]
+    return [
+        number for number in facts.numbers(_FRAME.sub("", text)) if not facts.is_path(number.split(":")[0])
+    ]
 
 
 def _names(text: str) -> Sequence[str]:
-    return facts.identifiers(_PATH_RUN.sub(lambda run: " " if "/" in run[0] else run[0], _no_frames(text)))
-
-
-def _no_frames(text: str) -> str:
-    return _FRAME.sub("", text)
+    bare = _FRAME.sub("", text)
+    return facts.identifiers(_PATH_RUN.sub(lambda run: " " if "/" in run[0] else run[0], bare))
 
 
 _TOOK = re.compile(r"\d ?(?:[mµn]?s|sec|seconds?|min|minutes?)\Z|\btime\b|\"")
@@ -340,13 +335,9 @@ def _spoken_by(message: BaseMessage) -> str:
 
 
 def _is_spoken(message: BaseMessage) -> bool:
-    match message:
-        case UserMessage():
-            return message.origin == "typed"
-        case ToolResultMessage():
-            return False
-        case _:
-            return True
+    if isinstance(message, UserMessage):
+        return message.origin == "typed"
+    return not isinstance(message, ToolResultMessage)
 
 
 def _planned(messages: Sequence[BaseMessage]) -> dict[str, Mention]:
@@ -366,8 +357,6 @@ def _planned(messages: Sequence[BaseMessage]) -> dict[str, Mention]:
                 planned[item].indices.append(index)
     return planned
 
-
-__all__ = ["Audit", "FactKind", "Lost", "ViewText", "audit", "namesakes", "taken"]
 
 DEEPEST = 12
 """Names of a path that are compared: deeper ones would cost the square of their depth."""

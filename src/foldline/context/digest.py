@@ -15,8 +15,9 @@ from .facts import constraints, errors, hashes, numbers, sentences, todos, urls
 from .language import SECTIONS, Section, parse_summary, render_summary
 from .tokens import estimate_tokens
 
-_OUTCOME, _COMMAND = 260, 160
-"""Longest quotations of an answer's opening and of an output's last line, in characters."""
+_REQUEST, _QUOTE, _OUTCOME, _COMMAND = 600, 320, 260, 160
+"""Longest quotations, in characters: of a request, of a sentence, of an answer's opening or an error, of a
+command or an output's last line."""
 
 
 def one_line(text: str) -> str:
@@ -68,8 +69,6 @@ def arrow(*parts: str) -> str:
     return " → ".join(part for part in parts if part)
 
 
-_REQUEST, _OUTCOME_LENGTH, _COMMAND_LENGTH, _QUOTE_IN_POINT = 600, 260, 160, 320
-"""Longest quotations, in characters."""
 _RECENT_SENTENCES = 400
 """Sentences of the assistant looked at for decisions, the newest ones."""
 
@@ -142,7 +141,7 @@ _CARRIED_SCORES = {
 """What an earlier summary holds keeps its place; what was in progress, blocked or next may be over by now."""
 
 
-def carried_points(previous: str) -> Iterator[DigestPoint]:
+def _carried_points(previous: str) -> Iterator[DigestPoint]:
     lines = [(section, line) for section, line in parse_summary(previous)]
     for number, (section, line) in enumerate(lines):
         # Of lines of equal worth the earlier ones win: the first goal line is the goal.
@@ -150,7 +149,7 @@ def carried_points(previous: str) -> Iterator[DigestPoint]:
         yield DigestPoint(section, clip(one_line(line), _REQUEST), score, number - len(lines))
 
 
-def points_of(said: Sequence[Statement], focus: "Focus") -> Iterator[DigestPoint]:
+def _points_of(said: Sequence[Statement], focus: "Focus") -> Iterator[DigestPoint]:
     turns = _turns(said)
     last = max(len(said) - 1, 1)
     yield from _goals(turns)
@@ -197,7 +196,7 @@ def _constraints(said: Sequence[Statement]) -> Iterator[DigestPoint]:
 
 
 def _done_turn(turn: _Turn, last: int) -> Iterator[DigestPoint]:
-    text = arrow(clip(turn.request, _COMMAND_LENGTH), opening(turn.last_words))
+    text = arrow(clip(turn.request, _COMMAND), opening(turn.last_words))
     # "ok", "continue" and a command of the interface say little by themselves.
     telling = len(text) > 40 and not turn.request.startswith("/")
     if text:
@@ -210,7 +209,7 @@ def _last_turn(turn: _Turn, last: int) -> Iterator[DigestPoint]:
         yield from _done_turn(turn, last)
         return
     if turn.request:
-        yield DigestPoint(SECTIONS.progress, clip(turn.request, _OUTCOME_LENGTH), 8.5, turn.at)
+        yield DigestPoint(SECTIONS.progress, clip(turn.request, _OUTCOME), 8.5, turn.at)
     words = [(at, said.text) for at, said in enumerate(turn.said) if said.kind == "assistant"]
     if words:
         at, text = words[-1]
@@ -229,6 +228,8 @@ class _Run:
     at: int
     then: str
     """What was said or called next."""
+    wrong: str
+    """The line that tells how the call failed; empty where it did not."""
 
 
 def _runs(said: Sequence[Statement]) -> Iterator[_Run]:
@@ -244,7 +245,7 @@ def _runs(said: Sequence[Statement]) -> Iterator[_Run]:
         others = (other for other in said[after : after + 3] if other.kind != "thinking")
         then = next((_named(x.calls[0]) if x.calls else opening(x.text) for x in others), "")
         for call, result in zip(item.calls, results, strict=False):
-            yield _Run(call, result, at, then)
+            yield _Run(call, result, at, then, _what_failed(call, result))
 
 
 def _work(said: Sequence[Statement]) -> Iterator[DigestPoint]:
@@ -253,37 +254,32 @@ def _work(said: Sequence[Statement]) -> Iterator[DigestPoint]:
     changed: dict[str, dict[str, int]] = {}
     looked: dict[str, dict[str, int]] = {}
     ran: dict[str, _Run] = {}
-    failed: list[tuple[_Run, str]] = []
-    for run in _runs(said):
-        name, about = run.call.name, clip(one_line(run.call.about), _COMMAND_LENGTH)
-        wrong = _what_failed(run)
+    runs = list(_runs(said))
+    for run in runs:
+        name, about = run.call.name, _about(run.call)
         if _RUNS.search(name):
             ran.pop(about, None)
             ran[about] = run
-        elif not wrong and about:
+        elif not run.wrong and about:
             tools = changed if _CHANGES.search(name) else looked
             tools.setdefault(name, {}).pop(about, None)
             tools[name][about] = run.at
-        if wrong:
-            failed.append((run, wrong))
     for tools, section, worth in ((changed, SECTIONS.done, 6.5), (looked, SECTIONS.critical, 3)):
         for name, files in tools.items():
             for at, text in _listed(name, files):
                 yield DigestPoint(section, text, worth + at / last, at)
     for about, run in ran.items():
-        if not _what_failed(run):
+        if not run.wrong:
             text = arrow(f"{run.call.name} · {about}", ending(run.result.text))
             score = 1 if _LOOKS.search(about) else 3 + 2 * run.at / last
             yield DigestPoint(SECTIONS.done, text, score, run.at)
-    yield from _failures(failed, ran, len(said))
+    yield from _failures([run for run in runs if run.wrong], ran, len(said))
 
 
-def _failures(
-    failed: Sequence[tuple[_Run, str]], ran: Mapping[str, _Run], count: int
-) -> Iterator[DigestPoint]:
+def _failures(failed: Sequence[_Run], ran: Mapping[str, _Run], count: int) -> Iterator[DigestPoint]:
     """What failed, and what came after it; of `count` things said. The newest run of a command may block."""
-    for run, wrong in failed:
-        about = clip(one_line(run.call.about), _COMMAND_LENGTH)
+    for run in failed:
+        about, wrong = _about(run.call), run.wrong
         # A search that finds nothing ends in status 1 too: a bare status tells little.
         bare = len(wrong) < 40 and _STATUS.search(wrong) is not None
         blocks = ran.get(about) is run and run.at >= count - _FRESH and not bare
@@ -293,10 +289,10 @@ def _failures(
         yield DigestPoint(section, text, score, run.at)
 
 
-def _what_failed(run: _Run) -> str:
-    """The line that tells how a call failed; empty where it did not. Files that speak of errors are none."""
-    text = run.result.text
-    tells = run.result.failed or _RUNS.search(run.call.name) or len(text) < 400
+def _what_failed(call: Call, result: Statement) -> str:
+    # The output of a tool that only reads may speak of errors without having failed.
+    text = result.text
+    tells = result.failed or _RUNS.search(call.name) or len(text) < 400
     if not tells:
         return ""
     found = errors(text[-40_000:])
@@ -305,8 +301,8 @@ def _what_failed(run: _Run) -> str:
         telling = [
             line for line in found if not (line.startswith("Traceback") or _STATUS.search(line))
         ] or found
-        return clip(one_line(telling[-1]), _OUTCOME_LENGTH)
-    return clip(one_line(ending(text)), _OUTCOME_LENGTH) if run.result.failed else ""
+        return clip(one_line(telling[-1]), _OUTCOME)
+    return clip(one_line(ending(text)), _OUTCOME) if result.failed else ""
 
 
 def _listed(name: str, abouts: dict[str, int]) -> Iterator[tuple[int, str]]:
@@ -331,16 +327,12 @@ def _decisions(said: Sequence[Statement]) -> Iterator[DigestPoint]:
 
 
 def _tells(sentence: str) -> bool:
-    return 8 <= len(sentence) <= _QUOTE_IN_POINT and not sentence.endswith((":", "："))
+    return 8 <= len(sentence) <= _QUOTE and not sentence.endswith((":", "："))
 
 
 def _is_prose(sentence: str) -> bool:
     wordy = sentence.count(" ") > 2 or not sentence.isascii()
-    return (
-        wordy
-        and len(sentence) <= _QUOTE_IN_POINT
-        and not sentence.startswith(("at ", "{", "[", "&&", "|", "<"))
-    )
+    return wordy and len(sentence) <= _QUOTE and not sentence.startswith(("at ", "{", "[", "&&", "|", "<"))
 
 
 def _ahead(said: Sequence[Statement]) -> Iterator[DigestPoint]:
@@ -395,7 +387,7 @@ class Focus:
 def _focused(said: Sequence[Statement], focus: Focus) -> Iterator[DigestPoint]:
     """Lines anywhere, results included, that are about the focus; the best few."""
     found = [
-        DigestPoint(SECTIONS.critical, clip(one_line(line), _QUOTE_IN_POINT), 3 + share + at / len(said), at)
+        DigestPoint(SECTIONS.critical, clip(one_line(line), _QUOTE), 3 + share + at / len(said), at)
         for at, item in enumerate(said)
         if item.kind != "thinking"
         for line in (sentences(item.text) if item.kind != "result" else item.text.splitlines())
@@ -405,13 +397,16 @@ def _focused(said: Sequence[Statement], focus: Focus) -> Iterator[DigestPoint]:
 
 
 def _named(call: Call) -> str:
-    about = clip(one_line(call.about), _COMMAND_LENGTH)
+    about = _about(call)
     return f"{call.name} · {about}" if about else call.name
+
+
+def _about(call: Call) -> str:
+    return clip(one_line(call.about), _COMMAND)
 
 
 SMALLEST = 96
 """Tokens below which there is no room for the sections: the digest is then the goal alone."""
-_QUOTE = 320
 _WORTH = 2.0
 """Points below this are left out, room or not: commands that only looked, "continue"."""
 _USEFUL, _ALWAYS = 0.6, 240
@@ -436,7 +431,7 @@ def _digest(said: Sequence[Statement], previous: str, focus: str, max_tokens: in
     if not said and not previous.strip():
         return ""
     wanted = Focus(focus)
-    points = [*carried_points(previous), *points_of(said, wanted)]
+    points = [*_carried_points(previous), *_points_of(said, wanted)]
     points = [replace(point, score=point.score + 6 * wanted.share(point.text)) for point in points]
     if not points:
         points = [DigestPoint(SECTIONS.goal, clip(one_line(next((s.text for s in said), "")), _QUOTE), 1, 0)]

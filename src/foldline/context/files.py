@@ -59,7 +59,7 @@ def compacted_count(projection: Projection, compaction: Compaction | CompactionO
 
 
 def describe_compaction(projection: Projection, compaction: Compaction | CompactionOutline) -> str:
-    """What a compaction did, in a few words: `16 entries folded`, `12 results hidden`. Entries that were
+    """What a compaction did, in a few words: `16 entries compacted`, `12 results hidden`. Entries that were
     altered in place are named where no new text was written: they are all it did."""
     if compaction.written:
         return f"{many(compacted_count(projection, compaction), 'entry', 'entries')} compacted"

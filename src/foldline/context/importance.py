@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from foldline.protocol import AssistantMessage, ImagePart, ToolCallPart, ToolResultMessage, UserMessage
 
@@ -20,20 +20,46 @@ from .facts import command_arguments, constraints, effective_commands, errors, s
 from .permissions import is_consent, needs_context
 from .todos import todo_list
 from .tokens import estimate_tokens
-from .view_state import (
-    DECISION,
-    DONE_REQUEST,
-    FAILED,
-    FAILS,
-    MOST_POINTS,
-    NEWEST_FILE,
-    NEWEST_NAME,
-    QUOTED,
-    REASONED,
-    RULE,
-    PointReason,
-    UnitPoint,
-)
+
+PointReason = Literal[
+    "request", "wish", "constraint", "agreed", "decision", "error", "fix", "code", "plan", "report", "stumble"
+]
+
+UnitPoint = tuple[int, PointReason, float]
+"""The place of a unit, and what it gets points for."""
+
+MOST_POINTS: dict[PointReason, float] = {
+    "request": 3,
+    "wish": 2,
+    "constraint": 8,
+    "agreed": 4,
+    "decision": 5,
+    "error": 6,
+    "fix": 3,
+    "code": 6,
+    "plan": 4,
+    "report": 1,
+    "stumble": 1,
+}
+"""What one unit can get for each reason."""
+WORTH = 2.0
+"""A unit with fewer points is not kept for its own sake."""
+
+DONE_REQUEST = 1.0
+"""A request from long ago: what it asks for is done, or was asked for again."""
+RULE = 4.0
+DECISION = 1.5
+REASONED = 2.5
+"""A decision with its reason."""
+FAILS = 4.0
+"""A command that failed and has not been run again."""
+FAILED = 2.0
+"""One that has."""
+QUOTED = 3.0
+"""A failure the user tells of."""
+NEWEST_FILE = 3.0
+NEWEST_NAME = 1.0
+"""Code in an answer, for each name it defines."""
 
 _AT_HAND = 3
 """So many requests, the newest ones, belong to what is worked on now."""
@@ -71,7 +97,7 @@ def importance(units: Sequence[Unit]) -> list[Importance]:
     for place, reason, points in _points(units):
         reasons[place][reason] = min(MOST_POINTS[reason], reasons[place].get(reason, 0) + points)
     last = max(1, len(units) - 1)
-    empty = {*called_again(units), *_asked_again(units)}
+    empty = {*_called_again(units), *_asked_again(units)}
     return [
         Importance(found, _OLDEST + (1 - _OLDEST) * place / last, place in empty)
         for place, found in enumerate(reasons)
@@ -103,7 +129,9 @@ def _points(units: Sequence[Unit]) -> Iterator[UnitPoint]:
             case _:
                 pass
     yield from _goals(units)
-    yield from points_for_work(units)
+    yield from _failures(units)
+    yield from _versions(units)
+    yield from _plans(units)
 
 
 # -- what was said -----------------------------------------------------------------------------------
@@ -189,13 +217,7 @@ _LOOKED_AT = 20_000
 """Characters at either end of an output that are searched for failures."""
 
 
-def points_for_work(units: Sequence[Unit]) -> Iterator[UnitPoint]:
-    yield from _failures(units)
-    yield from _versions(units)
-    yield from _plans(units)
-
-
-def called_again(units: Sequence[Unit]) -> Iterator[int]:
+def _called_again(units: Sequence[Unit]) -> Iterator[int]:
     """Tool groups whose every call was made again later: what came back then is newer."""
     later: set[tuple[str, ...]] = set()
     for place in range(len(units) - 1, -1, -1):

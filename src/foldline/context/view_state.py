@@ -8,7 +8,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from foldline.protocol import (
     Checkpoint,
@@ -104,47 +103,6 @@ def undo_refusal(
                     f"{earlier.target}: undo entry {earlier.index} first."
                 )
     return None
-
-
-PointReason = Literal[
-    "request", "wish", "constraint", "agreed", "decision", "error", "fix", "code", "plan", "report", "stumble"
-]
-
-UnitPoint = tuple[int, PointReason, float]
-"""The place of a unit, and what it gets points for."""
-
-MOST_POINTS: dict[PointReason, float] = {
-    "request": 3,
-    "wish": 2,
-    "constraint": 8,
-    "agreed": 4,
-    "decision": 5,
-    "error": 6,
-    "fix": 3,
-    "code": 6,
-    "plan": 4,
-    "report": 1,
-    "stumble": 1,
-}
-"""What one unit can get for each reason."""
-WORTH = 2.0
-"""A unit with fewer points is not kept for its own sake."""
-
-DONE_REQUEST = 1.0
-"""A request from long ago: what it asks for is done, or was asked for again."""
-RULE = 4.0
-DECISION = 1.5
-REASONED = 2.5
-"""A decision with its reason."""
-FAILS = 4.0
-"""A command that failed and has not been run again."""
-FAILED = 2.0
-"""One that has."""
-QUOTED = 3.0
-"""A failure the user tells of."""
-NEWEST_FILE = 3.0
-NEWEST_NAME = 1.0
-"""Code in an answer, for each name it defines."""
 
 
 _Left = ViewItem | MessageOutline

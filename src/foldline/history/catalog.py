@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from foldline.context.numbers import some
 from foldline.data import EVENTS, archive_dir, sessions_dir, typed_path
 from foldline.files import is_file, opened, put_private, read_regular
-from foldline.history.stored import without_gc
 from foldline.protocol import FoldlineError, SessionHeader, Title, system_words
 
 from .index import LEAST, open_file
@@ -22,6 +21,7 @@ from .log import LoadedLog, cannot_be_read, parse_header, parse_log, read_log
 from .meta import Describer, Meta, clip_cells, describe
 from .origin import Folder, Tie
 from .paths import META, workdir_key
+from .stored import without_gc
 
 _MOST_BYTES = 64 * 1024
 
@@ -225,30 +225,32 @@ def _found(root: Path, cwd: Path | str | None) -> Iterator[_Found]:
     """What below `root` belongs to a folder. Sessions that were held there need not be looked into."""
     folder = Folder(cwd) if cwd is not None else None
     own = str(root / workdir_key(cwd)) if cwd is not None else None
-    for key in _subfolders(str(root)):
+    for key in subfolders(str(root)):
         whole = folder is None or key == own
         try:
-            sessions = _subfolders(key)
+            sessions = subfolders(key)
         except FoldlineError as problem:
             if whole:
                 yield _Found(os.path.join(key, EVENTS), problem=str(problem))  # noqa: PTH118
             continue
         for session in sessions:
             events = os.path.join(session, EVENTS)  # noqa: PTH118 - many thousand times
-            tie = "path" if whole or folder is None else _tie(folder, events)
+            tie = "path" if whole or folder is None else tie_to(folder, Path(events))
             if tie is not None:
                 yield _Found(events, tie)
 
 
-def _tie(folder: Folder, events: str) -> Tie | None:
+def tie_to(folder: Folder, events: Path) -> Tie | None:
+    """What ties the session with this event file to a folder; None where nothing does."""
     try:
-        return folder.tie(read_header(Path(events)))
+        return folder.tie(read_header(events))
     except FoldlineError:
         return None
 
 
-def _subfolders(folder: str) -> list[str]:
-    """The folders in it, but for those whose name begins with a dot: such are on their way out."""
+def subfolders(folder: str) -> list[str]:
+    """Paths of the folders in it, without those that begin with a dot: such are being deleted. Raises
+    FoldlineError."""
     try:
         with os.scandir(folder) as found:
             return [item.path for item in found if item.name[0] != "." and _is_folder(item)]

@@ -20,7 +20,6 @@ from foldline.context.projection import project
 from foldline.context.proof import recorded_requests, unproved
 from foldline.data import EVENTS, real_path
 from foldline.files import is_draft, is_file, read_regular
-from foldline.history.lines import LineReader, Progress
 from foldline.protocol import (
     NEW,
     AssistantMessage,
@@ -36,13 +35,13 @@ from foldline.protocol import (
 
 from .catalog import read_header
 from .contents import CONTENTS, OUTPUTS, content_id
+from .lines import BLANK, WHITE, LineReader, Progress
 from .lock import Holder, holder_of
-from .log import FORMAT_VERSION
+from .log import FORMAT_VERSION, our_header
 from .meta import Meta, describe
 from .paths import HOLDER, INDEX, META
 from .session import Session
 
-_BLANK = b" \t\r\n"
 _NO_INDEX = "is no record with an index"
 
 
@@ -87,8 +86,8 @@ def scan(data: bytes) -> Scan:
     """What an event file with this content holds."""
     file = io.BytesIO(data)
     first = file.readline()
-    header = _header(first)
-    if header is None and isinstance(_read(first.strip(b"\0" + _BLANK)), Entry):
+    header = our_header(first)
+    if header is None and isinstance(_read(first.strip(BLANK)), Entry):
         file.seek(0)  # the header is gone altogether
     behind = Progress(upto=file.tell(), lines=1 if file.tell() else 0)
     reader = LineReader(behind)
@@ -100,8 +99,8 @@ def _lines(file: Iterable[bytes], before: int, reader: LineReader) -> Iterator[L
     last, seen = NEW, set[int]()
     for number, text in enumerate(file, start=before + 1):
         found = reader.take(text)
-        content = text.strip(_BLANK)
-        record = content.strip(b"\0" + _BLANK)
+        content = text.strip(WHITE)
+        record = content.strip(BLANK)
         if found is not None:
             last = found.entry.index
             seen.add(last)
@@ -142,14 +141,6 @@ def _read(record: bytes) -> Entry | str:
     except ValueError:
         return "is not whole JSON"
     return _NO_INDEX
-
-
-def _header(line: bytes) -> SessionHeader | None:
-    try:
-        header = SessionHeader.model_validate_json(line.rstrip(b"\n"))
-    except ValidationError:
-        return None
-    return header if header.version >= 1 else None
 
 
 def gaps(entries: Iterable[Entry]) -> Iterator[tuple[int, int]]:

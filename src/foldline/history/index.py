@@ -113,8 +113,9 @@ def _columns(kind: str, outlines: Sequence[Any], places: Sequence[ByteRange]) ->
         return {"index": [each.index for each in outlines], "text": texts}
     columns = {}
     for field in _class_of(kind)._fields:
-        pack = _PACKED.get(field, _as_it_is)
-        column = [pack(getattr(outline, field)) for outline in outlines]
+        column = [getattr(outline, field) for outline in outlines]
+        if field == "touches":
+            column = list(map(_touch_rows, column))
         alike = len(column) > 1 and field != "index" and column.count(column[0]) == len(column)
         columns[field] = [column[0]] * alike or column
     return columns
@@ -169,10 +170,6 @@ def _class_of(kind: str) -> type[MessageOutline] | type[RequestOutline] | type[O
 # --- fields that JSON does not hold as they are ----------------------------------------------------------
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
 def _touch_rows(touches: Iterable[FileTouch]) -> list[list[Any]]:
     return [[touch.path, touch.action, touch.added, touch.removed] for touch in touches]
 
@@ -225,7 +222,6 @@ _KINDS: dict[str, frozenset[type]] = {
 """Of the fields that are no numbers."""
 
 
-_PACKED: dict[str, Callable[[Any], Any]] = {"touches": _touch_rows}
 _UNPACKED: dict[str, Callable[[Any], Any]] = {
     "type": intern,
     "name": intern,
@@ -454,9 +450,7 @@ def _split(line: bytes) -> tuple[bytes, bytes]:
 
 
 def _digest(data: bytes, before: bytes = b"") -> bytes:
-    digest = hashlib.sha256(before)
-    digest.update(data)
-    return digest.hexdigest()[:_DIGEST].encode()
+    return hashlib.sha256(before + data).hexdigest()[:_DIGEST].encode()
 
 
 def _origin() -> bytes:

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from foldline.protocol import Entry, parse_entry
 
-_BLANK = b" \t\r\n"
+WHITE = b" \t\r\n"
+BLANK = WHITE + b"\0"
+"""What may stand around a record: white space, and the NULs of a disk that lost its contents."""
 _INDEX_OF_TORN = re.compile(rb'\{"type":"[^"]*","index":(\d{1,12})[,}]')
 """The index at the start of a record as `dump_entry` writes it: readable although the rest is torn."""
 
@@ -57,14 +59,14 @@ class LineReader:
     def take(self, line: bytes) -> Found | None:
         """The entry on this line; None where it is blank or damaged."""
         begin, self._upto, self._lines = self._upto, self._upto + len(line), self._lines + 1
-        record = line.strip(_BLANK + b"\0")
+        record = line.strip(BLANK)
         if not record:
             if b"\0" in line:
                 self._damaged.append(self._lines)
             return None
-        entry = _entry(record)
+        entry = entry_in(record)
         whole = entry is not None and entry.index > self._last
-        if not whole or len(record) < len(line.strip(_BLANK)):
+        if not whole or len(record) < len(line.strip(WHITE)):
             self._damaged.append(self._lines)
         if entry is None:
             # A record was begun here. Its index is never used again, though the record is lost.
@@ -74,10 +76,11 @@ class LineReader:
             return None
         self._last = entry.index
         self._taken = max(self._taken, entry.index)
-        return Found(entry, ByteRange(begin + len(line) - len(line.lstrip(_BLANK + b"\0")), len(record)))
+        return Found(entry, ByteRange(begin + len(line) - len(line.lstrip(BLANK)), len(record)))
 
 
-def _entry(record: bytes) -> Entry | None:
+def entry_in(record: bytes) -> Entry | None:
+    """The entry a record is; None where it is damaged."""
     try:
         return parse_entry(record)
     except (ValueError, RecursionError):

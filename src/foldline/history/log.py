@@ -74,13 +74,18 @@ class WriteFailed(FoldlineError):
         self.places = places
 
 
+def our_header(line: bytes) -> SessionHeader | None:
+    """The header of a session of ours, of any version, given the first line; None where it is none."""
+    try:
+        header = SessionHeader.model_validate_json(line.rstrip(b"\n"))
+    except ValidationError:
+        return None
+    return header if header.version >= 1 else None
+
+
 def is_our_header(line: bytes) -> bool:
     """Whether this is the first line of a session of ours, of any version."""
-    try:
-        header = SessionHeader.model_validate_json(line)
-    except ValidationError:
-        return False
-    return header.version >= 1
+    return our_header(line) is not None
 
 
 def read_log(path: Path) -> LoadedLog:

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 from pydantic import AwareDatetime
 
-from foldline.history.origin import foreign_upto, parent_of
 from foldline.protocol import (
     AssistantMessage,
     Clear,
@@ -18,6 +17,8 @@ from foldline.protocol import (
     UserMessage,
 )
 from foldline.protocol.messages import Count, Record
+
+from .origin import foreign_upto, parent_of
 
 TITLE_CELLS = 60
 _LOOKED_AT = 4096
@@ -97,7 +98,7 @@ class Describer:
 
     def meta(self, size: int = 0, note: str = "") -> Meta:
         """What a list shows now, for an event file of `size` bytes."""
-        created = _aware(self._header.created_at)
+        created = aware(self._header.created_at)
         return Meta(
             id=self._header.id,
             cwd=self._header.cwd,
@@ -109,13 +110,14 @@ class Describer:
             tokens=self._tokens,
             size=size,
             created_at=created,
-            updated_at=max(created, _aware(self._updated)),  # a fork is newer than what it began with
+            updated_at=max(created, aware(self._updated)),  # a fork is newer than what it began with
             note=note,
             imported=self._imported,
         )
 
 
-def _aware(moment: datetime) -> datetime:
+def aware(moment: datetime) -> datetime:
+    """The time, in UTC where it names no zone."""
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

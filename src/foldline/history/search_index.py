@@ -10,12 +10,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import MISSING, astuple, dataclass, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
-
-from pydantic import ValidationError
 
 from foldline.context.moments import entry_text
 from foldline.context.text_search import casefolded
@@ -26,16 +24,15 @@ from foldline.protocol import (
     Entry,
     FoldlineError,
     Revert,
-    SessionHeader,
     Title,
     ToolResultMessage,
     UserMessage,
-    parse_entry,
-    system_words,
 )
 
-from .log import FORMAT_VERSION
-from .meta import TITLE_CELLS, clip_cells, prompt_line
+from .catalog import subfolders
+from .lines import BLANK, entry_in
+from .log import FORMAT_VERSION, our_header
+from .meta import TITLE_CELLS, aware, clip_cells, prompt_line
 from .search import LARGEST_NUMBER
 
 if TYPE_CHECKING:
@@ -310,31 +307,14 @@ class SessionPiece:
 def session_files(home: Path) -> dict[str, os.stat_result]:
     """All event files below the data folder, by their folder, but for what cannot be looked into."""
     found = {}
-    for root in ROOTS:
-        try:
-            keys = _subfolders(home / root)
-        except OSError as error:
-            why = system_words(error)
-            raise FoldlineError(f"The sessions in {home / root} cannot be listed: {why}.") from None
-        for key in keys:
-            folders: list[str] = []
-            with suppress(OSError):
-                folders = _subfolders(home / root / key)
-            for folder in folders:
-                try:
-                    found[f"{root}/{key}/{folder}"] = (home / root / key / folder / EVENTS).stat()
-                except OSError:
-                    continue  # not a session, or gone in this moment
+    for key in (key for root in ROOTS for key in subfolders(str(home / root))):
+        with suppress(FoldlineError):
+            for folder in subfolders(key):
+                name = Path(folder).relative_to(home).as_posix()
+                if is_place(name):
+                    with suppress(OSError):  # not a session, or gone in this moment
+                        found[name] = Path(folder, EVENTS).stat()
     return found
-
-
-def _subfolders(folder: Path) -> list[str]:
-    """The folders in it, but for those that are on their way out, and those whose names are no text."""
-    try:
-        with os.scandir(folder) as items:
-            return [item.name for item in items if _is_ours(item.name) and item.is_dir()]
-    except FileNotFoundError:
-        return []
 
 
 def is_place(folder: str) -> bool:
@@ -389,10 +369,10 @@ def _piece(
     file.seek(begin)
     for offset, line in _lines(file, end):
         end = offset + len(line)
-        entry = _entry(line)
+        entry = entry_in(line.strip(BLANK))
         if entry is not None and now.last_index < entry.index <= LARGEST_NUMBER:
             now = _told(now, entry)
-            second = max(second, int(_zoned(entry.at).timestamp())) if entry.at else second
+            second = max(second, int(aware(entry.at).timestamp())) if entry.at else second
             kind, text = searchable_text(entry)
             if text:
                 said.append(IndexedEntry(offset, entry.index, kind, casefolded(text)))
@@ -409,15 +389,12 @@ def _begun(file: BinaryIO, folder: str) -> IndexedSession | None:
     """A session of which only the header is known; None where this is not one of ours."""
     file.seek(0)
     line = file.readline(_LONGEST_HEADER)
-    try:
-        header = SessionHeader.model_validate_json(line)
-    except ValidationError:
-        return None
-    if not line.endswith(b"\n") or not 1 <= header.version <= FORMAT_VERSION:
+    header = our_header(line)
+    if header is None or not line.endswith(b"\n") or header.version > FORMAT_VERSION:
         return None
     name = folder.rsplit("/", 1)[-1]
     return IndexedSession(
-        folder, name, header.cwd, updated=_zoned(header.created_at).isoformat(), taken=len(line)
+        folder, name, header.cwd, updated=aware(header.created_at).isoformat(), taken=len(line)
     )
 
 
@@ -438,16 +415,6 @@ def _lines(file: BinaryIO, offset: int) -> Iterator[tuple[int, bytes]]:
             return
 
 
-def _entry(line: bytes) -> Entry | None:
-    record = line.strip(b"\0 \t\r\n")
-    if not record:
-        return None
-    try:
-        return parse_entry(record)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _mark(file: BinaryIO, place: int) -> bytes:
     file.seek(max(0, place - _MARKED))
     return hashlib.blake2b(file.read(min(place, _MARKED)), digest_size=16).digest()
@@ -455,7 +422,7 @@ def _mark(file: BinaryIO, place: int) -> bytes:
 
 def _told(known: IndexedSession, entry: Entry) -> IndexedSession:
     """What the index knows of a session once it has seen this entry, too."""
-    updated = _zoned(entry.at).isoformat() if entry.at else known.updated
+    updated = aware(entry.at).isoformat() if entry.at else known.updated
     known = replace(known, last_index=entry.index, updated=updated)
     match entry:
         case Title():
@@ -464,10 +431,6 @@ def _told(known: IndexedSession, entry: Entry) -> IndexedSession:
             return replace(known, prompt=prompt_line(entry))
         case _:
             return known
-
-
-def _zoned(at: datetime) -> datetime:
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 # --- what is searched -------------------------------------------------------------------------------
@@ -496,7 +459,7 @@ def _clipped(text: str) -> str:
 def entry_at(file: BinaryIO, offset: int) -> Entry | None:
     """The entry of the record that begins there; None where none does any more."""
     file.seek(offset)
-    return _entry(file.readline(_LONGEST_RECORD))
+    return entry_in(file.readline(_LONGEST_RECORD).strip(BLANK))
 
 
 _FIELDS = [field.name for field in fields(IndexedSession)]

@@ -1,34 +1,31 @@
 """A session: a history, its projection, and the file that is the truth of both."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from foldline.context.outline import Entries, MemoryEntries
 from foldline.context.projection import Projection
 from foldline.data import EVENTS, data_home, is_kept, real_path
-from foldline.history.catalog import save_snapshot
-from foldline.history.contents import share_files
-from foldline.history.origin import PARENT, Parent, foreign_upto
+from foldline.files import put_private, read_regular
 from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader, dump_entry, parse_entry, system_words
 
+from .catalog import save_snapshot
+from .contents import share_files
 from .index import LEAST, Index, open_file
 from .lines import ByteRange, Progress
 from .log import NO_DAMAGE, Damage, Log, WriteFailed
 from .meta import Describer, Meta, describer_of
-from .origin import FOLDER, FolderMark, mark_of, recorded_mark
+from .origin import FOLDER, PARENT, FolderMark, Parent, foreign_upto, mark_of, recorded_mark
 from .paths import events_file, new_session_id, session_dir
 from .stored import Records, StoredEntries, without_gc
 
 if TYPE_CHECKING:
     import asyncio
-import json
-from dataclasses import dataclass
-from typing import Final
-
-from foldline.files import put_private, read_regular
 
 Clock = Callable[[], datetime]
 

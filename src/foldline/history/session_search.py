@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from foldline.context.text_search import Query, casefolded, excerpt, marks, parse_query
 from foldline.data import EVENTS
 from foldline.files import opened
-from foldline.protocol import FoldlineError
 
 from . import search_index
-from .catalog import read_header
+from .catalog import tie_to
 from .origin import Folder
 from .paths import workdir_key
 from .search import MessageKind, fused_scores
@@ -379,10 +378,7 @@ def _of_folder(home: Path, cwd: Path | str | None) -> Callable[[SessionRow], boo
     def belongs(session: SessionRow) -> bool:
         if folder is None or session.folder.split("/")[1] == key:
             return True
-        try:
-            return folder.tie(read_header(home / session.folder / EVENTS)) is not None
-        except FoldlineError:
-            return False
+        return tie_to(folder, home / session.folder / EVENTS) is not None
 
     return belongs
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from foldline.context.overflow import RATE_CODES, announced_window, is_overflow
+from foldline.context.budget import RATE_CODES, announced_window, is_overflow
 
 from .providers import SHORTEST_KEY
 from .wire import decoded, encoded, mapping
