@@ -325,7 +325,7 @@ async def test_a_recorded_content_is_only_ever_looked_for_among_those_that_were_
 ) -> None:
     agent, watch = await worked(tmp_path)
     first = before_prompt(agent, "first")
-    await place(agent.state, [FileImage(path="made.txt", before=name, after=None)])
+    await place(agent.session, [FileImage(path="made.txt", before=name, after=None)])
     await back(agent, first, files=True)
     assert "made.txt stays as it is: what it held was not kept." in watch.notices[-1]
 
@@ -333,7 +333,7 @@ async def test_a_recorded_content_is_only_ever_looked_for_among_those_that_were_
 async def test_a_recorded_path_that_is_none_keeps_no_other_file_from_going_back(tmp_path: Path) -> None:
     agent, watch = await worked(tmp_path)
     first = before_prompt(agent, "first")
-    await place(agent.state, [FileImage(path="a\0b", before="0" * 64, after=None)])
+    await place(agent.session, [FileImage(path="a\0b", before="0" * 64, after=None)])
     await back(agent, first, files=True)
     assert (tmp_path / "a.txt").read_text() == "one\n"
     assert "stays as it is: it cannot be read, no file can have this name." in watch.notices[-1]

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .agent import Agent
-    from .executor import Executor
 
-__all__ = ["Agent", "Executor"]
+__all__ = ["Agent"]
 
 
 def __getattr__(name: str) -> object:
@@ -15,8 +14,4 @@ def __getattr__(name: str) -> object:
         from .agent import Agent
 
         return Agent
-    if name == "Executor":
-        from .executor import Executor
-
-        return Executor
     raise AttributeError(name)

@@ -90,9 +90,8 @@ def write_private(path: Path, text: str) -> None:
         FoldlineError: it cannot be written.
     """
     try:
-        path = Path(
-            real_path(path)
-        )  # A link stays one: many keep their settings in a repository of their own.
+        # A link stays one: many keep their settings in a repository of their own.
+        path = Path(real_path(path))
         make_private(path.parent)
         put_private(path, text.encode(), durable=True)
     except OSError as error:
@@ -122,8 +121,7 @@ def _entry_of(provider: Provider) -> str:
 
 
 def _variables(provider: Provider, environ: Mapping[str, str]) -> Sequence[str]:
-    """The variables its key may be in. OPENAI_API_KEY belongs to the server of OPENAI_BASE_URL, where that is
-    set."""
+    """The variables its key may be in. OPENAI_API_KEY is for the server of OPENAI_BASE_URL, if set."""
     url = environ.get("OPENAI_BASE_URL", "").strip()
     if not url:
         return provider.key_envs

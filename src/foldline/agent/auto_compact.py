@@ -60,8 +60,7 @@ def auto_compact_blocker(state: AgentState) -> str | None:
 
 
 def end_of_task_is_due(state: AgentState) -> bool:
-    """Whether the end of a task is a good moment to compact: the window is nearly full, and it would free
-    enough."""
+    """Whether to compact at the end of a task: the window is nearly full, and it would free enough."""
     if not state.past_soft_mark or _was_declined(state):
         return False
     planned = state.plan("phase")
@@ -91,8 +90,7 @@ class AutoCompact:
         """What is still a reason to compact in this turn."""
 
     async def before_prompt(self, prompt: UserMessage) -> str:
-        """Make room for a prompt that is not in the history yet; why it is not sent, as a sentence, else
-        empty."""
+        """Make room for a prompt that is not appended yet; the sentence why it is not sent, or empty."""
         state = self._state
         with suppress(FoldlineError):  # A window too small to work in is told before the prompt is appended.
             if refusal := too_long(state, prompt):
@@ -172,7 +170,7 @@ class AutoCompact:
             self._state.warn(f"{failure} The turn goes on without a compaction.")
 
     def _say_stopped(self) -> None:
-        """Once a turn, where automatic compaction has stopped although one is due."""
+        """Warn, once a turn, that automatic compaction has stopped although one is due."""
         state = self._state
         paused = pause_reason(state.projection)
         if state.mode != "off" and paused and self._reasons:
@@ -202,8 +200,7 @@ async def compact_between_turns(state: AgentState) -> None:
 
 
 def _was_declined(state: AgentState) -> bool:
-    """Whether the user threw a draft away, and the view has not changed since: no other one is made while it
-    fits."""
+    """Whether the user threw a draft away for this view: no other one is made while the view fits."""
     return state.review.declined is state.projection.newest_change and state.fits()
 
 

@@ -130,9 +130,8 @@ class Calls:
             if inside:  # else the failure would tell what is in a file that the user has not let it read
                 return failed(failure)
         if diff is None and tool.level == "edit":
-            title = (
-                f"{title} {one_line(call.arguments)}"  # what cannot be compared is shown as it was asked for
-            )
+            # What cannot be compared is shown as it was asked for.
+            title = f"{title} {one_line(call.arguments)}"
         question = events.ApprovalRequested(
             call_id=call.call_id,
             name=call.name,

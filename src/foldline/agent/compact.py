@@ -114,8 +114,7 @@ async def _decided(state: AgentState, request: CompactionRequest) -> Proposal | 
 
 
 def _waiting(state: AgentState, request: CompactionRequest) -> Proposal | None:
-    """The proposal the user has not decided about, where it makes enough room. It is shown again, never
-    committed."""
+    """The proposal that waits for the user, if it makes enough room: to be shown again, never committed."""
     if state.mode != "ask" or request.reason == "manual" or request.options is not None:
         return None
     proposal = state.review.usable(state.projection)
@@ -237,8 +236,7 @@ class _Report:
 async def _reported(
     state: AgentState, start: events.CompactionStart, *, will_retry: bool = False
 ) -> AsyncIterator[_Report]:
-    """Reports start and end. A cancel during the append is too late: what the history holds is what
-    happened."""
+    """Reports start and end. What the history holds counts, also where a cancel came during the append."""
     report = _Report(
         events.CompactionEnd(
             reason=start.reason, will_retry=will_retry, tokens_before=start.tokens_before, aborted=True

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 from foldline.compaction import load_strategy
 from foldline.llm import LLM
-from foldline.protocol import Clear, Entry, FoldlineError, events, operations
+from foldline.protocol import Clear, FoldlineError, events, operations
 from foldline.protocol.events import Event, TaskFinished
 from foldline.protocol.operations import Operation
 
@@ -66,7 +66,7 @@ class Executor:
         state.emit = state.review.emit = state.choices.emit = state.draft.emit = self.emit
         state.draft.on_ready = self._compact_overdue
         state.jobs.on_end = lambda job: self.emit(events.Notice(text=job_end(job)))
-        state.session.on_append.append(self._announce)
+        state.session.on_append.append(lambda entry: self.emit(events.EntryAppended(entry=entry)))
 
     # --- what interfaces call --------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ class Executor:
         task.add_done_callback(self._quick.discard)
 
     async def _review(self, operation: Operation) -> None:
-        """What the user does with the proposal, beside a task that may wait for it. A refusal is told."""
+        """Carry out the user's word on the proposal, beside a task that may wait for it."""
         review = self.state.review
         try:
             match operation:
@@ -187,7 +187,7 @@ class Executor:
             self.emit(events.Notice(level="warning", text=str(refusal)))
 
     def _compact_overdue(self) -> None:
-        """A draft that is overdue is there. A turn that runs commits it between two steps."""
+        """Compact with the overdue draft that is ready; a turn that runs commits it between two steps."""
         if self._running is None:
             self.submit(operations.CompactSession(reason="phase"))
 
@@ -238,9 +238,6 @@ class Executor:
             self._running = None
             self._start_next()
 
-    def _announce(self, entry: Entry) -> None:
-        self.emit(events.EntryAppended(entry=entry))
-
     async def _carry_out(self, operation: Operation) -> None:
         state = self.state
         match operation:
@@ -275,7 +272,7 @@ class Executor:
                 await self._change(operation)
 
     async def _change(self, operation: _Change) -> None:
-        """Another view, model or strategy."""
+        """Change the view, the model or the strategy."""
         state = self.state
         match operation:
             case operations.UndoCompaction():
@@ -296,8 +293,7 @@ class Executor:
                 assert_never(operation)
 
     def _is_at_once(self, asked: Operation) -> bool:
-        """Whether it ends what runs: a rewind, a compaction by hand. A compaction that is only looked at
-        waits."""
+        """Whether it ends what runs: a rewind, or a compaction by hand that is not only a preview."""
         if isinstance(asked, operations.CompactSession):
             return asked.reason == "manual" and not (asked.preview or self.state.mode == "ask")
         return isinstance(asked, operations.Rewind)

@@ -98,8 +98,7 @@ class _NotRead(Exception):
 
 
 def _candidates(cwd: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, str, Path | None]]:
-    """Where instructions may stand: the path, how it is shown, and the folder a project's must really lie
-    in."""
+    """Where instructions may be: the path, its name on screen, the folder a project's file must lie in."""
     own = config_dir(environ) / INSTRUCTION_FILES[0]
     yield own, with_tilde(str(own)), None
     folders = up_to_top(cwd)

@@ -77,8 +77,7 @@ def project_file(cwd: Path) -> Path | None:
 
 
 def up_to_top(cwd: Path) -> list[Path]:
-    """The folders of the project, from `cwd` up to the top of its git repository; outside of one, `cwd`
-    alone."""
+    """The folders from `cwd` up to the top of its git repository; outside of one, `cwd` alone."""
     folders = [cwd, *cwd.parents]
     top = next((place for place, folder in enumerate(folders) if is_there(folder / ".git")), 0)
     return folders[: top + 1]

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from operator import is_
+from typing import Literal, NamedTuple
 
 from foldline.compaction import CompactionFailed, CompactionStrategy, Progress, Proposal, RedraftOptions
 from foldline.context.projection import Projection
@@ -67,7 +68,7 @@ class PendingProposal:
         return kept if kept and kept.state != "stale" and kept.fits(projection) else None
 
     async def decision(self, proposal: Proposal, focus: str | None) -> Decision:
-        """Show it and wait for the user's word. Cancelled, the proposal is kept."""
+        """Show it and wait for the user's decision. Cancelled, the proposal is kept."""
         self._decision = asyncio.get_running_loop().create_future()
         self.keep(proposal, focus)
         try:
@@ -76,7 +77,7 @@ class PendingProposal:
             self._decision = None
 
     def decide(self, decision: Decision) -> bool:
-        """Pass on the user's word; whether a task waited for it."""
+        """Pass the decision on; whether a task waited for it."""
         waiting = self._decision
         if waiting is None or waiting.done():
             return False
@@ -84,13 +85,13 @@ class PendingProposal:
         return True
 
     def discard(self, projection: Projection) -> None:
-        """Throw it away, whether something waits for it or not."""
+        """Throw the proposal away, whether a task waits for it or not."""
         if not self.decide(Discard()) and self.proposal and self.proposal.entry.reason != "manual":
             self.declined = projection.newest_change
         self.close(applied=False)
 
     def close(self, *, applied: bool) -> None:
-        """The proposal has gone: into the history, or away."""
+        """Take the proposal off: it was committed, or thrown away."""
         if self.proposal is not None:
             closed, self.proposal = self.proposal, None
             self.emit(events.ProposalClosed(proposal=closed.id, applied=applied))
@@ -101,8 +102,7 @@ class PendingProposal:
             self.close(applied=False)
 
     async def follow(self, projection: Projection, size: int) -> None:
-        """Make it the same compaction of the view, which has grown since. `size`: of the next request, in
-        tokens."""
+        """Make it the same compaction of the grown view. `size`: of the next request, in tokens."""
         kept = self.proposal
         if kept is None or self.waits or len(kept.view) == len(projection.view):
             return
@@ -142,8 +142,7 @@ class PendingProposal:
         self._set(made)
 
     def options(self, guidance: str | None, projection: Projection) -> RedraftOptions:
-        """What the next draft keeps to: the cut and the pins of this proposal, as long as the view holds
-        them."""
+        """What the next draft keeps: the cut and pins of this proposal, as long as the view holds them."""
         made = self.proposal
         if made is None:
             return RedraftOptions(guidance=guidance)
@@ -194,10 +193,8 @@ _TELL_EACH = 50
 """Estimated tokens between two reports of how long the draft is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Basis:
-    """What a draft is made from. While this is the same, the view has only grown, and the cut of the draft
-    stands."""
+class Basis(NamedTuple):
+    """What a draft is made from. While it is the same, the view has only grown, and the cut stands."""
 
     change: object
     """The newest change of the view."""
@@ -205,8 +202,7 @@ class Basis:
     writer: LLM
 
     def is_same(self, other: "Basis") -> bool:
-        mine, others = (self.change, self.strategy, self.writer), (other.change, other.strategy, other.writer)
-        return all(one is another for one, another in zip(mine, others, strict=True))
+        return all(map(is_, self, other))
 
 
 class BackgroundDraft:
@@ -237,12 +233,11 @@ class BackgroundDraft:
         return self._task is not None and self._task.done() and _made_by(self._task) is not None
 
     def serves(self, now: Basis) -> bool:
-        """Whether what was begun is still good, also where nothing came of it: it is not tried again for this
-        view."""
+        """Whether a draft was begun for this; one that came to nothing is not tried again."""
         return self._basis is not None and self._basis.is_same(now)
 
     def on_entry(self, change: object) -> None:
-        """The newest change of the view is this: what was made for another view is given up at once."""
+        """Give up a draft that was made for another view. `change`: the newest change of this one."""
         if self._basis is not None and self._basis.change is not change:
             self.drop()
 
@@ -254,14 +249,14 @@ class BackgroundDraft:
         self._task.add_done_callback(self._ended)
 
     async def take(self, now: Basis, progress: Progress) -> Proposal | None:
-        """The draft for this view, waited for where it is still being written; None where there is none or it
-        fails."""
+        """The draft for this view, once it is written; None where there is none or it fails."""
         if self._task is None or not self.serves(now):
             self.drop()
             return None
         if self.drafting:
             self._listener = progress
-            progress(self._so_far())
+            delta = "".join(self._written)
+            progress(events.CompactionProgress(stage="draft", delta=delta, drafted_tokens=self._drafted))
         try:
             return await self._task
         except asyncio.CancelledError:
@@ -273,7 +268,7 @@ class BackgroundDraft:
             self.drop()
 
     def drop(self) -> None:
-        """Give up what there is, if it is still being written by cancelling it."""
+        """Give the draft up; one that is still being written is cancelled."""
         task, self._task, self._basis, self._listener = self._task, None, None, None
         self._written, self._drafted, self._told = [], 0, 0
         self.overdue = False
@@ -282,7 +277,7 @@ class BackgroundDraft:
             self._tell("gone")
 
     def refuse(self, change: object) -> None:
-        """The user stops a draft; none is begun before something else changes the view."""
+        """Stop the draft for the user; none is begun before something else changes the view."""
         self.declined = change
         if self.drafting and self._listener is None:
             self.drop()
@@ -326,11 +321,6 @@ class BackgroundDraft:
             self._drafted = max(self._drafted, event.drafted_tokens)
             if self._drafted - self._told >= _TELL_EACH:
                 self._tell("drafting")
-
-    def _so_far(self) -> events.CompactionProgress:
-        return events.CompactionProgress(
-            stage="draft", delta="".join(self._written), drafted_tokens=self._drafted
-        )
 
     def _tell(self, state: Literal["drafting", "ready", "gone"], made: Proposal | None = None) -> None:
         self._told = self._drafted

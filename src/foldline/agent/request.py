@@ -126,7 +126,7 @@ class _Sent:
             raise
 
     async def _keep_abandoned(self, again: RetryChunk) -> None:
-        """What came of an answer that is asked for again is kept, outside of the view."""
+        """Record what came of an answer that is asked for again, outside of the view."""
         if (partial := again.partial) is not None:
             calls = [f"{call.name} {call.arguments}" for call in partial.calls]
             said = "\n\n".join(filter(None, [partial.text, *calls])) or None
@@ -150,8 +150,7 @@ class _Sent:
 
 
 def _suspect_silent_cut(state: AgentState, reported: int, estimated: int) -> None:
-    """Warn once per model where the reported input tokens say that the server cut a request of `estimated`
-    tokens."""
+    """Warn, once per model, where the reported input tokens say that the server cut the request."""
     model, window = state.llm.info.id, state.window
     if not reported or model in state.suspected:
         return
@@ -177,8 +176,7 @@ def _suspect_silent_cut(state: AgentState, reported: int, estimated: int) -> Non
 
 
 async def hide_refused_picture(state: AgentState, failure: LLMError) -> bool:
-    """Whether the largest picture of a tool could be hidden in a refused request. The user's pictures
-    stay."""
+    """Hide the largest picture of a tool in a refused request; whether there was one. The user's stay."""
     if state.mode == "off" or not _is_about_pictures(failure, state.projection.view):
         return False
     shown = [item for item in state.projection.view if isinstance(item.message, ToolResultMessage)]
@@ -202,7 +200,7 @@ def picture_advice(state: AgentState, failure: LLMError) -> str:
 
 
 def _is_about_pictures(failure: LLMError, view: Sequence[ViewItem]) -> bool:
-    """Whether it may be: the server says so, or the pictures are most of what was too many bytes."""
+    """Whether pictures may be why: the server says so, or they are most of what was too many bytes."""
     if failure.status == TOO_MANY_BYTES:
         return sum(map(_bytes, view)) > sum(len(item.message.text) for item in view)
     return failure.status in _PICTURE_NOT_TAKEN and bool(_PICTURE.search(str(failure)))

@@ -127,7 +127,7 @@ async def _rewind(state: AgentState, asked: operations.Rewind, index: int) -> No
         checkpoint=asked.checkpoint,
         context=asked.context,
         files=restored is not None and bool(restored.done),
-        came_from=await place(state) if restored is None else restored.came_from,
+        came_from=await place(state.session) if restored is None else restored.came_from,
     )
     await state.session.append(revert, durable=True)
     if asked.context:
@@ -144,7 +144,7 @@ def _index_of(state: AgentState, checkpoint: int) -> int:
 
 
 async def _finished(work: Coroutine[None, None, T]) -> T:
-    """Its result. A cancel meanwhile is raised once it has ended."""
+    """The result of the work, which a cancel does not stop: the cancel is raised once it has ended."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
@@ -186,8 +186,7 @@ def _named(paths: Sequence[str]) -> str:
 
 
 def look_in(cwd: Path) -> Look:
-    """Reads what a file below this folder holds now. Unreadable is not missing, and no link is followed
-    elsewhere."""
+    """Reads what a file in this folder holds now. Unreadable is not missing; no link out is followed."""
     folder = real_path(cwd)
 
     def look(image: FileImage) -> str | Unreadable | None:
@@ -235,7 +234,7 @@ async def restore(
             left.append((change.path, hindrance))
         else:
             wanted.append(change)
-    came_from = await place(state, [_image(change, state.cwd) for change in wanted])
+    came_from = await place(state.session, [_image(change, state.cwd) for change in wanted])
     done, failed = [], []
     for change in wanted:
         try:
@@ -247,14 +246,14 @@ async def restore(
             done.append(change)
     if failed:  # What was announced did not happen, and the record says so.
         undone = {change.path: {"before": change.target, "after": change.now} for change in failed}
-        await place(state, [change.image.model_copy(update=undone[change.path]) for change in failed])
+        await place(state.session, [change.image.model_copy(update=undone[change.path]) for change in failed])
     return Restored(came_from, tuple(done), tuple(left))
 
 
-async def place(state: AgentState, images: Sequence[FileImage] = ()) -> int:
+async def place(session: Session, images: Sequence[FileImage] = ()) -> int:
     """Append a checkpoint; returns its id."""
-    identity = state.projection.next_checkpoint_id
-    await state.session.append(Checkpoint(id=identity, files=tuple(images)), durable=True)
+    identity = session.projection.next_checkpoint_id
+    await session.append(Checkpoint(id=identity, files=tuple(images)), durable=True)
     return identity
 
 
@@ -323,7 +322,7 @@ def recorder(session: Session) -> Recorder:
             return  # it keeps nothing else either
         try:
             image = _kept(session, path, before, after)
-            appended = asyncio.run_coroutine_threadsafe(_append(session, image), loop)
+            appended = asyncio.run_coroutine_threadsafe(place(session, [image]), loop)
             appended.result(_PATIENCE)
         except (OSError, FoldlineError, TimeoutError) as error:
             raise ToolFailure(f"{path} was not changed: that could not be recorded ({error}).") from error
@@ -343,11 +342,6 @@ def _kept(session: Session, path: Path, before: bytes | None, after: bytes) -> F
         mode=None if before is None else path.stat().st_mode & 0o7777,
         link=None if real == folder / name else recorded_name(real, folder),
     )
-
-
-async def _append(session: Session, image: FileImage) -> None:
-    place = Checkpoint(id=session.projection.next_checkpoint_id, files=(image,))
-    await session.append(place, durable=True)
 
 
 def recorded_name(path: Path, cwd: Path) -> str:

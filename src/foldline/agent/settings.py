@@ -59,6 +59,8 @@ class Settings(AllSettings):
     def values(self) -> dict[str, object]:
         """Every setting by its dotted key, as plain JSON values; of models, providers and tool servers, what
         was set. What may hold a password is not told."""
+        from foldline.llm.failures import Endpoint
+
         sections = self.model_dump(mode="json")
         found = {key: _lookup(sections, key) for key in KEYS}
         for section in BY_NAME:
@@ -69,7 +71,7 @@ class Settings(AllSettings):
                         inner = [(*names, each) for each in value] if isinstance(value, dict) else [names]
                         found |= {dotted(each): "(set)" for each in inner}
                     elif key in ("url", "base_url") and value:
-                        found[dotted(names)] = _without_secrets(value)
+                        found[dotted(names)] = Endpoint(value, "").shown  # without user, password and query
                     elif value is not None:
                         found[dotted(names)] = value
         for screen, chosen in self.keys.items():
@@ -248,13 +250,6 @@ async def known_window(llm: "LLM") -> int:
         LLMError: no model was named, and the server does not list any.
     """
     return (await llm.prepare()).window
-
-
-def _without_secrets(url: str) -> str:
-    """Without user, password and query."""
-    from foldline.llm.failures import Endpoint
-
-    return Endpoint(url, "").shown
 
 
 def _same_for_all_spellings(names: tuple[str, ...]) -> tuple[str, ...]:

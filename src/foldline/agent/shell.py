@@ -60,7 +60,7 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
 
 
 async def _run(command: str, context: ToolContext, output: Output) -> str:
-    """How it ended, where it did not end well, in the words of the tool `bash`."""
+    """Run the command; how it ended, where it did not end well, in the words of the tool `bash`."""
     argv = [shutil.which("bash") or "/bin/sh", "-c", command]
     async with spawn(argv, context.cwd, environment(), context.jobs.left) as child:
         held = await child.follow(output.take) is None

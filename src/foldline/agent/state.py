@@ -1,4 +1,4 @@
-"""What everything that works on one session shares: session, model, tools, limits, and what was learnt."""
+"""What all that works on one session shares: session, model, tools, limits, and what was learnt."""
 
 import asyncio
 import os
@@ -80,8 +80,7 @@ class AgentState:
     summary_requests: int = 0
     """Requests that were made for summaries so far."""
     refused: dict[str, int] = field(default_factory=dict)
-    """By model: the smallest request, in tokens, its server refused as too long, until a smaller one went
-    through."""
+    """By model: the smallest request refused as too long, in tokens, until a smaller one passed."""
     suspected: set[str] = field(default_factory=set)
     """Models whose server seemed to cut a request silently: said once."""
     dismissed_at: object = None
@@ -109,8 +108,7 @@ class AgentState:
         self.draft.on_entry(self.projection.newest_change)
 
     async def record_failure(self, failure: FoldlineError) -> None:
-        """Append the failure's sentence, where the newest request does not say it, and the session has
-        begun."""
+        """Append the failure's sentence, unless the newest request says it or the session is empty."""
         newest = self.session.entries[-1] if self.session.entries else None
         if newest is None or (isinstance(newest, RequestRecord) and newest.error == str(failure)):
             return
@@ -237,8 +235,7 @@ class AgentState:
         return self._weighed[1]
 
     def plan(self, reason: Reason, budget: Budget | None = None) -> Plan | None:
-        """What a compaction would do now, computed once for the history as it is; None: nothing to
-        compact."""
+        """What a compaction would do now, computed once per history; None: nothing to compact."""
         facts = (reason, budget or self.budget, self.overhead)
         if facts not in self._plans:
             self._plans[facts] = plan(self.projection, facts[1], reason, overhead=facts[2])
@@ -262,7 +259,7 @@ class AgentState:
 
     @property
     def past_soft_mark(self) -> bool:
-        """Whether the end of a task is a good moment to compact."""
+        """Whether the window is full enough to compact at the end of a task."""
         return self.size() >= self.budget.soft_mark
 
     def room_for_results(self) -> int:

@@ -14,8 +14,7 @@ from .mcp.connection import START_SECONDS
 from .state import AgentState
 
 PATIENCE = 5.0
-"""Seconds the first turn waits for starting tool servers where somebody looks on; else as long as they
-take."""
+"""Seconds the first turn waits for starting tool servers where somebody looks on."""
 
 
 def tools_digest(specs: Sequence[ToolSpec]) -> str:
@@ -28,11 +27,10 @@ def tools_digest(specs: Sequence[ToolSpec]) -> str:
     return digest.hexdigest()
 
 
-async def take_tools(state: AgentState) -> bool:
-    """From here on, offer what our tools and those of the servers are now; whether they take more room. Where
-    the last request offered others, the history says so: it is a change of the view."""
-    before, overhead = state.specs, state.overhead
-    servers = state.servers
+async def take_tools(state: AgentState) -> None:
+    """From here on, offer what our tools and those of the servers are now. Where the last request offered
+    others, the history says so: it is a change of the view."""
+    before, servers = state.specs, state.servers
     if servers is not None:
         servers.start()
         if awaited := servers.awaited:
@@ -47,7 +45,6 @@ async def take_tools(state: AgentState) -> bool:
         what = _difference(before, state.specs) if state.offered else "the tools are others than before"
         await state.session.append(NoticeRecord(text=f"From here on, {what}.", tools=digest))
     state.offered = digest
-    return state.overhead > overhead
 
 
 def _last_offered(session: Session) -> str | None:

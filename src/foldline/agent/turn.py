@@ -96,7 +96,7 @@ class Turn:
         await state.session.append(*first, turn, *job_notice(state.jobs), prompt, durable=True)
 
     async def _settle(self) -> None:
-        """A turn that was cancelled may still be at a file, and record it; its D-Mail would hit this one."""
+        """Wait until a cancelled turn has recorded its files, and drop its D-Mail: it would hit this turn."""
         await self._state.known_files.settled()
         if self._state.mailbox is not None:
             self._state.mailbox.take()
@@ -115,8 +115,7 @@ class Turn:
         return answer
 
     async def query(self) -> AssistantMessage:
-        """One request; refused as too long, it is sent again once room is made, each time strictly
-        smaller."""
+        """The answer to one request. Refused as too long, it is sent again, each time strictly smaller."""
         state = self._state
         # The model is told of the checkpoint where it may come back.
         shown = state.mailbox is not None
@@ -155,8 +154,7 @@ class Turn:
         ) from overflow
 
     def _is_gone_on_from(self) -> bool:
-        """Whether a draft of the next compaction is of use: where nobody goes on after the turn, not in its
-        last step."""
+        """Whether the next compaction is worth drafting: without a user, not in the last step of the turn."""
         return self._state.choices.interactive or (self._steps > 0 and self._steps + 1 != self._max_steps)
 
     def _demand_steps_left(self) -> None:

@@ -1,7 +1,5 @@
 """When automatic compaction stops until the user acts, and what is named then. Pure."""
 
-from collections.abc import Iterable, Iterator
-
 from foldline.context.outline import CompactionOutline, MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
@@ -37,16 +35,14 @@ def _covered_the_same(projection: Projection, one: CompactionOutline, other: Com
         [index for piece in fold.written for first, last in piece.covers for index in range(first, last + 1)]
         for fold in (one, other)
     ]
-    sizes = [{outline.tokens for outline in _messages(projection, indices)} for indices in covered]
+    sizes = [
+        {each.tokens for each in map(projection.outline, indices) if isinstance(each, MessageOutline)}
+        for indices in covered
+    ]
     if not sizes[0] or sizes[0] != sizes[1]:
         return False
     said = [{_content(projection.entry(index)) for index in indices} for indices in covered]
     return said[0] == said[1]
-
-
-def _messages(projection: Projection, indices: Iterable[int]) -> Iterator[MessageOutline]:
-    outlines = map(projection.outline, indices)
-    return (outline for outline in outlines if isinstance(outline, MessageOutline))
 
 
 def _content(entry: Entry | None) -> object:
@@ -68,8 +64,7 @@ def compaction_undone(projection: Projection) -> bool:
 
 
 def no_request_since_compaction(projection: Projection) -> bool:
-    """Whether no request has left since the newest compaction: another one would follow it without a real
-    step."""
+    """Whether no request has left since the newest compaction: another would follow without a step."""
     newest = projection.newest_change
     return isinstance(newest, CompactionOutline) and newest.index > projection.newest_request
 

@@ -42,8 +42,7 @@ class Plan:
     """Entries that would leave the view."""
     kept: int
     clipped: Mapping[int, int] = field(default_factory=dict)
-    """Giant results that would stay, and what no request can carry, by index, and what they would be clipped
-    to in estimated tokens."""
+    """Giants that stay and what no request can carry: by index, the estimated tokens they are clipped to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +64,7 @@ def plan(
     first_kept_index: int | None = None,
     pins: frozenset[int] = frozenset(),
 ) -> Plan | None:
-    """What a compaction would do now; None where there is nothing to compact. Linear in the view; reads no
-    text."""
+    """What a compaction would do now; None: nothing to compact. Linear in the view; reads no text."""
     view = tuple(projection.view)
     pins = projection.pins | pins
     scale = projection.calibration.scale(projection.model)
@@ -125,8 +123,7 @@ def _keep(projection: Projection, budget: Budget) -> int:
 
 
 def _room(projection: Projection, budget: Budget, beside: int) -> int:
-    """Estimated tokens a view may take below the threshold, `beside` what goes with it, before
-    calibration."""
+    """Estimated tokens, before calibration, a view may take below the threshold with `beside` more."""
     scale = projection.calibration.scale(projection.model)
     return int((budget.threshold / scale - beside) * _counted(projection))
 

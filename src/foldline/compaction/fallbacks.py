@@ -182,8 +182,7 @@ def _chunk_window(ctx: CompactionContext) -> int:
 
 
 def _preamble_first(after: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """As a compaction leaves it: instruction files that came in the middle of a session open the view,
-    too."""
+    """As a compaction leaves it: instruction files from the middle of a session open the view, too."""
     return sorted(after, key=lambda message: not is_preamble(message))
 
 

@@ -64,8 +64,7 @@ class LadderCompaction:
         return await SummaryCompaction().compact(ctx)
 
     async def _aggressive(self, ctx: CompactionContext, _: View) -> View | None:
-        """A summary of all but the last message and what belongs to it; None where that is the same cut
-        again."""
+        """A summary of all but the last message and its group; None where that is the same cut again."""
         closer = replace(ctx, keep_recent_tokens=1, cut_position=None)
         if _first_kept(closer) == _first_kept(ctx):
             return None
@@ -111,8 +110,7 @@ def _unanswered(said: View) -> list[BaseMessage]:
 
 
 def _is_small(ctx: CompactionContext) -> bool:
-    """Whether the view is no larger than what a compaction would leave of it, and nothing else calls for
-    one."""
+    """Whether a compaction would leave no less than there is, and nothing else calls for one."""
     due = ctx.token_count + ctx.reserved_context_size >= ctx.max_context_size or ctx.may_clip_unseen
     if due or ctx.first_kept_index is not None:
         return False
@@ -136,7 +134,7 @@ def _tokens(view: View) -> int:
 
 
 def _smaller(view: View, before: View) -> View:
-    """The view."""
+    """The view, if it is smaller. Raises DraftRejected where it is not."""
     if _tokens(view) >= _tokens(before):
         raise DraftRejected("The draft of the summary is not smaller than what it replaces.")
     return view

@@ -256,8 +256,7 @@ _PATH_WEIGHT = 3
 
 
 def topics(notes: Sequence[Note], most: int) -> list[tuple[Note, ...]]:
-    """The notes divided where neighbours have least in common, in at most so many groups, none much
-    smaller."""
+    """The notes in at most so many groups of like size, divided where neighbours have least in common."""
     if not notes:
         return []
     shares = _in_common(notes)
@@ -310,8 +309,7 @@ class Promotion:
 
 
 def promotion(record: Record, room: int) -> Promotion:
-    """What becomes of milestones and notes in `room` tokens: older notes become milestones, the oldest of
-    them one."""
+    """Milestones and notes in `room` tokens: older notes become milestones, the oldest of them one."""
     old, turns = record.milestones, record.turns
     if size_of(old) + size_of(turns) <= room:
         return Promotion(tuple(Topic((note,), note.tokens) for note in old), turns)

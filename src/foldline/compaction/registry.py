@@ -60,8 +60,7 @@ def plans_by_cut(strategy: CompactionStrategy) -> bool:
 
 
 def strategy_for(strategy: CompactionStrategy, reason: Reason) -> CompactionStrategy:
-    """The strategy that makes a compaction for this reason: the default one has another for compactions by
-    hand."""
+    """The strategy for a compaction of this reason: the default one has another for those by hand."""
     if reason == "manual" and isinstance(strategy, AdaptiveCompaction):
         return strategy.by_hand
     return strategy
@@ -139,7 +138,6 @@ def _imported(name: str) -> type[CompactionStrategy]:
 
 
 def _arguments(name: str, kind: type, dependencies: Dependencies) -> list[object]:
-    """The positional arguments of its constructor."""
     try:
         parameters = inspect.signature(kind, eval_str=True).parameters.values()
     except Exception as error:  # an annotation is evaluated, and may be any code

@@ -74,8 +74,7 @@ def pins_stay(rewrite: Rewrite) -> list[str]:
 
 
 def request_survives(rewrite: Rewrite) -> list[str]:
-    """The last user message stays, unless its turn has ended; clipped where it is larger than all that is
-    left."""
+    """The last user message stays, unless its turn has ended; clipped if larger than all that is left."""
     for message in reversed(rewrite.before):
         if isinstance(message, AssistantMessage) and not message.calls:
             return []

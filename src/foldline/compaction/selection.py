@@ -78,8 +78,7 @@ def _looked_at_from(ctx: CompactionContext) -> int:
 async def compact_units(
     ctx: CompactionContext, units: Sequence[Unit], worth: Sequence[float]
 ) -> list[BaseMessage] | None:
-    """The view in which the worthiest units stay, and one summary stands for the others; None: nothing to
-    compact."""
+    """The view with the worthiest units, and one summary of the others; None: nothing to compact."""
     choice = await asyncio.to_thread(choose, ctx, units, worth)
     stays = {message.key: message for unit in choice.stays for message in unit.messages}
     folded = [m for m in ctx.history if not (m.key in stays or is_preamble(m) or is_summary(m))]
@@ -107,7 +106,7 @@ def _told(history: Sequence[BaseMessage], folded: Sequence[BaseMessage]) -> list
 
 
 def _only_clipped(ctx: CompactionContext, units: Sequence[Unit]) -> list[BaseMessage] | None:
-    """Where nothing can be compacted, giants may still be clipped."""
+    """The view with its giants clipped, where nothing can be compacted; None: there are none."""
     clipped = {message.key: message for unit in units for message in unit.messages}
     if all(clipped.get(message.key, message) is message for message in ctx.history):
         return None
@@ -189,7 +188,7 @@ def _is_pinned(ctx: CompactionContext, unit: Unit) -> bool:
 
 
 def _keep_from(choice: Choice, first_kept: int) -> None:
-    """What the user keeps by placing the cut."""
+    """Keep what lies behind the cut that the user placed."""
     here = (place for place, unit in enumerate(choice.units) if unit.first.index == first_kept)
     choice.newest = next(here, len(choice.units))
     for place in range(choice.newest, len(choice.units)):
@@ -197,7 +196,7 @@ def _keep_from(choice: Choice, first_kept: int) -> None:
 
 
 def _keep_newest(choice: Choice, *, until: int, leaving: int) -> None:
-    """Further back from what is kept of the newest work, until so much is left, without a gap."""
+    """Keep the newest work, further back without a gap, until so much is left."""
     while choice.newest > 0:
         place = choice.newest - 1
         if place not in choice.kept and (
@@ -209,7 +208,7 @@ def _keep_newest(choice: Choice, *, until: int, leaving: int) -> None:
 
 
 def _keep_request_of_newest(choice: Choice) -> None:
-    """What the newest work was asked for, where it fits."""
+    """Keep the request of the newest work, where it fits."""
     if choice.newest < len(choice.units) and isinstance(choice.units[choice.newest].first, UserMessage):
         return
     for place in range(choice.newest - 1, -1, -1):
@@ -220,8 +219,7 @@ def _keep_request_of_newest(choice: Choice) -> None:
 
 
 def _keep_what_is_answered(ctx: CompactionContext, choice: Choice) -> None:
-    """The words that a kept "ok, do as you said" agrees to: of the newest one in any case, of others where
-    they fit."""
+    """What a kept "ok, do as you said" agrees to: of the newest one always, of others where it fits."""
     limit = max(_LEAST_CLIP, ctx.keep_recent_tokens // _NEWEST_SHARE)
     leaning = [place for place in choice.kept if needs_context(choice.units[place].asked)]
     for place in sorted(leaning, reverse=True):
@@ -235,7 +233,7 @@ def _keep_what_is_answered(ctx: CompactionContext, choice: Choice) -> None:
 
 
 def _leave_consents_to_nothing(choice: Choice, must: set[int]) -> None:
-    """A consent to what is compacted says nothing any more."""
+    """Drop consents to what is compacted: they say nothing any more."""
     for place in choice.kept - must:
         if is_bare_consent(choice.units[place]) and answered_by(choice.units, place) not in choice.kept:
             choice.kept.remove(place)
@@ -271,7 +269,7 @@ def _clip_limit(ctx: CompactionContext) -> int:
 
 
 def _clipped(message: BaseMessage, limit: int) -> BaseMessage:
-    """Stable: what is clipped already is within the limit, and stays as it is."""
+    """The message within the limit. Stable: what is clipped already stays as it is."""
     text = message.text
     if 2 * len(text) <= limit or estimate_tokens(text) <= limit:  # no sign takes more than two
         return message
@@ -351,8 +349,7 @@ class SemanticCompaction:
 
 
 def blended(scores: Sequence[Importance], near: Near, at_hand: Container[int] = ()) -> list[float]:
-    """What each unit is worth: its constraints, a share of the rest, its nearness to the task. `at_hand` is
-    the task."""
+    """Each unit's worth: its constraints, a share of the rest, nearness to the task, which is `at_hand`."""
     return [
         score.rules
         + _OWN_SHARE * (score.points - score.rules)

@@ -192,8 +192,7 @@ _UNSEEN_SHARE = 4
 
 @dataclass(frozen=True, slots=True)
 class ClipGiants:
-    """Clips large results, head and tail kept, with the way to recall the rest; and whatever no request can
-    carry."""
+    """Clips large results and whatever no request can carry: head and tail, and how to recall the rest."""
 
     room: int | None = None
     """Estimated tokens, before calibration, that the view may take; None where that is no matter."""

@@ -214,8 +214,7 @@ class Writer:
                     raise
 
     async def within_half(self, previous: str, *beside: str) -> list[str]:
-        """The earlier summary as it is sent, merged where it takes more than half of the room beside these
-        texts."""
+        """The earlier summary as it is sent, merged where it takes over half of the room."""
         if not previous:
             return []
         room = self.room(*beside) // 2

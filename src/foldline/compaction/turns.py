@@ -53,8 +53,7 @@ _LOOKED_AT = 1_000_000
 
 
 def shortened(message: BaseMessage, brevity: Brevity) -> BaseMessage:
-    """The same message with the middle of long texts left out; thinking goes, images stay. It can be
-    repeated."""
+    """The message without the middle of long texts and without thinking; images stay. Idempotent."""
     parts = tuple(part for whole in message.parts for part in _shortened(message, whole, brevity))
     unnamed = _files_not_named(message, parts)
     if unnamed:
@@ -97,7 +96,7 @@ def gist(text: str, limit: int, matters: Iterable[str] = ()) -> str:
 
 
 def _short_call(call: ToolCallPart, limit: int) -> ToolCallPart:
-    """With short arguments; the files they named and do not name any more come behind them."""
+    """The call with short arguments, and behind them the files that these do not name any more."""
     if len(call.arguments) <= limit:
         return call
     arguments = call.parsed() or {"arguments": call.arguments}
