@@ -96,18 +96,18 @@ class Settings(AllSettings):
 
     def budget_settings(self, window: int, model: str = "") -> BudgetSettings:
         """The sizes that were set for this model, or for all, in tokens of this window."""
-        own, fold = self.of_model(model), self.compaction
+        own, shared = self.of_model(model), self.compaction
 
         def tokens(first: Amount | None, second: Amount | None) -> int | None:
             amount = second if first is None else first
             return None if amount is None else amount.of(window)
 
         return BudgetSettings(
-            threshold=tokens(own.threshold, fold.threshold),
-            reserve_tokens=tokens(own.reserve_tokens, fold.reserve_tokens),
-            keep_recent_tokens=tokens(own.keep_recent_tokens, fold.keep_recent_tokens),
-            max_summary_tokens=tokens(own.max_summary_tokens, fold.max_summary_tokens),
-            soft_ratio=own.soft_ratio or fold.soft_ratio,
+            threshold=tokens(own.threshold, shared.threshold),
+            reserve_tokens=tokens(own.reserve_tokens, shared.reserve_tokens),
+            keep_recent_tokens=tokens(own.keep_recent_tokens, shared.keep_recent_tokens),
+            max_summary_tokens=tokens(own.max_summary_tokens, shared.max_summary_tokens),
+            soft_ratio=own.soft_ratio or shared.soft_ratio,
         )
 
     def strategy(self, dependencies: "Mapping[type, object] | None" = None) -> "CompactionStrategy":

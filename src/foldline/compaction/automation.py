@@ -17,14 +17,14 @@ def pause_reason(projection: Projection) -> str:
     messages: another would loop. A change by hand since is the user acting (docs/design/invariants.md).
     """
     newest = [marker for marker in projection.markers if not _is_dmail(marker)][-2:]
-    folds = [
+    compactions = [
         marker for marker in newest if isinstance(marker, CompactionOutline) and marker.reason != "manual"
     ]
-    if len(folds) < 2:
+    if len(compactions) < 2:
         return ""
-    if all(fold.tokens_after > INEFFECTIVE * fold.tokens_before for fold in folds):
+    if all(each.tokens_after > INEFFECTIVE * each.tokens_before for each in compactions):
         return "Two compactions in a row freed little."
-    if _covered_the_same(projection, *folds):
+    if _covered_the_same(projection, *compactions):
         return "Two compactions in a row summarised the same steps: the work goes round in circles."
     return ""
 
@@ -32,8 +32,8 @@ def pause_reason(projection: Projection) -> str:
 def _covered_the_same(projection: Projection, one: CompactionOutline, other: CompactionOutline) -> bool:
     """Whether both summarised the same text. Looked at only where the sizes agree: it may be on disk."""
     covered = [
-        [index for piece in fold.written for first, last in piece.covers for index in range(first, last + 1)]
-        for fold in (one, other)
+        [index for piece in each.written for first, last in piece.covers for index in range(first, last + 1)]
+        for each in (one, other)
     ]
     sizes = [
         {each.tokens for each in map(projection.outline, indices) if isinstance(each, MessageOutline)}

@@ -70,7 +70,7 @@ def plan(
     scale = projection.calibration.scale(projection.model)
     keep = _keep(projection, budget)
     if reason == "manual":
-        keep = min(keep, _foldable(view, enough=keep * _MANUAL_SHARE) // _MANUAL_SHARE)
+        keep = min(keep, _compactable(view, enough=keep * _MANUAL_SHARE) // _MANUAL_SHARE)
     elif reason == "phase":
         keep //= 2  # a piece of work is done: less of it is needed word for word
     if first_kept_index is not None:
@@ -106,7 +106,7 @@ def plan(
     )
 
 
-def _foldable(view: Sequence[ViewItem], enough: int) -> int:
+def _compactable(view: Sequence[ViewItem], enough: int) -> int:
     """Estimated tokens of what could be compacted; no more of it is added up than is `enough`."""
     tokens = 0
     for item in reversed(view):
