@@ -98,7 +98,7 @@ def known_lines(
 
 def unglued(line: bytes) -> list[bytes]:
     """The objects of a line, of which it has several where a writer was torn away before a line's end."""
-    return [line] if b"}{" not in line else _GLUED.split(line)
+    return [line] if b'}{"' not in line else _GLUED.split(line)
 
 
 def parse_object(text: bytes) -> JsonObject | None:
@@ -211,4 +211,7 @@ def seconds_at(record: Json, *path: str) -> datetime | None:
 
 def first_text(record: Json, keys: Sequence[str]) -> str:
     """The first of these fields that holds a text."""
-    return next(filter(None, (text_at(record, key) for key in keys)), "")
+    for key in keys:
+        if text := text_at(record, key):
+            return text
+    return ""

@@ -8,11 +8,13 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePath
 from typing import Final
 
+from foldline.context.numbers import many, some
 from foldline.files import make_private, read_regular, write_new
 from foldline.history import CONTENTS, EVENTS, parse_log
 from foldline.history.contents import OUTPUTS, content_id
@@ -164,19 +166,13 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes | None:
 
 
 def _notes_on(manifest: dict[str, object], ignored: int) -> tuple[str, ...]:
-    notes = []
-    counts = object_at(manifest, "redacted")
-    if counts:
-        notes.append(f"Credentials in it were redacted before ({len(counts)} kinds): see its manifest.")
-    left_out = object_at(manifest, "left_out")
-    if left_out:
-        files = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
-        notes.append(f"{files} beside its history did not come along: see its manifest.")
-    if ignored:
-        notes.append(
-            f"{ignored} file{'' if ignored == 1 else 's'} in it that belong to no session were ignored."
-        )
-    return tuple(notes)
+    counts, left_out = len(object_at(manifest, "redacted")), len(object_at(manifest, "left_out"))
+    notes = (
+        (counts, f"Credentials in it were redacted before ({counts} kinds): see its manifest."),
+        (left_out, f"{many(left_out, 'file')} beside its history did not come along: see its manifest."),
+        (ignored, f"{many(ignored, 'file')} in it that belong to no session were ignored."),
+    )
+    return tuple(note for count, note in notes if count)
 
 
 def unpack(path: Path, folder: Path) -> list[str]:
@@ -229,9 +225,15 @@ def write_bundle(original: Original) -> Exported:
         "redacted": dict(original.redactor.counts) if original.redactor is not None else None,
         "left_out": left_out,
     }
-    packed = _packed({MANIFEST: json.dumps(manifest, indent=2).encode(), **members})
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {MANIFEST: json.dumps(manifest, indent=2).encode(), **members}.items():
+            info = zipfile.ZipInfo(name, _EPOCH)
+            info.external_attr = 0o600 << 16
+            archive.writestr(info, data, zipfile.ZIP_DEFLATED)
     name = f"{original.header.id}{SUFFIX}"
-    return Exported(files={name: packed}, main=name, notes=(*_notes(left_out), *_too_large(members)))
+    notes = (*_notes(left_out), *_too_large(members))
+    return Exported(files={name: packed.getvalue()}, main=name, notes=notes)
 
 
 def _spoken_of(entries: Sequence[Entry]) -> set[str]:
@@ -252,19 +254,13 @@ def _spoken_of(entries: Sequence[Entry]) -> set[str]:
 def _events(original: Original) -> bytes:
     """The event file as it is, where it holds these entries: not a view of it, nor what was redacted."""
     if original.redactor is None and original.folder is not None:
-        data = _read(original.folder / EVENTS)
-        if data is not None and _holds(data, original):
-            return data
+        data = _read(original.folder / EVENTS) or b""
+        with suppress(FoldlineError):
+            loaded = parse_log(data, Path(EVENTS))
+            if loaded.header == original.header and loaded.entries == list(original.entries):
+                return data
     lines = [original.header.model_dump_json().encode(), *map(dump_entry, original.entries)]
     return b"".join(line + b"\n" for line in lines)
-
-
-def _holds(data: bytes, original: Original) -> bool:
-    try:
-        loaded = parse_log(data, Path(EVENTS))
-    except FoldlineError:
-        return False
-    return loaded.header == original.header and loaded.entries == list(original.entries)
 
 
 def _read(path: Path) -> bytes | None:
@@ -274,23 +270,12 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _packed(members: dict[str, bytes]) -> bytes:
-    packed = BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            info = zipfile.ZipInfo(name, _EPOCH)
-            info.external_attr = 0o600 << 16
-            archive.writestr(info, data, zipfile.ZIP_DEFLATED)
-    return packed.getvalue()
-
-
 def _notes(left_out: dict[str, str]) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for name, why in left_out.items():
         reasons.setdefault(why, []).append(name)
     for why, names in reasons.items():
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        yield f"Left out, because {why}: {', '.join(names[:3])}{more}."
+        yield f"Left out, because {why}: {some(names, 3)}."
 
 
 def _too_large(members: dict[str, bytes]) -> Iterator[str]:

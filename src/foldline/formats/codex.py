@@ -14,12 +14,10 @@ from foldline.files import read_regular
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
-    Checkpoint,
     DeveloperMessage,
     ModelChange,
     NoticeRecord,
     Part,
-    Revert,
     SystemMessage,
     Title,
     ToolCallPart,
@@ -250,10 +248,10 @@ class _Turns:
 
     log: Transcript
     wanted: bool
-    _in_force: list[tuple[int, Moment]] = field(default_factory=list)
+    _in_force: list[int] = field(default_factory=list)
+    """The checkpoints before the turns that were not taken back."""
     _opened: tuple[int, Moment] | None = None
     """Where machine text that may belong to the next prompt began."""
-    _made: int = 0
 
     def machine_text(self, row: Row) -> None:
         if self.wanted and self._in_force and self._opened is None:
@@ -264,24 +262,19 @@ class _Turns:
         self._opened = None
 
     def begin(self, row: Row) -> None:
-        if not self.wanted:
-            return
-        index, moment = self._opened or self._here(row)
-        self._opened = None
-        self.log.put(index, Checkpoint(id=self._made), row.at)
-        self._in_force.append((self._made, moment))
-        self._made += 1
+        if self.wanted:
+            index, moment = self._opened or self._here(row)
+            self._opened = None
+            self._in_force.append(self.log.checkpoint(row.at, index=index, moment=moment))
 
     def take_back(self, row: Row, turns: int) -> bool:
         """Back to before the last so many turns, as far as there are any; whether there are."""
         turns = min(turns, len(self._in_force))
         if turns == 0:
             return False
-        checkpoint, moment = self._in_force[-turns]
+        self.log.go_back_to(self._in_force[-turns], row.at, index=self.log.next_index(row.position))
         del self._in_force[-turns:]
         self._opened = None
-        self.log.view.go_back_to(moment)
-        self.log.add(Revert(checkpoint=checkpoint), row.at, position=row.position)
         return True
 
     def _here(self, row: Row) -> tuple[int, Moment]:

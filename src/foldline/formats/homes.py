@@ -12,6 +12,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO
 
+from foldline.context.numbers import some
 from foldline.data import real_path
 from foldline.files import opened, read_regular
 from foldline.history.catalog import file_time
@@ -358,7 +359,6 @@ def place_of(agent: str) -> Place | None:
 # --- a list -------------------------------------------------------------------------------------------
 
 _CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
-_NAMED = 4
 _LATEST = 4_102_444_800_000
 """The year 2100, in milliseconds since 1970: later moments are no moments."""
 _WHOLE = 4_000_000
@@ -431,11 +431,8 @@ def find_found(ref: str) -> Path:
                 f"There is no session {ref!r}: `foldline sessions --from {agent} --all` lists the ids."
             )
         case several:
-            names = ", ".join(sorted(ids[path] for path in several)[:_NAMED])
-            more = f" and {len(several) - _NAMED} more" if len(several) > _NAMED else ""
-            raise FoldlineError(
-                f"{len(several)} sessions answer to {ref!r}: {names}{more}; say more of the id."
-            )
+            names = some(sorted(ids[path] for path in several))
+            raise FoldlineError(f"{len(several)} sessions answer to {ref!r}: {names}; say more of the id.")
 
 
 @dataclass(frozen=True, slots=True)

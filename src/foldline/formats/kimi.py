@@ -15,7 +15,6 @@ from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
-    Checkpoint,
     Clear,
     DeveloperMessage,
     Entry,
@@ -23,7 +22,6 @@ from foldline.protocol import (
     ImagePart,
     NoticeRecord,
     Part,
-    Revert,
     SystemMessage,
     TextPart,
     ThinkingPart,
@@ -49,7 +47,7 @@ from .base import (
 from .kimi_code import CodeWire, Step, result_of
 from .neighbours import Neighbours
 from .parts import UsageFields, parts_of, sub_agent_note, tool_call_parts
-from .transcript import Moment, Transcript
+from .transcript import Transcript
 
 _CONTEXT_ROLES = ("_system_prompt", "_checkpoint", "_usage")
 _CODE_TYPES = ("context.", "turn.", "config.", "profile.", "llm.", "tools.", "permission.")
@@ -179,7 +177,6 @@ def _read_context(lines: list[JsonLine], damage: Damage, path: Path) -> ForeignS
 class _Row:
     record: JsonObject
     index: int
-    before: Moment
     checkpoint: int | None = None
 
 
@@ -199,7 +196,6 @@ class _Context:
     _start: int = 0
     """The index of the first record of the file."""
     _newest: int = 0
-    _checkpoints: int = 0
     _tokens: int = 0
     _estimated: bool = False
     """Whether the next count is kimi-cli's own estimate, as after a compaction."""
@@ -236,7 +232,7 @@ class _Context:
         sizes = range(min(len(old), len(new)), 0, -1)
         kept = next((size for size in sizes if old[len(old) - size :] == new[:size]), 0)
         index, view = self._start + line.position, self.log.view
-        here, moment = set(view.messages), view.moment()
+        here = set(view.messages)
         tail = was[len(was) - kept :]
         compaction = view.compacted(
             index,
@@ -247,10 +243,9 @@ class _Context:
             tokens_before=self._tokens,
         )
         self._put(index, compaction)
-        self._rows.append(_Row(line.record, index, moment))
+        self._rows.append(_Row(line.record, index))
+        self._rows += [_Row(later.record, row.index) for later, row in zip(after, tail, strict=False)]
         self._estimated = True
-        for later, row in zip(after[:kept], tail, strict=True):
-            self._rows.append(_Row(later.record, row.index, view.moment()))
         last = after[kept - 1].position if kept else line.position
         return sum(each.position <= last for each in state)
 
@@ -265,9 +260,8 @@ class _Context:
         shared = _opens_with(news, _DMAIL) or any(map(_is_message, records[:common]))
         compaction = self.log.view.compaction.index if self.log.view.compaction else -1
         if shared and place is not None and before[place].index > compaction:
-            self._rows = before[:place]
-            self._put(self._start - 1, Revert(checkpoint=before[place].checkpoint or 0))
-            self.log.view.go_back_to(before[place].before)
+            self._rows, self._newest = before[:place], self._start - 1
+            self.log.go_back_to(before[place].checkpoint or 0, index=self._newest)
             return place
         self._put(self._start - 1, Clear())
         self.log.view.clear()
@@ -278,34 +272,33 @@ class _Context:
 
     def _add(self, line: JsonLine) -> None:
         record = line.record
-        row = _Row(record, self._start + line.position, self.log.view.moment())
-        entry = self._entry(record, row) or self.log.unknown(record, text_at(record, "role"))
-        self._put(row.index, entry)
+        row = _Row(record, self._start + line.position)
+        if record.get("role") == "_checkpoint":
+            row.checkpoint, self._newest = self.log.checkpoint(index=row.index), row.index
+        else:
+            entry = self._entry(record, row.index) or self.log.unknown(record, text_at(record, "role"))
+            self._put(row.index, entry)
         self._rows.append(row)
 
-    def _entry(self, record: JsonObject, row: _Row) -> Entry | None:
+    def _entry(self, record: JsonObject, index: int) -> Entry | None:
         content = record.get("content")
         match record.get("role"):
             case "_system_prompt":
                 known = any(isinstance(entry, SystemMessage) for entry in self.log.entries.values())
                 return None if known else SystemMessage(parts=self.log.parts(self.prompt))
-            case "_checkpoint":
-                row.checkpoint = self._checkpoints
-                self._checkpoints += 1
-                return Checkpoint(id=row.checkpoint)
             case "_usage":
                 self._count(count_at(record, "token_count"))
                 return None
             case "assistant" | "user" if _opens_with(record, SUMMARY):
                 self._estimated = True
                 view, parts = self.log.view, self.log.parts(content)
-                return view.compacted(row.index, parts, (), ahead=view.messages, strategy="kimi-cli")
+                return view.compacted(index, parts, (), ahead=view.messages, strategy="kimi-cli")
             case "user":
                 return self._user(record)
             case "assistant":
                 thinking = text_at(record, "reasoning_content")
                 thought = (ThinkingPart(text=thinking),) if thinking else ()
-                calls = tool_call_parts(record.get("tool_calls"), row.index)
+                calls = tool_call_parts(record.get("tool_calls"), index)
                 return AssistantMessage(parts=(*thought, *self.log.parts(content), *calls))
             case "tool":
                 failed = record.get("isError") is True or _opens_with(record, _FAILED)

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ from .base import Json, count_at, list_at, objects_at, text_at, value_at
 
 V = TypeVar("V")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _NAMED_KINDS = 8
 LONGEST_KIND = 40
 
@@ -125,7 +127,7 @@ def arguments_text(arguments: Json) -> str:
     """Arguments as JSON text: as the model wrote them where the file holds text, else written anew."""
     if isinstance(arguments, str):
         return arguments or "{}"
-    return json.dumps({} if arguments is None else arguments, ensure_ascii=False, separators=(",", ":"))
+    return _COMPACT.encode({} if arguments is None else arguments)
 
 
 # --- usage ------------------------------------------------------------------------------------------
@@ -155,8 +157,13 @@ class UsageFields:
 
 
 def _count(tokens: Json, name: str) -> int:
-    found = (value_at(tokens, *each.split(".")) for each in name.split("|"))
+    found = (value_at(tokens, *path) for path in _paths(name))
     return count_at(next((value for value in found if value is not None), 0))
+
+
+@cache
+def _paths(name: str) -> list[list[str]]:
+    return [each.split(".") for each in name.split("|")]
 
 
 ANTHROPIC_USAGE = UsageFields(

@@ -358,8 +358,9 @@ def _touch(name: str, details: JsonObject, arguments: JsonObject) -> FileTouch |
     if action is None or not path or "://" in path:
         return None
     diff = first_text(details, ("patch", "diff"))
-    added = sum(line.startswith("+") and not line.startswith("+++ ") for line in diff.splitlines())
-    removed = sum(line.startswith("-") and not line.startswith("--- ") for line in diff.splitlines())
+    lines = diff.splitlines()
+    added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
+    removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
     if name == "write" and not diff:
         added = len(text_at(arguments, "content").splitlines())
     return FileTouch(path=path, action=action, added=added, removed=removed)

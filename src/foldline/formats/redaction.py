@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
+from foldline.context.numbers import many
 from foldline.context.projection import project
 from foldline.context.proof import prove
 from foldline.files import read_regular
@@ -37,8 +38,8 @@ class Detector:
     """Hints in a line: where there are more, nobody assigns anything, and the pattern would take for ever."""
     group: int = 0
     """The group that is the credential; of several that exclude each other, the first one of them."""
-    accepts: Callable[[str, str], bool] | None = None
-    """Whether this value, in this line, is one after all."""
+    accepts: Callable[[str], object] | None = None
+    """Whether such a value is one after all."""
 
 
 _DIGIT: Final = re.compile(r"\d")
@@ -48,6 +49,32 @@ _WITHOUT_MEANING: Final = re.compile(
     r"|your[-_ ]|\s"
 )
 """In a value that stands for another one: docs and templates are full of them."""
+
+
+def is_telling(value: str) -> bool:
+    """Whether a value is so much its own that it can be looked for everywhere: no word, no number."""
+    signs = sum(char.isdigit() or char in _SIGNS for char in value)
+    return 0 < signs < len(value) >= 6 and len(set(value)) >= 4
+
+
+def _is_secret(value: str) -> bool:
+    """Whether a value is no identifier, path or word: letters and digits or signs, in no readable order."""
+    if not is_telling(value) or _DIGIT.search(value) is None:
+        return False
+    return not re.fullmatch(
+        r"[a-z]+(?:[-_./][a-z]+)*[-_]?\d{0,2}|[A-Z_]+\d{0,2}|[\w.]+\(.*|/.*|[\d.:,-]+", value
+    )
+
+
+def _is_no_placeholder(value: str) -> bool:
+    heuristic = import_module("detect_secrets.filters.heuristic")
+    return not (
+        _WITHOUT_MEANING.search(value) is not None
+        or heuristic.is_templated_secret(value)
+        or heuristic.is_prefixed_with_dollar_sign(value)
+        or heuristic.is_not_alphanumeric_string(value)
+        or heuristic.is_sequential_string(value)
+    )
 
 
 @cache
@@ -74,16 +101,10 @@ def _from_library() -> Iterator[Detector]:
             )
 
 
-def _accepts(kind: str, valid: Callable[[str], bool] | None) -> Callable[[str, str], bool]:
+def _accepts(kind: str, valid: Callable[[str], bool] | None) -> Callable[[str], object]:
     if valid is not None:
-        return lambda value, line: valid(".".join(value.split(".")[:2]))
-    if kind == "password-in-url":
-        return lambda value, line: not _stands_for_another(value)
-    return _has_digit
-
-
-def _has_digit(value: str, line: str) -> bool:
-    return _DIGIT.search(value) is not None
+        return lambda value: valid(".".join(value.split(".")[:2]))
+    return _is_no_placeholder if kind == "password-in-url" else _DIGIT.search
 
 
 _PLUGINS: Final = (
@@ -93,23 +114,11 @@ _PLUGINS: Final = (
     ("basic_auth", "BasicAuthDetector", "password-in-url", ("://",), 1, "@"),
     ("cloudant", "CloudantDetector", "cloudant", ("cloudant",), 1, None),
     ("discord", "DiscordBotTokenDetector", "discord-token", (".",), 0, r"\.[\w-]{6}\.[\w-]{27}"),
-    (
-        "github_token",
-        "GitHubTokenDetector",
-        "github-token",
-        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-        0,
-        None,
-    ),
+    ("github_token", "GitHubTokenDetector", "github-token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+     0, None),
     ("gitlab_token", "GitLabTokenDetector", "gitlab-token", ("gl", "gr1348941"), 0, r"[a-zA-Z0-9_\-]{20}"),
-    (
-        "ibm_cloud_iam",
-        "IbmCloudIamDetector",
-        "ibm-cloud-key",
-        ("key", "pwd", "pass", "token"),
-        1,
-        r"[\w-]{44}",
-    ),
+    ("ibm_cloud_iam", "IbmCloudIamDetector", "ibm-cloud-key", ("key", "pwd", "pass", "token"), 1,
+     r"[\w-]{44}"),
     ("ibm_cos_hmac", "IbmCosHmacDetector", "ibm-cos-key", ("secret",), 1, "[a-fA-F0-9]{48}"),
     ("jwt", "JwtTokenDetector", "json-web-token", ("eyj",), 0, None),
     ("mailchimp", "MailchimpDetector", "mailchimp-key", ("-us",), 0, None),
@@ -123,22 +132,22 @@ _PLUGINS: Final = (
     ("stripe", "StripeDetector", "stripe-key", ("k_live_",), 0, None),
     ("telegram_token", "TelegramBotTokenDetector", "telegram-token", (":",), 0, r"\d{8}:[\w-]{35}"),
     ("twilio", "TwilioKeyDetector", "twilio-key", ("ac", "sk"), 0, r"(?:AC|SK)[a-z0-9]{32}"),
-)
+)  # fmt: skip
 """Module and class in the library, our name of the kind, its literals, which group is the credential (of
 those where a group is no more than a prefix, all of it), and what a line must hold besides."""
 
 _OURS: Final = (
-    Detector("api-key", re.compile(r"\bsk-[A-Za-z0-9_-]{20,}"), ("sk-",), accepts=_has_digit),
+    Detector("api-key", re.compile(r"\bsk-[A-Za-z0-9_-]{20,}"), ("sk-",), accepts=_DIGIT.search),
     Detector("api-key", re.compile(r"\b(?:gsk_|xai-|hf_|r8_|nvapi-)[A-Za-z0-9_-]{30,}"),
-             ("gsk_", "xai-", "hf_", "r8_", "nvapi-"), accepts=_has_digit),
+             ("gsk_", "xai-", "hf_", "r8_", "nvapi-"), accepts=_DIGIT.search),
     Detector("google-key", re.compile(r"\bAIza[\w-]{35}|\bGOCSPX-[\w-]{20,}|\bya29\.[\w-]{20,}"),
-             ("aiza", "gocspx-", "ya29."), accepts=_has_digit),
-    Detector("github-token", re.compile(r"\bgithub_pat_\w{22,}"), ("github_pat_",), accepts=_has_digit),
-    Detector("npm-token", re.compile(r"\bnpm_[A-Za-z0-9]{36}"), ("npm_",), accepts=_has_digit),
+             ("aiza", "gocspx-", "ya29."), accepts=_DIGIT.search),
+    Detector("github-token", re.compile(r"\bgithub_pat_\w{22,}"), ("github_pat_",), accepts=_DIGIT.search),
+    Detector("npm-token", re.compile(r"\bnpm_[A-Za-z0-9]{36}"), ("npm_",), accepts=_DIGIT.search),
     Detector("authorization", re.compile(r"(?i)\b(?:bearer|basic) +([\w.~+/=-]{16,})"), ("bearer ", "basic "),
-             group=1, accepts=lambda value, line: _is_secret(value)),
+             group=1, accepts=_is_secret),
     Detector("password-in-url", re.compile(r"://[^\s:/@\"'<>]*:([^\s/@\"'<>]{3,})@[\w.-]"), ("://",),
-             gate=re.compile("@"), group=1, accepts=lambda value, line: not _stands_for_another(value)),
+             gate=re.compile("@"), group=1, accepts=_is_no_placeholder),
 )  # fmt: skip
 """Keys that came after the library's last release, the servers Foldline talks to first of all."""
 
@@ -164,38 +173,12 @@ def _keywords() -> Iterator[Detector]:
     yield Detector("password", _SETTING, names, group=1, accepts=_is_set)
 
 
-def _is_assigned_secret(value: str, line: str) -> bool:
-    return len(value) >= 8 and _is_secret(value) and not _stands_for_another(value)
+def _is_assigned_secret(value: str) -> bool:
+    return len(value) >= 8 and _is_secret(value) and _is_no_placeholder(value)
 
 
-def _is_set(value: str, line: str) -> bool:
-    return not _stands_for_another(value) and not re.search(r"[()\[\]]|^[\w]+\.[\w.]+$", value)
-
-
-def is_telling(value: str) -> bool:
-    """Whether a value is so much its own that it can be looked for everywhere: no word, no number."""
-    signs = sum(char.isdigit() or char in _SIGNS for char in value)
-    return 0 < signs < len(value) >= 6 and len(set(value)) >= 4
-
-
-def _is_secret(value: str) -> bool:
-    """Whether a value is no identifier, path or word: letters and digits or signs, in no readable order."""
-    if not is_telling(value) or _DIGIT.search(value) is None:
-        return False
-    return not re.fullmatch(
-        r"[a-z]+(?:[-_./][a-z]+)*[-_]?\d{0,2}|[A-Z_]+\d{0,2}|[\w.]+\(.*|/.*|[\d.:,-]+", value
-    )
-
-
-def _stands_for_another(value: str) -> bool:
-    heuristic = import_module("detect_secrets.filters.heuristic")
-    return (
-        _WITHOUT_MEANING.search(value) is not None
-        or heuristic.is_templated_secret(value)
-        or heuristic.is_prefixed_with_dollar_sign(value)
-        or heuristic.is_not_alphanumeric_string(value)
-        or heuristic.is_sequential_string(value)
-    )
+def _is_set(value: str) -> bool:
+    return _is_no_placeholder(value) and not re.search(r"[()\[\]]|^[\w]+\.[\w.]+$", value)
 
 
 class Find(NamedTuple):
@@ -352,7 +335,7 @@ def _in_line(detector: Detector, line: str, offset: int) -> Iterator[Find]:
         while end > start and line[end - 1] in _RIGHT_EDGES:
             end -= 1
         value = line[start:end]
-        if value and (detector.accepts is None or detector.accepts(value, line)):
+        if value and (detector.accepts is None or detector.accepts(value)):
             yield Find(detector.kind, offset + start, offset + end, value)
 
 
@@ -410,7 +393,7 @@ class Redactor:
             return "Nothing that looks like a credential was found."
         total = sum(self._counts.values())
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(self._counts.items()))
-        return f"{total} credential{'' if total == 1 else 's'} redacted: {kinds}."
+        return f"{many(total, 'credential')} redacted: {kinds}."
 
     def look_at(self, text: str) -> None:
         if len(text) < 6 or text in self._spans:
@@ -456,8 +439,7 @@ class Redactor:
         return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _placeholder(self, find: Find) -> str:
-        known = self._placeholders.get(find.value)
-        if known is not None:
+        if (known := self._placeholders.get(find.value)) is not None:
             return known
         number = self._counts[find.kind] = self._counts.get(find.kind, 0) + 1
         placeholder = self._placeholders[find.value] = f"[redacted:{find.kind}-{number}]"
@@ -542,11 +524,8 @@ def _texts(original: Original) -> Iterator[str]:
         return text
 
     def gather_arguments(text: str) -> str:
-        value = _parsed(text)
-        # As one text, too: there a name and its value stand side by side.
-        gathered.append(text)
-        if value is not None:
-            _walked(value, gather)
+        gather(text)  # as one text, too: there a name and its value stand side by side
+        _walked(_parsed(text), gather)
         return text
 
     for record in (original.header, *original.entries):

@@ -80,7 +80,7 @@ def tool_result(
 
 def line_count(text: str) -> str:
     lines = len(text.splitlines())
-    return f"{lines} line" if lines == 1 else f"{lines} lines"
+    return f"{lines} line{'' if lines == 1 else 's'}"
 
 
 # --- what a call does to files, by its name and arguments ---------------------------------------------

@@ -308,14 +308,17 @@ class Transcript:
         gone = {index, *(result for call in calls for result in self._results.get(call, ()))}
         self.view.messages = [place for place in self.view.messages if place not in gone]
 
-    def checkpoint(self, at: datetime | None = None) -> int:
-        """A place that the session comes back to; its id."""
-        self._moments.append(self.view.moment())
-        self.add(Checkpoint(id=len(self._moments) - 1), at)
-        return len(self._moments) - 1
+    def checkpoint(
+        self, at: datetime | None = None, *, index: int | None = None, moment: Moment | None = None
+    ) -> int:
+        """A place that the session comes back to; its id. It is here and now, unless said otherwise."""
+        self._moments.append(moment or self.view.moment())
+        checkpoint = len(self._moments) - 1
+        self.put(self.next_index() if index is None else index, Checkpoint(id=checkpoint), at)
+        return checkpoint
 
-    def go_back_to(self, checkpoint: int, at: datetime | None = None) -> None:
-        self.add(Revert(checkpoint=checkpoint), at)
+    def go_back_to(self, checkpoint: int, at: datetime | None = None, *, index: int | None = None) -> None:
+        self.put(self.next_index() if index is None else index, Revert(checkpoint=checkpoint), at)
         self.view.go_back_to(self._moments[checkpoint])
 
     def clear(self, at: datetime | None = None) -> None:

@@ -1,4 +1,4 @@
-"""x"""
+"""Writer for HTML: the session as one page that needs nothing else, and loads nothing from the web."""
 
 import base64
 import hashlib
@@ -39,7 +39,7 @@ _BUDGET: Final = 4_000_000
 """Characters of a page that are coloured; colours take about a second for each million."""
 _LARGEST_MARKDOWN: Final = 400_000
 _WEB: Final = re.compile(r"(?:https?|mailto):", re.IGNORECASE)
-_NUMBERED: Final = re.compile(r"^( *\d+(?:→|\t|\| ?|│ ?|: ))", re.MULTILINE)
+_NUMBERED: Final = re.compile(r"^( *\d+(?:→|\t|\| ?|│ ?|: ))")
 """How agents number the lines of a file they read."""
 
 _ROLES: Final = {
@@ -86,21 +86,18 @@ class Painter:
     def output(self, text: str, path: str) -> str:
         """What a tool gave, in the colours of the file it is about; numbers of lines stand apart."""
         text = text.rstrip("\n")
-        numbers = _NUMBERED.findall(text)
-        if not path or len(numbers) < 0.8 * (text.count("\n") + 1):
+        lines = text.split("\n")
+        numbers = [match[0] if (match := _NUMBERED.match(line)) else "" for line in lines]
+        if not path or sum(map(bool, numbers)) < 0.8 * len(lines):
             return escape(text)
         language = _language_of(path.rsplit("/", 1)[-1].rsplit("\\", 1)[-1])
-        lines = text.split("\n")
-        found = [_NUMBERED.match(line) for line in lines]
-        bare = "\n".join(
-            line[match.end() :] if match else line for line, match in zip(lines, found, strict=True)
-        )
+        bare = "\n".join(line.removeprefix(number) for line, number in zip(lines, numbers, strict=True))
         painted = self.code(bare, language).split("\n")
         if len(painted) != len(lines):
             return escape(text)
         return "\n".join(
-            f'<span class="no">{escape(match[0])}</span>{line}' if match else line
-            for line, match in zip(painted, found, strict=True)
+            f'<span class="no">{escape(number)}</span>{line}' if number else line
+            for line, number in zip(painted, numbers, strict=True)
         )
 
     def code(self, text: str, language: str) -> str:
@@ -267,7 +264,7 @@ def _legend(page: Page) -> Iterator[str]:
 
 
 def _entry(item: Item, painter: Painter) -> Iterator[str]:
-    body, kind = "".join(_body(item, painter)), _kind(item)
+    kind, body = _body(item, painter)
     if not body:
         return
     place = item.place
@@ -280,33 +277,20 @@ def _entry(item: Item, painter: Painter) -> Iterator[str]:
     yield f'<div class="entry {kind} {place.fate}"{name}>{rail}<div class="body">{body}</div></div>'
 
 
-def _kind(item: Item) -> str:
+def _body(item: Item, painter: Painter) -> tuple[str, str]:
+    """The style class of an item, and its HTML."""
     match item:
         case MessageItem():
-            return item.voice
+            return item.voice, "".join(_said(item, painter))
         case ToolItem():
-            return "used"
-        case CompactionItem():
-            return "compaction"
-        case MarkerItem():
-            return item.level
-        case _:
-            assert_never(item)
-
-
-def _body(item: Item, painter: Painter) -> Iterator[str]:
-    match item:
-        case MessageItem():
-            yield from _said(item, painter)
-        case ToolItem():
-            yield _used(item, painter)
+            return "used", _used(item, painter)
         case CompactionItem():
             words = f"{_time(item.place)}{escape(item.words)}"
             text = f'<div class="text">{painter.markdown(item.summary)}</div>' if item.summary else ""
-            yield f"<details><summary>{words}</summary>{text}</details>" if text else words
+            return "compaction", f"<details><summary>{words}</summary>{text}</details>" if text else words
         case MarkerItem():
-            yield f"{_time(item.place)}{'✗ ' if item.level == 'alert' else ''}{escape(item.words)}"
-            yield plain(item.text) if item.text else ""
+            words = f"{_time(item.place)}{'✗ ' if item.level == 'alert' else ''}{escape(item.words)}"
+            return item.level, words + (plain(item.text) if item.text else "")
         case _:
             assert_never(item)
 

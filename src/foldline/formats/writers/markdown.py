@@ -10,6 +10,7 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Final, assert_never
 
+from foldline.context.numbers import many
 from foldline.protocol import ImagePart, TextPart, ThinkingPart
 
 from ..export import Exported, Original
@@ -129,7 +130,7 @@ def write_markdown(original: Original) -> Exported:
     text = "\n\n".join(block.strip("\n") for block in _blocks(page)) + "\n"
     name = f"{original.header.id}.md"
     images = sum(len(_images(item)) for item in page.items)
-    note = f"{images} image{' is' if images == 1 else 's are'} named in the text, not shown."
+    note = f"{many(images, 'image is', 'images are')} named in the text, not shown."
     return Exported(files={name: text.encode()}, main=name, notes=(note,) if images else ())
 
 

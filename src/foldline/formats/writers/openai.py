@@ -3,6 +3,7 @@
 import json
 
 from foldline.context.calls import paired
+from foldline.context.numbers import many
 from foldline.context.view import IN_VIEW
 from foldline.llm.dialect import OPENAI, to_openai
 from foldline.protocol import AssistantMessage, BaseMessage
@@ -32,7 +33,7 @@ def _notes(original: Original) -> list[str]:
         if isinstance(entry, BaseMessage)
     )
     if gone:
-        are = "1 message is" if gone == 1 else f"{gone} messages are"
+        are = many(gone, "message is", "messages are")
         notes.append(f"{are} not in the view, and so not in these messages: --whole writes all of them.")
     thoughts = sum(
         bool(item.message.thinking)
@@ -40,6 +41,6 @@ def _notes(original: Original) -> list[str]:
         if isinstance(item.message, AssistantMessage)
     )
     if thoughts:
-        answers = "1 answer is" if thoughts == 1 else f"{thoughts} answers are"
+        answers = many(thoughts, "answer is", "answers are")
         notes.append(f"The thinking of {answers} left out: OpenAI chat has no place for it.")
     return notes

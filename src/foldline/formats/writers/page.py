@@ -177,7 +177,10 @@ def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
 
 def _items(entries: Sequence[Entry], projection: Projection, cwd: str) -> Iterator[Item]:
     below = cwd.rstrip("/\\") + ("\\" if "\\" in cwd else "/")
-    results = _results(entries)
+    results: dict[str, list[ToolResultMessage]] = {}
+    for entry in entries:
+        if isinstance(entry, ToolResultMessage):
+            results.setdefault(entry.call_id, []).append(entry)
     prompts = 0
     for entry in entries:
         place = _place(entry, projection)
@@ -197,7 +200,7 @@ def _items(entries: Sequence[Entry], projection: Projection, cwd: str) -> Iterat
             case ToolResultMessage():
                 pass  # stands with its call
             case BaseMessage():
-                yield MessageItem(place, _voice(entry), _heading(entry), _pieces(entry))
+                yield MessageItem(place, *_voice(entry), _pieces(entry))
             case Compaction():
                 yield CompactionItem(place, _compaction_words(entry, projection), readable(entry.summary))
             case _:
@@ -229,14 +232,6 @@ def _result_of(
     return result
 
 
-def _results(entries: Sequence[Entry]) -> dict[str, list[ToolResultMessage]]:
-    results: dict[str, list[ToolResultMessage]] = {}
-    for entry in entries:
-        if isinstance(entry, ToolResultMessage):
-            results.setdefault(entry.call_id, []).append(entry)
-    return results
-
-
 def _place(entry: Entry, projection: Projection) -> Place:
     return Place(entry.index, entry.at, projection.fate(entry.index).kind, projection.is_pinned(entry.index))
 
@@ -256,34 +251,23 @@ def _pieces(message: BaseMessage) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def _voice(message: BaseMessage) -> Voice:
+def _voice(message: BaseMessage) -> tuple[Voice, str]:
+    """Who speaks, and the title of what is said."""
     match message:
         case SystemMessage(origin="summary"):
-            return "summary"
+            return "summary", "Summary"
         case SystemMessage():
-            return "system"
+            return "system", "System prompt"
         case DeveloperMessage(origin="instructions"):
-            return "instructions"
-        case _:
-            return "machine"
-
-
-def _heading(message: BaseMessage) -> str:
-    match message:
-        case SystemMessage(origin="summary"):
-            return "Summary"
-        case SystemMessage():
-            return "System prompt"
+            return "instructions", "Instructions" if message.source is None else one_line(message.source)
         case DeveloperMessage(source=str() as source):
-            return one_line(source)
+            return "machine", one_line(source)
         case DeveloperMessage():
-            return {"dmail": "D-Mail", "instructions": "Instructions"}.get(
-                message.origin, "Notice to the model"
-            )
+            return "machine", "D-Mail" if message.origin == "dmail" else "Notice to the model"
         case UserMessage(origin="shell"):
-            return "Shell command"
+            return "machine", "Shell command"
         case _:
-            return "Machine text"
+            return "machine", "Machine text"
 
 
 def _used(call: ToolCallPart, result: ToolResultMessage | None, place: Place, below: str) -> ToolItem:

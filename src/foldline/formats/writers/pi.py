@@ -1,10 +1,11 @@
-"""x"""
+"""Writer for pi: a tree of records, of which a branch is the view, its compactions included."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from foldline.context.numbers import many
 from foldline.context.view import is_preamble, is_summary
 from foldline.protocol import (
     AssistantMessage,
@@ -68,14 +69,15 @@ class Speaker:
     def notes(self) -> list[str]:
         notes = []
         if self._unspelt:
-            many = len(self._unspelt)
-            calls = "1 call has" if many == 1 else f"{many} calls have"
+            calls = many(len(self._unspelt), "call has", "calls have")
             notes.append(
                 f"{calls} arguments that are no JSON object, which pi cannot hold: none are written."
             )
         if self._mended:
-            are = "1 answer" if self._mended == 1 else f"{self._mended} answers"
-            notes.append(f"Written as whole, though broken off: {are}, which pi would not show to its model.")
+            answers = many(self._mended, "answer")
+            notes.append(
+                f"Written as whole, though broken off: {answers}, which pi would not show to its model."
+            )
         return notes
 
     def record(self, message: BaseMessage, *, again: bool, at: datetime | None) -> tuple[str, JsonObject]:
@@ -92,11 +94,8 @@ class Speaker:
                 spoken = {"role": "user", "content": _content(message.parts), **by_agent}
             case _:
                 kind = "foldline.summary" if is_summary(message) else "foldline.notice"
-                return "custom_message", {
-                    "customType": kind,
-                    "content": _content(message.parts),
-                    "display": True,
-                }
+                content = _content(message.parts)
+                return "custom_message", {"customType": kind, "content": content, "display": True}
         return "message", {"message": {**spoken, "timestamp": _milliseconds(at)}}
 
     def broken_off(self, message: AssistantMessage, at: datetime | None) -> tuple[str, JsonObject]:
@@ -180,18 +179,6 @@ def _shell(message: UserMessage) -> JsonObject | None:
     return {**record, "cancelled": False, "truncated": False} if shell_text(record) == message.text else None
 
 
-def compaction_record(summary: BaseMessage, compaction: Compaction | None, first_kept: str) -> JsonObject:
-    """What a compaction record holds; `first_kept` is the id of the first record it keeps."""
-    details = compaction.details if compaction else CompactionDetails()
-    return {
-        "summary": summary.text,
-        "firstKeptEntryId": first_kept,
-        "tokensBefore": compaction.tokens_before if compaction else 0,
-        "details": {"readFiles": details.read_files, "modifiedFiles": details.modified_files},
-        "fromHook": False,
-    }
-
-
 def _content(
     parts: Iterable[Part], spell_call: Callable[[ToolCallPart], JsonObject] | None = None
 ) -> list[JsonObject]:
@@ -239,6 +226,10 @@ class _Node:
     first_kept: int | None = None
     """Of a compaction: the place on the branch of the first record that it keeps."""
 
+    @property
+    def said(self) -> BaseMessage | None:
+        return self.message if self.first_kept is None else None
+
 
 @dataclass
 class _Writer:
@@ -254,24 +245,15 @@ class _Writer:
 
     def __post_init__(self) -> None:
         self._at = self.header.created_at
-        self.lines.append(
-            record_line(
-                {
-                    "type": "session",
-                    "version": 3,
-                    "id": self.header.id,
-                    "timestamp": iso(self.header.created_at),
-                    "cwd": self.header.cwd,
-                }
-            )
-        )
+        about = {"id": self.header.id, "timestamp": iso(self._at), "cwd": self.header.cwd}
+        self.lines.append(record_line({"type": "session", "version": 3, **about}))
 
     def notes(self) -> list[str]:
         notes = self._speaker.notes()
         if self._preamble:
-            many = "1 message" if self._preamble == 1 else f"{self._preamble} messages"
             notes.append(
-                f"pi brings its own system prompt: {many} of prompt and instructions will not be in its view."
+                f"pi brings its own system prompt: {many(self._preamble, 'message')} of prompt and "
+                "instructions will not be in its view."
             )
         if self._changes:
             times = "once" if self._changes == 1 else f"{self._changes} times"
@@ -347,24 +329,17 @@ class _Writer:
     def _view_at(self, compaction: int) -> list[BaseMessage]:
         node = self._branch[compaction]
         kept = self._branch[node.first_kept : compaction]
-        said = [each.message for each in kept if each.first_kept is None and each.message is not None]
-        return [*([node.message] if node.message is not None else []), *said]
+        return [said for said in (node.message, *(each.said for each in kept)) if said is not None]
 
     def _kept_by_a_compaction(self, view: Sequence[BaseMessage]) -> int | None:
         """The place on the branch from which a compaction gives this view; None where none does."""
         place = len(self._branch)
         for message in reversed(view[1:]):
-            place -= 1
-            while place >= 0 and not self._says_something(place):
-                place -= 1
-            said = self._branch[place].message if place >= 0 else None
+            place = next((at for at in range(place - 1, -1, -1) if self._branch[at].said), -1)
+            said = self._branch[place].said if place >= 0 else None
             if said is None or not same(said, message):
                 return None
         return place
-
-    def _says_something(self, place: int) -> bool:
-        node = self._branch[place]
-        return node.message is not None and node.first_kept is None
 
     def _compact(self, view: Sequence[BaseMessage], compaction: Compaction | None) -> int:
         """A compaction; how many messages of the view it gives. Where that is not all of them, it keeps none:
@@ -376,10 +351,15 @@ class _Writer:
         if kept is None or kept == len(self._branch):
             kept = len(self._branch)
             self._write("custom", {"customType": "foldline.cut"}, at=summary.at)
-        record = compaction_record(summary, compaction, self._branch[kept].id)
-        self._write(
-            "compaction", record, message=summary, at=summary.at or (compaction.at if compaction else None)
-        )
+        details = compaction.details if compaction else CompactionDetails()
+        record = {
+            "summary": summary.text,
+            "firstKeptEntryId": self._branch[kept].id,
+            "tokensBefore": compaction.tokens_before if compaction else 0,
+            "details": {"readFiles": details.read_files, "modifiedFiles": details.modified_files},
+            "fromHook": False,
+        }
+        self._write("compaction", record, at=summary.at or (compaction.at if compaction else None))
         self._branch[-1] = _Node(self._branch[-1].id, summary, kept)
         return given
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from foldline.context.numbers import many
 from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW, is_preamble, is_summary
 from foldline.context.view_state import unmarked
@@ -125,5 +126,5 @@ def left_out(entries: Iterable[Entry], title: str) -> tuple[str, ...]:
     counts = Counter(next(row for row in _NAMES if isinstance(entry, row[0])) for entry in entries)
     if not counts:
         return ()
-    kinds = [f"{counts[row]} {row[1] if counts[row] == 1 else row[2]}" for row in _NAMES if counts[row]]
+    kinds = [many(counts[row], *row[1:]) for row in _NAMES if counts[row]]
     return (f"{title} has no place for {', '.join(kinds)}: left out.",)
