@@ -177,10 +177,7 @@ def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
 
 def _items(entries: Sequence[Entry], projection: Projection, cwd: str) -> Iterator[Item]:
     below = cwd.rstrip("/\\") + ("\\" if "\\" in cwd else "/")
-    results: dict[str, list[ToolResultMessage]] = {}
-    for entry in entries:
-        if isinstance(entry, ToolResultMessage):
-            results.setdefault(entry.call_id, []).append(entry)
+    results = _results(entries)
     prompts = 0
     for entry in entries:
         place = _place(entry, projection)
@@ -230,6 +227,14 @@ def _result_of(
     if result is not None:
         waiting.remove(result)
     return result
+
+
+def _results(entries: Sequence[Entry]) -> dict[str, list[ToolResultMessage]]:
+    results: dict[str, list[ToolResultMessage]] = {}
+    for entry in entries:
+        if isinstance(entry, ToolResultMessage):
+            results.setdefault(entry.call_id, []).append(entry)
+    return results
 
 
 def _place(entry: Entry, projection: Projection) -> Place:
