@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.tui.keys.active import ActiveTable, active_tables
+from foldline.tui.keys.table import ActiveTable, active_tables
 from foldline.tui.palette_items import run_in_chat
 from support.live import Live, live
 

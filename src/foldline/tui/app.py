@@ -299,8 +299,8 @@ class FoldlineApp(KeyedApp[None]):
         from foldline.tui.screens.jobs import job_commands
         from foldline.tui.screens.permissions import permission_commands
         from foldline.tui.screens.rewind import open_rewind
+        from foldline.tui.screens.settings import settings_commands
         from foldline.tui.session_commands import session_commands
-        from foldline.tui.settings_commands import settings_commands
         from foldline.tui.tool_servers import server_commands
 
         give_back = self.chat.prompt.give_back

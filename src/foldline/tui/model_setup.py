@@ -59,8 +59,7 @@ class Setup:
         """Show the screen at a step; the models are those of the provider in use."""
         from foldline.agent.commands import compacts_before_switch
         from foldline.agent.settings import load_settings
-        from foldline.tui.screens.setup import SetupScreen
-        from foldline.tui.screens.setup_servers import KnownServers
+        from foldline.tui.screens.setup import KnownServers, SetupScreen
         from foldline.tui.screens.setup_state import begin
 
         if isinstance(self._app.screen, SetupScreen):
@@ -92,7 +91,7 @@ class Setup:
 
     async def _summarise_with(self, model: str | None) -> str:
         """Let another model write the summaries; None: the session's own again. It is kept, too."""
-        from foldline.tui.settings_commands import OwnSettings
+        from foldline.tui.screens.settings import OwnSettings
 
         kept = OwnSettings(self._app, self._runner)
         kept.read()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from foldline.context.harmless import clean_line
-from foldline.tui.keys.active import active_tables
 from foldline.tui.keys.commands import BY_ID, COMMANDS
+from foldline.tui.keys.table import active_tables
 from foldline.tui.lists.picker import Choice
 from foldline.tui.prompting.completion import arguments
 from foldline.tui.screens.palette import Item, Source

@@ -12,9 +12,8 @@ from foldline.history import Session, data_home, short_id, utc_now
 from foldline.history.follower import Follower
 from foldline.protocol import FoldlineError, Title
 from foldline.tui.runner import Runner
-from foldline.tui.screens.session_actions import fork_session, kept_title
 from foldline.tui.screens.sessions import SessionsScreen
-from foldline.tui.screens.sessions_list import Listed
+from foldline.tui.screens.sessions_list import Listed, fork_session, kept_title
 
 if TYPE_CHECKING:
     from foldline.tui.app import FoldlineApp

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from foldline.agent.tools.jobs import Job
 from foldline.protocol import DeveloperMessage
-from foldline.tui.screens.job_output import OutputScreen, rows_of
-from foldline.tui.screens.jobs import JobsScreen
+from foldline.tui.screens.jobs import JobsScreen, OutputScreen, rows_of
 from support.agents import calling
 from support.live import Live, live
 

@@ -7,7 +7,7 @@ import pytest
 from foldline.agent.settings import connect_llm, load_settings
 from foldline.llm import LLMError
 from foldline.protocol import FoldlineError
-from foldline.tui.screens.setup_servers import KnownServers
+from foldline.tui.screens.setup import KnownServers
 from foldline.tui.screens.setup_state import OFFLINE, OTHER, Choice, Secret, Source
 from support.server import MODEL, running_server
 from support.setup_screen import KEY

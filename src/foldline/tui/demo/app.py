@@ -101,7 +101,7 @@ class DemoApp(FoldlineApp):
     def _facts(self) -> "Facts":
         from foldline.protocol import Edit
         from foldline.tui.demo.tour import Facts
-        from foldline.tui.keys.active import active_tables
+        from foldline.tui.keys.table import active_tables
 
         shown = self.presenter.shown
         if shown is None:

@@ -22,7 +22,7 @@ SCREENS: Final = {
     "rewind": "screens.rewind",
     "approvals": "screens.permissions",
     "jobs": "screens.jobs",
-    "output": "screens.job_output",
+    "output": "screens.jobs",
     "settings": "screens.settings",
     "setup": "screens.setup",
     "picker": "lists.picker",

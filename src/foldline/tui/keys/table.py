@@ -1,4 +1,4 @@
-"""The keys of one screen: a table that bindings, hints, help, the palette and the docs come from."""
+"""The keys of one screen: a table that bindings, hints, help, palette and docs come from; those active."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -10,6 +10,9 @@ from textual.binding import Binding, BindingType
 from foldline.tui.keys.names import WAYS_OUT, joined, key_name, spelled
 
 if TYPE_CHECKING:
+    from textual.dom import DOMNode
+    from textual.screen import Screen
+
     from foldline.agent.layers import Given
 
 
@@ -212,3 +215,33 @@ def hint_words(keys: Sequence[ScreenKey[F]], facts: F) -> Iterator[tuple[str, st
         if key.hint and key.pressed and key.works(facts):
             grouped.setdefault(key.hint, []).append(key.name)
     return ((joined(names), word) for word, names in grouped.items())
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTable:
+    """A table of keys, and the part of the screen that carries it out."""
+
+    table: KeyTable[Any]
+    node: "DOMNode"
+    actions: dict[str, str]
+    """What Textual runs, by command; those that a component carries out itself have none."""
+
+    @property
+    def name(self) -> str:
+        return self.table.name
+
+    def entries(self) -> Iterator[tuple[ScreenKey[Any], bool]]:
+        """Every key of the table, and whether it does anything now."""
+        for key in self.table:
+            yield key, not isinstance(self.node, Keyed) or self.node.works_now(key.id)
+
+
+def active_tables(screen: "Screen[Any]") -> tuple[ActiveTable, ...]:
+    """The tables whose keys work where the focus is; keys that work on every screen make none."""
+    found: dict[str, ActiveTable] = {}
+    for active in screen.active_bindings.values():
+        name, _, command = (active.binding.id or "").partition(".")
+        if active.node is not screen.app and (table := declared(name)) is not None:
+            here = found.setdefault(name, ActiveTable(table, active.node, {}))
+            here.actions[command] = active.binding.action
+    return tuple(found.values())

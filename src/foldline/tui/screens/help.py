@@ -11,9 +11,8 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from foldline.tui.blocks.cells import Span, Spans, crop, width_of, wrap_spans
-from foldline.tui.keys.active import ActiveTable, active_tables
 from foldline.tui.keys.commands import CHAT, COMMANDS, Command, is_everywhere
-from foldline.tui.keys.table import ScreenKey, bindings, name_of, names_of, table
+from foldline.tui.keys.table import ActiveTable, ScreenKey, active_tables, bindings, name_of, names_of, table
 from foldline.tui.lists.box import Line, boxed, filled
 from foldline.tui.lists.screen import Field, PageScreen, moves
 

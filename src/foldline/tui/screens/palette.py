@@ -8,8 +8,8 @@ from textual.app import App
 from textual.screen import Screen
 
 from foldline.protocol import FoldlineError
-from foldline.tui.keys.active import active_tables
 from foldline.tui.keys.commands import CHAT
+from foldline.tui.keys.table import active_tables
 from foldline.tui.lists.picker import Choice, Picker
 from foldline.tui.screens.help import HelpScreen
 

@@ -26,14 +26,6 @@ from foldline.tui.keys.table import ScreenKey, bindings
 from foldline.tui.lists.box import Line, filled, key_words
 from foldline.tui.lists.screen import Field, ListScreen
 from foldline.tui.screens import sessions_view as view
-from foldline.tui.screens.session_actions import (
-    archive_session,
-    delete_session,
-    fork_session,
-    import_session,
-    kept_title,
-    rename_session,
-)
 from foldline.tui.screens.sessions_list import (
     DEBOUNCE,
     SCOPES,
@@ -43,8 +35,14 @@ from foldline.tui.screens.sessions_list import (
     Scope,
     Searcher,
     SessionsState,
+    archive_session,
+    delete_session,
+    fork_session,
+    import_session,
+    kept_title,
     list_rows,
     read_listing,
+    rename_session,
 )
 from foldline.tui.widgets.lines import edge, frame, sides
 
