@@ -20,7 +20,7 @@ from foldline.agent.mcp import ToolServers
 from foldline.agent.mcp.servers import MISSING
 from foldline.agent.model_choice import asked_now
 from foldline.agent.settings import Settings, connect_llm, load_settings
-from foldline.context.numbers import many
+from foldline.context.numbers import many, some
 from foldline.data import archive_dir
 from foldline.files import is_file, is_there
 from foldline.history import SessionInfo, data_home, list_sessions, sessions_dir, short_id, utc_now
@@ -269,7 +269,6 @@ async def _tried(servers: ToolServers) -> list[Finding]:
 
 _LITTLE, _TOO_LITTLE = 500_000_000, 20_000_000
 """Bytes of free space: to be told of, and no place to work."""
-_SHOWN = 4
 _INDEX_PATIENCE = 5.0
 """Seconds another process may keep the search index to itself."""
 LEAVING = ".deleted"
@@ -339,17 +338,17 @@ def _all_sessions(home: Path) -> list[SessionInfo]:
 def _sessions(infos: list[SessionInfo]) -> Iterator[Finding]:
     lost = [info for info in infos if not info.readable]
     hurt = [info for info in infos if info.readable and info.meta.note]
-    counted = f"{len(infos):,} session{'' if len(infos) == 1 else 's'}"
+    counted = many(len(infos), "session")
     if not (lost or hurt):
         yield Finding("ok", "sessions", f"{counted}, all can be opened")
     if lost:
         names = tuple(short_id(info.id) for info in lost)
         advice = f"`foldline doctor {names[0]}` says more"
-        yield Finding("bad", "sessions", f"of {counted}, not to be opened: {_some(names)}", advice, names)
+        yield Finding("bad", "sessions", f"of {counted}, not to be opened: {some(names)}", advice, names)
     if hurt:
         names = tuple(short_id(info.id) for info in hurt)
         advice = f"`foldline doctor {names[0]} --repair` leaves it out"
-        yield Finding("warn", "sessions", f"of {counted}, with damage: {_some(names)}", advice, names)
+        yield Finding("warn", "sessions", f"of {counted}, with damage: {some(names)}", advice, names)
 
 
 def _half_deleted(home: Path) -> list[Path]:
@@ -370,7 +369,7 @@ def _left_over(infos: list[SessionInfo], deleted: list[Path]) -> Iterator[Findin
         drafts += [name] if any(drafts_in(folder)) else []
         open_ones += [name] if os.name == "posix" and folder.stat().st_mode & 0o077 else []
     if held:
-        yield Finding("ok", "writers", _some(held), "", tuple(held))
+        yield Finding("ok", "writers", some(held), "", tuple(held))
     for name, what, of in (
         ("writers", "a note of a writer that is gone", notes),
         ("left over", "files that were never finished", drafts),
@@ -379,7 +378,7 @@ def _left_over(infos: list[SessionInfo], deleted: list[Path]) -> Iterator[Findin
     ):
         if of:
             advice = "`foldline doctor --repair` sets it right"
-            yield Finding("warn", name, f"{what}: {_some(of)}", advice, tuple(of))
+            yield Finding("warn", name, f"{what}: {some(of)}", advice, tuple(of))
     if not (notes or drafts or open_ones or deleted):
         yield Finding("ok", "left over", "nothing")
 
@@ -406,8 +405,3 @@ def _search_index(home: Path) -> Iterator[Finding]:
         return
     size = f"{file.stat().st_size / 1e6:,.1f} MB"
     yield Finding("ok", SEARCH, f"{size}, sound") if said == "ok" else Finding("warn", SEARCH, said, advice)
-
-
-def _some(names: list[str] | tuple[str, ...]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")

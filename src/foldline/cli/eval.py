@@ -63,8 +63,8 @@ def evaluate(
     from foldline.protocol import FoldlineError
 
     from .agents import settings_here
-    from .eval_report import report_json, say_report
-    from .eval_run import draw, known_price, measure, say_judgement, subjects_of
+    from .eval_report import report_json, say_judgement, say_report
+    from .eval_run import draw, known_price, measure, subjects_of
     from .loop import run_async
     from .output import say_json
     from .sources import check_new

@@ -8,6 +8,7 @@ from math import log2
 from foldline.evaluation.comparison import RAW, NotCompared, Setup
 from foldline.evaluation.cost import OPENAI_CACHE, RHO_SWEEP
 from foldline.evaluation.figures import USUAL, Figures
+from foldline.evaluation.judge import ENOUGH, Judgement
 from foldline.evaluation.recall import ATOMS_VERSION, LEAST_SESSIONS, Difference, difference
 from foldline.evaluation.survival import KINDS, Share
 from foldline.version import __version__
@@ -115,7 +116,7 @@ def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
             [
                 _name(row), str(row.compactions), str(row.cost.calls), _k(row.cost.input),
                 _k(row.cost.uncached), _percent(row.cost.hit_rate), _k(row.peak), _k(row.mean),
-                _dollars(row.dollars),
+                _shown(row.dollars, ".2f", "$"),
             ]
             for row in rows
         ),
@@ -127,7 +128,8 @@ def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
         (
             [
                 _name(row), *(_relative(row.relative[rho]) for rho in RHO_SWEEP),
-                _relative(row.relative_cold), _steps(row.tolerance), _times(row.churn),
+                _relative(row.relative_cold), _shown(row.tolerance, "+.0f"),
+                _shown(row.churn, ".1f", end="×"),
             ]
             for row in rows
         ),
@@ -164,7 +166,10 @@ def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
             [
                 _name(row),
                 _percent(row.survival.end.facts.value),
-                *(_percent(_value(row.survival.end.by_kind.get(kind))) for kind in kinds),
+                *(
+                    _percent(share.value if share else None)
+                    for share in map(row.survival.end.by_kind.get, kinds)
+                ),
                 f"{row.survival.end.density or 0:.1f}",
             ]
             for row in rows
@@ -287,6 +292,39 @@ e*       more steps that would cancel the saving (JetBrains measured 4 % more
 per 1k   facts kept for each 1,000 tokens of the last view"""
 
 
+# --- foldline eval --judge ---------------------------------------------------------------------------
+
+
+def say_judgement(found: Judgement) -> None:
+    say()
+    say_heading(f"asked {found.answerer} from each view · {found.points} points of {found.sessions} sessions")
+    if found.insufficient:
+        say(f"insufficient: fewer than {ENOUGH} points tell no strategies apart.")
+    if found.judges_itself:
+        say("its own answers were judged by itself: set compaction.model for another judge.")
+    say_table(
+        [Column("arm"), Column("dimension"), *_right("points", "score", "±", "norm"), Column("")],
+        (
+            [
+                row.arm, row.dimension, str(row.n), _shown(row.score, ".2f"), _shown(row.half_width, ".2f"),
+                _shown(row.norm, ".2f"), row.remark,
+            ]
+            for row in found.rows
+        ),
+    )  # fmt: skip
+    noise = found.noise.agreement
+    if noise is not None:
+        say(f"next action, asked twice from the whole history: {noise:.0%} the same.")
+    for check in found.hand_check:
+        say()
+        say(f"to grade by hand · {check.question}")
+        say(f"  answer: {check.answer}")
+        say(f"  record: {check.record}")
+    for sentence in (*found.notes, found.stopped):
+        if sentence:
+            say(sentence)
+
+
 # --- cells ------------------------------------------------------------------------------------------
 
 
@@ -311,10 +349,6 @@ def _percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f}%" if value < 0.9995 else "100%"
 
 
-def _value(share: Share | None) -> float | None:
-    return None if share is None else share.value
-
-
 def _count(share: Share) -> str:
     return f"{share.kept}/{share.of}" if share.of else "–"
 
@@ -325,13 +359,5 @@ def _k(tokens: float) -> str:
     return f"{tokens / 1_000:.1f}k" if tokens >= 1_000 else f"{tokens:.0f}"
 
 
-def _dollars(value: float | None) -> str:
-    return "–" if value is None else f"${value:.2f}"
-
-
-def _steps(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.0f}"
-
-
-def _times(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}×"
+def _shown(value: float | None, form: str, start: str = "", end: str = "") -> str:
+    return "–" if value is None else f"{start}{value:{form}}{end}"

@@ -20,9 +20,7 @@ from foldline.evaluation.comparison import (
 )
 from foldline.evaluation.figures import Figures, plotted
 from foldline.evaluation.judge import (
-    ENOUGH,
     Judgement,
-    Progress,
     Sitting,
     estimate,
     exam_of,
@@ -38,7 +36,7 @@ from foldline.protocol import AssistantMessage, FoldlineError, UserMessage, syst
 
 from .arguments import UsageError
 from .eval_report import Report
-from .output import Bar, Column, confirmed, note, say, say_heading, say_table
+from .output import Bar, confirmed, note
 from .sources import read_source
 
 
@@ -189,49 +187,6 @@ async def judged(
     if not confirmed(question, yes=yes, how="--yes"):
         return None
     with Bar(bill.requests + bill.judge_requests) as bar:
-        done = {"asking": 0, "judging": 0}
-
-        def tell(progress: Progress) -> None:
-            bar.step(progress.phase, progress.done - done[progress.phase])
-            done[progress.phase] = progress.done
-
-        sitting = Sitting(paper, answerer=answerer, judge=judge, progress=tell)
+        sitting = Sitting(paper, answerer=answerer, judge=judge, progress=bar.step)
         await sitting.run()
     return judgement(sitting.record)
-
-
-def say_judgement(found: Judgement) -> None:
-    say()
-    say_heading(f"asked {found.answerer} from each view · {found.points} points of {found.sessions} sessions")
-    if found.insufficient:
-        say(f"insufficient: fewer than {ENOUGH} points tell no strategies apart.")
-    if found.judges_itself:
-        say("its own answers were judged by itself: set compaction.model for another judge.")
-    say_table(
-        [Column("arm"), Column("dimension"), *(Column(name, right=True) for name in _COLUMNS), Column("")],
-        (
-            [
-                row.arm, row.dimension, str(row.n), _figure(row.score), _figure(row.half_width),
-                _figure(row.norm), row.remark,
-            ]
-            for row in found.rows
-        ),
-    )  # fmt: skip
-    noise = found.noise.agreement
-    if noise is not None:
-        say(f"next action, asked twice from the whole history: {noise:.0%} the same.")
-    for check in found.hand_check:
-        say()
-        say(f"to grade by hand · {check.question}")
-        say(f"  answer: {check.answer}")
-        say(f"  record: {check.record}")
-    for sentence in (*found.notes, found.stopped):
-        if sentence:
-            say(sentence)
-
-
-_COLUMNS = ("points", "score", "±", "norm")
-
-
-def _figure(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from foldline.evaluation.judge.exam import NOISE_REPEATS, Exam, Point, estimate, exam_of
+from foldline.evaluation.judge.exam import GRADED, NOISE_REPEATS, Exam, Point, estimate, exam_of
 from foldline.evaluation.judge.result import Row, judgement
-from foldline.evaluation.judge.sitting import CONCURRENCY, Progress, Sitting
+from foldline.evaluation.judge.sitting import CONCURRENCY, Sitting
 from foldline.llm import LLMError, Request
 from foldline.protocol import Usage
 from support.clients import chat_at
@@ -239,12 +239,12 @@ async def test_cancelling_ends_it_at_once_and_keeps_what_was_answered() -> None:
 
 async def test_progress_counts_up_to_all_there_is() -> None:
     asked = paper()
-    seen: list[Progress] = []
-    await Sitting(asked, answerer=AnsweringLLM(key(asked)), progress=seen.append).run()
-    for phase in ("asking", "judging"):
-        steps = [step for step in seen if step.phase == phase]
-        assert [step.done for step in steps] == list(range(1, len(steps) + 1))
-        assert steps[-1].done == steps[-1].total
+    seen: list[str] = []
+    sitting = Sitting(asked, answerer=AnsweringLLM(key(asked)), progress=seen.append)
+    await sitting.run()
+    judged = GRADED * len(sitting.record.judged())
+    assert judged
+    assert seen == ["asking"] * asked.answers + ["judging"] * judged
 
 
 async def test_a_server_that_cuts_views_silently_is_reported() -> None:

@@ -10,12 +10,11 @@ result = judgement(sitting.record)                        # also after a cancel 
 
 from .exam import ENOUGH, estimate, exam_of, points_of
 from .result import Judgement, judgement
-from .sitting import Progress, Sitting
+from .sitting import Sitting
 
 __all__ = [
     "ENOUGH",
     "Judgement",
-    "Progress",
     "Sitting",
     "estimate",
     "exam_of",

@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from foldline.compaction.summary import answer_of
 from foldline.context.tokens import Calibration
@@ -79,13 +79,6 @@ class Record:
         return numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    phase: Literal["asking", "judging"]
-    done: int
-    total: int
-
-
 class Sitting:
     """One run of an exam. `record` holds what is done, also after a cancel or a failure."""
 
@@ -95,9 +88,12 @@ class Sitting:
         *,
         answerer: LLM,
         judge: LLM | None = None,
-        progress: Callable[[Progress], None] = lambda _: None,
+        progress: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """Without a judge of its own, the answerer judges itself: the result says so."""
+        """Without a judge of its own, the answerer judges itself: the result says so.
+
+        `progress` gets `asking` after each answer, and `judging` after each judgement.
+        """
         self._exam = exam
         self._answerer = answerer
         self._judge = judge or answerer
@@ -127,7 +123,7 @@ class Sitting:
                     self.record.refused.add(number)
                     return
                 self.record.replies.append(Reply(number, at, nth, answer.text))
-                self._progress(Progress("asking", len(self.record.replies), self._exam.answers))
+                self._progress("asking")
 
     async def _answer(self, sheet: Sheet, number: int, probe: Probe) -> AssistantMessage:
         asked = question(probe)
@@ -143,13 +139,12 @@ class Sitting:
         """Has one reply graded."""
         record = self.record
         reply = record.replies[number]
-        total = GRADED * sum(record.probe(each).is_judged for each in record.replies)
         for nth in range(GRADED):
             found: Grades | None = NOTHING_SAID
             if reply.text.strip():
                 found = await self._judged(grading(record.probe(reply), reply.text))
             record.graded.append(Graded(number, nth, found))
-            self._progress(Progress("judging", len(record.graded), total))
+            self._progress("judging")
 
     async def _judged(self, request: tuple[BaseMessage, ...]) -> Grades | None:
         """The judge's grades, after one repair where that is needed; None where they cannot be had."""
