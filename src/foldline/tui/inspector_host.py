@@ -113,7 +113,9 @@ class InspectorHost:
             return self.docked.panels
         return self.screen.panels if self.screen is not None else None
 
-    def _dock(self, state: PanelState) -> None:
+    def _make_panels(self) -> InspectorPanels:
+        from foldline.llm.models import price_of
+
         panels = InspectorPanels(
             self._agent.session.projection,
             overhead=self._agent.state.overhead,
@@ -123,8 +125,13 @@ class InspectorHost:
             threshold=self._state.room.threshold,
             activity=self._state.doing,
         )
+        price = price_of(self._agent.state.llm.info.id)
+        panels.set_price(None if price is None else price.input / 1_000_000)
+        return panels
+
+    def _dock(self, state: PanelState) -> None:
+        panels = self._make_panels()
         panels.one_at_a_time = True
-        panels.set_price(self._price())
         self.docked = DockedInspector(panels, leave=self._to_prompt, maximise=self._maximise)
         self._chat.docked.put(self.docked, self._too_narrow)
         self._chat.fit()
@@ -167,29 +174,12 @@ class InspectorHost:
             self._dock(state)
 
     def _show_full(self, state: PanelState, *, maximised: bool) -> None:
-        self.screen = _FullInspector(
-            self._agent.session.projection,
-            title=self._title(),
-            overhead=self._agent.state.overhead,
-            live=True,
-            cwd=self._agent.session.cwd,
-            window=self._state.room.window,
-            threshold=self._state.room.threshold,
-            activity=self._state.doing,
-        )
+        self.screen = _FullInspector(self._make_panels(), self._title())
         self.screen.maximised = maximised
-        self.screen.panels.set_price(self._price())
         self.screen.to_dock = self._to_dock
         self.screen.to_chat = self._chat.run_command
         self._app.push_screen(self.screen)
         _restore(self.screen.panels, state)
-
-    def _price(self) -> float | None:
-        """Dollars that a token of a request costs."""
-        from foldline.llm.models import price_of
-
-        price = price_of(self._agent.state.llm.info.id)
-        return None if price is None else price.input / 1_000_000
 
 
 def _restore(panels: InspectorPanels, state: PanelState) -> None:

@@ -136,18 +136,19 @@ async def read_along(app: App[Any], row: Listed, index: int | None) -> None:
     Raises:
         FoldlineError: it cannot be read.
     """
-    from foldline.tui.inspector import InspectorScreen
+    from foldline.tui.inspector import InspectorPanels, InspectorScreen
     from foldline.tui.inspector.app import EVERY, Following
 
     followed = await asyncio.to_thread(_followed, row)
     session = followed.session
-    screen = InspectorScreen(session.projection, row.title or short_id(row.id), cwd=session.header.cwd)
+    panels = InspectorPanels(session.projection, cwd=session.header.cwd)
+    screen = InspectorScreen(panels, row.title or short_id(row.id))
     await app.push_screen(screen)
     following = Following(followed, screen)
     following.begin()
     screen.run_worker(following.run(EVERY), group="follow")
     if index is not None:
-        screen.call_after_refresh(screen.panels.reveal, index)
+        screen.call_after_refresh(panels.reveal, index)
 
 
 def _followed(row: Listed) -> "Followed[Any]":

@@ -11,7 +11,7 @@ from foldline.context.budget import Size
 from foldline.formats import read_foreign
 from foldline.history import Session
 from foldline.protocol import SessionHeader
-from foldline.tui.inspector import InspectorScreen
+from foldline.tui.inspector import InspectorPanels, InspectorScreen
 from foldline.tui.inspector.app import InspectorApp
 from foldline.tui.inspector.keys import EDIT, KEYS
 from foldline.tui.inspector.screen import InspectorHeader
@@ -78,7 +78,9 @@ def test_no_two_keys_are_the_same() -> None:
 
 async def test_the_header_says_what_fills_the_window_and_what_runs() -> None:
     story = shop()
-    screen = InspectorScreen(story.projection(), "[/shop] ▸ Orders", 0, True, window=131_072)
+    screen = InspectorScreen(
+        InspectorPanels(story.projection(), live=True, window=131_072), "[/shop] ▸ Orders"
+    )
     app = app_of(story)
     async with app.run_test(size=(160, 30)) as pilot:
         await app.push_screen(screen)

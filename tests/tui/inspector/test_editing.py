@@ -257,7 +257,8 @@ async def test_the_rows_stay_straight_in_chinese(size: tuple[int, int]) -> None:
 
 async def test_the_screen_passes_on_what_runs_and_the_threshold() -> None:
     projection = chinese().projection()
-    screen = InspectorScreen(projection, "订单", 0, True, threshold=10**9, activity="request in flight")
+    panels = InspectorPanels(projection, live=True, threshold=10**9, activity="request in flight")
+    screen = InspectorScreen(panels, "订单")
     app = LiveApp(projection)
     async with app.run_test(size=WIDE) as pilot:
         await app.push_screen(screen)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from textual.app import App
 from textual.pilot import Pilot
 
-from foldline.tui.inspector import InspectorScreen
+from foldline.tui.inspector import InspectorPanels, InspectorScreen
 from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
 from support.asking import Asking, retold
 from support.history import call
@@ -18,9 +18,10 @@ class Shown(App[None]):
 
     def __init__(self, story: Asking, title: str) -> None:
         super().__init__(ansi_color=True)
-        self.inspector = InspectorScreen(
-            story.projection(), title, 600, True, window=6_400, threshold=6_000, cwd="/work"
+        panels = InspectorPanels(
+            story.projection(), overhead=600, live=True, window=6_400, threshold=6_000, cwd="/work"
         )
+        self.inspector = InspectorScreen(panels, title)
         for theme in load_themes():
             self.register_theme(theme)
         self.theme = DEFAULT_THEME

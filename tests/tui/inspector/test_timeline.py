@@ -13,7 +13,7 @@ from foldline.context.moments import at_request
 from foldline.context.projection import Projection, project
 from foldline.context.proof import proof_of, recorded_requests
 from foldline.protocol import Entry, RequestRecord, UserMessage, text_parts
-from foldline.tui.inspector import InspectorScreen
+from foldline.tui.inspector import InspectorPanels, InspectorScreen
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.past import Past
 from foldline.tui.keys.table import name_of
@@ -328,7 +328,7 @@ async def test_on_a_short_screen_it_comes_and_goes_with_the_focus() -> None:
 async def test_the_header_says_which_moment_it_is(live: bool) -> None:
     app = PanelsApp(retold().projection())
     async with app.run_test(size=WIDE) as pilot:
-        screen = InspectorScreen(retold().projection(), "shop-api", live=live, window=10_000)
+        screen = InspectorScreen(InspectorPanels(retold().projection(), live=live, window=10_000), "shop-api")
         await app.push_screen(screen)
         await pilot.pause()
         assert ("now ·" if live else "read-only ·") in screen_rows(app)[0]

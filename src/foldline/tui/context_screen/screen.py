@@ -238,9 +238,9 @@ class ContextPanels(Workbench):
             case "panel-1" | "panel-2":
                 self.go(int(command[-1]) - 1)
             case "pin" | "hide" | "drop" | "restore" if entry is not None:
-                self._answer(edit_hints.edit(self._projection, entry, command, self.key, later=later))
+                self.ask_for(edit_hints.edit(self._projection, entry, command, self.key, later=later))
             case "undo":
-                self._answer(edit_hints.undo(self._projection, later=later))
+                self.ask_for(edit_hints.undo(self._projection, later=later))
             case "search":
                 self.ask_search()
             case "next-match" | "previous-match":
@@ -251,11 +251,6 @@ class ContextPanels(Workbench):
                 open_help(self.app)
             case _ if not self.end_search():
                 self.screen.dismiss()
-
-    def _answer(self, answer: edit_hints.Answer) -> None:
-        self.news = answer.words
-        for wanted in answer.wanted:
-            self.post_message(wanted)
 
     @on(BlockView.Opened)
     def _opened(self, event: BlockView.Opened) -> None:

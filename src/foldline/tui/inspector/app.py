@@ -11,6 +11,7 @@ from foldline.history import Session
 from foldline.history.follower import NoLongerFollowed
 from foldline.history.lock import Holder
 from foldline.protocol import Entry, SessionHeader
+from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.inspector.screen import InspectorScreen
 from foldline.tui.keyed_app import KeyedApp
 from foldline.tui.themes import DEFAULT_THEME
@@ -146,7 +147,8 @@ class InspectorApp(KeyedApp[None]):
         super().__init__(theme)
         self._followed = followed
         self._every = every
-        self.inspector = InspectorScreen(session.projection, title, cwd=session.header.cwd, window=window)
+        panels = InspectorPanels(session.projection, cwd=session.header.cwd, window=window)
+        self.inspector = InspectorScreen(panels, title)
 
     def action_stay(self) -> None:
         """The key that opens, and elsewhere closes, the Inspector: here it would end the program."""

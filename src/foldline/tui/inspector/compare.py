@@ -40,18 +40,7 @@ from foldline.tui.panels.entry_rows import ItemRow, Source, gutter_width, row_gu
 from foldline.tui.panels.frame import Panel, Text, hints_row
 from foldline.tui.panels.states import signs, state_words
 
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What decides which keys work."""
-
-    on_entry: bool = False
-    """Whether the cursor is on an item."""
-    others: bool = False
-    """Whether there is another pair to compare."""
-
-
-KEYS: Final[tuple[ScreenKey[Facts], ...]] = table(
+KEYS: Final[tuple["ScreenKey[CompareScreen]", ...]] = table(
     "difference",
     ScreenKey("move", ("up", "down", "k", "j"), "Moves the cursor.", "Move", "move", "↑↓", own=True),
     ScreenKey(
@@ -75,7 +64,7 @@ KEYS: Final[tuple[ScreenKey[Facts], ...]] = table(
         "Goes to the entry in History.",
         "Jump",
         "entry in History",
-        works=lambda f: f.on_entry,
+        works=lambda screen: screen.pair is not None,
     ),
     ScreenKey(
         "next-pair",
@@ -84,7 +73,7 @@ KEYS: Final[tuple[ScreenKey[Facts], ...]] = table(
         "before.",
         "Compare",
         "next pair",
-        works=lambda f: f.others,
+        works=lambda screen: len(screen.comparisons) > 1,
     ),
     ScreenKey("help", ("?", "f1"), "This list.", "Program", "keys", "?"),
     ScreenKey("close", ("escape", "q"), "Back to where you were.", "Program", "close", "Esc"),
@@ -276,7 +265,7 @@ class CompareScreen(Screen[int | None]):
         super().__init__()
         self._now = now
         self._past = past
-        self._comparisons = comparisons
+        self.comparisons: Sequence[Comparison] = comparisons
         self._at = 0
         self._cwd = cwd
         self.found: Difference | None = None
@@ -307,7 +296,7 @@ class CompareScreen(Screen[int | None]):
         self._opened.clear()
         self.list.set_blocks([TextBlock((-5, 0), "loading …", "muted", stop=False)])
         self._describe()
-        self.run_worker(self._work_out(self._comparisons[self._at]), group="difference", exclusive=True)
+        self.run_worker(self._work_out(self.comparisons[self._at]), group="difference", exclusive=True)
 
     async def _work_out(self, wanted: Comparison) -> None:
         before, after = await self._as_of(wanted.before), await self._as_of(wanted.after)
@@ -324,28 +313,24 @@ class CompareScreen(Screen[int | None]):
     # --- Keys -----------------------------------------------------------------------------------------
 
     @property
-    def _pair(self) -> Pair | None:
+    def pair(self) -> Pair | None:
         """The item under the cursor."""
         key = self.list.cursor
         block = self.list.block(row_of(key)) if key is not None and not _is_run(key) else None
         return block.pair if isinstance(block, PairRow) else None
 
-    @property
-    def _facts(self) -> Facts:
-        return Facts(self._pair is not None, len(self._comparisons) > 1)
-
     def works_now(self, command: str) -> bool:
-        return works(KEYS, command, self._facts)
+        return works(KEYS, command, self)
 
     def action_compare(self, command: str) -> None:
         """One of the keys of the table."""
         if not self.works_now(command):
             return
         match command:
-            case "open" if self._pair is not None:
-                self.dismiss(self._pair.item.index)
+            case "open" if self.pair is not None:
+                self.dismiss(self.pair.item.index)
             case "next-pair":
-                self._at = (self._at + 1) % len(self._comparisons)
+                self._at = (self._at + 1) % len(self.comparisons)
                 self._compare()
             case "help":
                 open_help(self.app)
@@ -378,8 +363,8 @@ class CompareScreen(Screen[int | None]):
         if not self.is_mounted:
             return
         width = self.size.width
-        wanted, found = self._comparisons[self._at], self.found
-        number = f"{self._at + 1} of {len(self._comparisons)}" if len(self._comparisons) > 1 else ""
+        wanted, found = self.comparisons[self._at], self.found
+        number = f"{self._at + 1} of {len(self.comparisons)}" if len(self.comparisons) > 1 else ""
         where = Piece((("Inspector", "bold"), (" ▸ ", "muted"), ("Compare requests", "text bold")))
         help_key = Piece(((name_of(KEYS, "help"), "accent"), (" help", "muted")), rank=2)
         self._header.show(row([where], [piece(number, "muted", rank=1), help_key], width))
@@ -389,11 +374,11 @@ class CompareScreen(Screen[int | None]):
         ]
         self._sums.show(row(parts, [], max(width - 2, 1)) if found else [])
         self._status.show(self._status_row(width))
-        self._hints.show(hints_row(hint_words(KEYS, self._facts), width))
+        self._hints.show(hints_row(hint_words(KEYS, self), width))
 
     def _status_row(self, width: int) -> list[Span]:
         """What the cursor is on."""
-        pair, found = self._pair, self.found
+        pair, found = self.pair, self.found
         if found is not None and all(each.change == "same" for each in found.pairs):
             return row([piece("Both views are the same.", "text")], [], width)
         if found is None or pair is None:

@@ -10,40 +10,116 @@ EDIT: Final = "Edit"
 """The group of the keys that change the view: only a session that is open for work has them."""
 
 
-def _is_live(live: bool) -> bool:
-    return live
+def _key(
+    id: str,
+    keys: str,
+    help: str,
+    title: str,
+    hint: str = "",
+    shown: str = "",
+    *,
+    own: bool = False,
+    palette: bool = True,
+) -> ScreenKey[bool]:
+    return ScreenKey(id, tuple(keys.split()), help, "", hint, shown, own=own, title=title, palette=palette)
 
 
-def _key(id: str, keys: str, help: str, group: str, title: str, hint: str = "") -> ScreenKey[bool]:
-    """A key of the Inspector; those of a group that edits work where the session is open for work."""
-    works = _is_live if group == EDIT else lambda _: True
-    return ScreenKey(id, tuple(keys.split()), help, group, hint, title=title, works=works)
+def _edit_key(id: str, key: str, help: str) -> ScreenKey[bool]:
+    return ScreenKey(id, (key,), help, EDIT, id, title=id.capitalize(), works=lambda live: live)
 
 
-_TIME: Final = (
+KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
+    "inspector",
+    "Move",
+    _key("move", "up down k j", "Moves the cursor by an entry.", "Move", "move", "↑↓", own=True),
+    _key(
+        "page",
+        "pageup pagedown home end",
+        "A screen up or down, the first entry, the last one. At the last line the panel follows.",
+        "Page",
+        own=True,
+    ),
+    _key(
+        "open",
+        "enter",
+        "Opens an entry in place, or closes it. On a file: its newest touch in History, again an older one.",
+        "Open",
+        "open",
+        own=True,
+    ),
+    "Panels",
+    _key("next-panel", "tab", "To the next panel, on the entry marked ▷.", "Next panel", "panel", "Tab 1–4"),
+    _key("previous-panel", "shift+tab", "To the panel before.", "Previous panel"),
+    _key("panel-1", "1", "To History: every entry since the first.", "History"),
+    _key("panel-2", "2", "To the LLM view: what the next request sends, item by item.", "LLM view"),
+    _key("panel-3", "3", "To the files that were modified and read.", "Files"),
+    _key("panel-4", "4", "To the timeline: tokens per request.", "Timeline"),
+    "Jump",
+    _key(
+        "fold",
+        "g",
+        "To the compaction that took or changed this entry; from one, back to what it stands for.",
+        "Its compaction",
+        "compaction",
+    ),
+    _key("older-prompt", "[", "To the prompt before.", "Previous prompt", "prompt"),
+    _key("newer-prompt", "]", "To the next prompt.", "Next prompt", "prompt"),
+    _key("older-fold", "{", "To the compaction or summary before.", "Previous compaction", "compaction"),
+    _key("newer-fold", "}", "To the next compaction or summary.", "Next compaction", "compaction"),
+    "Search",
+    _key(
+        "filter",
+        "f",
+        "Chooses what this panel shows: by kind, state or mark; system notes, too.",
+        "Filter",
+        "filter",
+    ),
+    _key("search", "/", "Finds text in this panel, closed entries included.", "Search", "search"),
+    _key("next-match", "n", "The next entry that holds it.", "Next match"),
+    _key("previous-match", "N", "The entry before that holds it.", "Previous match"),
+    "Move",
+    _key(
+        "copy",
+        "y",
+        "Copies the text of the entry, with OSC 52: the terminal puts it on the clipboard.",
+        "Copy",
+    ),
+    _edit_key(
+        "pin",
+        "p",
+        "Brings an entry and its tool group back verbatim and keeps them in every later compaction; again, "
+        "unpins.",
+    ),
+    _edit_key("hide", "z", "Puts a placeholder in the place of a tool result; again, shows it."),
+    _edit_key("drop", "x", "Takes an entry and its tool group out of the view."),
+    _edit_key("restore", "r", "Brings an entry and its tool group back verbatim."),
+    _edit_key(
+        "undo",
+        "u",
+        "Takes back the newest change of the view: an edit, a compaction, a clear, a rewind; then the one "
+        "before.",
+    ),
+    "Time",
     _key(
         "older-request",
         ",",
         "All panels as of the request before. Nothing can be edited there.",
-        "Time",
         "As of the request before",
     ),
-    _key("newer-request", ".", "As of the next request.", "Time", "As of the next request"),
+    _key("newer-request", ".", "As of the next request.", "As of the next request"),
     _key(
         "fold-before",
         "<",
         "Right after the compaction before: what it left of the view.",
-        "Time",
         "As of the compaction before",
     ),
-    _key("fold-after", ">", "Right after the next compaction.", "Time", "As of the next compaction"),
-    _key("now", "0", "Back to now, to where you were.", "Time", "Back to now"),
-    ScreenKey[bool](
+    _key("fold-after", ">", "Right after the next compaction.", "As of the next compaction"),
+    _key("now", "0", "Back to now, to where you were.", "Back to now"),
+    _key(
         "along",
-        ("left", "right"),
+        "left right",
         "On the timeline: one request. Home: the first one. End: now. Enter: the first entry it sent anew.",
-        "Time",
-        title="Along the timeline",
+        "Along the timeline",
         own=True,
         palette=False,
     ),
@@ -52,7 +128,6 @@ _TIME: Final = (
         "space",
         "Marks an entry: pin, hide, drop and restore act on all that are marked. On the timeline: marks the "
         "shown request to compare others with. Again, unmarks it.",
-        "Time",
         "Mark",
     ),
     _key(
@@ -60,138 +135,19 @@ _TIME: Final = (
         "d",
         "Compares this request with the one before; on a compaction, the views before and after it; with a "
         "marked request, that one and this.",
-        "Time",
         "Compare requests",
         "compare",
     ),
-)
-
-KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
-    "inspector",
-    ScreenKey[bool](
-        "move",
-        ("up", "down", "k", "j"),
-        "Moves the cursor by an entry.",
-        "Move",
-        "move",
-        "↑↓",
-        title="Move",
-        own=True,
-    ),
-    ScreenKey[bool](
-        "page",
-        ("pageup", "pagedown", "home", "end"),
-        "A screen up or down, the first entry, the last one. At the last line the panel follows.",
-        "Move",
-        title="Page",
-        own=True,
-    ),
-    ScreenKey[bool](
-        "open",
-        ("enter",),
-        "Opens an entry in place, or closes it. On a file: its newest touch in History, again an older one.",
-        "Move",
-        "open",
-        title="Open",
-        own=True,
-    ),
-    ScreenKey[bool](
-        "next-panel",
-        ("tab",),
-        "To the next panel, on the entry marked ▷.",
-        "Panels",
-        "panel",
-        "Tab 1–4",
-        title="Next panel",
-    ),
-    _key("previous-panel", "shift+tab", "To the panel before.", "Panels", "Previous panel"),
-    _key("panel-1", "1", "To History: every entry since the first.", "Panels", "History"),
-    _key("panel-2", "2", "To the LLM view: what the next request sends, item by item.", "Panels", "LLM view"),
-    _key("panel-3", "3", "To the files that were modified and read.", "Panels", "Files"),
-    _key("panel-4", "4", "To the timeline: tokens per request.", "Panels", "Timeline"),
-    _key(
-        "fold",
-        "g",
-        "To the compaction that took or changed this entry; from one, back to what it stands for.",
-        "Jump",
-        "Its compaction",
-        "compaction",
-    ),
-    _key("older-prompt", "[", "To the prompt before.", "Jump", "Previous prompt", "prompt"),
-    _key("newer-prompt", "]", "To the next prompt.", "Jump", "Next prompt", "prompt"),
-    _key(
-        "older-fold",
-        "{",
-        "To the compaction or summary before.",
-        "Jump",
-        "Previous compaction",
-        "compaction",
-    ),
-    _key("newer-fold", "}", "To the next compaction or summary.", "Jump", "Next compaction", "compaction"),
-    _key(
-        "filter",
-        "f",
-        "Chooses what this panel shows: by kind, state or mark; system notes, too.",
-        "Search",
-        "Filter",
-        "filter",
-    ),
-    _key("search", "/", "Finds text in this panel, closed entries included.", "Search", "Search", "search"),
-    _key("next-match", "n", "The next entry that holds it.", "Search", "Next match"),
-    _key("previous-match", "N", "The entry before that holds it.", "Search", "Previous match"),
-    _key(
-        "copy",
-        "y",
-        "Copies the text of the entry, with OSC 52: the terminal puts it on the clipboard.",
-        "Move",
-        "Copy",
-    ),
-    _key(
-        "pin",
-        "p",
-        "Brings an entry and its tool group back verbatim and keeps them in every later compaction; again, "
-        "unpins.",
-        EDIT,
-        "Pin",
-        "pin",
-    ),
-    _key(
-        "hide",
-        "z",
-        "Puts a placeholder in the place of a tool result; again, shows it.",
-        EDIT,
-        "Hide",
-        "hide",
-    ),
-    _key("drop", "x", "Takes an entry and its tool group out of the view.", EDIT, "Drop", "drop"),
-    _key("restore", "r", "Brings an entry and its tool group back verbatim.", EDIT, "Restore", "restore"),
-    _key(
-        "undo",
-        "u",
-        "Takes back the newest change of the view: an edit, a compaction, a clear, a rewind; then the one "
-        "before.",
-        EDIT,
-        "Undo",
-        "undo",
-    ),
-    *_TIME,
+    "Panels",
     _key(
         "maximise",
         "m",
         "Beside the chat: the whole screen for the Inspector; again, back beside the chat.",
-        "Panels",
         "Maximise",
     ),
-    ScreenKey[bool]("help", ("?", "f1"), "This list.", "Program", "keys", "?", title="Help"),
-    ScreenKey[bool](
-        "close",
-        ("escape", "f2"),
-        "Closes the search, then the Inspector.",
-        "Program",
-        "close",
-        "Esc",
-        title="Close",
-    ),
+    "Program",
+    _key("help", "? f1", "This list.", "Help", "keys", "?"),
+    _key("close", "escape f2", "Closes the search, then the Inspector.", "Close", "close", "Esc"),
 )
 """What decides which of them work: whether the session is open for work."""
 

@@ -17,6 +17,7 @@ from foldline.history.stored import without_gc
 from foldline.protocol import Compaction
 from foldline.tui.blocks import Block, BlockView, Key, Span
 from foldline.tui.blocks.cells import Piece, row
+from foldline.tui.dialogs import open_help
 from foldline.tui.dock import CHAT_COLUMNS
 from foldline.tui.inspector import status
 from foldline.tui.inspector.compare import CompareScreen
@@ -34,7 +35,7 @@ from foldline.tui.inspector.link import (
     files_width,
     panels_at,
 )
-from foldline.tui.inspector.past import comparisons, moment_words
+from foldline.tui.inspector.past import comparisons
 from foldline.tui.inspector.sheets import PanelState, Sheet
 from foldline.tui.inspector.time_travel import TimeTravel
 from foldline.tui.inspector.timeline import TimelinePanel, rows_for
@@ -68,9 +69,6 @@ class InspectorPanels(Workbench):
 
     class CloseRequested(Message):
         """Esc or F2: the reader is done here."""
-
-    class HelpRequested(Message):
-        """The reader asks for the keys."""
 
     class MaximiseRequested(Message):
         """The reader wants the whole screen for it, or no longer."""
@@ -109,7 +107,7 @@ class InspectorPanels(Workbench):
         self.filter_bar = FilterBar(self._rows_changed)
         limits = edit_hints.Limits(overhead, threshold)
         self._edit_hints = edit_hints.HintWorker(self, limits, self.describe) if live else None
-        self._activity = activity
+        self.activity = activity
         self._with_hints = rows
         self._wanted_entry: int | None = None
         """The entry to go to once the moment that is on its way is shown."""
@@ -158,7 +156,7 @@ class InspectorPanels(Workbench):
     @property
     def _busy(self) -> bool:
         """Whether the agent does something: edits then wait for its end."""
-        return bool(self._activity)
+        return bool(self.activity)
 
     @property
     def _index(self) -> int:
@@ -177,7 +175,7 @@ class InspectorPanels(Workbench):
 
     def set_activity(self, activity: str, threshold: int | None) -> None:
         """What the agent does just now, and the threshold where it is known; shown by `refresh_from`."""
-        self._activity = activity
+        self.activity = activity
         if self._edit_hints is not None and threshold is not None:
             self._edit_hints.limits = replace(self._edit_hints.limits, threshold=threshold)
 
@@ -377,7 +375,7 @@ class InspectorPanels(Workbench):
 
     def _show_timeline(self) -> None:
         if self.is_mounted:
-            self.timeline.show(self.travel.scene(self.projection, self._activity))
+            self.timeline.show(self.travel.scene(self.projection, self.activity))
         if self.timeline.has_focus:
             self.describe()
 
@@ -521,7 +519,7 @@ class InspectorPanels(Workbench):
             case "maximise":
                 self.post_message(self.MaximiseRequested())
             case "help":
-                self.post_message(self.HelpRequested())
+                open_help(self.app)
             case "close":
                 self._close()
             case _:
@@ -568,25 +566,20 @@ class InspectorPanels(Workbench):
             answer = edit_hints.edit(self.projection, picked or self._index, key, self.key, later=self._busy)
             if picked and answer.wanted:
                 self.lists.pick(set())
-            self._ask_for(answer)
+            self.ask_for(answer)
 
     def _undo(self) -> None:
         if self.live:
-            self._ask_for(edit_hints.undo(self.projection, later=self._busy))
+            self.ask_for(edit_hints.undo(self.projection, later=self._busy))
         else:
             self.news = self._why_not_live()
-
-    def _ask_for(self, answer: edit_hints.Answer) -> None:
-        self.news = answer.words
-        for wanted in answer.wanted:
-            self.post_message(wanted)
 
     def _why_not_live(self) -> str:
         moment = self.travel.moment
         if moment is None:
             return "This session is only looked at here: nothing in it is edited."
         back = f"{self.key('now')} goes back to now"
-        return f"This is how it was at {moment_words(moment)}: nothing to edit. {back}."
+        return f"This is how it was at {moment.name}: nothing to edit. {back}."
 
     def _mark(self) -> None:
         """Mark a request on the timeline, or the entry under the cursor for the edit keys; or no longer."""

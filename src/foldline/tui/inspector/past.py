@@ -125,9 +125,4 @@ def _between(now: Projection, before: Moment | None, after: Moment | None) -> Co
 
 
 def _name(now: Projection, moment: Moment | None) -> str:
-    return f"request {len(now.requests) + 1}, the next" if moment is None else moment_words(moment)
-
-
-def moment_words(moment: Moment) -> str:
-    """How screens call a moment: `request 84`, `compaction 373`."""
-    return moment.name
+    return f"request {len(now.requests) + 1}, the next" if moment is None else moment.name

@@ -12,10 +12,8 @@ from foldline.context.budget import Size
 from foldline.context.projection import Projection
 from foldline.tui.blocks import clean_line
 from foldline.tui.blocks.cells import Piece, Span, Spans, row, width_of
-from foldline.tui.dialogs import open_help
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.panels import InspectorPanels
-from foldline.tui.inspector.past import moment_words
 from foldline.tui.keys.commands import key_of
 from foldline.tui.keys.table import name_of
 from foldline.tui.lists.screen import LeftOnce
@@ -100,32 +98,11 @@ class InspectorScreen(LeftOnce[None]):
     AUTO_FOCUS: ClassVar[str | None] = None
     BLANK: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        projection: Projection,
-        title: str,
-        overhead: int = 0,
-        live: bool = False,
-        *,
-        cwd: str = "",
-        window: int = 0,
-        threshold: int | None = None,
-        activity: str = "",
-    ) -> None:
-        """As `InspectorPanels`; `title` stands before `▸ Inspector`."""
+    def __init__(self, panels: InspectorPanels, title: str) -> None:
+        """`title` stands before `▸ Inspector`."""
         super().__init__()
-        self._window = window
-        self._activity = activity
-        self._header = InspectorHeader(title, live)
-        self.panels = InspectorPanels(
-            projection,
-            overhead=overhead,
-            window=window,
-            cwd=cwd,
-            live=live,
-            threshold=threshold,
-            activity=activity,
-        )
+        self._header = InspectorHeader(title, panels.live)
+        self.panels = panels
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -145,7 +122,6 @@ class InspectorScreen(LeftOnce[None]):
     ) -> None:
         """Show what has come since. `activity` is what the agent does just now; where it does nothing, edits
         act at once. Without a `threshold` the one before stays."""
-        self._activity = activity
         self.panels.set_activity(activity, threshold)
         self.panels.refresh_from(projection)
         self._show_header()
@@ -160,9 +136,9 @@ class InspectorScreen(LeftOnce[None]):
 
     def _show_header(self) -> None:
         moment = self.panels.travel.moment
-        as_of = moment_words(moment) if moment is not None else ""
+        as_of = moment.name if moment is not None else ""
         size = self.panels.travel.chosen_weight(self.panels.projection)
-        self._header.show(size, self._window, self._activity, as_of)
+        self._header.show(size, self.panels.travel.window, self.panels.activity, as_of)
 
     @on(InspectorPanels.MomentChanged)
     def _moment_changed(self, event: InspectorPanels.MomentChanged) -> None:
@@ -173,11 +149,6 @@ class InspectorScreen(LeftOnce[None]):
     def _close(self, event: InspectorPanels.CloseRequested) -> None:
         event.stop()
         self.dismiss()
-
-    @on(InspectorPanels.HelpRequested)
-    def _help(self, event: InspectorPanels.HelpRequested) -> None:
-        event.stop()
-        open_help(self.app)
 
 
 class DockedHeader(Lines):
@@ -239,7 +210,7 @@ class DockedInspector(Widget):
 
     def _show_header(self) -> None:
         moment = self.panels.travel.moment
-        self._header.show(self.panels.shown_panel, moment_words(moment) if moment is not None else "")
+        self._header.show(self.panels.shown_panel, moment.name if moment is not None else "")
 
     def on_descendant_focus(self) -> None:
         self._show_header()
@@ -258,8 +229,3 @@ class DockedInspector(Widget):
     def _maximise_wanted(self, event: InspectorPanels.MaximiseRequested) -> None:
         event.stop()
         self._maximise()
-
-    @on(InspectorPanels.HelpRequested)
-    def _help(self, event: InspectorPanels.HelpRequested) -> None:
-        event.stop()
-        open_help(self.app)

@@ -237,21 +237,21 @@ class Sheet:
         """All rows, built in slices; None where another call has overtaken this one."""
         self._builds += 1
         this, of, done = self._builds, self._changes, 0
-        sheaf, shown = self.view.new_batch(), 0
+        batch, shown = self.view.new_batch(), 0
         with without_gc():
             while True:
                 if of != self._changes:
-                    sheaf, shown, of, done = self.view.new_batch(), 0, self._changes, 0
+                    batch, shown, of, done = self.view.new_batch(), 0, self._changes, 0
                 stop = min(done + _SLICE, len(self))
                 rows = self._built(done, stop)
-                sheaf.add(rows)
+                batch.add(rows)
                 shown, done = shown + _entries_in(rows), stop
                 await asyncio.sleep(0)
                 if this != self._builds:
                     return None
                 if done >= len(self) and of == self._changes:
-                    sheaf.add(self._nothing(shown))
-                    return BuiltRows(sheaf, shown)
+                    batch.add(self._nothing(shown))
+                    return BuiltRows(batch, shown)
 
     @property
     def state(self) -> ListState:

@@ -5,7 +5,7 @@ from foldline.context.moments import Moment, at_compaction, at_request, requests
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
 from foldline.tui.inspector.keys import KEYS
-from foldline.tui.inspector.past import Past, moment_words
+from foldline.tui.inspector.past import Past
 from foldline.tui.inspector.timeline import (
     Scene,
     Series,
@@ -25,7 +25,7 @@ class TimeTravel:
     def __init__(self, now: Projection, overhead: int, window: int) -> None:
         """`overhead` is the estimate of the tool schemas, `window` the model's in tokens, 0 where unknown."""
         self._overhead = overhead
-        self._window = window
+        self.window = window
         self.begin(now)
 
     def begin(self, now: Projection) -> None:
@@ -53,7 +53,7 @@ class TimeTravel:
     @property
     def as_of(self) -> str:
         """The moment that the panels show; empty where that is now."""
-        return moment_words(self.shown) if self.shown is not None else ""
+        return self.shown.name if self.shown is not None else ""
 
     def weight(self, shown: Projection) -> Size:
         """The size of what is shown: what was reported of a request, where that is known."""
@@ -148,7 +148,7 @@ class TimeTravel:
         return Scene(
             sizes=self._series.sizes,
             latest=size.tokens,
-            window=self._window,
+            window=self.window,
             shown=slot_of(now, moment),
             compactions=compaction_slots(now),
             marked=None if self.marked is None else slot_of(now, self.marked),

@@ -19,7 +19,7 @@ from foldline.tui.blocks.cells import Spans, crop, width_of
 from foldline.tui.inspector import chart
 from foldline.tui.inspector.chart import Peaks, Spread
 from foldline.tui.inspector.keys import scrubbing_words
-from foldline.tui.inspector.past import Verdict, moment_words
+from foldline.tui.inspector.past import Verdict
 from foldline.tui.state import reason_words
 from foldline.tui.widgets.lines import Lines, edge, frame, sides
 
@@ -233,7 +233,7 @@ def compaction_words(
 ) -> tuple[Spans, ...]:
     """Of a compaction: what it made of how much."""
     entry = now.entry(moment.number)
-    name = moment_words(moment)
+    name = moment.name
     if not isinstance(entry, Compaction):
         return (_head(name, entry, None, ""),)
     lines: list[Spans] = [_head(name, entry, entry.model, reason_words(entry.reason))]
@@ -288,7 +288,7 @@ def brief_words(moment: Moment | None, now: Projection, size: Size) -> str:
     if moment is None:
         return f"request {len(now.requests) + 1} {numbers.tokens(size.tokens, estimated=size.estimated)}"
     if moment.asked is None:
-        return moment_words(moment)
+        return moment.name
     return f"{moment.name} {numbers.tokens(moment.asked.tokens, estimated=moment.asked.is_estimated)}"
 
 

@@ -9,6 +9,7 @@ from textual.widget import Widget
 
 from foldline.tui.blocks import Block, BlockView, Key, clean_line
 from foldline.tui.keys.table import ScreenKey, name_of
+from foldline.tui.panels.edit_hints import Answer
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.frame import Panel, Text
 from foldline.tui.panels.search import find
@@ -49,6 +50,12 @@ class Workbench(Widget):
         """Say something in the status row, until the cursor moves."""
         self.news = words
         self.describe()
+
+    def ask_for(self, answer: Answer) -> None:
+        """Ask for the edits of a pressed key, and say what it does."""
+        self.news = answer.words
+        for wanted in answer.wanted:
+            self.post_message(wanted)
 
     def describe(self) -> None:
         """Bring frames, status and hints up to date."""
