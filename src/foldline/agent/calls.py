@@ -1,7 +1,6 @@
 """Runs the tool calls of one step: approval, room, result. Each result is appended before the next call."""
 
 import asyncio
-import os
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -19,7 +18,6 @@ from foldline.protocol import (
 )
 from foldline.protocol.messages import json_object
 
-from .api_keys import mask_of
 from .approvals import decide, grant, grant_in_project
 from .rewind import recorder
 from .state import AgentState
@@ -92,25 +90,16 @@ class Calls:
         return await self._allowed_run(tool, call, title, room)
 
     async def _allowed_run(self, tool: Tool, call: ToolCallPart, title: str, room: int) -> ToolOutcome:
-        state, arguments = self._state, call.parsed()
-        mask = mask_of(os.environ)
-        context = ToolContext(
-            cwd=state.cwd,
-            output=lambda text: state.emit(events.ToolOutput(call_id=call.call_id, text=mask(text))),
-            max_tokens=room - _RESULT_FRAME,
-            spill_dir=state.spill_dir,
-            known_files=state.known_files,
-            jobs=state.jobs,
-            mask=mask,
-            before_change=recorder(state.session),
-        )
+        context = self._state.tool_context(call.call_id, room - _RESULT_FRAME)
+        context = replace(context, before_change=recorder(self._state.session))
         refusal = await self._refusal(tool, call, title, context)
         if refusal is not None:
             return refusal
         self._under_way = call.call_id
         self._began = time.monotonic()
-        outcome = await tool.run(arguments, context)
-        return replace(outcome, text=mask(outcome.text), diff=outcome.diff and mask(outcome.diff))
+        outcome = await tool.run(call.parsed(), context)
+        diff = outcome.diff and context.mask(outcome.diff)
+        return replace(outcome, text=context.mask(outcome.text), diff=diff)
 
     async def _refusal(
         self, tool: Tool, call: ToolCallPart, title: str, context: ToolContext

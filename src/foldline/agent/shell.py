@@ -1,13 +1,11 @@
 """The user's own shell (`!command`): run at once, unasked, and put into the history for the model to see."""
 
 import asyncio
-import os
 import shutil
 from contextlib import suppress
 
 from foldline.protocol import Edit, FoldlineError, TextPart, UserMessage, events
 
-from .api_keys import mask_of
 from .instructions import session_preamble
 from .state import AgentState
 from .tools import ToolContext
@@ -84,15 +82,7 @@ async def _keep(
 
 
 def _context(state: AgentState) -> ToolContext:
-    mask = mask_of(os.environ)
     room = _LEAST
     with suppress(FoldlineError):  # a window too small to work in: the next turn will say so
         room = max(_LEAST, min(_MOST, state.room_for_results()))
-    return ToolContext(
-        cwd=state.cwd,
-        output=lambda text: state.emit(events.ToolOutput(call_id=SHELL_CALL, text=mask(text))),
-        max_tokens=room,
-        spill_dir=state.spill_dir,
-        jobs=state.jobs,
-        mask=mask,
-    )
+    return state.tool_context(SHELL_CALL, room)

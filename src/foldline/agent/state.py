@@ -33,13 +33,13 @@ from foldline.protocol import (
     Reason,
     RequestRecord,
 )
-from foldline.protocol.events import Event, Notice, WindowLearned
+from foldline.protocol.events import Event, Notice, ToolOutput, WindowLearned
 
 from .api_keys import mask_of
 from .approvals import Choices, Policy, ProjectRules
 from .mcp import ToolServers
 from .proposals import BackgroundDraft, Basis, PendingProposal
-from .tools import FileMemory, Jobs, Tool
+from .tools import FileMemory, Jobs, Tool, ToolContext
 from .tools.history import Mailbox
 
 Mode = Literal["auto", "ask", "off"]
@@ -135,6 +135,19 @@ class AgentState:
     @property
     def specs(self) -> list[ToolSpec]:
         return [tool.spec for tool in self.tools]
+
+    def tool_context(self, call_id: str, max_tokens: int) -> ToolContext:
+        """Where and within what limits a call runs; `max_tokens`: room for its result, by estimate."""
+        mask = mask_of(os.environ)
+        return ToolContext(
+            cwd=self.cwd,
+            output=lambda text: self.emit(ToolOutput(call_id=call_id, text=mask(text))),
+            max_tokens=max_tokens,
+            spill_dir=self.spill_dir,
+            known_files=self.known_files,
+            jobs=self.jobs,
+            mask=mask,
+        )
 
     # --- models ----------------------------------------------------------------------------------
 

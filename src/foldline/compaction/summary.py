@@ -126,15 +126,11 @@ def earlier_summary(cut: Cut[BaseMessage]) -> str:
 
 
 async def with_summary(ctx: CompactionContext, cut: Cut[BaseMessage], notes: str) -> list[BaseMessage]:
-    """The new view with these notes as its summary, and behind them what is quoted from the history."""
+    """The new view: preamble, these notes and what is quoted from the history as its summary, what stays of
+    the compacted part, the tail with its giants clipped."""
     summary = await asyncio.to_thread(
         with_appendix, notes, cut.compacted, earlier_summary(cut), ctx.details, ctx.max_summary_tokens
     )
-    return assemble(ctx, cut, summary)
-
-
-def assemble(ctx: CompactionContext, cut: Cut[BaseMessage], summary: str) -> list[BaseMessage]:
-    """The new view: preamble, summary, what stays of the compacted part, the tail with its giants clipped."""
     before, tail = _movable(ctx.history[: cut.position]), _movable(ctx.history[cut.position :])
     stays = [message for message in before if message.index in ctx.pins or message is cut.request]
     return [*ctx.preamble, framed(summary), *stays, *_clip_giants(ctx, tail)]
@@ -194,7 +190,7 @@ class Writer:
         return await self._summarised("summary-prefix", "", messages)
 
     async def _summarised(self, prompt: str, previous: str, messages: Sequence[BaseMessage]) -> str:
-        instructions = self._instructions(prompt)
+        instructions = [load_prompt(prompt, self._language), *asides(self._ctx, self._language)]
         earlier = await self.within_half(previous, *instructions)
         room = self.room(*earlier, *instructions)
         conversation = await asyncio.to_thread(serialise, messages)
@@ -222,9 +218,6 @@ class Writer:
             merged = await self.levels.within([Note(flat(previous))], room)
             previous = "\n\n".join(note.text for note in merged)
         return [delimited("previous-summary", previous)]
-
-    def _instructions(self, prompt: str) -> list[str]:
-        return [load_prompt(prompt, self._language), *asides(self._ctx, self._language)]
 
     def room(self, *beside: str) -> int:
         """Estimated tokens a request has left beside these texts, its answer and its frame."""
