@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from foldline.context.tokens import message_tokens
 from foldline.context.view import is_preamble
 from foldline.llm import ContextOverflow
 from foldline.protocol import NEW, BaseMessage, FoldlineError, events
@@ -18,7 +17,7 @@ from foldline.protocol import NEW, BaseMessage, FoldlineError, events
 from .hierarchical import HierarchicalCompaction
 from .rewrite import faults
 from .simple import ClipGiants, DigestCompaction, SimpleCompaction, ToolResultHidingCompaction, TruncateTurns
-from .strategy import CompactionContext, CompactionFailed, CompactionStrategy, MeteredLLM
+from .strategy import CompactionContext, CompactionFailed, CompactionStrategy, MeteredLLM, tokens_of
 from .summary import SummaryCompaction
 
 CHUNK_SHARE = 4
@@ -124,7 +123,7 @@ class FailureLadder:
         ctx = self.ctx if base is self.ctx.history else replace(self.ctx, history=base, cut_position=None)
         name = type(rung.strategy).__name__
         if rung.kind == "again":
-            smaller = sum(map(message_tokens, base)) / max(1, sum(map(message_tokens, self.ctx.history)))
+            smaller = tokens_of(base) / max(1, tokens_of(self.ctx.history))
             # What is cached is the view as it was.
             ctx = replace(ctx, token_count=round(ctx.token_count * smaller), prefix_cached=False)
         if rung.name == "chunks":
@@ -153,12 +152,12 @@ class FailureLadder:
         return after
 
     def _take(self, rung: Rung, base: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> bool:
-        size = sum(map(message_tokens, after))
+        size = tokens_of(after)
         enough = size <= self.need.enough or not self.need.must
         if rung.kind == "truncate" and not (enough or self.need.refused):
             return False  # turns are not given up for nothing
         best = self._best
-        if best is None or size < sum(map(message_tokens, best)):
+        if best is None or size < tokens_of(best):
             if rung.kind == "truncate" and best is not None:
                 self.left_out = frozenset(
                     {message.key for message in base} - {message.key for message in after}

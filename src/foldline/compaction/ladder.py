@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from foldline.context.cut import giant_limit
-from foldline.context.tokens import estimate_tokens, message_tokens
+from foldline.context.tokens import estimate_tokens
 from foldline.context.view import clip_to_tokens, is_preamble, with_text
 from foldline.protocol import NEW, AssistantMessage, BaseMessage, FoldlineError, UserMessage
 
 from .simple import ClipGiants, TruncateTurns
-from .strategy import CompactionContext, DraftRejected
+from .strategy import CompactionContext, DraftRejected, tokens_of
 from .summary import SummaryCompaction, cut_for
 
 _log = logging.getLogger("foldline.compaction")
@@ -53,7 +53,7 @@ class LadderCompaction:
                         raise
                     run.failure = failure
                 else:
-                    if _tokens(run.view) <= _room(ctx):
+                    if tokens_of(run.view) <= _room(ctx):
                         break
             if run.rung == "none" and run.failure is not None:
                 raise run.failure
@@ -73,14 +73,14 @@ class LadderCompaction:
     async def _truncate(self, ctx: CompactionContext, view: View) -> View | None:
         """No model: long texts and results lose their middle; without a summary, the oldest turns go."""
         room = _room(ctx)
-        if _tokens(view) <= room:
+        if tokens_of(view) <= room:
             return None
         clipped = list(_clipped_texts(ctx, view))
         now = replace(ctx, history=clipped)
         now = replace(ctx, history=await ClipGiants().compact(now) or clipped)
         if not any(message.index == NEW for message in view):
             now = replace(ctx, history=await TruncateTurns(room).compact(now) or now.history)
-        return now.history if _tokens(now.history) < _tokens(view) else None
+        return now.history if tokens_of(now.history) < tokens_of(view) else None
 
 
 def _clipped_texts(ctx: CompactionContext, view: View) -> Iterator[BaseMessage]:
@@ -114,28 +114,19 @@ def _is_small(ctx: CompactionContext) -> bool:
     due = ctx.token_count + ctx.reserved_context_size >= ctx.max_context_size or ctx.may_clip_unseen
     if due or ctx.first_kept_index is not None:
         return False
-    stays = _tokens([m for m in ctx.history if is_preamble(m) or m.index in ctx.pins])
-    return _tokens(ctx.history) <= stays + ctx.keep_recent_tokens + ctx.max_summary_tokens // 2
+    stays = tokens_of([m for m in ctx.history if is_preamble(m) or m.index in ctx.pins])
+    return tokens_of(ctx.history) <= stays + ctx.keep_recent_tokens + ctx.max_summary_tokens // 2
 
 
 def _room(ctx: CompactionContext) -> int:
     """What a view may take. As much as is kept verbatim stays free, or the next step would compact again."""
     threshold = ctx.max_context_size - ctx.reserved_context_size
-    return int(threshold / _scale(ctx)) - ctx.tools_tokens - ctx.keep_recent_tokens
-
-
-def _scale(ctx: CompactionContext) -> float:
-    """Tokens as reported usage counts them, for each estimated one."""
-    return max(1, ctx.token_count) / max(1, ctx.tools_tokens + _tokens(ctx.history))
-
-
-def _tokens(view: View) -> int:
-    return sum(map(message_tokens, view))
+    return int(threshold / ctx.scale) - ctx.tools_tokens - ctx.keep_recent_tokens
 
 
 def _smaller(view: View, before: View) -> View:
     """The view, if it is smaller. Raises DraftRejected where it is not."""
-    if _tokens(view) >= _tokens(before):
+    if tokens_of(view) >= tokens_of(before):
         raise DraftRejected("The draft of the summary is not smaller than what it replaces.")
     return view
 
@@ -154,7 +145,7 @@ def _recorded(ctx: CompactionContext) -> Iterator[_Run]:
         rung = run.rung
     finally:
         view = ctx.history if rung == "failed" else run.view
-        after = round(_scale(ctx) * (ctx.tools_tokens + _tokens(view)))
+        after = round(ctx.scale * (ctx.tools_tokens + tokens_of(view)))
         fields = {
             "tokens_before": ctx.token_count,
             "tokens_after": after,

@@ -20,6 +20,8 @@ from foldline.protocol import (
     Written,
 )
 
+from .strategy import tokens_of
+
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
@@ -32,15 +34,14 @@ class Rewrite:
 
     def may_clip(self, message: BaseMessage) -> bool:
         """Whether it is more than all that is left, so that no request could have carried it whole."""
-        return message_tokens(message) > sum(map(message_tokens, self.after))
+        return message_tokens(message) > tokens_of(self.after)
 
     def survivors(self) -> dict[tuple[int, int], BaseMessage]:
         return {message.key: message for message in self.after if message.index != NEW}
 
 
 def smaller(rewrite: Rewrite) -> list[str]:
-    before = sum(message_tokens(message) for message in rewrite.before)
-    after = sum(message_tokens(message) for message in rewrite.after)
+    before, after = tokens_of(rewrite.before), tokens_of(rewrite.after)
     return [] if after < before else [f"it is not smaller: {before:,} tokens before, {after:,} after"]
 
 

@@ -27,7 +27,7 @@ from foldline.context.view import (
 )
 from foldline.protocol import AssistantMessage, BaseMessage, ThinkingPart, ToolResultMessage, UserMessage
 
-from .strategy import CompactionContext
+from .strategy import CompactionContext, tokens_of
 from .summary import (
     ERRS_HIGH,
     SummaryCompaction,
@@ -152,17 +152,13 @@ class AdaptiveCompaction:
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         hidden = None if _has_wishes(ctx) else await self._hiding.compact(ctx)
-        if hidden is not None and _size(hidden) <= ENOUGH * _size(ctx.history):
+        if hidden is not None and tokens_of(hidden) <= ENOUGH * tokens_of(ctx.history):
             return hidden
         return await self.by_hand.compact(ctx)
 
 
 def _has_wishes(ctx: CompactionContext) -> bool:
     return ctx.first_kept_index is not None or bool(ctx.focus or ctx.guidance)
-
-
-def _size(messages: Sequence[BaseMessage]) -> int:
-    return sum(map(message_tokens, messages))
 
 
 class DigestCompaction:
@@ -228,13 +224,13 @@ class TruncateTurns:
     """Estimated tokens, before calibration, that the view is to come down to."""
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
-        excess = sum(map(message_tokens, ctx.history)) - self.target
+        excess = tokens_of(ctx.history) - self.target
         gone: set[tuple[int, int]] = set()
         for unit in _units(ctx):
             if excess <= 0:
                 break
             gone |= {message.key for message in unit}
-            excess -= sum(map(message_tokens, unit))
+            excess -= tokens_of(unit)
         return [message for message in ctx.history if message.key not in gone] if gone else None
 
 

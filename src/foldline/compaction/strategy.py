@@ -1,7 +1,7 @@
 """What a compaction strategy is, and what it is given: context, prompts, a model whose calls are counted."""
 
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from foldline.context.budget import SMALLEST_WINDOW
 from foldline.context.language import Language
-from foldline.context.tokens import estimate_tokens
+from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import is_preamble
 from foldline.data import config_dir, data_dir
 from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request, RetryChunk, TextChunk, ToolSpec
@@ -58,9 +58,19 @@ class CompactionContext:
         return [message for message in self.history if is_preamble(message)]
 
     @property
+    def scale(self) -> float:
+        """Tokens as reported usage counts them, for each estimated one."""
+        return max(1, self.token_count) / max(1, self.tools_tokens + tokens_of(self.history))
+
+    @property
     def summariser_window(self) -> int:
         """Most tokens one request of a draft may take with its answer."""
         return self.draft_window or min(self.max_context_size, self.llm.info.window)
+
+
+def tokens_of(messages: Iterable[BaseMessage]) -> int:
+    """Estimated tokens, before calibration."""
+    return sum(map(message_tokens, messages))
 
 
 class CompactionStrategy(Protocol):

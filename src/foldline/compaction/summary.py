@@ -8,7 +8,7 @@ from foldline.context.calls import paired
 from foldline.context.conversation import defused, delimited, serialise
 from foldline.context.cut import Cut, clip_limit, cut_at, cut_before, find_cut, giant_limit, giant_results
 from foldline.context.language import Language, language_of
-from foldline.context.tokens import estimate_tokens, message_tokens
+from foldline.context.tokens import estimate_tokens
 from foldline.context.view import clip_messages, is_preamble
 from foldline.llm import LLM, Answer, ContextOverflow, LLMError, Request
 from foldline.protocol import (
@@ -21,7 +21,7 @@ from foldline.protocol import (
 
 from .note_writer import Levels, Memory
 from .notes import Note, flat, joined, size_of
-from .strategy import CompactionContext, DraftRejected, load_prompt
+from .strategy import CompactionContext, DraftRejected, load_prompt, tokens_of
 from .summary_text import framed, notes_of, unframed, unwrapped, with_appendix
 
 _FRAME_TOKENS = 60
@@ -94,8 +94,7 @@ async def cached_notes(ctx: CompactionContext, position: int, form: str) -> str 
     text = load_prompt("summary-cached", language).replace("{instructions}", instructions)
     before = paired(ctx.history[:position])
     messages = (*before, UserMessage(origin="machine", parts=text_parts(text)))
-    scale = ctx.token_count / max(1, ctx.tools_tokens + sum(map(message_tokens, ctx.history)))
-    takes = scale * (ctx.tools_tokens + sum(map(message_tokens, messages)))
+    takes = ctx.scale * (ctx.tools_tokens + tokens_of(messages))
     if takes + ctx.max_summary_tokens > min(ctx.max_context_size, ctx.llm.info.window):
         return None
     request = Request(messages=messages, tools=ctx.tools, max_output=ctx.max_summary_tokens)
