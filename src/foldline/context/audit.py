@@ -89,7 +89,7 @@ def mentions(messages: Sequence[BaseMessage]) -> list[Mention]:
 
 
 class _Mentions:
-    """What was found so far; and the calls, by which a result is known to be a command's."""
+    """The facts found so far, and the commands that calls ran."""
 
     def __init__(self, messages: Sequence[BaseMessage]) -> None:
         self._found: dict[tuple[FactKind, str], Mention] = {}
@@ -266,7 +266,7 @@ def _is_file(path: str) -> bool:
 
 
 def _key(kind: FactKind, text: str) -> str:
-    """The same for texts that are one fact."""
+    """A form of the text that is equal for two wordings of one fact."""
     match kind:
         case "path":
             return "/".join(path_parts(text))
@@ -290,7 +290,7 @@ _FROM_HERE = frozenset({"", ".", "..", "~"})
 
 
 def _one_a_file(found: Sequence[Mention]) -> list[Mention]:
-    """Paths that end alike become the shorter of them; a bare name to the only path that ends in it."""
+    """Merges paths of one file: those that end alike into the shorter, a bare name into the only match."""
     files = {path_parts(fact.text): fact for fact in found if fact.kind == "path"}
     merged: set[int] = set()
 

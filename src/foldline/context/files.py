@@ -204,7 +204,7 @@ class FileLedger:
         return state
 
     def _presence(self, projection: Projection, file: _File) -> Presence:
-        """What the model has of a file, looked for from its newest touch on."""
+        """How much of a file the model has, looked for from its newest touch back."""
         best: Presence = "none"
         most: Presence = "whole" if file.last_read >= 0 else "part"
         restored = file.restored
@@ -236,7 +236,7 @@ class FileLedger:
         self._change, self._touches, self._images = projection.newest_change, len(touches), len(images)
 
     def _forget_changed(self, projection: Projection) -> None:
-        """By edits, what the model has changes of the files they were of; by anything else, of all."""
+        """Forgets the states of files whose results were edited; of all files after any other change."""
         edited = projection.edited_since(NEW if self._change is None else self._change.index)
         if edited is None:
             self._known.clear()
@@ -260,7 +260,7 @@ class FileLedger:
         return turned
 
     def _counts(self, projection: Projection, index: int, touch: FileTouch, place: int) -> bool:
-        """Take in one more touch, the newest; whether it counts."""
+        """Adds the newest touch; whether it counts."""
         self.looked_at += 1
         file = self._files.setdefault(touch.path, _File(touch.path))
         file.take(index, touch, place)
@@ -273,7 +273,7 @@ class FileLedger:
         return True
 
     def _put_in_order(self, turned: set[str], touched: Iterable[str]) -> None:
-        """Order by newest touch again, of all files where some count no longer, or again."""
+        """Sorts the touched files by newest touch again, or all files where some began or ceased to count."""
         for path in turned:
             self._known.pop(path, None)
         moved = {*self._paths, *turned, *touched} if turned else touched

@@ -5,7 +5,7 @@ well.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import get_args
 
@@ -81,7 +81,7 @@ def _coverage(projection: Projection) -> Iterator[str]:
 
 
 def _misplaced(entry: Entry, fate: Fate, item: ViewItem | None) -> Iterator[str]:
-    """What its item in the view says otherwise than the fate of an entry."""
+    """Contradictions between the fate of an entry and its item in the view."""
     if (item is not None) != (fate.kind in IN_VIEW) and not isinstance(entry, Compaction | Revert):
         yield f"is {'in' if item else 'not in'} the view"
     if item is not None and item.fate != fate.kind:
@@ -159,7 +159,8 @@ def _dangling(entry: Entry, projection: Projection) -> Iterator[str]:
     where = f"entry {entry.index} ({entry.type})"
     match entry:
         case Compaction():
-            yield from (f"{where} {fault}" for fault in _compaction_references(entry, projection))
+            faults = _compaction_references(entry, projection, missing)
+            yield from (f"{where} {fault}" for fault in faults)
         case Undo() | Edit() if missing(entry.target):
             yield f"{where} is about entry {entry.target}, which is not there"
         case Revert():
@@ -172,10 +173,9 @@ def _dangling(entry: Entry, projection: Projection) -> Iterator[str]:
             yield f"{where} has not the shape of its type, and counts for nothing"
 
 
-def _compaction_references(compaction: Compaction, projection: Projection) -> Iterator[str]:
-    def missing(index: int) -> bool:
-        return index >= compaction.index or projection.entry(index) is None
-
+def _compaction_references(
+    compaction: Compaction, projection: Projection, missing: Callable[[int], bool]
+) -> Iterator[str]:
     first = compaction.first_kept_index
     # A compaction that keeps nothing of the tail names the index after the newest message, used or not.
     if first > compaction.index or (missing(first) and projection.messages_within(first, compaction.index)):

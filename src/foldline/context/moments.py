@@ -112,7 +112,7 @@ def since_request(projection: Projection, number: int, since: int) -> SinceReque
 
 
 SLICE: Final = 1_000
-"""Entries replayed between two breaths: about 6 ms."""
+"""Entries replayed at a time: about 6 ms."""
 
 
 class HistoryPrefix(Entries):
@@ -270,18 +270,10 @@ def weight_of(projection: Projection, item: ViewItem | None) -> Weight:
 def sums(projection: Projection, pairs: Iterable[Pair]) -> dict[Change, ChangeSum]:
     """The sum of each kind of change, both views weighed by the later `projection`: so the later total is the
     earlier one, less what is gone, plus what is new, plus what changed by."""
-    found: dict[Change, ChangeSum] = {
-        "gone": ChangeSum(),
-        "new": ChangeSum(),
-        "changed": ChangeSum(),
-        "same": ChangeSum(),
-    }
+    found: dict[Change, ChangeSum] = dict.fromkeys(("gone", "new", "changed", "same"), ChangeSum())
     for pair in pairs:
-        before, after, known = (
-            weight_of(projection, pair.before),
-            weight_of(projection, pair.after),
-            found[pair.change],
-        )
+        before, after = weight_of(projection, pair.before), weight_of(projection, pair.after)
+        known = found[pair.change]
         found[pair.change] = ChangeSum(
             known.count + 1,
             known.before + before.tokens,

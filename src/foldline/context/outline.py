@@ -106,7 +106,7 @@ class MessageOutline(NamedTuple):
         )
 
     def tokens_with(self, text: str) -> int:
-        """Estimate of the message with this text in place of its own, as `stubs.with_text` makes it."""
+        """Estimate of the message with this text in place of its own, as `view.with_text` makes it."""
         return text_tokens(text, of_result=self.type == "tool_result") + self.call_tokens
 
 

@@ -311,7 +311,7 @@ class Projection(ViewState):
                 self.calibration = self.calibration.learn(request.model, estimated, reported)
 
     def _as_decided(self, estimated: int, before: int) -> int:
-        """What a request, `estimated` with its tools, of a view of `before` tokens, was thought to take."""
+        """The size a request was taken to have: `estimated` with its tools, for a view of `before` tokens."""
         scale = self.calibration.scale(self.model)
         if self.anchor is None:
             return round(estimated * scale)

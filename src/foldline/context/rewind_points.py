@@ -70,7 +70,7 @@ def _reverted_spans(projection: Projection) -> list[tuple[int, int]]:
 def _place(
     projection: Projection, checkpoint: Checkpoint, gone: Sequence[tuple[int, int]], changes: int
 ) -> RewindPoint | None:
-    """None where nothing that is still there follows right after it, or it is within a tool group."""
+    """None where nothing follows the checkpoint that is still there, or it lies within a tool group."""
     following = _following(projection, checkpoint.index)
     if checkpoint.files or following is None or isinstance(following, Checkpoint | Revert):
         return None
@@ -188,8 +188,8 @@ def _held(images: Iterable[FileImage]) -> dict[str, set[str | None]]:
 
 
 def _ours(images: Iterable[FileImage]) -> dict[str, set[str | None]]:
-    """By path, what our hand found first or wrote. What somebody else put there since stays theirs, even put
-    back again."""
+    """By path, the contents our changes found first or wrote. What somebody else wrote in between is theirs,
+    even where it comes back."""
     ours: dict[str, set[str | None]] = {}
     theirs: dict[str, set[str | None]] = {}
     for image in images:

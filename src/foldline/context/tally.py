@@ -134,7 +134,7 @@ class Tally:
 
 
 class _Top:
-    """The heaviest of some items, heaviest first: always exactly that many of them, be it ever so few."""
+    """The heaviest items, heaviest first."""
 
     def __init__(self) -> None:
         self.items: list[ViewItem] = []

@@ -27,7 +27,7 @@ _MOST_BYTES = 64 * 1024
 
 
 def read_snapshot(events: Path) -> Meta | None:
-    """What was kept about an event file, in whatever state that was; None where nothing was, or rubbish."""
+    """The snapshot beside an event file, fresh or stale; None where there is none, or it is unreadable."""
     try:
         meta = Meta.model_validate_json(read_regular(events.with_name(META), _MOST_BYTES))
     except (OSError, ValidationError):
@@ -291,8 +291,8 @@ def _info(found: _Found, archived: bool) -> SessionInfo | None:
 
 
 def _rebuilt(events: Path, earlier: Meta | None) -> Meta:
-    """What the history itself says, kept for the next list. Writers are in no way of that, or it in theirs: a
-    snapshot is replaced in one step, and one of the past is not believed."""
+    """The description made from the history, saved for the next list. Needs no lock: a snapshot is replaced
+    in one step, and a stale one is not believed."""
     try:
         meta = rebuilt(events, earlier)
     except FoldlineError as error:

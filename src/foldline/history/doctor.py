@@ -305,7 +305,7 @@ class Finding:
 
 
 def examine(session: InspectedSession) -> list[Finding]:
-    """Every check of a session, in the order they are told."""
+    """Every check of a session, in the order they are shown."""
     return [*_file(session), *history_findings(session.scan.entries), *_folder(session)]
 
 

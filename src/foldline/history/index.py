@@ -250,7 +250,7 @@ _Number = Annotated[int, Field(strict=True, ge=-1, lt=2**63)]
 
 
 class _Seal(Record):
-    """What the tables since the seal before say: the part of the file from `begin` to `end`."""
+    """Says which part of the event file, from `begin` to `end`, the tables since the previous seal are of."""
 
     begin: _Number
     end: _Number
@@ -396,7 +396,7 @@ class Index:
         return False
 
     def _write(self, lines: Iterable[bytes], after: int) -> int:
-        """Write these behind so many bytes, in place of all that is there; how many there are then."""
+        """Replaces all behind the first `after` bytes of the index with these lines; gives its new size."""
         if after:
             with os.fdopen(open_own(self._path, os.O_RDWR), "r+b") as file:
                 file.truncate(after)
@@ -418,7 +418,7 @@ def _is_of(seal: _Seal, status: os.stat_result, read: Callable[[ByteRange], byte
 
 
 def _contents(path: Path) -> Iterator[tuple[dict[str, Any], int, bytes]]:
-    """What the lines say that are whole and in their place, each with where it ends, and its digest."""
+    """The contents of the valid lines, each with where it ends, and its digest."""
     from pydantic_core import from_json
 
     end, before = 0, b""

@@ -136,7 +136,7 @@ def _note_in(folder: Path) -> _Note | None:
 
 
 def _told(note: _Note | None) -> Holder:
-    """What a note says of whoever holds the lock, as far as it is to be believed."""
+    """The holder that a note names, as far as it can be believed."""
     if note is None:
         return Holder()
     with suppress(OverflowError, ValueError, OSError):  # a year that this time zone does not reach

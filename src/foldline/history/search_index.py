@@ -421,7 +421,7 @@ def _mark(file: BinaryIO, place: int) -> bytes:
 
 
 def _told(known: IndexedSession, entry: Entry) -> IndexedSession:
-    """What the index knows of a session once it has seen this entry, too."""
+    """The session with this entry taken in."""
     updated = aware(entry.at).isoformat() if entry.at else known.updated
     known = replace(known, last_index=entry.index, updated=updated)
     match entry:

@@ -319,7 +319,7 @@ class Session:
             self._log.close()
 
     def save_meta(self) -> None:
-        """Write the snapshot for lists, and the index, beside the history. None that cannot be written is a
+        """Write the snapshot for lists, and the index, beside the history. One that cannot be written is no
         loss."""
         if self._log is None or not self._log.exists:
             return

@@ -182,7 +182,7 @@ class SessionSearch:
     def _taken_in(
         self, progress: Callable[[IndexProgress], None], stopped: Callable[[], bool]
     ) -> tuple[bool, dict[str, IndexedSession]]:
-        """Whether the index is up to date now, or another process was at it, too; and what it knew before."""
+        """One pass over all sessions: whether the index is up to date now, and what it knew before."""
         files = search_index.session_files(self._home)
         known = self._tidied(files.keys())
         behind = [
@@ -203,7 +203,7 @@ class SessionSearch:
     def _pieces(
         self, behind: Sequence[tuple[IndexedSession, os.stat_result]], stopped: Callable[[], bool]
     ) -> Iterator[SessionPiece]:
-        """What these files have got more than the index, up to where they ended when they were listed."""
+        """What these files hold beyond the index, up to where they ended when they were listed."""
         for at, file in behind:
             while not stopped() and (piece := search_index.read_piece(self._home, at, _AT_A_TIME, stopped)):
                 yield piece
@@ -212,7 +212,7 @@ class SessionSearch:
                     break
 
     def _tidied(self, there: Collection[str]) -> dict[str, IndexedSession]:
-        """What the index knows, once it knows what was moved, and has forgotten what was deleted."""
+        """What the index knows, after it was told of sessions that were moved or deleted."""
         known = self._store.run(search_index.all_known)
         gone = [folder for folder in known if folder not in there]
         if not gone:
