@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 from foldline.agent import Agent
 from foldline.agent.settings import Settings, connect_llm, known_window
@@ -17,10 +17,7 @@ from foldline.protocol.events import Event
 
 from .agents import agent_for
 from .output import entries_of, note, say, say_json
-from .streams import flush_out, forget
-
-UNREAD: Final = 141
-"""The exit code where stdout was closed while the model still worked: as of a shell's SIGPIPE, 128 + 13."""
+from .streams import UNREAD, flush_out, forget
 
 
 async def answer_prompt(

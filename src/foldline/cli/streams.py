@@ -10,6 +10,9 @@ TYPE_CHECKING = False  # That of `typing`, as in `foldline`.
 if TYPE_CHECKING:
     from typing import TextIO
 
+UNREAD = 141
+"""The exit code where stdout was closed while the model still worked: as of a shell's SIGPIPE, 128 + 13."""
+
 
 def has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()

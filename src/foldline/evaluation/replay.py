@@ -371,12 +371,9 @@ def _kept_messages(entries: Sequence[Entry], projection: Projection) -> list[Bas
         if isinstance(entry, BaseMessage) and projection.fate(entry.index).kind not in ("reverted", "aside")
     ]
     opening = next((at for at, message in enumerate(said) if isinstance(message, UserMessage)), len(said))
-    return [message for at, message in enumerate(said) if at > opening or not _is_answer(message)]
-
-
-def _is_answer(message: BaseMessage) -> bool:
-    """Whether it answers a request: before the first one there is nothing to answer."""
-    return message.type in ("assistant", "tool_result")
+    # Before the first request there is nothing to answer.
+    answers = AssistantMessage | ToolResultMessage
+    return [message for at, message in enumerate(said) if at > opening or not isinstance(message, answers)]
 
 
 def _without_usage(message: BaseMessage) -> dict[str, object]:

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, Final
 
 from foldline.agent import Agent
+from foldline.cli.streams import UNREAD
 from foldline.termination import end_soon
 from foldline.tui.figures import Figures
 from foldline.tui.keys.commands import Command
@@ -80,8 +81,6 @@ def heard_at_once(loop: asyncio.AbstractEventLoop, heard: Callable[[signal.Signa
         theirs.close()
 
 
-UNREAD: Final = 141
-"""The exit code where nobody reads stdout any more: as of a shell's SIGPIPE, 128 + 13."""
 _DEAF: Final = 1.0
 """Seconds in which a question takes no answer: the line was typed for what was there before."""
 
