@@ -37,7 +37,7 @@ async def test_mode_strategy_and_threshold_hold_in_the_session_at_once(tmp_path:
         screen = await opened(running, "compaction.mode")
         await running.press("enter")
         await running.until(lambda: state.mode == "ask" and "It counts now" in screen.news)
-        assert running.app.state.fold == "ask" and 'mode = "ask"' in home.read_text()
+        assert running.app.state.compaction_mode == "ask" and 'mode = "ask"' in home.read_text()
         await running.press("escape", "slash", *"strategy", "enter", "e")
         screen.value_field.value = "digest"
         await running.press("enter")

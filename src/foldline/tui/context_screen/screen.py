@@ -157,7 +157,7 @@ class ContextPanels(Workbench):
         if not self._ready:
             return
         wide, both = self.size.width >= WIDE, self._both_fit()
-        self.query_one("#panels").set_class(wide, "-wide")
+        self.query("#panels").set_class(wide, "-wide")  # none, where it is closed before it was there
         for number, panel in enumerate(self.panels):
             panel.display = both or number == self.active
             panel.show_focus(number == self.active)
