@@ -8,7 +8,6 @@ from typing import ClassVar, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.message import Message
 
 from foldline.context import numbers
 from foldline.protocol import operations
@@ -47,9 +46,6 @@ class PreviewPanels(Workbench):
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "preview")
     DEFAULT_CSS: ClassVar[str] = "PreviewPanels > #upper { height: 1fr; width: 1fr; }"
-
-    class CloseRequested(Message):
-        """The reader leaves; the proposal stays as it is."""
 
     def __init__(self, ask: Callable[[Operation], None], clock: Callable[[], float]) -> None:
         self.draft = DraftPanel()
@@ -429,7 +425,7 @@ class PreviewPanels(Workbench):
         elif self.state.drafting is not None:
             self.post_message(CancelRequested())
         else:
-            self.post_message(self.CloseRequested())
+            self.screen.dismiss()
 
     def _open_entry(self) -> None:
         index = None

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.timer import Timer
@@ -99,8 +99,3 @@ class PreviewScreen(LeftOnce[None]):
     def tell(self, words: str) -> None:
         """Say something in the status row."""
         self.panels.tell(words)
-
-    @on(PreviewPanels.CloseRequested)
-    def _close(self, event: PreviewPanels.CloseRequested) -> None:
-        event.stop()
-        self.dismiss()
