@@ -30,29 +30,7 @@ EDITS: dict[ApprovalMode, Literal["ask", "auto", "all"]] = {"ask": "ask", "edits
 """What the header says of a mode of approvals."""
 
 
-_OfTurn = (
-    events.StepStarted | events.Retrying | events.TextDelta | events.ThinkingDelta | events.UsageReported
-)
-_OfCalls = (
-    events.ToolStarted
-    | events.ToolOutput
-    | events.ToolFinished
-    | events.ApprovalRequested
-    | events.ApprovalResolved
-    | events.ChoiceRequested
-    | events.ChoiceResolved
-)
-_OfCompaction = (
-    events.CompactionStart
-    | events.CompactionProgress
-    | events.CompactionEnd
-    | events.DraftAhead
-    | events.ProposalReady
-    | events.ProposalClosed
-)
-
-
-def reduce(state: ChatState, event: Event, now: float) -> ChatState:
+def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C901, PLR0912 - one table
     """The state after an event. `now` is the user's monotonic clock in seconds; never raises."""
     match event:
         case events.TaskStarted():
@@ -75,16 +53,11 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
         case events.QueueChanged():
             waiting = Waiting(event.held, event.queued, event.paused, event.unsent)
             return replace(state, waiting=waiting)
-        case events.ToolsListed() | events.WindowLearned():
-            return state  # the meter counts them
+        case events.ToolsListed() | events.WindowLearned() | events.ToolOutput():
+            return state  # the meter and the transcript show them
         case events.Notice():
             return _with_news(state, event.text, event.level, now)
-        case _:
-            return _reduce_turn(state, event, now)
-
-
-def _reduce_turn(state: ChatState, event: _OfTurn | _OfCalls | _OfCompaction, now: float) -> ChatState:
-    match event:
+        # A step
         case events.StepStarted():
             retry = isinstance(state.activity, Stepping) and state.activity.retry
             step = Stepping(now, model=event.model, retry=retry)
@@ -93,34 +66,17 @@ def _reduce_turn(state: ChatState, event: _OfTurn | _OfCalls | _OfCompaction, no
         case events.Retrying():
             return _retrying(state, event, now)
         case events.TextDelta():
-            return _in_phase(state, writing=True)
+            return _in_phase(state, "writing")
         case events.ThinkingDelta():
-            return _in_phase(state, writing=False)
+            return _in_phase(state, "thinking")
         case events.UsageReported():
             # 0 cached is news too: it says that the provider's cache missed.
             size = event.usage.total or state.room.size
             return replace(state, cached=event.usage.cached, room=replace(state.room, size=size))
-        case (
-            events.CompactionStart()
-            | events.CompactionProgress()
-            | events.CompactionEnd()
-            | events.DraftAhead()
-            | events.ProposalReady()
-            | events.ProposalClosed()
-        ):
-            return _reduce_compaction(state, event, now)
-        case _:
-            return _reduce_calls(state, event, now)
-
-
-def _reduce_calls(state: ChatState, event: _OfCalls, now: float) -> ChatState:
-    """Tool calls, and the questions about them or about a full window."""
-    match event:
+        # Tool calls, and the questions about them or about a full window
         case events.ToolStarted():
             tool = RunningTool(now, event.call_id, event.name, event.title)
             return _running(state, (*_without(state, event.call_id), tool), now)
-        case events.ToolOutput():
-            return state
         case events.ToolFinished():
             return _running(_answered(state, "call", event.call_id), _without(state, event.call_id), now)
         case events.ApprovalRequested():
@@ -134,12 +90,7 @@ def _reduce_calls(state: ChatState, event: _OfCalls, now: float) -> ChatState:
             return _asked(state, choice)
         case events.ChoiceResolved():
             return _answered(state, "choice", event.choice)
-        case _:
-            assert_never(event)
-
-
-def _reduce_compaction(state: ChatState, event: _OfCompaction, now: float) -> ChatState:
-    match event:
+        # Compaction
         case events.CompactionStart():
             begun = Compacting(now, event.reason, event.tokens_before, event.expected_after, event.entries)
             return replace(state, compacting=begun)
@@ -257,16 +208,11 @@ def _appended(state: ChatState, event: events.EntryAppended) -> ChatState:
             return state
 
 
-def _in_phase(state: ChatState, *, writing: bool) -> ChatState:
-    phase = "writing" if writing else "thinking"
-    match state.activity:
-        case Stepping(phase=current) if current == phase:
-            return state
-        case Stepping() as step:
-            heard = replace(step, phase="writing" if writing else "thinking", again=None)
-            return replace(state, activity=heard)
-        case _:
-            return state
+def _in_phase(state: ChatState, phase: Literal["writing", "thinking"]) -> ChatState:
+    step = state.activity
+    if not isinstance(step, Stepping) or step.phase == phase:
+        return state
+    return replace(state, activity=replace(step, phase=phase, again=None))
 
 
 def _running(state: ChatState, tools: tuple[RunningTool, ...], now: float) -> ChatState:

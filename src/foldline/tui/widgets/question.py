@@ -283,12 +283,10 @@ class QuestionDock(Lines, can_focus=True):
             edge(look, False, below, (), width),
         ]
 
-    def _body(self, question: Question, width: int) -> "QuestionText":
+    def _body(self, question: Question, width: int) -> QuestionText:
         """What is asked, at this width. At another one the same part of it stays in sight."""
         if self._text is not None and width == self._width:
             return self._text
-        from foldline.tui.widgets.question import QuestionText, question_body  # no first screen asks
-
         inside = max(width - 4, 8)
         head: list[list[Span]] = []
         if self._title(width) == _LONG[question.kind]:
