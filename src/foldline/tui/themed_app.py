@@ -16,8 +16,6 @@ from foldline.tui.themes import (
     AUTO,
     DEFAULT_THEME,
     ROLE_DEFAULTS,
-    RoleTheme,
-    automatic,
     is_dark,
     load_theme,
     load_themes,
@@ -42,8 +40,8 @@ class ThemedApp(TerminalApp[Result]):
         self.themes_dir = themes_dir
         """The folder of the user's own themes; it need not exist."""
         self._dark = is_dark(os.environ)
-        few = self.console.color_system == "standard"
-        worn = load_theme(theme, themes_dir, dark=self._dark, few_colours=few)
+        self._few_colours = self.console.color_system == "standard"
+        worn = load_theme(theme, themes_dir, dark=self._dark, few_colours=self._few_colours)
         if worn is not None:
             self.register_theme(worn)
         self.theme = theme
@@ -53,12 +51,8 @@ class ThemedApp(TerminalApp[Result]):
 
     def load_themes(self) -> None:
         """Read the theme files, also those that were changed since."""
-        themes = load_themes(self.themes_dir)
-        for theme in themes:
+        for theme in load_themes(self.themes_dir, dark=self._dark, few_colours=self._few_colours):
             self.register_theme(theme)
-        if _is_ours(self.available_themes.get(AUTO)):
-            few = self.console.color_system == "standard"
-            self.register_theme(automatic(themes, dark=self._dark, few_colours=few))
 
     @property
     def themes(self) -> Collection[Theme]:
@@ -91,11 +85,6 @@ class ThemedApp(TerminalApp[Result]):
             self.load_themes()
             if self.theme == AUTO:
                 self.apply_theme_again(AUTO)
-
-
-def _is_ours(theme: object) -> bool:
-    """Whether `auto` is not a file of the user's."""
-    return isinstance(theme, RoleTheme) and theme.follows
 
 
 def _driver() -> type[Driver] | None:

@@ -5,16 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
 from foldline.data import data_dir
 from foldline.tui.blocks.styles import ROLES
-
-if TYPE_CHECKING:
-    from foldline.protocol import FoldlineError
 
 DEFAULT_THEME = "foldline-dark"
 AUTO: Final = "auto"
@@ -46,11 +43,11 @@ class RoleTheme(Theme):
     description: str = ""
     made_for: str = ""
     """The background its colours were chosen for: shown nowhere, and never painted."""
-    follows: bool = False
-    """Whether it is as the terminal is."""
 
 
-def load_themes(user_folder: Path | None = None, *, dark: bool = True) -> tuple[RoleTheme, ...]:
+def load_themes(
+    user_folder: Path | None = None, *, dark: bool = True, few_colours: bool = False
+) -> tuple[RoleTheme, ...]:
     """The shipped themes, then the user's own; one of the same name replaces a shipped one. `auto` is among
     them, and as `dark` as the terminal is. A broken file of the user's is left out: `theme_faults` says why.
 
@@ -58,7 +55,7 @@ def load_themes(user_folder: Path | None = None, *, dark: bool = True) -> tuple[
         FoldlineError: a shipped theme file is broken.
     """
     found = {theme.name: theme for theme in map(read_theme, _files(data_dir("themes")))}
-    found[AUTO] = automatic(found.values(), dark=dark)
+    found[AUTO] = automatic(found.values(), dark=dark, few_colours=few_colours)
     for path in _files(user_folder):
         if not isinstance(theme := _read(path), str):
             found[theme.name] = theme
@@ -95,7 +92,7 @@ def automatic(themes: Iterable[Theme], *, dark: bool, few_colours: bool = False)
     like = OWN_COLOURS if few_colours else DEFAULT_THEME if dark else LIGHT
     base = next(theme for theme in themes if theme.name == like)
     assert isinstance(base, RoleTheme), "made from a file"
-    return replace(base, name=AUTO, description="Follows the terminal: dark or light", follows=True)
+    return replace(base, name=AUTO, description="Follows the terminal: dark or light")
 
 
 def is_dark(environ: Mapping[str, str]) -> bool:
@@ -112,53 +109,47 @@ def read_theme(path: Path) -> RoleTheme:
     """
     theme = _read(path)
     if isinstance(theme, str):
-        raise _error(theme)
+        # Imported here because the protocol costs pydantic, and themes are loaded before the first paint.
+        from foldline.protocol import FoldlineError
+
+        raise FoldlineError(theme)
     return theme
+
+
+class _Fault(Exception):
+    """What is wrong in a theme file, as the end of a sentence about it."""
 
 
 def _read(path: Path) -> RoleTheme | str:
     """One theme file, or what is wrong with it."""
     try:
         stat = path.stat()
-    except OSError as error:
+        return _read_once(path, stat.st_mtime_ns, stat.st_size)
+    except _Fault as fault:
+        return f"The theme {path} {fault}"
+    except (OSError, ValueError) as error:  # also where it is not UTF-8, or not TOML
         return f"The theme {path} cannot be read: {error}. Mend or remove the file."
-    return _read_once(path, stat.st_mtime_ns, stat.st_size)
 
 
 @lru_cache(maxsize=1_024)
-def _read_once(path: Path, changed: int, size: int) -> RoleTheme | str:
+def _read_once(path: Path, changed: int, size: int) -> RoleTheme:
     """A file as it was when it was `changed`, of this `size`: themes are listed again and again."""
-    try:
-        data = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        return f"The theme {path} cannot be read: {error}. Mend or remove the file."
+    data = tomllib.loads(path.read_text("utf-8"))
     unknown = [key for key in data if key not in _KEYS]
     if unknown:
-        return (
-            f"The theme {path} has an unknown key {unknown[0]!r}; "
-            "it may have dark, description, made_for and [roles]."
+        raise _Fault(
+            f"has an unknown key {unknown[0]!r}; it may have dark, description, made_for and [roles]."
         )
-    dark = data.get("dark", True)
+    dark, roles = data.get("dark", True), data.get("roles")
     if not isinstance(dark, bool):
-        return f"The theme {path} says dark = {dark!r}; it must be true or false."
-    roles = data.get("roles")
+        raise _Fault(f"says dark = {dark!r}; it must be true or false.")
     if not isinstance(roles, dict):
-        return f"The theme {path} has no [roles]; it must give a colour for each of {', '.join(ROLES)}."
-    wrong = [role for role in roles if role not in ROLES]
-    missing = [role for role in ROLES if role not in roles]
-    if wrong or missing:
-        problem = f"an unknown role {wrong[0]!r}" if wrong else f"no role {missing[0]!r}"
-        return f"The theme {path} has {problem}; the roles are {', '.join(ROLES)}."
-    colors: dict[str, str] = {}
-    for role, value in roles.items():
-        if not isinstance(value, str):
-            return f"The theme {path} gives the role {role} no text; write a colour in quotes."
-        if (color := _color(value)) is None:
-            return (
-                f"The theme {path} gives the role {role} the colour {value!r}; write #rrggbb, {_TERMINAL}, "
-                "or a terminal colour such as bright_blue."
-            )
-        colors[role] = color
+        raise _Fault(f"has no [roles]; it must give a colour for each of {', '.join(ROLES)}.")
+    wrong = [f"an unknown role {role!r}" for role in roles if role not in ROLES]
+    wrong += [f"no role {role!r}" for role in ROLES if role not in roles]
+    if wrong:
+        raise _Fault(f"has {wrong[0]}; the roles are {', '.join(ROLES)}.")
+    colors = {role: _color(role, value) for role, value in roles.items()}
     about = {key: str(data.get(key, "")) for key in ("description", "made_for")}
     return _theme(path.stem, dark, colors, **about)
 
@@ -168,9 +159,10 @@ def _files(folder: Path | None) -> Iterator[Path]:
         yield from sorted(folder.glob("*.toml"))
 
 
-def _color(value: str) -> str | None:
-    """A theme file's colour as Textual names it; None where it is none of `#rrggbb`, `default` and the
-    terminal's 16."""
+def _color(role: str, value: object) -> str:
+    """A theme file's colour as Textual names it: `#rrggbb`, `default`, or one of the terminal's 16."""
+    if not isinstance(value, str):
+        raise _Fault(f"gives the role {role} no text; write a colour in quotes.")
     # Textual looks for similar names where there is none of this name: 1 ms for each colour.
     for spelled in (value,) if value.startswith("#") else (f"ansi_{value}", value):
         try:
@@ -178,14 +170,10 @@ def _color(value: str) -> str | None:
         except ColorParseError:
             continue
         return spelled
-    return None
-
-
-def _error(sentence: str) -> "FoldlineError":
-    # Imported here because the protocol costs pydantic, and themes are loaded before the first paint.
-    from foldline.protocol import FoldlineError
-
-    return FoldlineError(sentence)
+    raise _Fault(
+        f"gives the role {role} the colour {value!r}; write #rrggbb, {_TERMINAL}, "
+        "or a terminal colour such as bright_blue."
+    )
 
 
 def _theme(name: str, dark: bool, roles: dict[str, str], *, description: str, made_for: str) -> RoleTheme:

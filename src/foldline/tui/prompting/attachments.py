@@ -66,6 +66,14 @@ class Attachments:
         self._pictures[placeholder] = part
         return placeholder
 
+    async def picture_in(self, path: Path) -> str:
+        """The placeholder of the picture in a file.
+
+        Raises:
+            FoldlineError: it cannot be taken.
+        """
+        return self.picture(path.name, await asyncio.to_thread(read_picture, path))
+
     def remember(self, message: "BaseMessage") -> None:
         """Take over the pictures of an earlier prompt, so that it can be recalled with them."""
         from foldline.protocol import ImagePart
@@ -88,9 +96,8 @@ class Attachments:
 
     def pictures_in(self, text: str) -> "tuple[ImagePart, ...]":
         """The pictures a prompt names, each once, in order."""
-        return tuple(
-            self._pictures[name] for name in dict.fromkeys(self._known(text)) if name in self._pictures
-        )
+        named = dict.fromkeys(found[0] for found in _PLACEHOLDER.finditer(text))
+        return tuple(self._pictures[name] for name in named if name in self._pictures)
 
     def opened(self, text: str) -> str:
         """The text with every paste in full."""
@@ -105,23 +112,17 @@ class Attachments:
 
     def ending_at(self, line: str, column: int) -> int | None:
         """Where the placeholder begins that ends at `column`: it is deleted as one."""
-        return next(
-            (f.start() for f in _PLACEHOLDER.finditer(line) if f.end() == column and self._is_ours(f[0])),
-            None,
-        )
+        return next((start for start, end in self._places(line) if end == column), None)
 
     def beginning_at(self, line: str, column: int) -> int | None:
         """Where the placeholder ends that begins at `column`."""
-        return next(
-            (f.end() for f in _PLACEHOLDER.finditer(line) if f.start() == column and self._is_ours(f[0])),
-            None,
-        )
+        return next((end for start, end in self._places(line) if start == column), None)
 
-    def _known(self, text: str) -> Iterator[str]:
-        return (found[0] for found in _PLACEHOLDER.finditer(text) if self._is_ours(found[0]))
-
-    def _is_ours(self, placeholder: str) -> bool:
-        return placeholder in self._pictures or placeholder in self._pastes
+    def _places(self, line: str) -> Iterator[tuple[int, int]]:
+        """Where the placeholders of a line begin and end."""
+        for found in _PLACEHOLDER.finditer(line):
+            if found[0] in self._pictures or found[0] in self._pastes:
+                yield found.span()
 
 
 def detached(text: str) -> str:
@@ -229,33 +230,13 @@ async def pasted(text: str, root: Path | None, attachments: Attachments) -> str:
         raise FoldlineError(f"That is {len(text):,} characters, and {MOST:,} are taken: have a file read.")
     paths = () if root is None else await asyncio.to_thread(pasted_paths, text, root)
     if paths:
-        return " ".join([await attached(path, attachments) for path in paths]) + " "
+        return " ".join([await attachments.picture_in(path) for path in paths]) + " "
     cleaned = []
     for piece in _pieces(text):
         cleaned.append(clean(piece))
         await asyncio.sleep(0)
     harmless = "".join(cleaned)
     return attachments.paste(harmless) if is_long(harmless) else harmless
-
-
-async def attached(path: Path, attachments: Attachments) -> str:
-    """The placeholder of the picture in a file.
-
-    Raises:
-        FoldlineError: it cannot be taken.
-    """
-    return attachments.picture(path.name, await asyncio.to_thread(read_picture, path))
-
-
-async def with_pictures(text: str, root: Path, attachments: Attachments) -> str:
-    """The text with a placeholder for each picture file that it names with `@`.
-
-    Raises:
-        FoldlineError: one cannot be taken.
-    """
-    for word, path in await asyncio.to_thread(named_paths, text, root):
-        text = text.replace(word, await attached(path, attachments))
-    return text
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -339,8 +320,10 @@ class PromptAttachments:
             return True
         from foldline.protocol import FoldlineError
 
+        attached = text
         try:
-            attached = await with_pictures(text, self._root, self.attachments)
+            for word, path in await asyncio.to_thread(named_paths, text, self._root):
+                attached = attached.replace(word, await self.attachments.picture_in(path))
         except FoldlineError as failure:
             self._refuse(str(failure))
             return False
