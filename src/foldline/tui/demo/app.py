@@ -13,7 +13,7 @@ from textual.css.query import NoMatches
 
 from foldline.tui.app import FoldlineApp
 from foldline.tui.blocks.cells import Span, Spans, wrap
-from foldline.tui.demo.tour import LAST, Tour
+from foldline.tui.demo.tour import LAST, Facts, Tour, further, look, recorded_prompts, replaying_agent, steps
 from foldline.tui.dock import CHAT_COLUMNS
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, table
 from foldline.tui.themes import DEFAULT_THEME
@@ -21,7 +21,6 @@ from foldline.tui.widgets.lines import Frame, Lines, edge, sides
 
 if TYPE_CHECKING:
     from foldline.agent import Agent
-    from foldline.tui.demo.tour import Facts
 
 
 KEYS: Final[tuple[ScreenKey[None], ...]] = table(
@@ -65,14 +64,9 @@ class DemoApp(FoldlineApp):
         self.tour: Tour | None = None
 
     def _recorded_agent(self) -> "Agent":
-        from foldline.tui.demo import tour  # noqa: F401  (here, in a thread; used on the loop)
-        from foldline.tui.demo.tour import replaying_agent
-
         return replaying_agent(Path("/home/you/foldline"), Path(self._kept.name), self._demo_pace)
 
     def agent_ready(self) -> None:
-        from foldline.tui.demo.tour import Tour, steps
-
         self.tour = Tour(steps())
         self._show_strip(self.tour)
         self.set_interval(_LOOKS, self._look)
@@ -82,14 +76,11 @@ class DemoApp(FoldlineApp):
 
     def _look(self) -> None:
         """Whether the step is done, and the strip on the screen in front."""
-        if self.tour is None:
-            return
-        from foldline.tui.demo.tour import look
+        if self.tour is not None:
+            self.tour = look(self.tour, self._facts())
+            self._show_strip(self.tour)
 
-        self.tour = look(self.tour, self._facts())
-        self._show_strip(self.tour)
-
-    def _show_strip(self, tour: "Tour") -> None:
+    def _show_strip(self, tour: Tour) -> None:
         try:
             strip = self.screen.query_one(TourStrip)
         except NoMatches:
@@ -98,9 +89,8 @@ class DemoApp(FoldlineApp):
         is_docked = self.screen is self.chat and self.chat.docked.display
         strip.show(tour, beside=CHAT_COLUMNS if is_docked else None)
 
-    def _facts(self) -> "Facts":
+    def _facts(self) -> Facts:
         from foldline.protocol import Edit
-        from foldline.tui.demo.tour import Facts
         from foldline.tui.keys.table import active_tables
 
         shown = self.presenter.shown
@@ -138,8 +128,6 @@ class DemoApp(FoldlineApp):
 
     def _skip(self) -> None:
         if self.tour is not None:
-            from foldline.tui.demo.tour import further
-
             self._stop_playing()
             self.tour = further(self.tour, self._facts())
             self._show_strip(self.tour)
@@ -153,8 +141,6 @@ class DemoApp(FoldlineApp):
     # --- the recording ------------------------------------------------------------------------------------
 
     async def _play(self) -> None:
-        from foldline.tui.demo.tour import recorded_prompts
-
         runner = self.runner
         assert runner is not None, "the tour begins when the agent is there"
         for prompt in recorded_prompts():
