@@ -192,9 +192,11 @@ _ELSEWHERE = {
     "formats/opencode_store.py": "SQLite, to be read, after a look at its first bytes",
     "cli/doctor_checks.py": "SQLite, in memory, or to be read after a look at each of its files",
     "history/repair.py": "a folder, to see its changes on disk",
-    "history/archive.py": "another name for a regular file",
+    "history/contents.py": "another name for a regular file",
+    "compaction/strategy.py": "prompts, which the user may replace",
+    "llm/providers.py": "a table of the program",
     "cli/streams.py": "/dev/null",
-    "cli/eval.py": "a picture that the user names",
+    "cli/eval_run.py": "a picture that the user names",
     "agent/tools/process.py": "/proc",
     "termination.py": "/proc",
     "tui/terminal/clipboard.py": "a temporary folder",
@@ -211,7 +213,7 @@ _PLAIN = {
     "copy2",
     "copyfile",
 }
-_OURS = ("themes.py", "prompts.py", "prices.py", "models.py", "html.py", "known_commands.py")
+_OURS = ("themes.py", "models.py", "html.py", "known_commands.py")
 """Modules that read data files of the program, or of the user's own configuration."""
 
 

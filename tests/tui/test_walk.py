@@ -23,7 +23,11 @@ WAYS_OUT = ("Esc", "F2")
 
 
 def walked() -> list[str]:
-    return [c.id for c in COMMANDS if (c.palette or c.id == "palette") and c.id not in ELSEWHERE]
+    return [
+        c.id
+        for c in COMMANDS
+        if c.id == "palette" or (c.palette and c.place != "prompt" and c.id not in ELSEWHERE)
+    ]
 
 
 def rows_of(scene: Scene) -> list[str]:

@@ -22,7 +22,7 @@ from foldline.tui.panels import edit_hints
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.frame import Panel, PanelRow, Text, hints_row
 from foldline.tui.panels.workbench import Workbench
-from foldline.tui.widgets.lines import LEAST, TooSmall
+from foldline.tui.widgets.lines import cover_if_too_small
 
 if TYPE_CHECKING:
     from foldline.protocol.events import Event
@@ -288,12 +288,10 @@ class ContextScreen(LeftOnce[None]):
         self._reader = ContextReader(agent_state)
         self._stale = False
         self._title = f"{program.state.workdir} ▸ {program.state.title or 'new session'}"
-        self._too_small = TooSmall()
         self._top = tuple(Text(id=name) for name in ("header", "bar", "compaction", "automatic"))
         self.panels = ContextPanels(agent_state.projection, self._now())
 
     def compose(self) -> ComposeResult:
-        yield self._too_small
         yield from self._top
         yield self.panels
 
@@ -340,12 +338,9 @@ class ContextScreen(LeftOnce[None]):
             self._draw_top()
 
     def on_resize(self, event: events.Resize) -> None:
-        width, height = event.size
-        fits = width >= LEAST[0] and height >= LEAST[1]
-        self._too_small.display = not fits
-        self.panels.display = fits
+        cover_if_too_small(self, event.size)
         for number, widget in enumerate(self._top):
-            widget.display = fits and (height >= _ROWS_FOR_ALL or number == 1)
+            widget.display = event.size.height >= _ROWS_FOR_ALL or number == 1
         self._draw_top()
 
     def _draw_top(self) -> None:

@@ -107,11 +107,11 @@ class PanelRow(Horizontal):
     BLANK: ClassVar[bool] = True
 
 
-def hints_row(pairs: Iterable[tuple[str, str]], width: int) -> list[Span]:
+def hints_row(pairs: Iterable[tuple[str, str]], width: int, kept: str = "") -> list[Span]:
     """The row of (keys, word) hints. How to leave, the last, stands at the right end and stays longest; then
-    the help before it, which names what had no room, and how to get to the next panel."""
+    the help before it, which names what had no room, and the hint with the word `kept`."""
     parts = [
-        (word, Piece(((name, "accent"), (f" {word}", "muted")), rank=1 if word == "panel" else rank, gap=2))
+        (word, Piece(((name, "accent"), (f" {word}", "muted")), rank=1 if word == kept else rank, gap=2))
         for rank, (name, word) in enumerate(pairs, 2)
     ]
     right = [replace(parts.pop()[1], rank=0)]

@@ -302,7 +302,7 @@ class PreviewPanels(Workbench):
             remark = "one moment" if self._pending.open else words.NOT_YET
         self.status.show(words.status_row(self._effect(facts), remark, width))
         closes = self._esc_words(facts) if width >= 60 else "close"
-        self.hints.show(hints_row(hints(facts, closes), width))
+        self.hints.show(hints_row(hints(facts, closes), width, kept="panel"))
 
     def _effect(self, facts: Facts) -> str | list[Piece]:
         """What Enter would do, or the news, or what is waited for."""

@@ -18,7 +18,7 @@ from foldline.tui.preview.outlook import Outlook, outlook_of
 from foldline.tui.preview.panels import PreviewPanels
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.preview.words import bar_rows, header_row
-from foldline.tui.widgets.lines import LEAST, TooSmall
+from foldline.tui.widgets.lines import cover_if_too_small
 
 _ROWS_FOR_ALL: Final = 18
 """Rows below which header, bars and hints give theirs to the panels; as in the chat."""
@@ -50,12 +50,10 @@ class PreviewScreen(LeftOnce[None]):
         self._title = title
         self._header, self._bars = Text(id="preview-header"), Text(id="bars")
         self._outlook: Outlook | None = None
-        self._too_small = TooSmall()
         self._seconds: Timer | None = None
         self.panels = PreviewPanels(ask, clock)
 
     def compose(self) -> ComposeResult:
-        yield self._too_small
         yield self._header
         yield self._bars
         yield self.panels
@@ -66,14 +64,9 @@ class PreviewScreen(LeftOnce[None]):
         self.panels.focus_panels()
 
     def on_resize(self, event: events.Resize) -> None:
-        width, height = event.size
-        fits = width >= LEAST[0] and height >= LEAST[1]
-        self._too_small.display = not fits
-        self.panels.display = fits
-        self._header.display = self._bars.display = fits and height >= _ROWS_FOR_ALL
+        cover_if_too_small(self, event.size)
+        self._header.display = self._bars.display = event.size.height >= _ROWS_FOR_ALL
         self._draw_head()
-        if fits:
-            self.panels.focus_panels()
 
     def action_elsewhere(self, command: str) -> None:
         """A screen that is opened from the chat."""
