@@ -67,7 +67,7 @@ async def test_esc_closes_and_f3_shows_the_same_proposal_without_another_draft(t
         made = await ready(running)
         await running.press("escape")
         await running.until(lambda: not shows_preview(running))
-        assert "F3 looks at it" in running.text
+        assert "F3 review" in running.text
         await running.press("f3")
         await running.until(lambda: shows_preview(running))
         assert (proposal(running).id, len(running.llm.summary_requests)) == (made.id, 1)
