@@ -9,11 +9,13 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
 
 ORDERLY_SECONDS: Final = 1.5
 """What tidying up may take; then the program ends as it is. The history stands that at any moment."""
@@ -41,6 +43,44 @@ def on_termination(
             with suppress(ValueError, RuntimeError, NotImplementedError):
                 loop.add_signal_handler(number, leave, number)
                 signal.signal(number, heard)  # beside the loop's own way, which needs a loop that turns
+
+
+def run_async(main: Coroutine[Any, Any, T]) -> T:
+    """What `main` returns, in an event loop of its own. Told to end by the system, it is cancelled and may
+    tidy up: nothing that it started stays behind.
+
+    `asyncio.run` gives the SIGINT handler back through `signal.signal`, which writes out the handler it
+    replaces, its task, and the task's result twice: a minute for a large one. So this task has none.
+
+    Raises:
+        SystemExit: with 128 and the number of the signal that ended it, as shells have it.
+    """
+    results: list[T] = []
+    ended_by: list[int] = []
+
+    async def keep() -> None:
+        _cancel_on_signals(ended_by)
+        results.append(await main)
+
+    try:
+        asyncio.run(keep())
+    except asyncio.CancelledError:
+        if ended_by:
+            raise SystemExit(128 + ended_by[0]) from None
+        raise
+    return results[0]
+
+
+def _cancel_on_signals(ended_by: list[int]) -> None:
+    """Cancel the task that runs now where the system wants the program to end."""
+    task = asyncio.current_task()
+
+    def end(number: int) -> None:
+        ended_by.append(number)
+        if task is not None and not task.cancelling():  # once: a second one must not break into tidying up
+            task.cancel()
+
+    on_termination(asyncio.get_running_loop(), end)
 
 
 def end_soon(number: int, at_last: Callable[[], object] | None = None) -> None:

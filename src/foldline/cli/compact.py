@@ -43,10 +43,10 @@ def compact(
     format_name: str | None,
 ) -> int:
     from foldline.history import typed_path
+    from foldline.termination import run_async
 
     from .agents import settings_here
     from .compact_outcome import compact_source, outcome_json, say_outcome
-    from .loop import run_async
     from .output import say_json
     from .sources import check_new, read_source
 

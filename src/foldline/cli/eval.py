@@ -61,11 +61,11 @@ def evaluate(
     from foldline.evaluation.selftest import self_test
     from foldline.llm.models import price_table as prices_in
     from foldline.protocol import FoldlineError
+    from foldline.termination import run_async
 
     from .agents import settings_here
     from .eval_report import report_json, say_judgement, say_report
     from .eval_run import draw, known_price, measure, subjects_of
-    from .loop import run_async
     from .output import say_json
     from .sources import check_new
 

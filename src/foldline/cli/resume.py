@@ -8,9 +8,9 @@ from foldline.context.harmless import with_signs
 from foldline.history import Session, data_home, list_sessions, short_id, utc_now
 from foldline.history.lock import holder_of
 from foldline.protocol import FoldlineError
+from foldline.termination import run_async
 
 from .agents import Refused
-from .loop import run_async
 from .output import Column, entries_of, note, say, say_table, width
 from .screens import read_along
 from .session_table import session_table

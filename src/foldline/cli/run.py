@@ -51,8 +51,9 @@ def run(
     strategy: str | None,
     as_json: bool,
 ) -> int:
+    from foldline.termination import run_async
+
     from .agents import Refused, chosen_session, claimed, settings_here
-    from .loop import run_async
     from .output import note
     from .resume import instead
     from .run_progress import JsonLines, Sentences, answer_prompt

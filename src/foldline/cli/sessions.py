@@ -74,8 +74,8 @@ def rename_command(parser: ArgumentParser) -> Handler:
 def rename(source: str, title: list[str], as_json: bool) -> int:
     """Gives a session another title, as one more entry of its history."""
     from foldline.history import Session, data_home, find_session, short_id, title_entry
+    from foldline.termination import run_async
 
-    from .loop import run_async
     from .output import say, say_json
 
     entry = title_entry(" ".join(title))
@@ -107,8 +107,8 @@ def fork_command(parser: ArgumentParser) -> Handler:
 def fork(source: str, at: int | None, as_json: bool) -> int:
     """Makes a new session that begins with the entries of another one, up to any of them."""
     from foldline.history import Folder, Session, data_home, find_session, short_id
+    from foldline.termination import run_async
 
-    from .loop import run_async
     from .output import entries_of, note, say, say_json
 
     session = Session.open(find_session(data_home(), source))

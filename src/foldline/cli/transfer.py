@@ -23,8 +23,8 @@ def import_session(source: str, as_json: bool, format_name: str | None) -> int:
     from foldline.data import real_path
     from foldline.history import short_id
     from foldline.history.paths import holds_home
+    from foldline.termination import run_async
 
-    from .loop import run_async
     from .output import entries_of, note, say, say_json
     from .sources import read_source
     from .transfer_files import bring_along, folder_held

@@ -3,9 +3,9 @@
 from .base import Arguments, BaseTool, FileMemory, Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from .bash import BashTool, JobsTool
 from .files import EditTool, ReadTool, WriteTool
+from .history import TodoTool
 from .jobs import Jobs
 from .search import GlobTool, GrepTool, LsTool
-from .todo import TodoTool
 from .web import FetchTool
 
 __all__ = [

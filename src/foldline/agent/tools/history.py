@@ -1,4 +1,4 @@
-"""The tools on the session itself: `history_search`, `history_read`, `send_dmail`.
+"""The tools on the session itself: `history_search`, `history_read`, `send_dmail`, `todo`.
 
 What was compacted can be fetched again; with a D-Mail the model goes back to a checkpoint of its own and
 leaves itself a message there, which the turn delivers once the other calls of the step have their results.
@@ -6,11 +6,13 @@ leaves itself a message there, which the turn delivers once the other calls of t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from foldline.context.moments import entry_text
 from foldline.context.numbers import many
+from foldline.context.todos import Todo, current_todo
 from foldline.context.tokens import estimate_tokens
 from foldline.context.view import Fate
 from foldline.history import EntrySearch, Found, Hit, MessageKind, Session
@@ -241,3 +243,47 @@ def reachable(session: Session) -> list[int]:
     newest = compactions[-1].index if compactions else NEW
     places = (place for place in session.projection.checkpoints if place.index > newest)
     return [place.id for place in places if place.id in told]
+
+
+# --- todo ------------------------------------------------------------------------------------------------
+
+Status = Literal["pending", "in_progress", "completed"]
+
+_MARKS: dict[Status, str] = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+
+class TodoItem(Arguments):
+    # Models that know other todo tools add ids and priorities: no reason to refuse the list.
+    model_config = ConfigDict(extra="ignore")
+
+    content: str = Field(min_length=1, description="What is to do, in a few words that stay the same.")
+    status: Status = Field(description="Where it stands.")
+
+
+class TodoArguments(Arguments):
+    todos: list[TodoItem] = Field(description="All items, done ones too, in working order.")
+
+
+class TodoTool(BaseTool[TodoArguments]):
+    name = "todo"
+    description = (
+        "Keep a list of what is to do; each call replaces all of it. For work of three or more steps, or "
+        "several requests: write it before you begin, have one item in_progress, and mark it completed as "
+        "soon as it is done and checked. Not for a single step or a question."
+    )
+    arguments = TodoArguments
+
+    def headline(self, arguments: TodoArguments) -> str:
+        return current_todo([Todo(item.content, item.status) for item in arguments.todos])
+
+    async def act(self, arguments: TodoArguments, context: ToolContext) -> ToolOutcome:
+        todos = arguments.todos
+        if not todos:
+            return ToolOutcome("The list is empty.", brief="empty")
+        lines = [f"{_MARKS[item.status]} {one_line(item.content)}" for item in todos]
+        started = sum(item.status == "in_progress" for item in todos)
+        if started > 1:
+            lines.append(f"({started} items are in progress: better finish one before the next.)")
+        done = sum(item.status == "completed" for item in todos)
+        text, full = await fitted("\n".join(lines), context, self.name)
+        return ToolOutcome(text, brief=f"{done} of {len(todos)} done", full_output=full)

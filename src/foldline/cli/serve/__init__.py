@@ -59,8 +59,8 @@ def serve(
         )
     if find_spec("textual_serve") is None:
         raise FoldlineError(MISSING)
-    from foldline.cli.loop import run_async
     from foldline.cli.output import note
+    from foldline.termination import run_async
 
     from .server import FoldlineServer
 

@@ -10,8 +10,7 @@ from foldline.context.numbers import many
 from foldline.context.weight import Category, Share
 from foldline.tui.blocks import Block, Column, Key, RowBlock, RuleBlock, Span, Spans, TextBlock, clean_line
 from foldline.tui.blocks.cells import Piece, piece, row, wrap_spans
-from foldline.tui.context_screen.keys import KEYS
-from foldline.tui.context_screen.state import ContextState, Item, Planned, PromptKind, server_advice
+from foldline.tui.context_screen.state import KEYS, ContextState, Item, Planned, PromptKind, server_advice
 from foldline.tui.keys.commands import key_of
 from foldline.tui.keys.table import name_of
 from foldline.tui.state import Room

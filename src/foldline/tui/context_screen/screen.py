@@ -12,9 +12,8 @@ from foldline.context.projection import Projection
 from foldline.tui.blocks import Block, BlockView, Key, Span, Spans
 from foldline.tui.blocks.cells import piece, row
 from foldline.tui.context_screen import rows
-from foldline.tui.context_screen.keys import KEYS
 from foldline.tui.context_screen.rows import Row
-from foldline.tui.context_screen.state import ContextReader, ContextState, Item, PromptKind
+from foldline.tui.context_screen.state import KEYS, ContextReader, ContextState, Item, PromptKind
 from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import bindings, hint_words, works
 from foldline.tui.lists.screen import LeftOnce

@@ -4,7 +4,7 @@ request, what a compaction would give. Sizes in tokens, as decisions use them.""
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from foldline.agent.auto_compact import auto_compact_blocker
 from foldline.agent.mcp.servers import ServerTool
@@ -21,13 +21,15 @@ from foldline.llm import ToolSpec
 from foldline.llm.base import spec_tokens
 from foldline.protocol import BaseMessage, DeveloperMessage, FoldlineError, ToolResultMessage
 from foldline.tui.blocks import Key, Span, clean_line, cut_left
-from foldline.tui.context_screen.keys import KEYS
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.figures import view_moment
-from foldline.tui.keys.table import name_of
+from foldline.tui.keys.table import ScreenKey, name_of, table
 from foldline.tui.panels.edit_hints import change_words
 from foldline.tui.panels.words import call_of, call_title, kind_of, message_words
 from foldline.tui.state import Room
+
+if TYPE_CHECKING:
+    from foldline.tui.context_screen.screen import ContextPanels
 
 LONG: Final = 500
 """Items of the view from which on a compaction is planned in a thread."""
@@ -398,3 +400,57 @@ def _change(tokens: int, scale: float) -> str:
 
 def _key(command: str) -> str:
     return name_of(KEYS, command)
+
+
+# --- Keys -------------------------------------------------------------------------------------------
+
+
+def _edit_key(id: str, key: str, help: str, hint: str = "") -> "ScreenKey[ContextPanels]":
+    return ScreenKey(id, (key,), help, "Edit", hint, works=lambda panels: panels.editable)
+
+
+KEYS: Final[tuple["ScreenKey[ContextPanels]", ...]] = table(
+    "context",
+    "Panels",
+    ScreenKey("move", ("up", "down", "k", "j"), "Moves the cursor.", own=True),
+    ScreenKey(
+        "page",
+        ("pageup", "pagedown", "home", "end"),
+        "A screen up or down, the first row, the last one.",
+        own=True,
+    ),
+    ScreenKey("next-panel", ("tab",), "To the other panel.", hint="panel", shown="Tab"),
+    ScreenKey("previous-panel", ("shift+tab",), "To the other panel.", palette=False),
+    ScreenKey("panel-1", ("1",), "To Use: the window by category."),
+    ScreenKey("panel-2", ("2",), "To Largest: the heaviest items of the next request."),
+    ScreenKey(
+        "enter",
+        ("enter",),
+        "In Use: goes to the largest item of this category. In Largest: opens it in the Inspector.",
+        own=True,
+    ),
+    ScreenKey(
+        "open", ("o",), "Opens the entry in the Inspector.", hint="open", works=lambda panels: panels.on_entry
+    ),
+    _edit_key("pin", "p", "Pins an entry and its tool group: compactions keep them. Again, unpins.", "pin"),
+    _edit_key("hide", "z", "Replaces a tool result with a placeholder; again, shows it.", "hide"),
+    _edit_key("drop", "x", "Takes an entry and its tool group out of the view.", "drop"),
+    _edit_key("restore", "r", "Brings an entry and its tool group back verbatim."),
+    ScreenKey(
+        "undo",
+        ("u",),
+        "Takes back the newest change of the view, then the one before.",
+        "Edit",
+        "undo",
+        works=lambda panels: panels.undoable,
+    ),
+    "Search",
+    ScreenKey("search", ("/",), "Finds text in this panel.", hint="search"),
+    ScreenKey("next-match", ("n",), "The next row that holds it."),
+    ScreenKey("previous-match", ("N",), "The row before that holds it."),
+    "Program",
+    ScreenKey("inspector", ("f2",), "The Inspector, at the entry under the cursor."),
+    ScreenKey("preview", ("f3",), "The Compact preview: what would be done.", hint="preview"),
+    ScreenKey("help", ("?", "f1"), "This list.", hint="keys", shown="?"),
+    ScreenKey("close", ("escape", "f4"), "Ends the search, else closes.", hint="close", shown="Esc"),
+)

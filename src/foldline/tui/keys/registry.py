@@ -17,7 +17,7 @@ SCREENS: Final = {
     "difference": "inspector.compare",
     "filter": "inspector.filter_bar",
     "preview": "preview.keys",
-    "context": "context_screen.keys",
+    "context": "context_screen.state",
     "sessions": "screens.sessions_view",
     "rewind": "screens.rewind",
     "approvals": "screens.permissions",

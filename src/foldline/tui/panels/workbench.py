@@ -1,18 +1,20 @@
 """Panels of which one has the cursor, with a status row and a row of hints below them: what the Inspector,
 the preview and the Context screen have in common."""
 
+import asyncio
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from textual import events, on
 from textual.widget import Widget
 
+from foldline.history.stored import without_gc
 from foldline.tui.blocks import Block, BlockView, Key, clean_line
 from foldline.tui.keys.table import ScreenKey, name_of
 from foldline.tui.panels.edit_hints import Answer
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.frame import Panel, Text
-from foldline.tui.panels.search import find
 from foldline.tui.widgets.fields import OneLine
 
 
@@ -197,3 +199,36 @@ class Workbench(Widget):
             keys = f"{self.key('next-match')} {self.key('previous-match')} next, previous"
             self.news = f"{shown}{where} · {keys} · {self.key('close')} ends the search"
         self.describe()
+
+
+_SLICE: Final = 1_000_000
+"""Characters looked through between two breaths: a few milliseconds."""
+_ROW: Final = 1_000
+"""Characters that could be looked through while the text of an entry is fetched."""
+
+
+async def find(
+    view: EntryList, text: str, start: Key | None, step: int, text_of: Callable[[Block], str]
+) -> tuple[Key | None, bool]:
+    """The next block after (`step` 1) or before (-1) `start` that holds `text`, whatever its case, and
+    whether the search went round the end. The block at `start` itself comes last."""
+    holds = re.compile(re.escape(text), re.IGNORECASE).search
+    at = view.index_of(start) if start is not None else None
+    index = at if at is not None else view.count if step < 0 else -1
+    looked, wrapped = 0, False
+    with without_gc():  # entries are made by the thousand to be looked through
+        for _ in range(view.count):
+            index += step
+            if not 0 <= index < view.count:
+                index, wrapped = (0 if step > 0 else view.count - 1), True
+            block = view.block_at(index)
+            if not block.stop:
+                continue
+            body = text_of(block)
+            if holds(body):
+                return block.key, wrapped
+            looked += len(body) + _ROW
+            if looked > _SLICE:
+                looked = 0
+                await asyncio.sleep(0)
+    return None, wrapped
