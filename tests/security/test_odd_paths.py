@@ -118,7 +118,7 @@ def test_a_prompt_may_name_it(folder: Path, path: str) -> None:
 async def test_a_rewind_leaves_it_alone_and_goes_on_with_the_others(folder: Path, path: str) -> None:
     agent, _ = agent_in(folder, PlayedLLM())
     with modes_hold():
-        await place(agent.state, [FileImage(path=path, before="0" * 64, after=None)])
+        await place(agent.state.session, [FileImage(path=path, before="0" * 64, after=None)])
         restored = await restore(agent.state, NEW)
         align_memory(agent.state, NEW)
     assert restored.done == ()
