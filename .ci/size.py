@@ -11,10 +11,10 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 84_130,
-    "statements": 53_801,
+    "lines": 84_121,
+    "statements": 53_794,
     "files": 360,
-    "lines in tui": 29_997,
+    "lines in tui": 29_988,
     "files in tui": 130,
     "files under 40 lines": 2,
     "files over 700 lines": 0,

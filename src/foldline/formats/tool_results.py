@@ -33,7 +33,7 @@ _WRITING = re.compile(
 )
 _WHOLE = re.compile(r"(?:write|create)(?:_to)?_?(?:file)?", re.I)
 _BY_COMMAND = re.compile(r"(?:.*__)?(?:text_editor|str_replace_editor|str_replace_based_edit_tool)", re.I)
-"""Tools with several deeds, of which an argument `command` names one."""
+"""Tools that do several things, of which an argument `command` names one."""
 _PATHS = ("file_path", "absolute_path", "path", "filePath", "target_file", "notebook_path", "TargetFile")
 _CONTENTS = ("content", "file_text", "contents", "text")
 

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen, Screen
 
 from foldline.tui.keys.table import KeyTable, Place, ScreenKey, key_of
 from foldline.tui.lists.box import Line
-from foldline.tui.textual_private import OrderedInput
+from foldline.tui.textual_private import PastingInput
 from foldline.tui.widgets.lines import cover_if_too_small
 from foldline.tui.widgets.status import StatusLine
 
@@ -90,7 +90,7 @@ class LeftOnce(Screen[Result]):
             self.app.screen.dismiss()
 
 
-class Field(OrderedInput):
+class Field(PastingInput):
     """A line of text within a box. Enter is told to the screen as `Done`."""
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -113,15 +113,6 @@ class Field(OrderedInput):
 
     async def action_submit(self) -> None:
         self.post_message(self.Done())
-
-    def _on_paste(self, event: events.Paste) -> None:
-        self.replace(self.pasted(event.text), *self.selection)
-        event.prevent_default()
-        event.stop()
-
-    def pasted(self, text: str) -> str:
-        """What is taken over of a paste."""
-        return " ".join(text.split())
 
 
 class ListBox(StatusLine, can_focus=True):
