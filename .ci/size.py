@@ -11,9 +11,9 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 84_121,
-    "statements": 53_794,
-    "files": 360,
+    "lines": 85_700,
+    "statements": 54_900,
+    "files": 366,
     "lines in tui": 29_988,
     "files in tui": 130,
     "files under 40 lines": 2,
