@@ -9,9 +9,9 @@ from textual.binding import BindingType
 from textual.pilot import Pilot
 
 from foldline.tui.keyed_app import KeyedApp
-from foldline.tui.keys.table import ScreenKey, bindings, declared, table
+from foldline.tui.keys.table import HELP, ScreenKey, bindings, declared, moves, table
 from foldline.tui.lists.box import Line, Rule, boxed, filled, key_words
-from foldline.tui.lists.screen import HELP, Field, ListScreen, moves
+from foldline.tui.lists.screen import Field, ListScreen
 from support.chat_app import screen_text
 
 KEYS = table(

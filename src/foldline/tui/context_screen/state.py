@@ -23,7 +23,7 @@ from foldline.protocol import BaseMessage, DeveloperMessage, FoldlineError, Tool
 from foldline.tui.blocks import Key, Span, clean_line, cut_left
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.figures import view_moment
-from foldline.tui.keys.table import ScreenKey, name_of, table
+from foldline.tui.keys.table import HELP, ScreenKey, cursor_keys, name_of, panel_keys, search_keys, table
 from foldline.tui.panels.edit_hints import change_words
 from foldline.tui.panels.words import call_of, call_title, kind_of, message_words
 from foldline.tui.state import Room
@@ -412,17 +412,8 @@ def _edit_key(id: str, key: str, help: str, hint: str = "") -> "ScreenKey[Contex
 KEYS: Final[tuple["ScreenKey[ContextPanels]", ...]] = table(
     "context",
     "Panels",
-    ScreenKey("move", ("up", "down", "k", "j"), "Moves the cursor.", own=True),
-    ScreenKey(
-        "page",
-        ("pageup", "pagedown", "home", "end"),
-        "A screen up or down, the first row, the last one.",
-        own=True,
-    ),
-    ScreenKey("next-panel", ("tab",), "To the other panel.", hint="panel", shown="Tab"),
-    ScreenKey("previous-panel", ("shift+tab",), "To the other panel.", palette=False),
-    ScreenKey("panel-1", ("1",), "To Use: the window by category."),
-    ScreenKey("panel-2", ("2",), "To Largest: the heaviest items of the next request."),
+    *cursor_keys(hint=""),
+    *panel_keys("Use: the window by category", "Largest: the heaviest items of the next request", mark="row"),
     ScreenKey(
         "enter",
         ("enter",),
@@ -445,12 +436,10 @@ KEYS: Final[tuple["ScreenKey[ContextPanels]", ...]] = table(
         works=lambda panels: panels.undoable,
     ),
     "Search",
-    ScreenKey("search", ("/",), "Finds text in this panel.", hint="search"),
-    ScreenKey("next-match", ("n",), "The next row that holds it."),
-    ScreenKey("previous-match", ("N",), "The row before that holds it."),
+    *search_keys(),
     "Program",
     ScreenKey("inspector", ("f2",), "The Inspector, at the entry under the cursor."),
     ScreenKey("preview", ("f3",), "The Compact preview: what would be done.", hint="preview"),
-    ScreenKey("help", ("?", "f1"), "This list.", hint="keys", shown="?"),
+    HELP,
     ScreenKey("close", ("escape", "f4"), "Ends the search, else closes.", hint="close", shown="Esc"),
 )

@@ -32,7 +32,7 @@ from foldline.tui.blocks import (
 from foldline.tui.blocks.cells import Piece, cut_right, piece, row, to_strip
 from foldline.tui.dialogs import open_help
 from foldline.tui.inspector.past import Comparison, Past
-from foldline.tui.keys.table import ScreenKey, bindings, hint_words, name_of, table, works
+from foldline.tui.keys.table import HELP, ScreenKey, bindings, cursor_keys, hint_words, name_of, table, works
 from foldline.tui.panels.bodies import PIECE_LINES, body_blocks
 from foldline.tui.panels.edit_hints import change_words
 from foldline.tui.panels.entry_list import EntryList, piece_key, preview_key, row_key, row_of
@@ -42,14 +42,8 @@ from foldline.tui.panels.states import signs, state_words
 
 KEYS: Final[tuple["ScreenKey[CompareScreen]", ...]] = table(
     "difference",
-    ScreenKey("move", ("up", "down", "k", "j"), "Moves the cursor.", "Move", "move", "↑↓", own=True),
-    ScreenKey(
-        "page",
-        ("pageup", "pagedown", "home", "end"),
-        "A screen up or down, the first row, the last one.",
-        "Move",
-        own=True,
-    ),
+    "Move",
+    *cursor_keys(),
     ScreenKey(
         "toggle",
         ("enter",),
@@ -75,7 +69,7 @@ KEYS: Final[tuple["ScreenKey[CompareScreen]", ...]] = table(
         "next pair",
         works=lambda screen: len(screen.comparisons) > 1,
     ),
-    ScreenKey("help", ("?", "f1"), "This list.", "Program", "keys", "?"),
+    HELP,
     ScreenKey("close", ("escape", "q"), "Back to where you were.", "Program", "close", "Esc"),
 )
 

@@ -4,7 +4,18 @@ from collections.abc import Container
 from typing import Final
 
 from foldline.tui.keys.names import joined
-from foldline.tui.keys.table import ScreenKey, hint_words, key_of, name_of, table
+from foldline.tui.keys.table import (
+    HELP,
+    ScreenKey,
+    cursor_keys,
+    hint_words,
+    jump_keys,
+    key_of,
+    name_of,
+    panel_keys,
+    search_keys,
+    table,
+)
 
 EDIT: Final = "Edit"
 """The group of the keys that change the view: only a session that is open for work has them."""
@@ -31,13 +42,9 @@ def _edit_key(id: str, key: str, help: str) -> ScreenKey[bool]:
 KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
     "inspector",
     "Move",
-    _key("move", "up down k j", "Moves the cursor by an entry.", "Move", "move", "↑↓", own=True),
-    _key(
-        "page",
-        "pageup pagedown home end",
+    *cursor_keys(
+        "Moves the cursor by an entry.",
         "A screen up or down, the first entry, the last one. At the last line the panel follows.",
-        "Page",
-        own=True,
     ),
     _key(
         "open",
@@ -48,12 +55,14 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
         own=True,
     ),
     "Panels",
-    _key("next-panel", "tab", "To the next panel, on the entry marked ▷.", "Next panel", "panel", "Tab 1–4"),
-    _key("previous-panel", "shift+tab", "To the panel before.", "Previous panel"),
-    _key("panel-1", "1", "To History: every entry since the first.", "History"),
-    _key("panel-2", "2", "To the LLM view: what the next request sends, item by item.", "LLM view"),
-    _key("panel-3", "3", "To the files that were modified and read.", "Files"),
-    _key("panel-4", "4", "To the timeline: tokens per request.", "Timeline"),
+    *panel_keys(
+        "History: every entry since the first",
+        "LLM view: what the next request sends, item by item",
+        "Files: those that were modified and read",
+        "Timeline: tokens per request",
+        mark="entry",
+        shown="Tab 1–4",
+    ),
     "Jump",
     _key(
         "fold",
@@ -62,10 +71,8 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
         "Its compaction",
         "compaction",
     ),
-    _key("older-prompt", "[", "To the prompt before.", "Previous prompt", "prompt"),
-    _key("newer-prompt", "]", "To the next prompt.", "Next prompt", "prompt"),
-    _key("older-fold", "{", "To the compaction or summary before.", "Previous compaction", "compaction"),
-    _key("newer-fold", "}", "To the next compaction or summary.", "Next compaction", "compaction"),
+    *jump_keys("prompt", ("[", "]"), "prompt", hint="prompt"),
+    *jump_keys("fold", ("{", "}"), "compaction", hint="compaction"),
     "Search",
     _key(
         "filter",
@@ -74,9 +81,7 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
         "Filter",
         "filter",
     ),
-    _key("search", "/", "Finds text in this panel, closed entries included.", "Search", "search"),
-    _key("next-match", "n", "The next entry that holds it.", "Next match"),
-    _key("previous-match", "N", "The entry before that holds it.", "Previous match"),
+    *search_keys("Finds text in this panel, closed entries included.", "entry"),
     "Move",
     _key(
         "copy",
@@ -146,7 +151,7 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
         "Maximise",
     ),
     "Program",
-    _key("help", "? f1", "This list.", "Help", "keys", "?"),
+    HELP,
     _key("close", "escape f2", "Closes the search, then the Inspector.", "Close", "close", "Esc"),
 )
 """What decides which of them work: whether the session is open for work."""

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from textual.binding import Binding, BindingType
 
@@ -154,6 +155,86 @@ def table(name: str, *keys: K | str, title: str = "") -> KeyTable[K]:
     made.name, made.title = name, title or name.capitalize()
     _TABLES[name] = made
     return made
+
+
+# --- keys that many screens have -----------------------------------------------------------------------
+
+HELP: Final[ScreenKey[Any]] = ScreenKey("help", ("f1", "question_mark"), "This list.", "Program", "keys", "?")
+"""On every screen the same; what closes a screen says itself what that leaves."""
+
+
+def moves(
+    row: str,
+    *,
+    letters: bool = True,
+    home: tuple[str, ...] = ("home",),
+    end: tuple[str, ...] = ("end",),
+    far: str = "Ten {}s",
+    place: Place = "panel",
+) -> Iterator[ScreenKey[Any]]:
+    """The keys that move the mark of a `ListScreen`.
+
+    Args:
+        row: what a row is called.
+        letters: whether k and j move, too.
+        far: how far Page Up and Page Down go; empty where there are no such keys.
+    """
+    key = partial(ScreenKey[Any], group="List", place=place)
+    yield key("up", ("up", "k") if letters else ("up",), f"One {row} up.")
+    yield key("down", ("down", "j") if letters else ("down",), f"One {row} down.")
+    if far:
+        yield key("page-up", ("pageup",), f"{far.format(row)} up.")
+        yield key("page-down", ("pagedown",), f"{far.format(row)} down.")
+    if home:
+        yield key("first", home, f"To the first {row}.")
+        yield key("last", end, f"To the last {row}.")
+
+
+def cursor_keys(
+    move: str = "Moves the cursor.",
+    page: str = "A screen up or down, the first row, the last one.",
+    hint: str = "move",
+) -> Iterator[ScreenKey[Any]]:
+    """The keys of a `BlockView`, which moves its cursor itself."""
+    yield ScreenKey("move", ("up", "down", "k", "j"), move, hint=hint, shown="↑↓", own=True, title="Move")
+    yield ScreenKey("page", ("pageup", "pagedown", "home", "end"), page, own=True, title="Page")
+
+
+def jump_keys(
+    name: str, keys: tuple[str, str], what: str, *, to: str = "To the", **more: Any
+) -> Iterator[ScreenKey[Any]]:
+    """`older-NAME` and `newer-NAME`, to the one before and the next."""
+    older, newer = keys
+    yield ScreenKey(f"older-{name}", (older,), f"{to} {what} before.", title=f"Previous {what}", **more)
+    yield ScreenKey(f"newer-{name}", (newer,), f"{to} next {what}.", title=f"Next {what}", **more)
+
+
+def search_keys(
+    help: str = "Finds text in this panel.",
+    row: str = "row",
+    *,
+    hint: str = "",
+    works: Callable[[Any], bool] = lambda _: True,
+) -> Iterator[ScreenKey[Any]]:
+    """To search a panel, and to step from one `row` that holds the text to another; `hint` and `works` are
+    those of these steps."""
+    older, newer, both = f"The {row} before that holds it.", f"The next {row} that holds it.", hint and "n N"
+    yield ScreenKey("search", ("/",), help, hint="search", title="Search")
+    yield ScreenKey("next-match", ("n",), newer, "", hint, both, works, title="Next match")
+    yield ScreenKey("previous-match", ("N",), older, works=works, title="Previous match")
+
+
+def panel_keys(*panels: str, mark: str, shown: str = "Tab") -> Iterator[ScreenKey[Any]]:
+    """Tab, Shift+Tab, and a digit for each of the panels, given as `Files: what it shows`."""
+    to = f"To the next panel, on the {mark} marked ▷."
+    yield ScreenKey("next-panel", ("tab",), to, hint="panel", shown=shown, title="Next panel")
+    yield ScreenKey("previous-panel", ("shift+tab",), "To the panel before.", title="Previous panel")
+    for number, panel in enumerate(panels, start=1):
+        title = panel.partition(":")[0]
+        yield ScreenKey(f"panel-{number}", (str(number),), f"To {panel}.", title=title)
+
+
+# --- which are in force --------------------------------------------------------------------------------
 
 
 def declared(name: str) -> KeyTable[Any] | None:

@@ -15,9 +15,9 @@ from textual.worker import Worker
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Span, crop, cut_right, width_of, wrap_spans
 from foldline.tui.fuzzy import fit_words
-from foldline.tui.keys.table import ScreenKey, bindings, name_of, table
+from foldline.tui.keys.table import ScreenKey, bindings, moves, name_of, table
 from foldline.tui.lists.box import Line, boxed, filled
-from foldline.tui.lists.screen import Field, ListScreen, moves
+from foldline.tui.lists.screen import Field, ListScreen
 
 SLICE: Final = 400
 """Choices that are looked at between two keys: well below a millisecond each ten."""

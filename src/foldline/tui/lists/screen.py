@@ -1,8 +1,7 @@
 """The list screen: rows with a mark, and what every list does with keys, mouse, fields and questions."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from textual import events
@@ -11,7 +10,7 @@ from textual.await_complete import AwaitComplete
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
-from foldline.tui.keys.table import KeyTable, Place, ScreenKey, key_of
+from foldline.tui.keys.table import KeyTable, ScreenKey, key_of
 from foldline.tui.lists.box import Line
 from foldline.tui.textual_private import PastingInput
 from foldline.tui.widgets.lines import cover_if_too_small
@@ -23,36 +22,6 @@ Row = TypeVar("Row")
 _FAR: Final = 1_000_000
 _STEPS: Final = {"up": -1, "down": 1, "page-up": -10, "page-down": 10, "first": -_FAR, "last": _FAR}
 """How many rows further a key moves the mark."""
-
-
-def moves(
-    row: str,
-    *,
-    letters: bool = True,
-    home: tuple[str, ...] = ("home",),
-    end: tuple[str, ...] = ("end",),
-    far: str = "Ten {}s",
-    place: Place = "panel",
-) -> Iterator[ScreenKey[Any]]:
-    """The keys that move the mark.
-
-    Args:
-        row: what a row is called.
-        letters: whether k and j move, too.
-        far: how far Page Up and Page Down go; empty where there are no such keys.
-    """
-    key = partial(ScreenKey[Any], group="List", place=place)
-    yield key("up", ("up", "k") if letters else ("up",), f"One {row} up.")
-    yield key("down", ("down", "j") if letters else ("down",), f"One {row} down.")
-    if far:
-        yield key("page-up", ("pageup",), f"{far.format(row)} up.")
-        yield key("page-down", ("pagedown",), f"{far.format(row)} down.")
-    if home:
-        yield key("first", home, f"To the first {row}.")
-        yield key("last", end, f"To the last {row}.")
-
-
-HELP: Final[ScreenKey[Any]] = ScreenKey("help", ("f1", "question_mark"), "This list.", "Program", "keys", "?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,19 @@
 """The preview's keys: one table that bindings, hints and the help list come from."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from foldline.tui.keys.table import ScreenKey, name_of, table
+from foldline.tui.keys.table import (
+    HELP,
+    ScreenKey,
+    cursor_keys,
+    jump_keys,
+    name_of,
+    panel_keys,
+    search_keys,
+    table,
+)
 
 Mode = Literal["panels", "editing", "finding", "guiding", "asking"]
 """What has the keys: the panels, the text of the draft, the search, the guidance, or the question what is to
@@ -51,7 +60,12 @@ def _in_audit(facts: Facts) -> bool:
     return _decidable(facts) and facts.panel == 2 and facts.facts
 
 
-KEYS: Final[tuple[PreviewKey, ...]] = table(
+def _in_panels(keys: Iterable[ScreenKey[Facts]]) -> list[ScreenKey[Facts]]:
+    """Keys that mean something to the panels only."""
+    return [replace(key, works=lambda facts: facts.mode == "panels") for key in keys]
+
+
+KEYS: Final[tuple[ScreenKey[Facts], ...]] = table(
     "preview",
     "Decide",
     PreviewKey(
@@ -149,26 +163,20 @@ KEYS: Final[tuple[PreviewKey, ...]] = table(
         "Opens the entry under the cursor.",
         works=lambda f: f.mode == "panels" and f.panel != 1,
     ),
-    PreviewKey("move", ("up", "down", "k", "j"), "Moves the cursor.", own=True),
-    PreviewKey(
-        "page",
-        ("pageup", "pagedown", "home", "end"),
-        "A screen up or down, the first row, the last one.",
-        own=True,
+    *_in_panels(cursor_keys(hint="")),
+    *_in_panels(jump_keys("prompt", ("[", "]"), "prompt", to="In Cut: to the")),
+    *_in_panels(
+        panel_keys(
+            "Cut: what is compacted and what is kept",
+            "Draft: the text that stands for what is compacted",
+            "Audit: what would be lost",
+            mark="row",
+        )
     ),
-    PreviewKey("older-prompt", ("[",), "In Cut: to the prompt before."),
-    PreviewKey("newer-prompt", ("]",), "In Cut: to the next prompt."),
-    PreviewKey("next-panel", ("tab",), "To the next panel, on the row marked ▷.", hint="panel", shown="Tab"),
-    PreviewKey("previous-panel", ("shift+tab",), "To the panel before."),
-    PreviewKey("panel-1", ("1",), "To Cut: what is compacted and what is kept."),
-    PreviewKey("panel-2", ("2",), "To Draft: the text that stands for what is compacted."),
-    PreviewKey("panel-3", ("3",), "To Audit: what would be lost."),
     "Search",
-    PreviewKey("search", ("/",), "Finds text in this panel.", hint="search", shown="/"),
-    PreviewKey("next-match", ("n",), "The next row that holds it."),
-    PreviewKey("previous-match", ("N",), "The row before that holds it."),
+    *_in_panels(search_keys()),
     "Program",
-    PreviewKey("help", ("?", "f1"), "This list.", hint="keys", shown="?"),
+    *_in_panels([HELP]),
     PreviewKey(
         "close",
         ("escape", "f3"),

@@ -12,9 +12,18 @@ from textual.widgets import Input
 
 from foldline.tui.blocks.cells import Span, Spans, crop, width_of, wrap_spans
 from foldline.tui.keys.commands import CHAT, COMMANDS, Command, is_everywhere
-from foldline.tui.keys.table import ActiveTable, ScreenKey, active_tables, bindings, name_of, names_of, table
+from foldline.tui.keys.table import (
+    ActiveTable,
+    ScreenKey,
+    active_tables,
+    bindings,
+    moves,
+    name_of,
+    names_of,
+    table,
+)
 from foldline.tui.lists.box import Line, boxed, filled
-from foldline.tui.lists.screen import Field, PageScreen, moves
+from foldline.tui.lists.screen import Field, PageScreen
 
 KEYS: Final = table(
     "help",

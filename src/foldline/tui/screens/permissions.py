@@ -16,9 +16,9 @@ from foldline.protocol.entries import ApprovalScope
 from foldline.protocol.events import EntryAppended
 from foldline.tui.blocks.cells import Piece, Span, piece, row, wrap_spans
 from foldline.tui.keys.commands import key_of as command_key
-from foldline.tui.keys.table import ScreenKey, bindings, name_of, names_of, table
+from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, names_of, table
 from foldline.tui.lists.box import Line, boxed
-from foldline.tui.lists.screen import HELP, ListScreen, moves
+from foldline.tui.lists.screen import ListScreen
 from foldline.tui.runner import Runner
 
 if TYPE_CHECKING:

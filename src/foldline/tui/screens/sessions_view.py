@@ -20,8 +20,7 @@ from foldline.history.session_search import SessionHit
 from foldline.tui.blocks import Span, Spans, clean_line, cut_left, cut_right
 from foldline.tui.blocks.cells import Piece, crop, piece, row, width_of
 from foldline.tui.keys.commands import key_of
-from foldline.tui.keys.table import ScreenKey, name_of, table
-from foldline.tui.lists.screen import moves
+from foldline.tui.keys.table import HELP, ScreenKey, moves, name_of, table
 from foldline.tui.screens.sessions_list import SCOPES, Listed, Scope, SessionsState
 
 KEYS: Final = table(
@@ -61,7 +60,7 @@ KEYS: Final = table(
     ScreenKey("scope", ("s",), "The next of these four.", hint="scope", shown="s 1–4"),
     *moves("row", far="A screen"),
     "Program",
-    ScreenKey("help", ("?", "f1"), "This list.", hint="keys"),
+    HELP,
     ScreenKey(
         "close",
         ("escape",),

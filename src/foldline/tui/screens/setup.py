@@ -24,9 +24,9 @@ from foldline.llm.listing import ListedModel
 from foldline.llm.providers import PROVIDERS, Provider, is_local
 from foldline.llm.responses import RESPONSES
 from foldline.protocol import FoldlineError
-from foldline.tui.keys.table import ScreenKey, bindings, table
+from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.box import Line
-from foldline.tui.lists.screen import HELP, Field, ListScreen, moves
+from foldline.tui.lists.screen import Field, ListScreen
 from foldline.tui.screens.setup_state import (
     OFFLINE,
     OTHER,

@@ -19,7 +19,18 @@ from textual.worker import Worker
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks import BlockView, Key
 from foldline.tui.blocks.cells import Span
-from foldline.tui.keys.table import ScreenKey, bindings, hint_words, name_of, table, works
+from foldline.tui.keys.table import (
+    KeyTable,
+    ScreenKey,
+    bindings,
+    cursor_keys,
+    hint_words,
+    jump_keys,
+    name_of,
+    search_keys,
+    table,
+    works,
+)
 from foldline.tui.messages import EntryWanted
 from foldline.tui.terminal import clipboard
 from foldline.tui.textual_private import OrderedInput
@@ -47,115 +58,46 @@ class ReadingFacts:
     """Whether the cursor stands on something that opens."""
 
 
-KEYS: Final[tuple[ScreenKey[ReadingFacts], ...]] = table(
+KEYS: Final[KeyTable[ScreenKey[ReadingFacts]]] = table(
     "transcript",
-    ScreenKey(
-        "move",
-        ("up", "down", "k", "j"),
+    "Move",
+    *cursor_keys(
         "Moves the cursor by a row, a paragraph, a piece of code.",
-        "Move",
-        "move",
-        "↑↓",
-        own=True,
-        title="Move",
-    ),
-    ScreenKey(
-        "page",
-        ("pageup", "pagedown", "home", "end"),
         "A screen up or down, the first line, the last one. At the last line the transcript follows.",
-        "Move",
-        own=True,
-        title="Page",
     ),
     ScreenKey(
         "open",
         ("enter",),
         "Opens in place what the cursor stands on: a tool call, a summary, a thought; once more, all of "
         "it where it is long; then closes it.",
-        "Move",
-        "open",
+        hint="open",
         works=lambda facts: facts.opens,
         own=True,
         title="Open or close",
     ),
-    ScreenKey(
-        "older-prompt",
-        ("[",),
-        "To the prompt before.",
-        "Jump",
-        "prompt",
-        works=lambda facts: facts.prompts > 0,
-        title="Previous prompt",
+    "Jump",
+    *jump_keys("prompt", ("[", "]"), "prompt", hint="prompt", works=lambda now: now.prompts > 0),
+    *jump_keys(
+        "fold", ("{", "}"), "compaction", hint="compaction", works=lambda facts: facts.compactions > 0
     ),
-    ScreenKey(
-        "newer-prompt",
-        ("]",),
-        "To the next prompt.",
-        "Jump",
-        "prompt",
-        works=lambda facts: facts.prompts > 0,
-        title="Next prompt",
-    ),
-    ScreenKey(
-        "older-fold",
-        ("{",),
-        "To the compaction before.",
-        "Jump",
-        "compaction",
-        works=lambda facts: facts.compactions > 0,
-        title="Previous compaction",
-    ),
-    ScreenKey(
-        "newer-fold",
-        ("}",),
-        "To the next compaction.",
-        "Jump",
-        "compaction",
-        works=lambda facts: facts.compactions > 0,
-        title="Next compaction",
-    ),
-    ScreenKey(
-        "search",
-        ("/",),
+    "Search",
+    *search_keys(
         "Finds text, also in closed calls, thoughts and summaries.",
-        "Search",
-        "search",
-        title="Search the transcript",
-    ),
-    ScreenKey(
-        "next-match",
-        ("n",),
-        "The next place that holds it.",
-        "Search",
-        "next",
-        "n N",
+        "place",
+        hint="next",
         works=lambda facts: facts.searched,
-        title="Next match",
     ),
-    ScreenKey(
-        "previous-match",
-        ("N",),
-        "The place before that holds it.",
-        "Search",
-        works=lambda facts: facts.searched,
-        title="Previous match",
-    ),
+    "Copy and inspect",
     ScreenKey(
         "copy",
         ("y",),
         "Copies the entry; of a piece of code only that, and pressed again the whole entry; of a tool "
         "call what it gave back, and pressed again what it was given.",
-        "Copy and inspect",
-        "copy",
+        hint="copy",
         title="Copy",
     ),
     ScreenKey(
-        "inspect",
-        ("o",),
-        "Opens the Inspector on this entry.",
-        "Copy and inspect",
-        "inspect",
-        title="Open in the Inspector",
+        "inspect", ("o",), "Opens the Inspector on this entry.", hint="inspect", title="Open in the Inspector"
     ),
 )
 
