@@ -135,7 +135,7 @@ def _turns(messages: Iterable[BaseMessage]) -> Iterator[Turn]:
         match message:
             case UserMessage():
                 if steps:
-                    yield Turn("\n\n".join(prompt), tuple(steps))
+                    yield _ended(prompt, steps)
                     prompt, steps = [], []
                 prompt.append(message.text or "(an image)")
             case AssistantMessage():
@@ -148,7 +148,13 @@ def _turns(messages: Iterable[BaseMessage]) -> Iterator[Turn]:
             case ToolResultMessage() if steps and message.call_id in steps[-1].results:
                 steps[-1].results[message.call_id] = message.text or "(nothing)"
     if steps:
-        yield Turn("\n\n".join(prompt), tuple(steps))
+        yield _ended(prompt, steps)
+
+
+def _ended(prompt: Sequence[str], steps: Sequence[Step]) -> Turn:
+    """A turn whose last answer calls nothing, so that the agent ends it: some were broken off."""
+    last = [Step(AssistantMessage(parts=text_parts("(broken off)")), {})] if steps[-1].answer.calls else []
+    return Turn("\n\n".join(prompt), (*steps, *last))
 
 
 def _as_said(message: AssistantMessage, before: str) -> AssistantMessage:
@@ -252,7 +258,7 @@ class Worked:
             requests=len(requests),
             summaries=len(summaries),
             as_text=sum("tools" not in seen.body for seen in summaries),
-            folds=len(self.session.projection.all_compactions),
+            compactions=len(self.session.projection.all_compactions),
             input=sum(seen.prompt_tokens for seen in requests if not seen.rejected),
             uncached=sum(uncached(seen) for seen in requests if not seen.rejected),
             output=sum(seen.completion_tokens for seen in requests),
@@ -275,7 +281,7 @@ class Bill:
     """Requests for a summary, or a part of one."""
     as_text: int
     """Of these, those that did not go on from the session, and so found nothing in the cache."""
-    folds: int
+    compactions: int
     input: int
     uncached: int
     """Input that the server's cache did not have."""
@@ -335,11 +341,10 @@ async def worked(
         try:
             for number, turn in enumerate(job.turns, start=1):
                 try:
-                    await agent.prompt(turn.prompt, max_steps=len(turn.steps))
+                    await agent.prompt(turn.prompt)
                 except FoldlineError as failure:
-                    if not (turn.steps[-1].answer.calls and "before the work was done" in str(failure)):
-                        failures.append(f"turn {number}: {failure}")
-                        break
+                    failures.append(f"turn {number}: {failure}")
+                    break
         finally:
             await agent.aclose()
         seconds = time.process_time() - began
