@@ -44,5 +44,5 @@ def install() -> None:
             await asyncio.sleep(0.005)
         await quiet()
 
-    textual.app.wait_for_idle = textual.pilot.wait_for_idle = _then_quiet(textual.pilot.wait_for_idle)
+    textual.app.wait_for_idle = textual.pilot.wait_for_idle = _then_quiet(textual.pilot.wait_for_idle)  # type: ignore[attr-defined]
     textual.pilot.Pilot.resize_terminal = resize_terminal  # type: ignore[method-assign]
