@@ -1,9 +1,12 @@
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from foldline.compaction.strategy import load_prompt
+from foldline.context.language import Language
+from foldline.data import data_dir
 from foldline.protocol import FoldlineError
 
 SECTIONS = (
@@ -32,9 +35,9 @@ def test_a_users_prompt_of_the_same_name_replaces_ours(own_folder: Path) -> None
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_every_prompt_of_a_summary_names_the_sections_it_asks_for(language: str) -> None:
+def test_every_prompt_of_a_summary_names_the_sections_it_asks_for(language: Language) -> None:
     for name in ("summary-first", "summary-update"):
-        text = load_prompt(name, language)  # type: ignore[arg-type]
+        text = load_prompt(name, language)
         for section in (
             "Goal",
             "Constraints & Preferences",
@@ -45,7 +48,54 @@ def test_every_prompt_of_a_summary_names_the_sections_it_asks_for(language: str)
         ):
             assert f"## {section}" in text
     for section in ("Original Request", "Early Progress", "Context for Suffix"):
-        assert f"## {section}" in load_prompt("summary-prefix", language)  # type: ignore[arg-type]
+        assert f"## {section}" in load_prompt("summary-prefix", language)
+
+
+SIMPLE_TAGS = (
+    "current_focus",
+    "environment",
+    "completed_tasks",
+    "active_issues",
+    "code_state",
+    "important_context",
+)
+SIMPLE_PRIORITIES = {
+    "en": ("current task", "rrors ", "latest version", "structure", "ecisions", "pen todos"),
+    "zh": ("当前任务", "错误及其解决办法", "最新版本", "项目结构", "决定", "待办事项"),
+}
+SIMPLE_RULES = {
+    "en": ("stack traces", "working solutions|solutions that work", "[Mm]erge", "[Rr]emove", "lesson",
+           "under 20 lines stays whole", "signatures and key logic", "full message, .*cause and", "decided"),
+    "zh": ("调用栈", "有效的解决办法", "合并|合为一条", "删除", "教训",
+           "不足 20 行的(代码)?整段保留", "签名和关键逻辑", "完整信息、原因", "决定了什么"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", ["simple", "simple-update"])
+def test_simple_asks_for_six_tags_by_priority_and_says_what_is_kept_merged_removed_and_condensed(
+    name: str, language: Language
+) -> None:
+    text = load_prompt(name, language)
+    tags = [text.index(f"<{tag}>") for tag in SIMPLE_TAGS]
+    assert tags == sorted(tags)
+    ranking = text[text.index("room for everything" if language == "en" else "篇幅不够") :]
+    places = [ranking.index(words) for words in SIMPLE_PRIORITIES[language]]
+    assert places == sorted(places)
+    for rule in SIMPLE_RULES[language]:
+        assert re.search(rule, text), rule
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_cache_preserving_form_says_in_words_that_tools_are_off(language: Language) -> None:
+    said = {"en": "Tools are off", "zh": "工具在此期间已停用"}[language]
+    assert said in load_prompt("summary-cached", language)
+
+
+def test_no_prompt_speaks_of_folding() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in data_dir("prompts").rglob("*.md")]
+    assert len(texts) > 30
+    assert not [text for text in texts if re.search(r"\bfold(s|ed|ing)?\b", text)]
 
 
 def test_a_chinese_conversation_gets_chinese_prompts_where_there_are_any() -> None:
