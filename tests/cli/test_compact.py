@@ -1,10 +1,13 @@
 """`foldline compact`."""
 
+import json
+import logging
 import sys
 from pathlib import Path
 
 import pytest
 
+from foldline.compaction import BUILT_IN
 from foldline.history import Session
 from support.front_door import FrontDoor
 from support.history import History, history, read
@@ -158,11 +161,13 @@ def test_out_never_overwrites(door: FrontDoor) -> None:
 def test_a_refused_key_changes_nothing_and_fails(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = door.keep(long().entries)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    full = ("--window", "12k")
+    asked = ((), ("--json",), ("--out", "copy.jsonl"), full, (*full, "--keep", "1k"))
     with running_server(key="sk-right") as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong")
-        said = [door("compact", folder, *options) for options in ((), ("--json",), ("--out", "copy.jsonl"))]
-    assert [(each.code, each.out, each.err.count("\n")) for each in said] == [(1, "", 1)] * 3
+        said = [door("compact", folder, *options) for options in asked]
+    assert [(each.code, each.out, each.err.count("\n")) for each in said] == [(1, "", 1)] * len(asked)
     assert "key" in said[0].err
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert not (door.cwd / "copy.jsonl").exists()
@@ -188,6 +193,49 @@ def test_a_strategy_of_ones_own_that_fails_changes_nothing(
     assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
     assert says in said.err
     assert (folder / "events.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("strategy", sorted(BUILT_IN))
+def test_every_strategy_leaves_one_record_a_run_in_the_log_that_was_asked_for(
+    door: FrontDoor, strategy: str
+) -> None:
+    folder = door.keep(long().entries)
+    arguments = ("compact", folder, "--strategy", strategy, "--window", "20k", "--json", "--log", "log.jsonl")
+    assert door(*arguments).code == 0
+    lines = map(json.loads, (door.cwd / "log.jsonl").read_text(encoding="utf-8").splitlines())
+    [record] = [line for line in lines if "rung" in line]  # `semantic` also says how it compared
+    fields = ("tokens_before", "tokens_after", "ratio", "message_count", "rung", "strategy", "at", "message")
+    assert set(record) == set(fields)
+    assert 0 < record["ratio"] < 1
+    assert record["strategy"] == BUILT_IN[strategy].__name__ or strategy == "adaptive"
+    assert record["message_count"] == 41
+    assert logging.getLogger("foldline.compaction").level == logging.NOTSET
+
+
+def test_a_strategy_that_fails_leaves_its_record_too(door: FrontDoor) -> None:
+    folder = door.keep(long().entries)
+    arguments = (
+        "compact",
+        folder,
+        "--strategy",
+        "own_strategy:Own",
+        "--window",
+        "100k",
+        "--log",
+        "log.jsonl",
+    )
+    (door.cwd / "own_strategy.py").write_text("class Own:\n    async def compact(self, ctx): 1 / 0\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(door.cwd)
+        patch.delitem(sys.modules, "own_strategy", raising=False)
+        assert door(*arguments, "--log", "log.jsonl").code == 1
+    record = json.loads((door.cwd / "log.jsonl").read_text(encoding="utf-8"))
+    assert (record["rung"], record["ratio"], record["strategy"]) == ("failed", 1.0, "Own")
+
+
+def test_a_log_that_cannot_be_written_is_one_sentence(door: FrontDoor) -> None:
+    said = door("compact", door.keep(long().entries), "--log", "nowhere/log.jsonl")
+    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
 
 
 def test_a_copy_leaves_our_own_session_alone(door: FrontDoor) -> None:

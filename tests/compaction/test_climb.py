@@ -290,18 +290,41 @@ async def test_every_rung_is_announced_with_the_reason_of_the_one_before() -> No
     assert told[0].detail == f"The key was refused: check OPENAI_API_KEY. Going on with: {WORDS['digest']}."
 
 
+def turns(count: int) -> History:
+    """Finished turns of 60 lines each: 16 are above the threshold, 20 above the window."""
+    built = history().system("s")
+    for turn in range(count):
+        built.turn(f"request {turn}", LINE * 60)
+    return built.user("and?")
+
+
 @pytest.mark.parametrize("strategy", [Raises(), DropsTheRequest(), ChangesNothing()])
-async def test_in_a_full_window_a_strategy_that_fails_is_named_and_the_ladder_goes_on(
+async def test_where_nothing_fits_any_more_a_strategy_that_fails_is_named_and_the_ladder_goes_on(
     strategy: CompactionStrategy,
 ) -> None:
-    built = history().system("s")
-    for turn in range(16):
-        built.turn(f"request {turn}", LINE * 60)
-    proposal = await climb(built.user("and?"), strategy=strategy)
+    built = turns(20)
+    proposal = await climb(built, strategy=strategy)
     fold = await committed(built, proposal)
     assert proposal is not None
     assert fold.rung == "digest"
     assert type(strategy).__name__ in proposal.troubles[0]
+
+
+@pytest.mark.parametrize("reason", ["manual", "threshold"])
+@pytest.mark.parametrize("strategy", [Raises(), DropsTheRequest(), ChangesNothing()])
+async def test_a_strategy_of_ones_own_that_fails_changes_nothing_as_long_as_the_next_request_fits(
+    strategy: CompactionStrategy, reason: Reason
+) -> None:
+    with pytest.raises(CompactionFailed, match=type(strategy).__name__):
+        await climb(turns(16), strategy=strategy, reason=reason)
+
+
+@pytest.mark.parametrize("count", [16, 20])
+async def test_a_key_refused_to_who_compacts_by_hand_changes_nothing_in_a_full_window_either(
+    count: int,
+) -> None:
+    with pytest.raises(LLMError, match="key was refused"):
+        await climb(turns(count), refusal(), reason="manual")
 
 
 async def test_a_model_whose_window_holds_no_summary_is_not_asked() -> None:

@@ -182,7 +182,7 @@ async def test_a_model_that_cannot_be_asked_is_left_to_the_engine(caplog: pytest
     proposal = await folded(steps(14), llm=ScriptedLLM(always=refusal()))
     assert proposal is not None
     assert proposal.entry.rung != "strategy"
-    assert (proposal.model_calls, record(caplog)["rung"]) == (1, "failed")
+    assert (proposal.model_calls, record(caplog)["rung"]) == (1, proposal.entry.rung)
 
 
 async def test_a_request_that_fails_later_leaves_the_view_of_the_rung_before(

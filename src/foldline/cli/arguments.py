@@ -6,7 +6,8 @@ the handler needs is imported when it runs: a help text waits for none of it.
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar
 
@@ -77,9 +78,43 @@ class Invocation(NamedTuple):
     handler: Handler
     options: dict[str, object]
     debug: bool
+    log: str | None
+    """The file that gets a record of each compaction."""
 
     def run(self) -> int:
-        return self.handler(**self.options)
+        with _compactions_logged(self.log):
+            return self.handler(**self.options)
+
+
+@contextmanager
+def _compactions_logged(path: str | None) -> Iterator[None]:
+    """Appends each record of the log of compactions to this file, as a line of JSON."""
+    if path is None:
+        yield
+        return
+    import json
+    import logging
+
+    from foldline.history import typed_path
+
+    class JsonLine(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            plain = vars(logging.makeLogRecord({}))
+            fields = {name: value for name, value in vars(record).items() if name not in plain}
+            at = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
+            return json.dumps({"at": at, "message": record.getMessage(), **fields}, ensure_ascii=False)
+
+    log = logging.getLogger("foldline.compaction")
+    handler = logging.FileHandler(typed_path(path), encoding="utf-8")
+    handler.setFormatter(JsonLine())
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.setLevel(logging.NOTSET)
+        log.removeHandler(handler)
+        handler.close()
 
 
 def parse(arguments: Sequence[str]) -> Invocation:
@@ -108,11 +143,12 @@ def parse(arguments: Sequence[str]) -> Invocation:
     name, module = ("chat", "chat") if command is None else (command.name, command.module)
     handler: Handler = getattr(import_module(f".{module}", __package__), f"{name}_command")(parser)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    parser.add_argument("--log", metavar="FILE", help="append a JSON line for each compaction to this file")
     known, unknown = parser.parse_known_args(words)
     if unknown:
         raise UsageError(_not_understood(parser, words, unknown))
     options = vars(known)
-    return Invocation(handler, options, bool(options.pop("debug")) or debug)
+    return Invocation(handler, options, bool(options.pop("debug")) or debug, options.pop("log"))
 
 
 def _overview() -> str:

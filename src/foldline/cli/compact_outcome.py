@@ -73,13 +73,14 @@ async def compact_source(
             strategy=strategy,
             llm=writer,
             budget=budget,
-            reason=reason,
+            reason="manual",
+            planned=outcome.planned,
             focus=focus,
             progress=_report,
         )
         if proposal is None:
             return replace(outcome, planned=None)
-        entry = proposal.entry.model_copy(update={"reason": "manual"})
+        entry = proposal.entry
         outcome = replace(outcome, proposal=proposal, entry=entry)
         if out is not None:
             entry = write_copy(out, source.header, source.entries, entry)

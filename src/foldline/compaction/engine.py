@@ -20,6 +20,7 @@ from foldline.protocol import NEW, BaseMessage, Compaction, Reason
 from .automation import INEFFECTIVE
 from .fallbacks import FailureLadder, Need
 from .proposal import Proposal, originals_of, shown
+from .registry import BUILT_IN
 from .strategy import CompactionContext, CompactionStrategy, MeteredLLM, Progress
 
 _MANUAL_SHARE = 4
@@ -173,7 +174,7 @@ async def propose(
         first_kept_index=wished.first_kept_index,
         pins=wished.pins,
     )
-    need = _need(projection, budget, reason, pending, overhead)
+    need = _need(projection, budget, reason, pending, overhead, type(strategy) in BUILT_IN.values())
     metered = MeteredLLM(llm, progress, on_request)
     view = tuple(projection.view)
     ctx = CompactionContext(
@@ -264,13 +265,16 @@ def _keeps_to(cut: Cut[ViewItem] | None, drafted: Sequence[BaseMessage]) -> bool
     return kept and not any(message.key in stays for message in cut.compacted)
 
 
-def _need(projection: Projection, budget: Budget, reason: Reason, pending: int, overhead: int) -> Need:
+def _need(
+    projection: Projection, budget: Budget, reason: Reason, pending: int, overhead: int, built_in: bool
+) -> Need:
     scale = projection.calibration.scale(projection.model)
     before = projection.tokens
-    full = view_size(projection, overhead=overhead).tokens + round(pending * scale) >= budget.threshold
+    size = view_size(projection, overhead=overhead).tokens + round(pending * scale)
     return Need(
         enough=min(_room(projection, budget, overhead + pending), int(INEFFECTIVE * before)),
-        must=full or reason == "overflow",
+        must=size >= budget.threshold or reason == "overflow",
+        replaceable=size >= budget.window or reason == "overflow" or (built_in and reason != "manual"),
         refused=reason == "overflow",
         by_hand=reason == "manual",
     )

@@ -6,19 +6,24 @@ starts over where it writes a summary.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from foldline.context.view import is_preamble
-from foldline.llm import ContextOverflow
+from foldline.llm import ContextOverflow, LLMError
 from foldline.protocol import NEW, BaseMessage, FoldlineError, events
 
 from .hierarchical import HierarchicalCompaction
+from .ladder import LadderCompaction
 from .rewrite import faults
 from .simple import ClipGiants, DigestCompaction, SimpleCompaction, ToolResultHidingCompaction, TruncateTurns
 from .strategy import CompactionContext, CompactionFailed, CompactionStrategy, MeteredLLM, tokens_of
 from .summary import SummaryCompaction
+
+_log = logging.getLogger("foldline.compaction")
+_log.addHandler(logging.NullHandler())  # what has no handler prints warnings, here onto a drawn screen
 
 CHUNK_SHARE = 4
 """The rung "chunks" gives the model a quarter of what the refused request was allowed."""
@@ -37,6 +42,9 @@ class Need:
     must: bool
     """Whether the next request depends on it. Where it does not, the strategy that was asked for does it, or
     nothing is changed."""
+    replaceable: bool = True
+    """Whether others take the place of a strategy that fails. One that the user wrote, or asked for by hand,
+    changes nothing then, unless the window has no room for the next request at all."""
     refused: bool = False
     """Whether the provider refused the request: then every bit helps."""
     by_hand: bool = False
@@ -71,11 +79,24 @@ class FailureLadder:
     failures: list[FoldlineError] = field(default_factory=list)
 
     async def run(self, strategy: CompactionStrategy) -> Sequence[BaseMessage] | None:
-        """The view to propose; None where there is nothing to do.
+        """The view to propose; None where there is nothing to do. However it ends, it leaves one log record.
 
         Raises:
             FoldlineError: no rung gave a view that may replace this one.
         """
+        after, ended = None, "failed"
+        try:
+            after = await self._climb(strategy)
+            ended = self._ended() if after is not None else "none"
+            return after
+        finally:
+            _record(self.ctx, strategy, ended, after or self.ctx.history)
+
+    def _ended(self) -> str:
+        """The rung that made the view, as the log names it: those of `LadderCompaction` one by one."""
+        return self.made_by.rung if isinstance(self.made_by, LadderCompaction) else self.rung
+
+    async def _climb(self, strategy: CompactionStrategy) -> Sequence[BaseMessage] | None:
         for rung in self._rungs(strategy):
             if self._is_wanted(rung) and await self._holds(rung):
                 break
@@ -88,10 +109,18 @@ class FailureLadder:
         if self.alone:
             return
         in_chunks = isinstance(strategy, _IN_CHUNKS)
-        if in_chunks or (self.need.must and not isinstance(strategy, DigestCompaction)):
+        if in_chunks or (self._goes_on() and not isinstance(strategy, DigestCompaction)):
             yield Rung("chunks", strategy if in_chunks else SummaryCompaction(), "draft")
-        if self.need.must:
+        if self._goes_on():
             yield from _last_resorts(strategy, self.need)
+
+    def _goes_on(self) -> bool:
+        """Whether other strategies may do it. With a refused key the user mends the key and asks again."""
+        if not self.need.must or self._best is not None or not self.failures:
+            return self.need.must
+        failure = self.failures[-1]
+        key_refused = isinstance(failure, LLMError) and failure.status in (401, 403)
+        return self.need.replaceable and not (self.need.by_hand and key_refused)
 
     def _is_wanted(self, rung: Rung) -> bool:
         if rung.name == "chunks":
@@ -173,6 +202,21 @@ class FailureLadder:
         why = f"{self.failures[-1]} " if self.failures else ""
         detail = f"{why}Going on with: {WORDS[rung.name]}."
         self.metered.progress(events.CompactionProgress(stage="draft", rung=rung.name, detail=detail))
+
+
+def _record(
+    ctx: CompactionContext, strategy: CompactionStrategy, rung: str, view: Sequence[BaseMessage]
+) -> None:
+    after = round(ctx.scale * (ctx.tools_tokens + tokens_of(view)))
+    fields = {
+        "strategy": type(strategy).__name__,
+        "tokens_before": ctx.token_count,
+        "tokens_after": after,
+        "ratio": round(after / max(1, ctx.token_count), 3),
+        "message_count": len(ctx.history),
+        "rung": rung,
+    }
+    _log.info("compaction: %s", ", ".join(f"{name} {value}" for name, value in fields.items()), extra=fields)
 
 
 def _chunk_window(ctx: CompactionContext) -> int:

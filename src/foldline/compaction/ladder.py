@@ -1,9 +1,7 @@
-"""`LadderCompaction`: a summary, a harder one, truncation. One straight line, one log record a run."""
+"""`LadderCompaction`: a summary, a harder one, truncation. One straight line."""
 
-import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from foldline.context.cut import giant_limit
 from foldline.context.tokens import estimate_tokens
@@ -14,19 +12,7 @@ from .simple import ClipGiants, TruncateTurns
 from .strategy import CompactionContext, DraftRejected, tokens_of
 from .summary import SummaryCompaction, cut_for
 
-_log = logging.getLogger("foldline.compaction")
-_log.addHandler(logging.NullHandler())  # what has no handler prints warnings, here onto a drawn screen
-
 View = Sequence[BaseMessage]
-
-
-@dataclass
-class _Run:
-    """How far a run has come."""
-
-    view: View
-    rung: str = "none"
-    failure: FoldlineError | None = None
 
 
 class LadderCompaction:
@@ -36,28 +22,34 @@ class LadderCompaction:
     run was given. A rejected draft leads to the next rung; a request that fails is the engine's to deal with.
     """
 
+    def __init__(self) -> None:
+        self.rung = "none"
+        """How far the newest run went, for its log record."""
+
     async def compact(self, ctx: CompactionContext) -> View | None:
-        with _recorded(ctx) as run:
-            if _is_small(ctx):
-                return None
-            rungs = {"compress": self._compress, "aggressive": self._aggressive, "truncate": self._truncate}
-            if ctx.first_kept_index is not None:
-                rungs = {"compress": self._compress}  # the user chose what stays
-            for name, rung in rungs.items():
-                try:
-                    shorter = await rung(ctx, run.view)
-                    if shorter is not None:
-                        run.view, run.rung = _smaller(shorter, run.view), name
-                except FoldlineError as failure:
-                    if run.rung == "none" and not isinstance(failure, DraftRejected):
-                        raise
-                    run.failure = failure
-                else:
-                    if tokens_of(run.view) <= _room(ctx):
-                        break
-            if run.rung == "none" and run.failure is not None:
-                raise run.failure
-            return run.view if run.rung != "none" else None
+        self.rung = "none"
+        if _is_small(ctx):
+            return None
+        rungs = {"compress": self._compress, "aggressive": self._aggressive, "truncate": self._truncate}
+        if ctx.first_kept_index is not None:
+            rungs = {"compress": self._compress}  # the user chose what stays
+        view: View = ctx.history
+        failed: FoldlineError | None = None
+        for name, rung in rungs.items():
+            try:
+                shorter = await rung(ctx, view)
+                if shorter is not None:
+                    view, self.rung = _smaller(shorter, view), name
+            except FoldlineError as failure:
+                if self.rung == "none" and not isinstance(failure, DraftRejected):
+                    raise
+                failed = failure
+            else:
+                if tokens_of(view) <= _room(ctx):
+                    break
+        if self.rung == "none" and failed is not None:
+            raise failed
+        return view if self.rung != "none" else None
 
     async def _compress(self, ctx: CompactionContext, _: View) -> View | None:
         """A summary of what lies before the cut, and the recent work."""
@@ -134,23 +126,3 @@ def _smaller(view: View, before: View) -> View:
 def _first_kept(ctx: CompactionContext) -> int | None:
     cut = cut_for(ctx)
     return cut.position if cut else None
-
-
-@contextmanager
-def _recorded(ctx: CompactionContext) -> Iterator[_Run]:
-    """A run, and its one record in the log, however it ends."""
-    run, rung = _Run(ctx.history), "failed"
-    try:
-        yield run
-        rung = run.rung
-    finally:
-        view = ctx.history if rung == "failed" else run.view
-        after = round(ctx.scale * (ctx.tools_tokens + tokens_of(view)))
-        fields = {
-            "tokens_before": ctx.token_count,
-            "tokens_after": after,
-            "ratio": round(after / max(1, ctx.token_count), 3),
-            "message_count": len(ctx.history),
-            "rung": rung,
-        }
-        _log.info("ladder: %s", ", ".join(f"{name} {value}" for name, value in fields.items()), extra=fields)
