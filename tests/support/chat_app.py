@@ -6,13 +6,13 @@ from pathlib import Path
 from textual import on
 from textual.app import App
 
+from foldline.tui.base_app import BaseApp
 from foldline.tui.chat import ChatScreen
-from foldline.tui.keyed_app import KeyedApp
 from foldline.tui.messages import (
     CancelRequested,
     CommandInvoked,
+    OperationWanted,
     PromptSubmitted,
-    QuestionAnswered,
     QueueEdited,
 )
 from foldline.tui.state import (
@@ -39,7 +39,7 @@ class Clock:
         return self.now
 
 
-class ChatApp(KeyedApp[None]):
+class ChatApp(BaseApp[None]):
     """The smallest program around a chat screen."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -66,7 +66,7 @@ class ChatApp(KeyedApp[None]):
     @on(CommandInvoked)
     @on(CancelRequested)
     @on(QueueEdited)
-    @on(QuestionAnswered)
+    @on(OperationWanted)
     def keep(self, event: object) -> None:
         self.posted.append(event)
 

@@ -11,7 +11,7 @@ from foldline.compaction import CompactionFailed, CompactionStrategy, Proposal, 
 from foldline.context.budget import Budget
 from foldline.protocol import Reason, Usage
 from foldline.protocol.operations import Operation, ReviseProposal
-from foldline.tui.keyed_app import KeyedApp
+from foldline.tui.base_app import BaseApp
 from foldline.tui.messages import CancelRequested, EntryWanted
 from foldline.tui.preview import PreviewState
 from foldline.tui.preview.screen import PreviewScreen
@@ -104,7 +104,7 @@ def index_of(proposal: Proposal, words: str) -> int:
     return next(item.index for item in proposal.view if item.message.text.startswith(words))
 
 
-class PreviewApp(KeyedApp[None]):
+class PreviewApp(BaseApp[None]):
     """The smallest program around a preview; what that posts is kept, and carried out where that asks no
     model, as the program does it."""
 

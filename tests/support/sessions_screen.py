@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from foldline.history import Session
 from foldline.protocol import AssistantMessage, Entry, Title, Usage, UserMessage, text_parts
-from foldline.tui.keyed_app import KeyedApp
+from foldline.tui.base_app import BaseApp
 from foldline.tui.screens.sessions import SessionsScreen
 from foldline.tui.session_commands import read_along
 from support.agents import PATIENCE
@@ -72,7 +72,7 @@ async def _no_title(title: str) -> None:
     raise AssertionError(title)
 
 
-class SessionsApp(KeyedApp[None]):
+class SessionsApp(BaseApp[None]):
     """The smallest program around the screen; what it gave back is in `left`."""
 
     ENABLE_COMMAND_PALETTE = False

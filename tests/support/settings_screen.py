@@ -10,9 +10,9 @@ from textual.pilot import Pilot
 
 from foldline.agent.settings import load_settings
 from foldline.agent.settings_edit import change, in_toml
+from foldline.tui.base_app import BaseApp
 from foldline.tui.screens.settings import SettingsScreen
 from foldline.tui.screens.settings_rows import Setting, list_settings
-from foldline.tui.themed_app import ThemedApp
 from support.agents import PATIENCE
 from support.chat_app import screen_text
 
@@ -73,7 +73,7 @@ class Kept:
         chosen(self.answer)
 
 
-class SettingsApp(ThemedApp[None]):
+class SettingsApp(BaseApp[None]):
     """The smallest program around the screen."""
 
     ENABLE_COMMAND_PALETTE = False

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from foldline.llm import LLMError
 from foldline.llm.listing import ListedModel
 from foldline.protocol import FoldlineError
-from foldline.tui.keyed_app import KeyedApp
+from foldline.tui.base_app import BaseApp
 from foldline.tui.screens.setup import SetupScreen
 from foldline.tui.screens.setup_state import OFFLINE, OTHER, Choice, Secret, SetupState, Source, begin
 from foldline.tui.themes import DEFAULT_THEME
@@ -107,7 +107,7 @@ class MadeUp:
         self.kept.append(choice)
 
 
-class SetupApp(KeyedApp[None]):
+class SetupApp(BaseApp[None]):
     """The smallest program around the screen; what it gave back is in `left`."""
 
     ENABLE_COMMAND_PALETTE = False

@@ -18,8 +18,8 @@ from foldline.protocol import (
     Written,
     text_parts,
 )
+from foldline.tui.base_app import BaseApp
 from foldline.tui.inspector import InspectorPanels
-from foldline.tui.keyed_app import KeyedApp
 from foldline.tui.themes import DEFAULT_THEME
 from support.history import History, call, modified, read
 
@@ -192,7 +192,7 @@ def long_story(entries: int) -> Story:
     return story
 
 
-class PanelsApp(KeyedApp[None]):
+class PanelsApp(BaseApp[None]):
     """The panels alone."""
 
     ENABLE_COMMAND_PALETTE = False

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from foldline.tui.messages import Answer, QuestionAnswered
+from foldline.protocol.operations import Approve
+from foldline.tui.messages import OperationWanted
 from foldline.tui.state import ONCE, ChatState, Question, Stepping
-from foldline.tui.widgets.question import QuestionText, question_body
+from foldline.tui.widgets.question import Answer, QuestionText, question_body
 from support.chat_app import ChatApp, Clock, screen_text
 
 CALL = Question("c1", "bash", "make clean", None, 50.0, promises=("make …", "exactly this command"))
@@ -23,8 +24,8 @@ def asking(*questions: Question) -> ChatState:
 
 
 def answers(app: ChatApp) -> list[tuple[str, str, int]]:
-    posted = [event for event in app.posted if isinstance(event, QuestionAnswered)]
-    return [(event.call_id, event.answer, event.nth) for event in posted]
+    wanted = [event.operation for event in app.posted if isinstance(event, OperationWanted)]
+    return [(each.call_id, each.answer, each.nth) for each in wanted if isinstance(each, Approve)]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (40, 12)])

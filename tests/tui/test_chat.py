@@ -9,13 +9,14 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
+from foldline.protocol.operations import Approve
 from foldline.tui.blocks import BlockView, Key, TextBlock
 from foldline.tui.lists.picker import Picker
 from foldline.tui.messages import (
     CancelRequested,
     CommandInvoked,
+    OperationWanted,
     PromptSubmitted,
-    QuestionAnswered,
     QueueEdited,
 )
 from foldline.tui.screens.help import HelpScreen
@@ -320,7 +321,8 @@ async def test_a_question_never_takes_the_focus_and_is_deaf_for_a_second() -> No
         await pilot.press("alt+y")
         await pilot.pause()
         (event,) = app.posted
-        assert isinstance(event, QuestionAnswered) and (event.call_id, event.answer) == ("c1", "once")
+        assert isinstance(event, OperationWanted)
+        assert event.operation == Approve(call_id="c1", answer="once")
 
 
 @pytest.mark.parametrize(
@@ -334,7 +336,8 @@ async def test_letters_answer_a_question_that_has_the_focus(key: str, answer: st
         await pilot.press("tab", key)
         await pilot.pause()
         (event,) = app.posted
-        assert isinstance(event, QuestionAnswered) and event.answer == answer
+        assert isinstance(event, OperationWanted) and isinstance(event.operation, Approve)
+        assert event.operation.answer == answer
 
 
 async def test_enter_answers_no_question() -> None:

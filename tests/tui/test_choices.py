@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from foldline.tui.messages import ChoiceAnswered, CommandInvoked, QuestionAnswered
+from foldline.protocol.operations import Approve, Choose
+from foldline.tui.messages import CommandInvoked, OperationWanted
 from foldline.tui.state import Answerable, ChatState, Question, Stepping
 from support.chat_app import ChatApp, Clock, screen_text
 
@@ -27,14 +28,10 @@ def asking(*questions: Question) -> ChatState:
 
 
 class Asked(ChatApp):
-    """Keeps the answers to choices, too."""
-
-    def on_choice_answered(self, event: ChoiceAnswered) -> None:
-        self.posted.append(event)
-
     @property
     def answers(self) -> list[tuple[str, str]]:
-        return [(event.choice, event.key) for event in self.posted if isinstance(event, ChoiceAnswered)]
+        wanted = [event.operation for event in self.posted if isinstance(event, OperationWanted)]
+        return [(each.choice, each.key) for each in wanted if isinstance(each, Choose)]
 
 
 @pytest.mark.parametrize(("key", "answer"), [("c", "c"), ("x", "x"), ("s", "s"), ("escape", "")])
@@ -96,7 +93,8 @@ async def test_a_choice_behind_a_call_of_the_same_name_is_deaf_again() -> None:
         clock.now += 2
         await pilot.press("tab", "y")
         await pilot.pause()
-        assert [type(event) for event in app.posted] == [QuestionAnswered]
+        (event,) = app.posted
+        assert isinstance(event, OperationWanted) and isinstance(event.operation, Approve)
         app.chat.show(asking(CHOICE))
         await pilot.press("s")
         await pilot.pause()

@@ -104,10 +104,10 @@ def test_suspended_it_gives_the_terminal_back_and_goes_on_afterwards(tmp_path: P
 
 CONTINUED_AT_ITS_END = """
 import os, signal
-from foldline.tui.themed_app import ThemedApp
+from foldline.tui.base_app import BaseApp
 from foldline.tui.terminal.app import run_app
 
-class Ending(ThemedApp):
+class Ending(BaseApp):
     def on_ready(self):
         self.exit()
 

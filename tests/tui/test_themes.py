@@ -8,8 +8,8 @@ from textual.color import Color
 
 from foldline.protocol import FoldlineError
 from foldline.tui import themes as themes_module
+from foldline.tui.base_app import BaseApp
 from foldline.tui.blocks import ROLES
-from foldline.tui.themed_app import ThemedApp
 from foldline.tui.themes import (
     AUTO,
     DEFAULT_THEME,
@@ -115,7 +115,7 @@ def test_auto_is_as_the_terminal_is(dark: bool, few: bool, like: str) -> None:
 
 
 async def test_a_theme_file_is_read_again_when_it_is_chosen_and_a_broken_one_says_why(tmp_path: Path) -> None:
-    app = ThemedApp[None](themes_dir=tmp_path)
+    app = BaseApp[None](themes_dir=tmp_path)
     async with app.run_test() as pilot:
         (tmp_path / "mine.toml").write_text(GOOD)
         app.wear("mine")
@@ -179,7 +179,7 @@ def test_a_start_reads_the_theme_it_wears_and_a_list_of_them_all(
         return once(path, changed, size)
 
     monkeypatch.setattr(themes_module, "_read_once", read)
-    app = ThemedApp[None](worn, themes_dir=tmp_path)
+    app = BaseApp[None](worn, themes_dir=tmp_path)
     assert app.theme == worn and {*opened} == reads
     assert {"mine", "other", "third", DEFAULT_THEME, AUTO} <= {theme.name for theme in app.themes}
 

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import on, work
 from textual.binding import Binding, BindingType
 
+from foldline.tui import dialogs
+from foldline.tui.base_app import BaseApp
 from foldline.tui.chat import ChatScreen
-from foldline.tui.keyed_app import KeyedApp
 from foldline.tui.messages import (
     CancelRequested,
-    ChoiceAnswered,
     CommandInvoked,
-    EditWanted,
     EntryWanted,
+    OperationWanted,
     PromptSubmitted,
-    QuestionAnswered,
     QueueEdited,
-    UndoWanted,
 )
 from foldline.tui.presenter import Presenter, Shown
 from foldline.tui.prompting.prompt import Prompt
@@ -46,7 +44,7 @@ PATIENCE = 0.4
 """Seconds after which it is said that the session is being opened, and how far that is, again and again."""
 
 
-class FoldlineApp(KeyedApp[None]):
+class FoldlineApp(BaseApp[None]):
     """Foldline's chat. `load` is called once the screen is there; what is entered before it ends is kept."""
 
     TITLE = "Foldline"
@@ -145,8 +143,7 @@ class FoldlineApp(KeyedApp[None]):
         from foldline.tui.model_setup import Setup
         from foldline.tui.preview_host import PreviewHost
         from foldline.tui.prompting.earlier import recalled
-        from foldline.tui.resume import restore_unsent_prompts, resume_notes
-        from foldline.tui.runner import Runner
+        from foldline.tui.runner import Runner, restore_unsent_prompts, resume_notes
 
         agent, transcript, blocks, figures, typed = opened
         prompt = self.chat.prompt
@@ -195,7 +192,7 @@ class FoldlineApp(KeyedApp[None]):
         self._closing = True
         self._opening.give_up()
         if self.runner is not None:
-            from foldline.tui.resume import keep_unsent_prompts
+            from foldline.tui.runner import keep_unsent_prompts
 
             keep_unsent_prompts(self.runner, self.chat)
             await self.runner.aclose()
@@ -248,31 +245,10 @@ class FoldlineApp(KeyedApp[None]):
         if self.runner is not None:
             self.runner.edit_queue(message.before, message.after, message.paused)
 
-    @on(QuestionAnswered)
-    def _answered(self, message: QuestionAnswered) -> None:
+    @on(OperationWanted)
+    def _submit(self, message: OperationWanted) -> None:
         if self.runner is not None:
-            self.runner.answer(message.call_id, message.answer, message.nth)
-
-    @on(ChoiceAnswered)
-    def _chosen(self, message: ChoiceAnswered) -> None:
-        from foldline.protocol import operations
-
-        if self.runner is not None:
-            self.runner.submit(operations.Choose(choice=message.choice, key=message.key))
-
-    @on(EditWanted)
-    def _edit_view(self, message: EditWanted) -> None:
-        from foldline.protocol import operations
-
-        if self.runner is not None:
-            self.runner.submit(operations.EditView(target=message.target, action=message.action))
-
-    @on(UndoWanted)
-    def _undo_change(self, message: UndoWanted) -> None:
-        from foldline.protocol import operations
-
-        if self.runner is not None:
-            self.runner.submit(operations.UndoCompaction(target=message.target))
+            self.runner.submit(message.operation)
 
     @on(EntryWanted)
     def _show_entry(self, message: EntryWanted) -> None:
@@ -301,7 +277,6 @@ class FoldlineApp(KeyedApp[None]):
         from foldline.tui.screens.rewind import open_rewind
         from foldline.tui.screens.settings import settings_commands
         from foldline.tui.session_commands import session_commands
-        from foldline.tui.tool_servers import server_commands
 
         give_back = self.chat.prompt.give_back
         return {
@@ -313,7 +288,7 @@ class FoldlineApp(KeyedApp[None]):
             **permission_commands(self),
             **context_commands(self, shown),
             **session_commands(self, self._root, self._where, self._go_on_with),
-            **server_commands(self),
+            **dialogs.server_commands(self),
             **settings_commands(self),
             **job_commands(self),
         }

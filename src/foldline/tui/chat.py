@@ -194,9 +194,10 @@ class ChatScreen(Screen[None]):
         self._show_keys()
 
     def show_status(self) -> None:
+        step = self.leaving.step if self.is_active else None
         beside = StatusContext(
             new_below=self.transcript.new_below,
-            escape=self.leaving.step.label if self.is_active and not self.docked.keeps("escape") else "",
+            escape=step.label if step is not None and not self.docked.keeps("escape") else "",
             remark=self._remark,
             writes=bool(self.prompt.editor.text.strip()),
             question_focused=self.dock.has_focus,

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App, SuspendNotSupported
 
 if TYPE_CHECKING:
-    from foldline.tui.themed_app import ThemedApp
+    from foldline.agent.mcp import ToolServers
+    from foldline.tui.app import FoldlineApp
+    from foldline.tui.base_app import BaseApp
+    from foldline.tui.runner import Runner
 
 Remark = Callable[[str], None]
 
@@ -26,10 +29,10 @@ def open_palette(app: App[Any]) -> None:
 def change_theme(app: App[Any], name: str, remark: Remark) -> None:
     """Take the theme of that name, as its file is now, and keep it for the next start; without a name, let
     the reader pick one."""
-    from foldline.tui.themed_app import ThemedApp
+    from foldline.tui.base_app import BaseApp
     from foldline.tui.themes import own_themes
 
-    if not isinstance(app, ThemedApp):
+    if not isinstance(app, BaseApp):
         return
     names = own_themes(app.themes)
     if name in (faults := app.theme_faults()):
@@ -61,7 +64,7 @@ async def _keep_theme(name: str, remark: Remark) -> None:
         remark(f"Theme {name}, kept in {with_tilde(str(config_file(os.environ)))}")
 
 
-def pick_theme(app: "ThemedApp[Any]", picked: Callable[[str | None], None]) -> None:
+def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> None:
     """Moving through the list shows each theme; then it is as before, until what was picked is worn."""
     from foldline.tui.lists.picker import Choice, Picker
     from foldline.tui.themes import described
@@ -93,3 +96,57 @@ def edited(app: App[Any], text: str, remark: Remark) -> str | None:
     except (OSError, ValueError) as error:
         remark(f"The editor did not work: {error}; the text is as it was")
     return None
+
+
+# --- tool servers -----------------------------------------------------------------------------------------
+
+_NONE = "No MCP server is set up: [mcp.NAME] in your config.toml does it, see docs/mcp.md"
+
+_EVERY = 0.25
+"""Seconds between two looks at the servers while their list is open."""
+
+
+def server_commands(app: "FoldlineApp") -> dict[str, Callable[["Runner", str], None]]:
+    """`/mcp`: how it is with the tool servers, and connecting one anew."""
+
+    def show(runner: "Runner", name: str) -> None:
+        servers = runner.agent.state.servers
+        if servers is None:
+            app.chat.remark(_NONE)
+        elif not name:
+            _pick(app, servers)
+        elif name in (names := [state.name for state in servers.states]):
+            _connect(app, servers, name)
+        else:
+            app.chat.remark(f"There is no MCP server {name}. There are: {', '.join(names)}")
+
+    return {"mcp": show}
+
+
+def _pick(app: "FoldlineApp", servers: "ToolServers") -> None:
+    """The list says how it is with each now, for as long as it is open."""
+    from foldline.history.paths import with_tilde
+    from foldline.tui.keys.table import name_of
+    from foldline.tui.lists.picker import KEYS, Choice, Picker
+
+    def choices() -> list[Choice]:
+        return [
+            Choice(each.name, each.name, f"{each}{f', {with_tilde(str(each.log))}' if each.trouble else ''}")
+            for each in servers.states
+        ]
+
+    def chosen(name: str | None) -> None:
+        if name is not None:
+            _connect(app, servers, name)
+
+    picker = Picker(f"MCP servers: {name_of(KEYS, 'take')} reconnect", choices(), notes_in_full=True)
+    app.push_screen(picker, chosen)
+    picker.set_interval(_EVERY, lambda: picker.offer(choices()))
+
+
+def _connect(app: "FoldlineApp", servers: "ToolServers", name: str) -> None:
+    async def again() -> None:
+        app.chat.remark(f"Connecting to {name} …")
+        app.chat.remark(f"MCP server {name}: {await servers.restart(name)}")
+
+    app.run_worker(again(), group=f"mcp-{name}", exclusive=True)

@@ -1,27 +1,33 @@
 """What Esc and Ctrl+C do in the chat."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from foldline.context.numbers import many
-from foldline.tui.keys.escape import (
-    REWIND_WITHIN,
-    EscFacts,
-    EscStep,
-    InterruptFacts,
-    escape_step,
-    interrupt_step,
-)
+from foldline.tui.keys.commands import InterruptFacts, interrupt_step
 from foldline.tui.messages import CancelRequested, CommandInvoked, QueueEdited
 from foldline.tui.terminal import clipboard
 
 if TYPE_CHECKING:
     from foldline.tui.chat import ChatScreen
 
+REWIND_WITHIN = 1.0
+"""Seconds in which a second Esc on an empty prompt opens Rewind."""
+
+
+class EscStep(NamedTuple):
+    """Something Esc does."""
+
+    holds: bool
+    """Whether there is anything to do it to."""
+    label: str
+    """How the status row says so."""
+    do: Callable[[], object]
+
 
 class EscapeActions:
-    """Gathers what the table of `keys/escape.py` asks, and carries out its answer."""
+    """Takes one step outwards at a time; Esc never discards anything."""
 
     def __init__(self, chat: "ChatScreen", clock: Callable[[], float]) -> None:
         self._chat = chat
@@ -30,54 +36,43 @@ class EscapeActions:
         self._escaped: float | None = None
         """When Esc was last pressed on an empty prompt."""
 
+    def _steps(self) -> Iterator[EscStep]:
+        """In order: the first that holds is taken."""
+        chat, state, prompt, dock = self._chat, self._chat.state, self._chat.prompt, self._chat.dock
+        waiting, asks = state.waiting, self._chat.dock.has_focus
+        pause = partial(chat.post_message, QueueEdited(waiting.queued, waiting.queued, paused=True))
+        cancel = partial(chat.post_message, CancelRequested())
+        may_cancel = not state.cancelling
+        elsewhere = chat.focused is not None and chat.focused is not prompt.editor
+        again = self._escaped is not None and self._clock() - self._escaped <= REWIND_WITHIN
+        yield EscStep(chat.completion.open, "Esc closes the list", prompt.close_completion)
+        yield EscStep(chat.reading.searching, "Esc ends the search", chat.reading.end_search)
+        yield EscStep(prompt.in_queue, "Esc leaves it, keeps the text", prompt.leave_queue)
+        yield EscStep(asks and state.asks_choice, "Esc leaves it undecided", partial(dock.choose, ""))
+        yield EscStep(asks, "Esc declines this call", partial(dock.answer, "deny"))
+        yield EscStep(elsewhere, "Esc to the prompt", partial(chat.set_focus, prompt.editor))
+        yield EscStep(may_cancel and state.retry_at(self._clock()) is not None, "Esc gives up", cancel)
+        yield EscStep(may_cancel and state.compacting is not None, "Esc cancels, prompts stay", cancel)
+        yield EscStep(may_cancel and state.busy, "Esc cancels", cancel)
+        yield EscStep(state.drafting_ahead and not state.busy, "Esc cancels the draft", cancel)
+        yield EscStep(waiting.count > 0 and not waiting.paused, "Esc pauses the queue", pause)
+        yield EscStep(prompt.has_selection, "Esc unselects", prompt.unselect)
+        yield EscStep(bool(prompt.editor.text.strip()), "Esc stashes it, ↑ returns it", prompt.stash)
+        yield EscStep(again, "Esc again: rewind", partial(chat.run_command, "rewind"))
+
     @property
-    def step(self) -> EscStep:
+    def step(self) -> EscStep | None:
         """What Esc would do now."""
-        chat, state = self._chat, self._chat.state
-        return escape_step(
-            EscFacts(
-                completion_open=chat.completion.open,
-                searching=chat.reading.searching,
-                in_queue=chat.prompt.in_queue,
-                choice_focused=chat.dock.has_focus and state.asks_choice,
-                question_focused=chat.dock.has_focus and not state.asks_choice,
-                panel_focused=chat.focused is not None and chat.focused is not chat.prompt.editor,
-                retrying=state.retry_at(self._clock()) is not None,
-                compacting=state.compacting is not None,
-                running=state.busy,
-                cancelling=state.cancelling,
-                drafting_ahead=state.drafting_ahead,
-                queue_waits=state.waiting.count > 0 and not state.waiting.paused,
-                selection=chat.prompt.has_selection,
-                text=bool(chat.prompt.editor.text.strip()),
-                again=self._escaped is not None and self._clock() - self._escaped <= REWIND_WITHIN,
-            )
-        )
+        return next((step for step in self._steps() if step.holds), None)
 
     def escape(self) -> None:
-        chat, waiting = self._chat, self._chat.state.waiting
-        action = self.step.action
-        self._escaped = self._clock() if action == "none" else None
-        carry_out: dict[str, Callable[[], object]] = {
-            "close-completion": chat.prompt.close_completion,
-            "end-search": chat.reading.end_search,
-            "leave-queue": chat.prompt.leave_queue,
-            "leave-choice": partial(chat.dock.choose, ""),
-            "decline": partial(chat.dock.answer, "deny"),
-            "to-prompt": partial(chat.set_focus, chat.prompt.editor),
-            "cancel": partial(chat.post_message, CancelRequested()),
-            "pause": partial(chat.post_message, QueueEdited(waiting.queued, waiting.queued, paused=True)),
-            "unselect": chat.prompt.unselect,
-            "stash": chat.prompt.stash,
-            "rewind": partial(chat.run_command, "rewind"),
-            "none": self._wait_for_second,
-        }
-        carry_out[action]()
-
-    def _wait_for_second(self) -> None:
-        """A second Esc soon after rewinds: the status says so until then."""
-        self._chat.show_status()
-        self._chat.set_timer(REWIND_WITHIN, self._chat.show_status)
+        step = self.step
+        self._escaped = self._clock() if step is None else None
+        if step is not None:
+            step.do()
+        else:  # a second Esc soon after rewinds: the status says so until then
+            self._chat.show_status()
+            self._chat.set_timer(REWIND_WITHIN, self._chat.show_status)
 
     def interrupt(self) -> None:
         """Ctrl+C: copy, cancel, or quit at the second time."""

@@ -5,14 +5,21 @@ editor.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from foldline.agent import Agent
 from foldline.agent.auto_compact import auto_compact_blocker
 from foldline.compaction import BUILT_IN
+from foldline.context.numbers import many
+from foldline.history import Session, Unsent, keep_unsent, parent_of, short_id, take_unsent
 from foldline.protocol import Part, UserMessage, events, operations, text_parts
 from foldline.protocol.events import Event, TaskFinished
 from foldline.tui.prompting.inputs import ShellCall, parse_input
+
+if TYPE_CHECKING:
+    from foldline.tui.chat import ChatScreen
 
 
 class Runner:
@@ -80,12 +87,8 @@ class Runner:
             self._announce()
         self.agent.executor.submit(operations.Interrupt())
 
-    def answer(self, call_id: str, answer: str, nth: int = 0) -> None:
-        word = {"call_id": call_id, "answer": answer, "nth": nth}
-        self.agent.executor.submit(operations.Approve.model_validate(word))
-
     def submit(self, operation: operations.Operation) -> None:
-        """Any other operation: a manual compaction, an undo, a clear, a switch of models."""
+        """Any other operation: an answer, a compaction by hand, an undo, a switch of models."""
         self.agent.executor.submit(operation)
 
     @property
@@ -297,3 +300,43 @@ def compaction_commands(
         "clear": lambda runner, _: runner.submit(operations.ClearView()),
         "strategy": strategy,
     }
+
+
+# --- resuming ---------------------------------------------------------------------------------------------
+
+
+def resume_notes(session: Session) -> Iterator[str]:
+    """What is said of a session that was opened; the last sentence stays in the status row."""
+    if session.moved_from:
+        yield f"This session was held in {session.moved_from}; it goes on here"
+    elif origin := _origin(session):
+        yield origin
+    if session.damage:
+        yield f"This session's file is damaged: {session.damage}. All else is here."
+
+
+def _origin(session: Session) -> str:
+    """What a session is a copy of, as long as nothing was said in it."""
+    parent = parent_of(session.header)
+    if parent is None or session.projection.last_index != parent.index:
+        return ""
+    return f"A copy of {short_id(parent.id)} up to entry {parent.index}; the original stays as it is"
+
+
+def keep_unsent_prompts(runner: Runner, chat: "ChatScreen") -> None:
+    """Keep the queue and the editor's text beside the session. What a full disk refuses is lost."""
+    path = runner.agent.session.path
+    if path is not None:
+        with suppress(OSError):
+            mask = runner.agent.session.mask
+            keep_unsent(path.parent, Unsent(tuple(map(mask, runner.unsent)), mask(chat.prompt.editor.text)))
+
+
+def restore_unsent_prompts(session: Session, runner: Runner, chat: "ChatScreen") -> None:
+    """Give back what was kept. Nothing is sent by itself: the queue is paused until the next Enter."""
+    kept = take_unsent(session.path.parent) if session.path is not None else Unsent()
+    if kept.draft.strip():
+        chat.prompt.give_back(kept.draft)
+    if kept.queued:
+        runner.edit_queue((), kept.queued, paused=True)
+        chat.remark(f"{many(len(kept.queued), 'prompt waits', 'prompts wait')} from last time")

@@ -96,7 +96,7 @@ class Opening:
     def _shown_by(self, agent: "Agent") -> Opened:
         # Imported here, not on the event loop, also where they are used later.
         import foldline.tui.model_setup  # noqa: F401
-        from foldline.tui import machine, preview_host, resume, runner  # noqa: F401
+        from foldline.tui import machine, preview_host, runner  # noqa: F401
         from foldline.tui.figures import Figures
         from foldline.tui.prompting.earlier import typed_in
         from foldline.tui.transcript.feed import Transcript

@@ -14,8 +14,9 @@ from textual.pilot import Pilot
 from foldline.context.projection import Projection
 from foldline.context.weight import item_weight
 from foldline.protocol import Edit, Entry, ToolResultMessage, Undo, UserMessage, text_parts
+from foldline.protocol.operations import EditView, UndoCompaction
 from foldline.tui.inspector import InspectorPanels, InspectorScreen
-from foldline.tui.messages import EditWanted, UndoWanted
+from foldline.tui.messages import OperationWanted
 from foldline.tui.panels import edit_hints as hints_module
 from foldline.tui.panels.edit_hints import Limits, edit_hints
 from foldline.tui.panels.states import row_key
@@ -33,15 +34,15 @@ class LiveApp(PanelsApp):
         self.asked: list[tuple[int, str]] = []
         self._acts = acts
 
-    @on(EditWanted)
-    def edit(self, message: EditWanted) -> None:
-        self.asked.append((message.target, message.action))
-        self._write(Edit(target=message.target, action=message.action))
-
-    @on(UndoWanted)
-    def undo(self, message: UndoWanted) -> None:
-        self.asked.append((message.target, "undo"))
-        self._write(Undo(target=message.target))
+    @on(OperationWanted)
+    def carry_out(self, message: OperationWanted) -> None:
+        match message.operation:
+            case EditView(target=target, action=action):
+                self.asked.append((target, action))
+                self._write(Edit(target=target, action=action))
+            case UndoCompaction(target=int(target)):
+                self.asked.append((target, "undo"))
+                self._write(Undo(target=target))
 
     def _write(self, entry: Entry) -> None:
         if self._acts:

@@ -17,7 +17,7 @@ from foldline.tui.inspector import InspectorPanels, InspectorScreen
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.past import Past
 from foldline.tui.keys.table import name_of
-from foldline.tui.messages import EditWanted, UndoWanted
+from foldline.tui.messages import OperationWanted
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.states import row_key
 from support.asking import retold
@@ -30,12 +30,9 @@ WINDOW = Window(8000)
 class TimeApp(PanelsApp):
     def __init__(self, projection: Projection, *, live: bool = True) -> None:
         super().__init__(projection, live=live)
-        self.wanted: list[EditWanted | UndoWanted] = []
+        self.wanted: list[OperationWanted] = []
 
-    def on_edit_wanted(self, event: EditWanted) -> None:
-        self.wanted.append(event)
-
-    def on_undo_wanted(self, event: UndoWanted) -> None:
+    def on_operation_wanted(self, event: OperationWanted) -> None:
         self.wanted.append(event)
 
 

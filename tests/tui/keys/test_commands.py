@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from foldline.tui.chat import ChatScreen
-from foldline.tui.keys.commands import COMMANDS, check_handlers, ids
+from foldline.tui.keys.commands import COMMANDS, InterruptFacts, check_handlers, ids, interrupt_step
 from foldline.tui.keys.names import key_name
 from foldline.tui.keys.registry import commands_page
 from foldline.tui.keys.table import hint_words
@@ -130,3 +130,19 @@ def test_while_a_request_runs_idle_commands_are_off() -> None:
         "fork",
         "provider",
     }
+
+
+@pytest.mark.parametrize(
+    ("facts", "action"),
+    [
+        (InterruptFacts(selection=True, running=True), "copy"),
+        (InterruptFacts(running=True), "cancel"),
+        (InterruptFacts(running=True, cancelling=True), "warn"),
+        (InterruptFacts(running=True, cancelling=True, since_last=0.5), "quit"),
+        (InterruptFacts(), "warn"),
+        (InterruptFacts(since_last=1.9), "quit"),
+        (InterruptFacts(since_last=2.1), "warn"),
+    ],
+)
+def test_ctrl_c_copies_cancels_warns_quits(facts: InterruptFacts, action: str) -> None:
+    assert interrupt_step(facts) == action

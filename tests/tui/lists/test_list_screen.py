@@ -8,10 +8,10 @@ import pytest
 from textual.binding import BindingType
 from textual.pilot import Pilot
 
-from foldline.tui.keyed_app import KeyedApp
+from foldline.tui.base_app import BaseApp
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, declared, moves, table
-from foldline.tui.lists.box import Line, Rule, boxed, filled, key_words
 from foldline.tui.lists.screen import Field, ListScreen
+from foldline.tui.widgets.lines import Line, Rule, boxed, filled, key_words
 from support.chat_app import screen_text
 
 KEYS = table(
@@ -58,7 +58,7 @@ class Fruit(ListScreen[str | None, str]):
 
 @asynccontextmanager
 async def shown(size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[Fruit, Pilot[None]]]:
-    app, screen = KeyedApp[None](), Fruit()
+    app, screen = BaseApp[None](), Fruit()
     async with app.run_test(size=size) as pilot:
         await app.push_screen(screen)
         await pilot.pause()

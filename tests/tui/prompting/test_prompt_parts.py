@@ -1,12 +1,13 @@
 """Recall of earlier prompts, files for `@`, choices of a picker: the pure parts."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.tui.lists.picker import Choice, ranked
-from foldline.tui.prompting.completion import list_files, match_files
+from foldline.tui.prompting.completion import Listing, list_files, matching
 from foldline.tui.prompting.inputs import Recall
 
 
@@ -49,6 +50,11 @@ PATHS = (
     "README.md",
     "src/ordinary.py",
 )
+
+
+def match_files(typed: str, paths: Sequence[str]) -> tuple[str, ...]:
+    listing = Listing(tuple(paths), tuple(path.lower() for path in paths))
+    return next(found for found in matching(typed, listing) if found is not None)
 
 
 def test_names_that_begin_with_what_was_typed_come_first() -> None:

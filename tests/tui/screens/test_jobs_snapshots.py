@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from foldline.tui.base_app import BaseApp
 from foldline.tui.screens.jobs import JobRow, JobsScreen
-from foldline.tui.themed_app import ThemedApp
 
 Compare = Callable[..., bool]
 ROWS = (
@@ -43,7 +43,7 @@ class Played:
         raise AssertionError("nobody asked for that")
 
 
-class JobsApp(ThemedApp[None]):
+class JobsApp(BaseApp[None]):
     async def on_mount(self) -> None:
         await self.push_screen(JobsScreen(Played(), every=60))
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from textual import events
 
+from foldline.tui.base_app import BaseApp
 from foldline.tui.terminal.app import Control
 from foldline.tui.terminal.driver import BackgroundTold, TerminalParser
-from foldline.tui.themed_app import ThemedApp
 from foldline.tui.themes import AUTO
 from support.terminal import terminal
 
@@ -50,7 +50,7 @@ async def test_auto_changes_with_the_terminal_and_another_theme_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
-    app = ThemedApp[None](AUTO)
+    app = BaseApp[None](AUTO)
     async with app.run_test() as pilot:
         app.post_message(BackgroundTold(dark=False))
         await pilot.pause()
@@ -99,7 +99,7 @@ def test_no_colour_leaves_where_none_is_wanted_and_marks_and_reverse_do(tmp_path
 
 def test_a_terminal_without_colours_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
-    assert ThemedApp[None]().no_color
+    assert BaseApp[None]().no_color
 
 
 def test_a_terminal_of_16_colours_gets_only_those(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.tui.state import Room, Weights
-from foldline.tui.widgets.meter import Part, bar, bar_text
+from foldline.tui.widgets.meter import Part, bar, bar_spans
 
 ORDER: list[Part] = ["system", "summaries", "compacting", "verbatim", "free"]
 
@@ -19,6 +19,10 @@ rooms = st.builds(
     cut=mark,
     weights=st.builds(Weights, token, token, token, token),
 )
+
+
+def bar_text(room: Room, cells: int) -> str:
+    return f"▐{''.join(text for text, _ in bar_spans(room, cells))}▌"
 
 
 def test_the_bar_of_picture_a() -> None:

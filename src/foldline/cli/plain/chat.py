@@ -17,8 +17,7 @@ from foldline.agent import Agent
 from foldline.cli.streams import UNREAD
 from foldline.termination import end_soon
 from foldline.tui.figures import Figures
-from foldline.tui.keys.commands import Command
-from foldline.tui.keys.escape import InterruptFacts, interrupt_step
+from foldline.tui.keys.commands import Command, InterruptFacts, interrupt_step
 from foldline.tui.prompting.inputs import (
     NoCommand,
     Nothing,

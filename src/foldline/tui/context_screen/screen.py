@@ -43,7 +43,7 @@ USE, LARGEST = 0, 1
 
 
 class ContextPanels(Workbench):
-    """Use and Largest. What the reader wants done is posted as `EditWanted` and `UndoWanted`."""
+    """Use and Largest. What the reader wants done is posted as `OperationWanted`."""
 
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "context")

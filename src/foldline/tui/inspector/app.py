@@ -11,9 +11,9 @@ from foldline.history import Session
 from foldline.history.follower import NoLongerFollowed
 from foldline.history.lock import Holder
 from foldline.protocol import Entry, SessionHeader
+from foldline.tui.base_app import BaseApp
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.inspector.screen import InspectorScreen
-from foldline.tui.keyed_app import KeyedApp
 from foldline.tui.themes import DEFAULT_THEME
 
 EVERY: Final = 0.5
@@ -118,7 +118,7 @@ class SessionLike(Protocol):
     def projection(self) -> Projection: ...
 
 
-class InspectorApp(KeyedApp[None]):
+class InspectorApp(BaseApp[None]):
     """Shows one session. `q` or Esc quits."""
 
     ENABLE_COMMAND_PALETTE = False

@@ -14,8 +14,7 @@ from foldline.tui.fates import LETTERS, gutter_sign, letter
 from foldline.tui.inspector.filters import EVERYTHING, FATES, SYSTEM_NOTES, Filter, Option, Tally
 from foldline.tui.inspector.sheets import Sheet
 from foldline.tui.keys.table import ScreenKey, bindings, table
-from foldline.tui.lists.box import Line, boxed, key_words
-from foldline.tui.widgets.lines import Lines, window_start
+from foldline.tui.widgets.lines import Line, Lines, boxed, key_words, window_start
 
 KEYS: Final = table(
     "filter",

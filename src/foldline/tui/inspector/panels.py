@@ -56,7 +56,7 @@ _STEPS: Final = frozenset({"older-request", "newer-request", "fold-before", "fol
 class InspectorPanels(Workbench):
     """The Inspector's panels, docked beside the chat or on a screen of their own. The owner calls
     `refresh_from` after events; nothing here changes the history: what the reader wants of it is posted as
-    `EditWanted` and `UndoWanted`."""
+    `OperationWanted`."""
 
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "inspect")

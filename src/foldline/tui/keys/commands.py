@@ -445,3 +445,33 @@ def check_handlers(handlers: Iterable[str], scope: Scope) -> None:
         raise LookupError(
             f"{scope} handlers missing: {sorted(wanted - given)}, unknown: {sorted(given - wanted)}"
         )
+
+
+# --- Ctrl+C, also in `foldline --plain` ---------------------------------------------------------------
+
+QUIT_WITHIN = 2.0
+"""Seconds in which the second Ctrl+C quits."""
+
+InterruptAction = Literal["copy", "cancel", "warn", "quit"]
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptFacts:
+    """What decides what Ctrl+C does."""
+
+    selection: bool = False
+    running: bool = False
+    cancelling: bool = False
+    since_last: float | None = None
+    """Seconds since the Ctrl+C that warned; None where there was none."""
+
+
+def interrupt_step(facts: InterruptFacts) -> InterruptAction:
+    """Copy a selection; else cancel what runs; else quit at the second press."""
+    if facts.selection:
+        return "copy"
+    if facts.running and not facts.cancelling:
+        return "cancel"
+    if facts.since_last is not None and facts.since_last <= QUIT_WITHIN:
+        return "quit"
+    return "warn"

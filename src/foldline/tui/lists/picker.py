@@ -16,8 +16,8 @@ from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Span, crop, cut_right, width_of, wrap_spans
 from foldline.tui.fuzzy import fit_words
 from foldline.tui.keys.table import ScreenKey, bindings, moves, name_of, table
-from foldline.tui.lists.box import Line, boxed, filled
 from foldline.tui.lists.screen import Field, ListScreen
+from foldline.tui.widgets.lines import Line, boxed, filled
 
 SLICE: Final = 400
 """Choices that are looked at between two keys: well below a millisecond each ten."""

@@ -11,9 +11,8 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
 from foldline.tui.keys.table import KeyTable, ScreenKey, key_of
-from foldline.tui.lists.box import Line
 from foldline.tui.textual_private import PastingInput
-from foldline.tui.widgets.lines import cover_if_too_small
+from foldline.tui.widgets.lines import Line, cover_if_too_small
 from foldline.tui.widgets.status import StatusLine
 
 Result = TypeVar("Result")
@@ -140,7 +139,7 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
     # --- what a screen says of itself -------------------------------------------------------------------
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """Exactly `height` lines of `width` cells; `lists/box.py` helps."""
+        """Exactly `height` lines of `width` cells; `boxed` of `widgets/lines.py` helps."""
         raise NotImplementedError
 
     def act(self, command: str) -> None:

@@ -18,9 +18,10 @@ from foldline.context.view_state import ViewMarker
 from foldline.context.weight import item_weight, view_size
 from foldline.protocol import BaseMessage, Clear, Compaction, Edit, Revert, ToolResultMessage, Undo
 from foldline.protocol.entries import EditAction
+from foldline.protocol.operations import EditView, UndoCompaction
 from foldline.tui.blocks import Span
 from foldline.tui.blocks.cells import Piece, piece, row, width_of
-from foldline.tui.messages import EditWanted, UndoWanted
+from foldline.tui.messages import OperationWanted
 from foldline.tui.panels.entry_list import TOOLS_KEY
 from foldline.tui.panels.states import signs, state_words
 
@@ -435,14 +436,15 @@ def edit(projection: Projection, place: int | Picked, key: EditKey, name: KeyNam
         if action is None:
             return Answer(nothing_to(projection, place, key, name))
         said = _later(f"{action} {entries_words(projection.group(place))}", later)
-        return Answer(said, (EditWanted(place, action),))
+        return Answer(said, (OperationWanted(EditView(target=place, action=action)),))
     action, targets = actions_of(projection, place, key)
     if action is None:
         return Answer(f"Nothing to {key} in what is marked.")
     said = f"{action}: {many(len(targets), 'edit')}"
     back = f"{name('undo')} undoes them one by one"
     return Answer(
-        _later(said, later) or f"{said}. {back}.", tuple(EditWanted(target, action) for target in targets)
+        _later(said, later) or f"{said}. {back}.",
+        tuple(OperationWanted(EditView(target=each, action=action)) for each in targets),
     )
 
 
@@ -455,7 +457,7 @@ def undo(projection: Projection, *, later: bool) -> Answer:
     if refusal is not None:
         return Answer(refusal)
     said = _later(f"undo {undo_words(projection, marker)}", later)
-    return Answer(said, (UndoWanted(marker.index),))
+    return Answer(said, (OperationWanted(UndoCompaction(target=marker.index)),))
 
 
 def _later(what: str, later: bool) -> str:

@@ -98,10 +98,10 @@ def _known_arguments(command: str, app: App[Any]) -> Sequence[tuple[str, str]]:
     """Names, and what each stands for."""
     match command:
         case "theme":
-            from foldline.tui.themed_app import ThemedApp
+            from foldline.tui.base_app import BaseApp
             from foldline.tui.themes import described
 
-            return described(app.themes) if isinstance(app, ThemedApp) else ()
+            return described(app.themes) if isinstance(app, BaseApp) else ()
         case "strategy":
             from foldline.compaction import BUILT_IN
 
@@ -153,12 +153,6 @@ def list_files(root: Path, most: int = MOST_FILES) -> tuple[str, ...]:
     skip = len(str(root.absolute()).rstrip("/")) + 1
     paths = (path[skip:].replace("\\", "/") for path in islice(files_below(root), most))
     return tuple(path for path in paths if path.isprintable() or clean_line(path) == path)
-
-
-def match_files(typed: str, paths: Sequence[str], most: int = 10) -> tuple[str, ...]:
-    """The best `most` paths for what was typed."""
-    listing = Listing(tuple(paths), tuple(path.lower() for path in paths))
-    return next(found for found in matching(typed, listing, most) if found is not None)
 
 
 def matching(typed: str, listing: Listing, most: int = 10) -> Iterator[tuple[str, ...] | None]:
@@ -328,12 +322,11 @@ class CompletionList(Lines):
     }
     """
 
+    @dataclass
     class Picked(Message):
         """A click on a candidate."""
 
-        def __init__(self, candidate: Candidate) -> None:
-            super().__init__()
-            self.candidate = candidate
+        candidate: Candidate
 
     def __init__(self) -> None:
         super().__init__(id="completion")

@@ -1,6 +1,7 @@
 """The prompt: the editor in its frame, its keys, and the prompts that wait above the text."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final, Literal
@@ -153,27 +154,24 @@ class Prompt(Lines):
     Prompt { height: auto; }
     """
 
+    @dataclass
     class Submitted(Message):
         """Text for the model. The editor is empty again."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
+    @dataclass
     class CommandTyped(Message):
         """A slash command was entered."""
 
-        def __init__(self, command: Command, argument: str) -> None:
-            super().__init__()
-            self.command = command
-            self.argument = argument
+        command: Command
+        argument: str
 
+    @dataclass
     class Refused(Message):
         """Enter did nothing, and why. The text is still there."""
 
-        def __init__(self, sentence: str) -> None:
-            super().__init__()
-            self.sentence = sentence
+        sentence: str
 
     class FactsChanged(Message):
         """What Esc would do may be another thing now."""

@@ -22,8 +22,8 @@ from foldline.tui.keys.table import (
     names_of,
     table,
 )
-from foldline.tui.lists.box import Line, boxed, filled
 from foldline.tui.lists.screen import Field, PageScreen
+from foldline.tui.widgets.lines import Line, boxed, filled
 
 KEYS: Final = table(
     "help",

@@ -21,9 +21,9 @@ from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError, system_words
 from foldline.tui.blocks.cells import chop_spans, cut_left, cut_right, wrap_spans
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, names_of, table
-from foldline.tui.lists.box import Line, Rule, boxed, filled, key_words
 from foldline.tui.lists.screen import ListScreen, PageScreen
 from foldline.tui.runner import Runner
+from foldline.tui.widgets.lines import Line, Rule, boxed, filled, key_words
 
 if TYPE_CHECKING:
     from foldline.agent.tools.jobs import Job, Jobs

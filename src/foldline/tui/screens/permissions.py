@@ -17,9 +17,9 @@ from foldline.protocol.events import EntryAppended
 from foldline.tui.blocks.cells import Piece, Span, piece, row, wrap_spans
 from foldline.tui.keys.commands import key_of as command_key
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, names_of, table
-from foldline.tui.lists.box import Line, boxed
 from foldline.tui.lists.screen import ListScreen
 from foldline.tui.runner import Runner
+from foldline.tui.widgets.lines import Line, boxed
 
 if TYPE_CHECKING:
     from foldline.agent.state import AgentState

@@ -16,9 +16,9 @@ from foldline.context.rewind_points import FileChange, RewindPoint, rewind_point
 from foldline.protocol import operations
 from foldline.tui.blocks.cells import Piece, cut_left, cut_right, piece, row
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, names_of, table
-from foldline.tui.lists.box import Line, Rule, boxed, filled
 from foldline.tui.lists.screen import ListScreen
 from foldline.tui.runner import Runner
+from foldline.tui.widgets.lines import Line, Rule, boxed, filled
 
 What = Literal["both", "context", "files"]
 

@@ -23,7 +23,6 @@ from foldline.tui.blocks.cells import Piece, crop, piece, row, wrap_spans
 from foldline.tui.keys.commands import key_of as command_key
 from foldline.tui.keys.names import key_name
 from foldline.tui.keys.table import ScreenKey, bindings
-from foldline.tui.lists.box import Line, filled, key_words
 from foldline.tui.lists.screen import Field, ListScreen
 from foldline.tui.screens import sessions_view as view
 from foldline.tui.screens.sessions_list import (
@@ -44,7 +43,7 @@ from foldline.tui.screens.sessions_list import (
     read_listing,
     rename_session,
 )
-from foldline.tui.widgets.lines import edge, frame, sides
+from foldline.tui.widgets.lines import Line, edge, filled, frame, key_words, sides
 
 Mode = Literal["list", "field", "renaming", "asking"]
 """What has the keys: the list, the search line, the field of a new title, or a question."""

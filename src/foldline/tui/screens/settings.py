@@ -24,13 +24,12 @@ from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import Span, Spans, crop, cut_left, cut_right, width_of, wrap_spans
 from foldline.tui.dialogs import pick_theme
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, table
-from foldline.tui.lists.box import Line, Rule, boxed, filled, key_words
 from foldline.tui.lists.picker import Choice, Picker
 from foldline.tui.lists.screen import Field, ListScreen
 from foldline.tui.runner import Runner
 from foldline.tui.screens.settings_rows import Setting, list_settings
 from foldline.tui.themes import own_themes
-from foldline.tui.widgets.lines import window_start
+from foldline.tui.widgets.lines import Line, Rule, boxed, filled, key_words, window_start
 
 if TYPE_CHECKING:
     from foldline.tui.app import FoldlineApp

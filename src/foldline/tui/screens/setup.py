@@ -25,7 +25,6 @@ from foldline.llm.providers import PROVIDERS, Provider, is_local
 from foldline.llm.responses import RESPONSES
 from foldline.protocol import FoldlineError
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
-from foldline.tui.lists.box import Line
 from foldline.tui.lists.screen import Field, ListScreen
 from foldline.tui.screens.setup_state import (
     OFFLINE,
@@ -39,6 +38,7 @@ from foldline.tui.screens.setup_state import (
     cleaned_key,
 )
 from foldline.tui.screens.setup_view import COUNT_CELLS, field_line, screen_lines
+from foldline.tui.widgets.lines import Line
 from foldline.tui.widgets.question import DEAF_SECONDS
 from foldline.tui.widgets.status import TICKS
 

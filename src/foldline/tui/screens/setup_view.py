@@ -10,9 +10,8 @@ from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
 from foldline.llm.listing import ListedModel
 from foldline.tui.blocks.cells import Piece, crop, cut_left, cut_right, piece, row, wrap_spans
-from foldline.tui.lists.box import Line, Rule, boxed, filled, key_words
 from foldline.tui.screens.setup_state import OFFLINE, OTHER, Row, SetupState, Source, Trouble
-from foldline.tui.widgets.lines import window_start
+from foldline.tui.widgets.lines import Line, Rule, boxed, filled, key_words, window_start
 from foldline.tui.widgets.status import SPINNER, TICKS
 
 _HEAD: Final = 3

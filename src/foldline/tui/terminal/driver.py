@@ -6,6 +6,7 @@ between the keys; Textual 8.2.8 would type them into the prompt, so its parser g
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.color import Color
@@ -77,12 +78,11 @@ class PasteGuard:
         return text.replace("\x1b", _SIGN) + end, rest
 
 
+@dataclass
 class BackgroundTold(Message):
     """The terminal has said whether its background is dark."""
 
-    def __init__(self, dark: bool) -> None:
-        super().__init__()
-        self.dark = dark
+    dark: bool
 
 
 class TerminalParser(KeyParser):

@@ -223,12 +223,11 @@ class TranscriptPanel(BlockView):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "read")
 
+    @dataclass
     class Asked(Message):
         """One of the keys of `KEYS` that are not the view's own."""
 
-        def __init__(self, command: str) -> None:
-            super().__init__()
-            self.command = command
+        command: str
 
     class TopReached(Message):
         """The first block is in sight."""

@@ -43,11 +43,6 @@ def bar(room: Room, cells: int) -> tuple[Cell, ...]:
     return tuple(drawn)
 
 
-def bar_text(room: Room, cells: int) -> str:
-    """The whole bar with its ends: `▐▓▒█▌········┆·┃·▌`, `cells` + 2 cells wide."""
-    return f"▐{''.join(cell.glyph for cell in bar(room, cells))}▌"
-
-
 def _filled(room: Room, cells: int) -> list[Cell]:
     free = Cell(GLYPHS["free"], "free")
     drawn: list[Cell] = []

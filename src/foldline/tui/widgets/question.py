@@ -6,8 +6,9 @@ Only the reader brings the focus to it.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, groupby
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from rich.cells import cell_len
 from textual import events
@@ -18,7 +19,7 @@ from textual.strip import Strip
 from foldline.context.harmless import BLANKS, FLOOD, clean, clean_line, nothing_hidden
 from foldline.tui.blocks.cells import Span, Spans, chop_spans, width_of, wrap_spans
 from foldline.tui.keys.commands import key_of
-from foldline.tui.messages import Answer, ChoiceAnswered, QuestionAnswered
+from foldline.tui.messages import OperationWanted
 from foldline.tui.state import Question
 from foldline.tui.widgets.lines import Lines, edge, frame, sides
 
@@ -85,6 +86,8 @@ class QuestionText:
 DEAF_SECONDS = 1.0
 """A question that has just appeared takes no answer: the key was meant for what was there before."""
 
+Answer = Literal["once", "always", "project", "deny"]
+"""The user's word on a tool call."""
 ANSWERS: dict[str, Answer] = {"y": "once", "a": "always", "p": "project", "n": "deny"}
 """What the letters of a tool call's question mean; Enter is none of them."""
 _COMMANDS = {"y": "allow-once", "a": "allow-always", "p": "allow-project", "n": "decline"}
@@ -123,12 +126,11 @@ class QuestionDock(Lines, can_focus=True):
     QuestionDock { display: none; }
     """
 
+    @dataclass
     class NotTaken(Message):
         """An answer that was not taken, and why."""
 
-        def __init__(self, sentence: str) -> None:
-            super().__init__()
-            self.sentence = sentence
+        sentence: str
 
     def __init__(self, clock: Callable[[], float], covered: Callable[[], bool] = lambda: False) -> None:
         """`covered`: whether something of the same screen lies over it."""
@@ -176,7 +178,7 @@ class QuestionDock(Lines, can_focus=True):
         if question is None or question.kind != "call" or not self._hears(self._shown_at):
             return
         if answer == "deny":
-            self.post_message(QuestionAnswered(question.id, answer, self._nth))
+            self._pass_on(question, answer)
         elif answer in _ALWAYS and not self._promises:
             self.post_message(self.NotTaken(_NOT_SEEN if question.promises else _NO_RULE))
         elif self._unread:
@@ -187,7 +189,13 @@ class QuestionDock(Lines, can_focus=True):
         elif answer in _ALWAYS and self._nth not in self._rules_read:
             self.post_message(self.NotTaken(_NOT_SEEN))
         elif self._hears(self._turned_at):
-            self.post_message(QuestionAnswered(question.id, answer, self._nth))
+            self._pass_on(question, answer)
+
+    def _pass_on(self, question: Question, answer: Answer) -> None:
+        from foldline.protocol import operations  # no first screen asks anything
+
+        approve = operations.Approve(call_id=question.id, answer=answer, nth=self._nth)
+        self.post_message(OperationWanted(approve))
 
     def other_rule(self) -> None:
         """Let "always" mean the next of the rules that would cover the call."""
@@ -197,9 +205,11 @@ class QuestionDock(Lines, can_focus=True):
 
     def choose(self, key: str) -> None:
         """Pass on the reader's choice, or with an empty key none, unless the question just appeared."""
+        from foldline.protocol import operations
+
         question = self._question
         if question is not None and question.kind == "choice" and self._hears(self._shown_at):
-            self.post_message(ChoiceAnswered(question.id, key))
+            self.post_message(OperationWanted(operations.Choose(choice=question.id, key=key)))
 
     def _hears(self, since: float) -> bool:
         hears = self._clock() - since >= DEAF_SECONDS

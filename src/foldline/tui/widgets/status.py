@@ -10,8 +10,7 @@ from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
 from foldline.tui.blocks.cells import Piece, Span, piece, row
-from foldline.tui.keys.commands import BY_ID, COMMANDS, key_of
-from foldline.tui.keys.escape import QUIT_WITHIN
+from foldline.tui.keys.commands import BY_ID, COMMANDS, QUIT_WITHIN, key_of
 from foldline.tui.keys.table import hint_words
 from foldline.tui.state import (
     ChatState,

@@ -1,16 +1,20 @@
-"""An app with our themes: the shipped ones, the user's own, and the one that follows the terminal."""
+"""An app with our themes, and screens with tables of keys: help and the palette work on all of them."""
 
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from textual import constants
+from textual.binding import BindingType
 from textual.driver import Driver
 from textual.filter import NoColor
+from textual.screen import Screen
 from textual.theme import Theme
 
+from foldline.tui.keys.commands import BY_ID
+from foldline.tui.keys.table import bindings, in_force
 from foldline.tui.terminal.app import TerminalApp
 from foldline.tui.themes import (
     AUTO,
@@ -25,11 +29,18 @@ from foldline.tui.themes import (
 if sys.platform != "win32":
     from foldline.tui.terminal.driver import AskingDriver, BackgroundTold, ask_background
 
+if TYPE_CHECKING:
+    from foldline.tui.screens.palette import Item, Source
+
 Result = TypeVar("Result")
 
 
-class ThemedApp(TerminalApp[Result]):
-    """Wears one of the themes. `auto` is dark or light as soon as the terminal has said which it is."""
+class BaseApp(TerminalApp[Result]):
+    """Wears one of the themes; `auto` is dark or light as soon as the terminal has said which it is.
+
+    Opens help and palette over whatever screen is in front, with the keys that the user chose."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings([BY_ID["help"], BY_ID["palette"]], "everywhere")
 
     def __init__(self, theme: str = DEFAULT_THEME, themes_dir: Path | None = None) -> None:
         super().__init__(ansi_color=True, driver_class=_driver())
@@ -45,6 +56,10 @@ class ThemedApp(TerminalApp[Result]):
         if worn is not None:
             self.register_theme(worn)
         self.theme = theme
+        self.recent: list[str] = []
+        """What was chosen in the palette, the last one first."""
+
+    # --- themes
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return ROLE_DEFAULTS
@@ -85,6 +100,31 @@ class ThemedApp(TerminalApp[Result]):
             self.load_themes()
             if self.theme == AUTO:
                 self.apply_theme_again(AUTO)
+
+    # --- help and palette
+
+    def palette_items(self, below: Screen[Any]) -> "Iterable[Item]":
+        """What the palette offers over this screen beside the screen's own keys."""
+        return ()
+
+    def palette_sources(self) -> "Sequence[Source]":
+        """What joins the palette as soon as it is known."""
+        return ()
+
+    def on_load(self) -> None:
+        self.set_keymap(in_force().by_binding())
+
+    def action_everywhere(self, command: str) -> None:
+        """Open help or the palette."""
+        match command:
+            case "help":
+                from foldline.tui.screens.help import open_help
+
+                open_help(self)
+            case "palette":
+                from foldline.tui.screens.palette import open_palette
+
+                open_palette(self, self.recent, self.palette_items, self.palette_sources())
 
 
 def _driver() -> type[Driver] | None:
