@@ -2,11 +2,20 @@
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from foldline.context.projection import Projection
 from foldline.context.tally import Kind, Tally, kind_of
 from foldline.context.tokens import MARGIN, START, message_tokens
-from foldline.context.weight import Schemas, categories, entry_weight, item_weight, usage_of, view_size
+from foldline.context.weight import (
+    Schemas,
+    categories,
+    entry_weight,
+    item_weight,
+    prompt_weight,
+    usage_of,
+    view_size,
+)
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
@@ -43,6 +52,43 @@ def test_reported_usage_is_the_truth_and_only_what_came_after_is_estimated() -> 
     assert view_size(projection, pending=[pending]) == view_size(grown)
     assert view_size(grown).tokens == 2_010 + round(message_tokens(pending) * START * MARGIN)
     assert not view_size(grown).estimated
+
+
+def learnt_on_english(ratio: float) -> History:
+    """A session whose server counts so many tokens for each estimated one."""
+    built = history().user(TEXT * 20)
+    estimated = built.projection().tokens
+    usage = Usage(input=round(estimated * ratio), output=10)
+    return built.assistant("ok", usage=usage, model="m").asked(estimated=estimated)
+
+
+@given(
+    ratio=st.floats(0.7, 2.0),
+    pieces=st.lists(st.text("请检查订单かなカナ한국어", min_size=1, max_size=200), min_size=1, max_size=4),
+    english=st.text("abc \n", max_size=200),
+)
+def test_new_cjk_text_weighs_a_token_a_character_whatever_was_learnt_on_english(
+    ratio: float, pieces: list[str], english: str
+) -> None:
+    built = learnt_on_english(ratio)
+    before = view_size(built.projection()).tokens
+    assert built.projection().calibration.ratio("m") == pytest.approx(ratio, abs=0.01)
+    wide = sum(map(len, pieces))
+    pending = [UserMessage(parts=text_parts(english + piece)) for piece in pieces]
+    waiting = view_size(built.projection(), pending=pending).tokens - before
+    for piece in pieces:
+        built.user(english + piece)
+    assert view_size(built.projection()).tokens - before == waiting >= wide
+    assert sum(prompt_weight(built.projection(), piece) for piece in pieces) >= wide
+    unanchored = built.add(ModelChange(model="m")).projection()
+    assert view_size(unanchored).tokens >= wide
+
+
+@given(st.floats(0.7, 2.0))
+def test_text_without_cjk_weighs_what_the_ratio_says(ratio: float) -> None:
+    built = learnt_on_english(ratio)
+    projection = built.projection()
+    assert projection.scale == pytest.approx(projection.calibration.scale("m"))
 
 
 def test_reasoning_that_is_not_sent_back_is_subtracted() -> None:

@@ -6,7 +6,6 @@ from contextlib import suppress
 
 from foldline.compaction import AdaptiveCompaction, CompactionStrategy, load_strategy
 from foldline.context.budget import BudgetSettings
-from foldline.context.tokens import message_tokens
 from foldline.history import Session
 from foldline.llm import LLM, Embedder
 from foldline.protocol import (
@@ -98,7 +97,7 @@ class Agent:
     def must_make_room(self, parts: Sequence[Part]) -> bool:
         """Whether this prompt, sent now, would cross the threshold, and something can be done before."""
         with suppress(FoldlineError):  # A window too small to work in: the turn will say so.
-            return next_step(self.state, message_tokens(UserMessage(parts=tuple(parts)))) != "send"
+            return next_step(self.state, self.state.estimate(UserMessage(parts=tuple(parts)))) != "send"
         return False
 
     def at_good_moment(self) -> bool:

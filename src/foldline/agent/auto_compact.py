@@ -96,7 +96,7 @@ class AutoCompact:
             if refusal := too_long(state, prompt):
                 return refusal
             uncompacted, state.send_uncompacted = state.send_uncompacted, False
-            pending = message_tokens(prompt)
+            pending = state.estimate(prompt)
             if (uncompacted and state.fits([prompt])) or next_step(state, pending) == "send":
                 return ""
             state.send_uncompacted = True

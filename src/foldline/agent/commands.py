@@ -90,7 +90,7 @@ def compacts_before_switch(state: AgentState, window: int, max_output: int | Non
 
 def _size_for(state: AgentState, model: str) -> int:
     """Tokens of the next request, as this model counts."""
-    scale = state.projection.calibration.scale(model)
+    scale = state.projection.scale_for(model)
     return round((state.projection.sent + state.overhead) * scale)
 
 
@@ -108,7 +108,7 @@ async def _make_fit(state: AgentState, llm: LLM) -> None:
             )
         return
     # The new model may need more tokens for the same text: to the old one, its threshold is so much lower.
-    scale = state.projection.calibration.scale(name)
+    scale = state.projection.scale_for(name)
     pending = max(0, round(budget.threshold * (1 / state.scale - 1 / scale)))
     compacted = await compact(state, CompactionRequest("threshold", budget=budget, pending=pending))
     size = _size_for(state, name)

@@ -20,6 +20,7 @@ from foldline.compaction import (
 from foldline.context.budget import Budget, BudgetSettings, WindowProof, budget_for
 from foldline.context.projection import Projection
 from foldline.context.proof import RunningDigest
+from foldline.context.tokens import message_tokens, wide_in
 from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
 from foldline.history import Session
@@ -257,7 +258,11 @@ class AgentState:
     @property
     def scale(self) -> float:
         """Tokens as usage reports them, for each estimated one."""
-        return self.projection.calibration.scale(self.projection.model)
+        return self.projection.scale
+
+    def estimate(self, prompt: BaseMessage) -> int:
+        """Estimate of a prompt that waits, which `scale` times makes its weight, in tokens."""
+        return round(self.projection.weighed(message_tokens(prompt), wide_in(prompt)) / self.scale)
 
     def size(self, pending: Sequence[BaseMessage] = ()) -> int:
         """Tokens of the next request, these messages included, as decisions use it."""

@@ -161,7 +161,7 @@ def history_weight(projection: Projection, entry: Entry) -> Weight:
         case BaseMessage():
             return entry_weight(projection, entry)
         case Compaction():
-            scale = projection.calibration.scale(projection.model)
+            scale = projection.scale
             new = sum(message_tokens(piece.message) for piece in entry.written)
             return Weight(round(new * scale), estimated=True)
         case _:

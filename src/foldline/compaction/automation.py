@@ -71,7 +71,7 @@ def no_request_since_compaction(projection: Projection) -> bool:
 
 def largest_items(projection: Projection, count: int = 3) -> str:
     """The largest items of the view, named for a person."""
-    scale = projection.calibration.scale(projection.model)
+    scale = projection.scale
     items = sorted(projection.view, key=lambda item: item.tokens, reverse=True)[:count]
     return ", ".join(
         f"entry {item.index} ({kind_of(item)}, {round(item.tokens * scale):,} tokens)" for item in items

@@ -68,7 +68,7 @@ def plan(
     """What a compaction would do now; None: nothing to compact. Linear in the view; reads no text."""
     view = tuple(projection.view)
     pins = projection.pins | pins
-    scale = projection.calibration.scale(projection.model)
+    scale = projection.scale
     keep = _keep(projection, budget)
     if reason == "manual":
         keep = min(keep, _compactable(view, enough=keep * _MANUAL_SHARE) // _MANUAL_SHARE)
@@ -119,13 +119,13 @@ def _compactable(view: Sequence[ViewItem], enough: int) -> int:
 
 def _keep(projection: Projection, budget: Budget) -> int:
     """Estimated tokens of the newest work to keep, before calibration and without reasoning."""
-    scale = projection.calibration.scale(projection.model)
+    scale = projection.scale
     return max(1, int(budget.keep_recent_tokens / scale * _counted(projection)))
 
 
 def _room(projection: Projection, budget: Budget, beside: int) -> int:
     """Estimated tokens, before calibration, a view may take below the threshold with `beside` more."""
-    scale = projection.calibration.scale(projection.model)
+    scale = projection.scale
     return int((budget.threshold / scale - beside) * _counted(projection))
 
 
@@ -248,7 +248,7 @@ def _proposed(
         originals=originals_of(projection),
         pinned_before=projection.pins,
         overhead=overhead,
-        scale=projection.calibration.scale(projection.model),
+        scale=projection.scale,
         replays_reasoning=projection.replays_reasoning,
         left_out=climb.left_out,
         cut=cut,
@@ -268,7 +268,7 @@ def _keeps_to(cut: Cut[ViewItem] | None, drafted: Sequence[BaseMessage]) -> bool
 def _need(
     projection: Projection, budget: Budget, reason: Reason, pending: int, overhead: int, built_in: bool
 ) -> Need:
-    scale = projection.calibration.scale(projection.model)
+    scale = projection.scale
     before = projection.tokens
     size = view_size(projection, overhead=overhead).tokens + round(pending * scale)
     return Need(

@@ -167,7 +167,7 @@ class Proposal:
             drafted=self.drafted + messages,
             after=self.after + messages,
             groups=tuple(dict.fromkeys([*self.groups, *(projection.group(item.index) for item in more)])),
-            scale=projection.calibration.scale(projection.model),
+            scale=projection.scale,
         )
         return made.revised()
 

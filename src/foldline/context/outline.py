@@ -43,7 +43,7 @@ from foldline.protocol import (
     Written,
 )
 
-from .tokens import call_tokens, image_tokens, message_tokens, text_tokens, thinking_tokens
+from .tokens import call_tokens, image_tokens, message_tokens, text_tokens, thinking_tokens, wide_in
 
 
 class Reported(NamedTuple):
@@ -92,6 +92,8 @@ class MessageOutline(NamedTuple):
     nth: int = 0
     images: int = 0
     """Estimate of its images alone."""
+    wide: int = 0
+    """Its ideographs, kana and Hangul: each weighs at least one token (`Calibration.weigh`)."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -203,6 +205,7 @@ def message_outline(message: BaseMessage) -> MessageOutline:
         says=bool(message.parts),
         nth=message.nth,
         images=sum(image_tokens(part) for part in message.parts if isinstance(part, ImagePart)),
+        wide=wide_in(message),
     )
     match message:
         case AssistantMessage():

@@ -81,6 +81,8 @@ class Anchor:
 
     reported: int
     estimated: int
+    wide: int = 0
+    """Ideographs, kana and Hangul of what they stand for."""
 
 
 class Projection(ViewState):
@@ -158,6 +160,26 @@ class Projection(ViewState):
         """Estimated tokens of the next request's messages, with reasoning where it is sent back, before
         calibration."""
         return self.tokens + (self.thinking if self._replays_reasoning else 0)
+
+    def scale_for(self, model: str | None) -> float:
+        """What the view weighs as this model counts, for each estimated token."""
+        sent = max(1, self.sent)
+        return self.calibration.weigh(model, sent, self.wide) / sent
+
+    @property
+    def scale(self) -> float:
+        """What the view weighs for decisions, for each estimated token."""
+        return self.scale_for(self.model)
+
+    def weighed(self, tokens: float, wide: int) -> float:
+        """What an estimate comes to for decisions, with so many ideographs, kana and Hangul in it."""
+        return self.calibration.weigh(self.model, tokens, wide)
+
+    def grown_to(self, tokens: float, wide: int) -> float:
+        """What a view of this estimate weighs: the newest usage, and the estimate of what came since."""
+        assert self.anchor is not None
+        more = max(0, tokens - self.anchor.estimated)
+        return self.anchor.reported + self.weighed(more, max(0, wide - self.anchor.wide) if more else 0)
 
     @property
     def replays_reasoning(self) -> bool:
@@ -272,13 +294,13 @@ class Projection(ViewState):
             self._grows_from = None
             self.model = message.model
         reported = 0 if message.usage is None else message.usage.input
-        estimated = round(self.sent * self.calibration.scale(self.model))
+        estimated = round(self.calibration.weigh(self.model, self.sent, self.wide))
         self._answers.append(RequestSize(message.index, position, estimated, reported))
         if message.usage is None or not reported:
             return
         self._went_through(self.model or "", reported, message.usage.output, message.usage.window)
         if self._grows_from is None:
-            self._grows_from = Anchor(reported, self.sent)
+            self._grows_from = Anchor(reported, self.sent, self.wide)
         grown = self.sent - self._grows_from.estimated
         if grown >= LEAST_GROWTH:
             more = reported - self._grows_from.reported
@@ -287,15 +309,16 @@ class Projection(ViewState):
     def _learn(self, request: RequestOutline, position: int) -> None:
         answer = self._answer_before(request)
         before = self.sent - (0 if answer is None else self._weight_sent(answer))
+        wide = self.wide - (0 if answer is None else answer.wide)
         estimated = request.estimated or before
-        calibrated = round(estimated * self.calibration.scale(request.model))
+        calibrated = round(self.calibration.weigh(request.model, estimated, wide))
         reported = 0 if request.usage is None else request.usage.input
         self._records.append(RequestSize(request.index, position, calibrated, reported))
         self._answers.clear()
         self.newest_request = request.index
         self._replays_reasoning = request.dialect in REPLAYS_REASONING
         if request.refused:
-            size = self._as_decided(estimated, before)
+            size = self._as_decided(estimated, before, wide)
             self._refused = min(self._refused or size, size)
             self._windows[request.model] = self.window_proof(request.model).bounded(request.window)
         if request.usage is None:
@@ -310,12 +333,9 @@ class Projection(ViewState):
             if request.estimated:
                 self.calibration = self.calibration.learn(request.model, estimated, reported)
 
-    def _as_decided(self, estimated: int, before: int) -> int:
+    def _as_decided(self, estimated: int, before: int, wide: int) -> int:
         """The size a request was taken to have: `estimated` with its tools, for a view of `before` tokens."""
-        scale = self.calibration.scale(self.model)
-        if self.anchor is None:
-            return round(estimated * scale)
-        return self.anchor.reported + round(max(0, before - self.anchor.estimated) * scale)
+        return round(self.weighed(estimated, wide) if self.anchor is None else self.grown_to(before, wide))
 
     def _went_through(self, model: str, request: int, answer: int, stated: int) -> None:
         self._windows[model] = self.window_proof(model).answered(request, answer, stated, self._refused)
@@ -331,9 +351,10 @@ class Projection(ViewState):
         weight = 0 if answer is None else self._weight_sent(answer)
         said = usage.output - (0 if self._replays_reasoning else usage.reasoning)
         if answer is not None and fits_text(said, weight):
-            self.anchor = Anchor(usage.input + said, self.sent)
+            self.anchor = Anchor(usage.input + said, self.sent, self.wide)
         else:
-            self.anchor = Anchor(usage.input, self.sent - weight)
+            wide = self.wide - (0 if answer is None else answer.wide)
+            self.anchor = Anchor(usage.input, self.sent - weight, wide)
 
     def _weight_sent(self, item: ViewItem) -> int:
         return item.tokens + (item.thinking if self._replays_reasoning else 0)

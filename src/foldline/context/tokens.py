@@ -28,8 +28,13 @@ _WIDE = re.compile(r"[\u4e00-\u9fff\u3040-\u30ff\uac00-\ud7af]")
 def estimate_text_tokens(text: str) -> int:
     """The plain rule: ideographs, kana and Hangul 1 each, the rest 1 per 4 characters, down: `hello world` is
     2."""
-    wide = len(_WIDE.findall(text))
+    wide = wide_characters(text)
     return wide + (len(text) - wide) // 4
+
+
+def wide_characters(text: str) -> int:
+    """How many ideographs, kana and Hangul a text has."""
+    return 0 if text.isascii() else len(text) - len(_WIDE.sub("", text))
 
 
 # Tokens per character by script, fitted to o200k on prose, code, JSON and CJK text (docs/design/budget.md).
@@ -131,6 +136,13 @@ def message_tokens(message: BaseMessage) -> int:
     return tokens + CALL_OVERHEAD if isinstance(message, ToolResultMessage) else tokens
 
 
+def wide_in(message: BaseMessage) -> int:
+    """How many ideographs, kana and Hangul a message sends; its reasoning left out."""
+    said = (part.text if isinstance(part, TextPart) else part.arguments for part in message.parts
+            if isinstance(part, TextPart | ToolCallPart))  # fmt: skip
+    return sum(map(wide_characters, said))
+
+
 def text_tokens(text: str, *, of_result: bool) -> int:
     """Estimate of a message of nothing but this text, such as a tool result."""
     return MESSAGE_OVERHEAD + estimate_tokens(text) + (CALL_OVERHEAD if of_result else 0)
@@ -171,6 +183,12 @@ class Calibration:
     def scale(self, model: str | None) -> float:
         """What to multiply an estimate by for a decision: the ratio, and a margin that errs high."""
         return self.ratio(model) * MARGIN
+
+    def weigh(self, model: str | None, tokens: float, wide: int) -> float:
+        """What an estimate comes to for a decision, `wide` ideographs, kana and Hangul among it: at least one
+        token for each of these, however few a ratio that was learnt on English makes of them."""
+        scale = self.scale(model)
+        return tokens * scale + wide * max(0.0, 1 - min(_HAN, _KANA, _HANGUL) * scale)
 
     def plausible(self, model: str, reported: int, estimated: int) -> bool:
         """Whether a reported input can be that of the whole request: a server may truncate silently."""

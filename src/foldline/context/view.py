@@ -18,7 +18,7 @@ from foldline.protocol import (
 )
 
 from .outline import MessageOutline, message_outline
-from .tokens import estimate_tokens, fits_text
+from .tokens import estimate_tokens, fits_text, wide_characters
 
 _HIDDEN = "[foldline: result hidden to save context"
 INTERRUPTED = "[foldline: interrupted: this tool call has no result; it may or may not have run]"
@@ -168,6 +168,11 @@ class ViewItem:
     @property
     def key(self) -> tuple[int, int]:
         return self.outline.key
+
+    @property
+    def wide(self) -> int:
+        """Its ideographs, kana and Hangul."""
+        return self.outline.wide if self.content is None else wide_characters(self.content)
 
     @property
     def reported(self) -> int | None:

@@ -163,6 +163,8 @@ class ViewState:
         self.tokens = 0
         """Estimate of the view before calibration, in tokens, without reasoning."""
         self.thinking = 0
+        self.wide = 0
+        """Ideographs, kana and Hangul of the view."""
         """Estimate of the reasoning in the view."""
         self._tally = Tally()
         self._tallied = 0
@@ -334,6 +336,7 @@ class ViewState:
         self.view.insert(position, item)
         self.tokens += item.tokens
         self.thinking += item.thinking
+        self.wide += item.wide
         self._tallied = min(self._tallied, position)
 
     def _replace(self, position: int, item: ViewItem) -> None:
@@ -341,18 +344,21 @@ class ViewState:
         self.view[position] = item
         self.tokens += item.tokens - before.tokens
         self.thinking += item.thinking - before.thinking
+        self.wide += item.wide - before.wide
         self._tallied = min(self._tallied, position)
 
     def _remove(self, position: int) -> None:
         item = self.view.pop(position)
         self.tokens -= item.tokens
         self.thinking -= item.thinking
+        self.wide -= item.wide
         self._tallied = min(self._tallied, position)
 
     def _set_view(self, view: list[ViewItem]) -> None:
         self.view = view
         self.tokens = total_tokens(view)
         self.thinking = sum(item.thinking for item in view)
+        self.wide = sum(item.wide for item in view)
         self._tallied = 0
 
     def _altered(self, item: ViewItem, piece: Kept, by: int) -> ViewItem:

@@ -10,7 +10,7 @@ from .budget import Size
 from .outline import MessageOutline
 from .projection import Projection
 from .tally import FIXED, KEPT, Kind
-from .tokens import message_tokens
+from .tokens import message_tokens, wide_in
 from .view import HeldMessage, ViewItem, item_from, item_of
 
 
@@ -18,13 +18,11 @@ def view_size(projection: Projection, *, overhead: int = 0, pending: Sequence[Ba
     """The size of the next request: last reported usage plus the estimate of all after it, or an estimate of
     all where the view changed since. `overhead` estimates the tool schemas; `pending` messages come on top.
     """
-    scale = projection.calibration.scale(projection.model)
-    waiting = sum(message_tokens(message) for message in pending)
-    anchor = projection.anchor
-    if anchor is None:
-        return Size(round((projection.sent + overhead + waiting) * scale), estimated=True)
-    after = projection.sent - anchor.estimated + waiting
-    return Size(anchor.reported + round(max(0, after) * scale), estimated=False)
+    tokens = projection.sent + sum(map(message_tokens, pending))
+    wide = projection.wide + sum(map(wide_in, pending))
+    if projection.anchor is None:
+        return Size(round(projection.weighed(tokens + overhead, wide)), estimated=True)
+    return Size(round(projection.grown_to(tokens, wide)), estimated=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ def item_weight(projection: Projection, item: ViewItem) -> Weight:
     """What is sent of one item. An answer as it came weighs what its provider reported."""
     if item.reported is not None:
         return Weight(item.reported, estimated=False)
-    return Weight(round(item.tokens * projection.calibration.scale(projection.model)), estimated=True)
+    return Weight(round(item.tokens * projection.scale), estimated=True)
 
 
 def entry_weight(projection: Projection, message: BaseMessage) -> Weight:
@@ -112,7 +110,7 @@ class Usage:
 def usage_of(projection: Projection, schemas: Sequence[Schemas]) -> Usage:
     """The next request by category, each part as the Inspector shows its items; where a report stands behind
     the size, the difference is a share of its own, for estimates err high. Costs what has changed."""
-    scale = projection.calibration.scale(projection.model)
+    scale = projection.scale
     size = view_size(projection, overhead=sum(each.tokens for each in schemas))
     tally = projection.tally
 
@@ -134,4 +132,4 @@ def usage_of(projection: Projection, schemas: Sequence[Schemas]) -> Usage:
 def prompt_weight(projection: Projection, text: str) -> int:
     """What a prompt that waits will add to the request, in tokens as decisions use them."""
     message = UserMessage(parts=text_parts(text))
-    return round(message_tokens(message) * projection.calibration.scale(projection.model))
+    return round(projection.weighed(message_tokens(message), wide_in(message)))

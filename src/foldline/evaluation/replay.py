@@ -219,7 +219,7 @@ class _Player:
         if end_of_task_is_due(self.state) and auto_compact_blocker(self.state) is None:
             await self._compact("phase")
         if self.state.is_full([message]):
-            await self._compact("threshold", pending=message_tokens(message))
+            await self._compact("threshold", pending=self.state.estimate(message))
 
     async def _step(self, answer: AssistantMessage) -> None:
         state = self.state

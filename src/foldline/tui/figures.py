@@ -107,7 +107,7 @@ class Figures:
             return None
         # No report is true of the view that comes back: all of it is estimated, as it will be then.
         estimate = projection.sent + self._state.overhead + self._undo_more
-        return round(estimate * projection.calibration.scale(projection.model)) - self._state.size()
+        return round(estimate * projection.scale) - self._state.size()
 
     def _comes_back(self) -> int | None:
         projection = self._state.projection
@@ -132,7 +132,7 @@ class Figures:
         """Files, pins and compactions: the same value until one of them changes."""
         projection = self._state.projection
         files = self._files.newest(projection, _LISTED)
-        scale = projection.calibration.scale(projection.model)
+        scale = projection.scale
         marked = (projection.newest_change, len(projection.all_compactions), len(projection.pins), scale)
         if marked != self._marked_for:
             self._marked_for = marked

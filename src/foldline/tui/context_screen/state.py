@@ -236,7 +236,7 @@ def _plan(projection: Projection, budget: Budget, overhead: int) -> Planned | No
         return None
     cut = planned.cut
     taken = frozenset(message.key for message in (*cut.compacted, *cut.previous)) if cut else frozenset()
-    scale = projection.calibration.scale(projection.model)
+    scale = projection.scale
     gone = sum(item.tokens for item in projection.view if item.key in taken and not item.written)
     return Planned(
         planned.tokens_before,
@@ -269,7 +269,7 @@ def largest(
     count: int = LISTED,
 ) -> tuple[Item, ...]:
     """The heaviest first."""
-    scale = projection.calibration.scale(projection.model)
+    scale = projection.scale
     newest = _newest_request(projection)
     found = [
         _item(projection, item, newest, planned, scale, cwd)

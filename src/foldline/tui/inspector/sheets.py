@@ -134,7 +134,7 @@ class Sheet:
 
     def _redraw_if_rescaled(self) -> None:
         """All numbers that are estimates change with the calibration."""
-        scale = self._projection.calibration.scale(self._projection.model)
+        scale = self._projection.scale
         if scale != self._scale:
             self._scale = scale
             self.view.redraw()
@@ -318,7 +318,7 @@ class HistorySheet(Sheet):
     def _note(self, projection: Projection) -> None:
         self._projection = projection
         self._seen = len(projection.entries)
-        self._scale = projection.calibration.scale(projection.model)
+        self._scale = projection.scale
         self.last_change = newest_change(projection)
 
     def begin(self, projection: Projection) -> None:
@@ -437,7 +437,7 @@ class ViewSheet(Sheet):
     async def turn(self, projection: Projection) -> BuiltRows | None:
         """Build the rows of the view at another moment, for `put` to show."""
         self._note(projection, newest_change(projection))
-        self._scale = projection.calibration.scale(projection.model)
+        self._scale = projection.scale
         self._kept = None
         return await self.made()
 

@@ -70,7 +70,7 @@ def view_foot(
     added = sheet.added_tokens()
     if added is None:
         return "tokens ~ estimated", ""
-    same = max(size.tokens - round(added * projection.calibration.scale(projection.model)), 0)
+    same = max(size.tokens - round(added * projection.scale), 0)
     before = sheet.request_words
     words = f"request {int(before.split()[-1]) - 1}" if before[-1].isdigit() else "the last request"
     return "tokens ~ estimated", f"first {numbers.tokens(same, estimated=True)} as in {words}"

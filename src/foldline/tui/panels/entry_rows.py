@@ -248,7 +248,7 @@ def view_rows(
     source = Source(projection, cwd)
     rows: list[Block] = []
     if start == 0 and overhead:
-        weight = round(overhead * projection.calibration.scale(projection.model))
+        weight = round(overhead * projection.scale)
         rows.append(
             _line(TOOLS_KEY, (("tools   ", "muted"),), (("tool schemas", "text"),), Weight(weight, True))
         )

@@ -189,7 +189,7 @@ def _planned(plan: Plan, projection: Projection, overhead: int) -> Outlook:
     clipped = {(index, 0): tokens for index, tokens in plan.clipped.items()}
     moved = _moved(plan.cut, pins) if plan.cut else {}
     parts = _parts(view, {**moved, **dict.fromkeys(clipped, "clipped")}, clipped, pins)
-    scale = projection.calibration.scale(projection.model)
+    scale = projection.scale
     stays = sum(part.tokens for part in parts if not part.gone) + overhead
     return Outlook(
         parts=parts,

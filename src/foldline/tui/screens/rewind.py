@@ -321,7 +321,7 @@ def open_rewind(app: App[Any], runner: Runner, give_back: Callable[[str], bool])
 
     async def look(checkpoint: int) -> Outcome:
         foreseen = await foresee(state, checkpoint)
-        scale = state.projection.calibration.scale(state.projection.model)
+        scale = state.projection.scale_for(state.projection.model)
         # No report is true of the view that is left: all of it is estimated, as it will be then.
         after = round((foreseen.tokens + state.overhead) * scale)
         return Outcome(state.size(), after, foreseen.items, foreseen.prompts, foreseen.files)

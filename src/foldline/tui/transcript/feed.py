@@ -333,7 +333,7 @@ class Transcript:
 
     @property
     def _scale_now(self) -> float:
-        return self._projection.calibration.scale(self._projection.model)
+        return self._projection.scale
 
     # --- for the reader ------------------------------------------------------------------------------
 

@@ -249,7 +249,7 @@ def thought_tokens(message: AssistantMessage, projection: Projection) -> int:
     reported = message.usage.reasoning if message.usage is not None else 0
     outline = projection.outline(message.index)
     estimate = outline.thinking if isinstance(outline, MessageOutline) else 0
-    return reported or round(estimate * projection.calibration.scale(projection.model))
+    return reported or round(estimate * projection.scale)
 
 
 def _undone(projection: Projection, index: int) -> str:
