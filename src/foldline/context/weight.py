@@ -119,7 +119,9 @@ def usage_of(projection: Projection, schemas: Sequence[Schemas]) -> Usage:
         return Share(kind, found.items, found.reported + found.estimated * scale, not found.exact)
 
     shares = [share("system"), share("instructions")]
-    shares += [Share("tools", each.tools, each.tokens * scale, True, each.server) for each in schemas]
+    shares += [
+        Share("tools", each.tools, projection.weighed(each.tokens, 0), True, each.server) for each in schemas
+    ]
     shares += map(share, _ORDER)
     if projection.replays_reasoning:
         shares.append(Share("thinking", 0, projection.thinking * scale, True))
