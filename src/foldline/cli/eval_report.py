@@ -10,7 +10,8 @@ from foldline.evaluation.cost import OPENAI_CACHE, RHO_SWEEP
 from foldline.evaluation.figures import USUAL, Figures
 from foldline.evaluation.judge import ENOUGH, Judgement
 from foldline.evaluation.recall import ATOMS_VERSION, LEAST_SESSIONS, Difference, difference
-from foldline.evaluation.survival import KINDS, Share
+from foldline.evaluation.record import Share
+from foldline.evaluation.survival import KINDS
 from foldline.version import __version__
 
 from .output import Cell, Column, say, say_heading, say_legend, say_table
@@ -140,14 +141,14 @@ def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
     say_table(
         [
             Column("strategy"),
-            *_right("recall", "far", "handle", "lost", "refetch", "rules", "always", "files"),
+            *_right("recall", "far", "args", "lost", "refetch", "rules", "always", "files"),
         ],
         (
             [
                 _name(row),
                 _marked(row, row.recall.grounded, best["recall"]),
                 _marked(row, row.recall.long_range_grounded, best["long-range recall"]),
-                _percent(row.recall.all.share("recoverable")),
+                _percent(row.recall.writable.value),
                 _percent(row.recall.all.share("lost")),
                 _k(row.recall.refetch_tokens),
                 _count(row.survival.constraints),
@@ -283,7 +284,8 @@ fresh    input tokens that the prompt cache did not have; hit: the share it had
 churn    fresh tokens as a multiple of raw's
 recall   of what answers used of earlier text, the share still in their request
 far      the same where it was last said more than 20k tokens ago
-handle   behind a stub or a clip that opens it again
+args     of the arguments of recorded calls, those that could be written from it
+lost     said in the request neither, nor behind a stub or a clip that opens it
 refetch  tokens to read again, at the least
 rules    the user's constraints in the last view; always: in every request
 files    files the session changed, and the last view still names

@@ -22,9 +22,9 @@ from .cost import (
     elongation_tolerance,
 )
 from .recall import Needs, Recall, needs, recall
-from .record import Meter, Run
+from .record import Meter, Run, Share
 from .safety import violations
-from .survival import Known, Share, Survival, survival
+from .survival import Known, Survival, survival
 
 if TYPE_CHECKING:
     from pygal.graph.graph import Graph
@@ -145,6 +145,8 @@ class Figures:
                 "lost": recall.all.lost,
             },
             "recall_by_kind": {kind: tally.share("retained") for kind, tally in recall.by_kind.items()},
+            "writable_arguments": _counted(recall.writable),
+            "writable_arguments_by_kind": {kind: _counted(share) for kind, share in recall.arguments.items()},
             "refetch_tokens": recall.refetch_tokens,
             "refetch_calls": recall.refetch_calls,
             "refetch_adjusted_input": cost.input + recall.refetch_tokens,

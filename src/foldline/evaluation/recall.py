@@ -18,7 +18,8 @@ from foldline.context import facts
 from foldline.context.audit import path_parts
 from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, ToolResultMessage, UserMessage
 
-from .record import Meter, PerMessage, Presence, Run
+from .arguments import Argument, arguments, old_texts
+from .record import Meter, PerMessage, Presence, Run, Share
 
 ATOMS_VERSION = 1
 """Of these rules and of the regular expressions behind them. Figures of different versions do not compare."""
@@ -52,9 +53,16 @@ def needed(message: AssistantMessage) -> tuple[Atom, ...]:
     """What an answer used: paths, identifiers, addresses and hashes of its text and of its calls'
     arguments, and the lines that an edit says are in the file."""
     text = "\n".join(facts.texts(message))
-    named = [Atom(kind, atom) for kind in USABLE if kind != "line" for atom in _READERS[kind](text)]
-    replaced = [Atom("line", line) for old in _old_texts(message) for line in lines(old)]
-    return tuple(dict.fromkeys([*named, *replaced]))
+    replaced = [line for call in message.calls for old in old_texts(call) for line in _lines(old)]
+    return tuple(dict.fromkeys([*_names(text), *replaced]))
+
+
+def _names(text: str) -> list[Atom]:
+    return [Atom(kind, atom) for kind in USABLE if kind != "line" for atom in _READERS[kind](text)]
+
+
+def _lines(text: str) -> list[Atom]:
+    return [Atom("line", line) for line in lines(text)]
 
 
 def lines(text: str) -> Iterator[str]:
@@ -88,37 +96,6 @@ def _todos(message: BaseMessage) -> Iterator[str]:
     if isinstance(message, AssistantMessage):
         for call in message.calls:
             yield from facts.open_todos(call.parsed()) or ()
-
-
-# -- what an edit replaces -------------------------------------------------------------------------
-
-_OLD = frozenset({"old", "oldText", "old_text", "oldString", "old_string", "old_str"})
-"""What edit tools call the text to replace: ours, pi, Claude Code, opencode, SWE-agent, kimi-cli."""
-_PATCH = "*** Begin Patch"
-"""Begins the one argument of apply_patch, as Codex and others have it."""
-
-
-def _old_texts(message: AssistantMessage) -> Iterator[str]:
-    for call in message.calls:
-        arguments = call.parsed()
-        yield from _named_old(arguments)
-        for text in facts.strings(arguments):
-            if text.lstrip().startswith(_PATCH):
-                yield "\n".join(line[1:] for line in text.splitlines() if line[:1] in ("-", " "))
-
-
-def _named_old(arguments: object) -> Iterator[str]:
-    """At any depth: some tools take a list of replacements."""
-    pending = [arguments]
-    while pending:
-        match pending.pop():
-            case dict() as mapping:
-                yield from (text for key, text in mapping.items() if key in _OLD and isinstance(text, str))
-                pending += mapping.values()
-            case list() as items:
-                pending += items
-            case _:
-                pass
 
 
 # -- forms -----------------------------------------------------------------------------------------
@@ -210,6 +187,12 @@ class Needs:
         self.by_step: dict[int, list[Need]] = {}
         for need in found:
             self.by_step.setdefault(need.step, []).append(need)
+        self.arguments = {
+            message.index: self._arguments(message)
+            for message in history
+            if isinstance(message, AssistantMessage) and message.index in self.by_step
+        }
+        """By step: the arguments of its calls, each with what it takes from what was said before."""
         self._wanted = frozenset(form for need in found for form in need.forms)
         self._originals = {message.key: message for message in history}
         self.tokens = PerMessage(meter.tokens)
@@ -218,6 +201,14 @@ class Needs:
         """The needed forms that a message says."""
         self.behind = PerMessage(self._behind)
         """The needed forms that a stub or a clip leads to."""
+
+    def _arguments(self, message: AssistantMessage) -> list[tuple[Argument, frozenset[Atom]]]:
+        known = {need.atom for need in self.by_step[message.index]}
+        taken = (
+            (kind, known.intersection(_lines(text) if kind == "old text" else _names(text)))
+            for kind, text in arguments(message)
+        )
+        return [(kind, frozenset(atoms)) for kind, atoms in taken if atoms]
 
     def _held_by(self, message: BaseMessage) -> frozenset[Form]:
         return said(atoms(message, USABLE)) & self._wanted
@@ -290,6 +281,13 @@ class Recall:
     refetch_tokens: int
     """Tokens to read again, at the least: each message once in each compaction epoch."""
     refetch_calls: int
+    arguments: Mapping[Argument, Share]
+    """Of the recorded calls: how many could have been written from the request alone (`arguments`)."""
+
+    @property
+    def writable(self) -> Share:
+        """All arguments together."""
+        return Share.of_all(self.arguments.values())
 
     @property
     def grounded(self) -> float | None:
@@ -309,21 +307,26 @@ def recall(run: Run, needs: Needs, *, long_range: int = LONG_RANGE) -> Recall:
     for step in answered_steps(run):
         retained.show(step.messages)
         behind.show(step.messages)
+        held: set[Atom] = set()
         for need in needs.by_step.get(step.answer, ()):
             state: State = "lost"
             if any(form in retained for form in need.forms):
                 state = "retained"
+                held.add(need.atom)
             elif any(form in behind for form in need.forms):
                 state = "recoverable"
             counted.add(need, state, is_long=need.distance > long_range)
             if state != "retained":
                 refetched[step.epoch, need.source.key] = need.source
+        for kind, taken in needs.arguments.get(step.answer, ()):
+            counted.arguments.setdefault(kind, []).append(taken <= held)
     return Recall(
         all=_tally(counted.all),
         long_range=_tally(counted.long),
         by_kind={kind: _tally(states) for kind, states in counted.by_kind.items()},
         refetch_tokens=sum(map(needs.tokens, refetched.values())),
         refetch_calls=len(refetched),
+        arguments={kind: Share(sum(held), len(held)) for kind, held in counted.arguments.items()},
     )
 
 
@@ -353,6 +356,7 @@ class _Counts:
     all: Counter[State] = field(default_factory=Counter)
     long: Counter[State] = field(default_factory=Counter)
     by_kind: dict[AtomKind, Counter[State]] = field(default_factory=dict)
+    arguments: dict[Argument, list[bool]] = field(default_factory=dict)
 
     def add(self, need: Need, state: State, *, is_long: bool) -> None:
         self.all[state] += 1

@@ -80,6 +80,25 @@ class Run:
     """How often a compaction was due, whatever came of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """So many of so many."""
+
+    kept: int
+    of: int
+
+    @classmethod
+    def of_all(cls, shares: Iterable["Share"]) -> "Share":
+        """Of several things together."""
+        known = list(shares)
+        return cls(sum(share.kept for share in known), sum(share.of for share in known))
+
+    @property
+    def value(self) -> float | None:
+        """None where there was nothing to keep."""
+        return self.kept / self.of if self.of else None
+
+
 # --- values of messages -------------------------------------------------------------------------------
 # A thousand requests of five hundred messages are cheap to look at because they share their messages. These
 # are known by identity and kept alive, so that no identity is used again meanwhile.

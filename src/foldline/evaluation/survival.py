@@ -26,22 +26,9 @@ from foldline.context.todos import open_todos
 from foldline.protocol import BaseMessage, ToolResultMessage, UserMessage
 
 from .recall import answered_steps
-from .record import Meter, PerMessage, Presence, Run
+from .record import Meter, PerMessage, Presence, Run, Share
 
 KINDS: tuple[FactKind, ...] = get_args(FactKind)
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """So many of so many."""
-
-    kept: int
-    of: int
-
-    @property
-    def value(self) -> float | None:
-        """None where there was nothing to keep."""
-        return self.kept / self.of if self.of else None
 
 
 @dataclass(frozen=True, slots=True)
