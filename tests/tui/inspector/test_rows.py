@@ -1,17 +1,14 @@
 """The rows of History, LLM view and Files, drawn without a screen."""
 
-from typing import Any, cast
-
 from foldline.context import numbers
 from foldline.context.budget import Size
 from foldline.context.projection import Projection
 from foldline.protocol import Compaction, FileImage, Kept, Revert, ToolCallPart, UserMessage, text_parts
 from foldline.tui.blocks import Block, Styles, lines_of_diff
 from foldline.tui.inspector.files import FileBlock, file_table
-from foldline.tui.inspector.sheets import news_of
-from foldline.tui.inspector.status import view_foot
+from foldline.tui.inspector.sheets import ViewSheet, news_of
 from foldline.tui.panels.bodies import body_blocks
-from foldline.tui.panels.entry_list import DIVIDER_KEY, row_key
+from foldline.tui.panels.entry_list import DIVIDER_KEY, EntryList, row_key
 from foldline.tui.panels.entry_rows import (
     SummaryPreview,
     gutter_width,
@@ -104,7 +101,7 @@ def test_in_a_narrow_panel_the_rule_of_a_fold_keeps_its_sizes() -> None:
 
 def test_the_view_lists_its_items_in_order_with_the_summary_opened_a_little() -> None:
     projection = shop().projection()
-    weight = round(2_800 * projection.calibration.scale(projection.model))
+    weight = round(2_800 * projection.scale)
     rows = view_rows(projection, overhead=2_800, divider=(len(projection.view) - 2, "new below"))
     order = [block.key for block in rows if block.stop]
     assert order[1:] == [row_key(*item.key) for item in projection.view]
@@ -261,13 +258,10 @@ def test_what_a_program_said_in_the_users_place_is_not_passed_off_as_typed() -> 
 
 
 def test_what_has_not_changed_is_a_part_of_the_whole_that_the_panel_names() -> None:
-    class Sheet:
-        request_words = "request 382"
-
-        def added_tokens(self) -> int:
-            return 400
-
     projection = history().user("go").assistant("done").projection()
-    for whole, first in ((52_100, "~51.6k"), (300, "~0")):
-        foot = view_foot(projection, Size(whole, estimated=False), None, False, cast(Any, Sheet()))
-        assert foot == ("tokens ~ estimated", f"first {first} as in request 381")
+    sheet = ViewSheet(EntryList(id="view"), 0, "")
+    sheet.begin(projection, -1)
+    new = round(projection.view[-1].tokens * projection.scale)
+    for whole, first in ((52_100, numbers.tokens(52_100 - new, estimated=True)), (1, "~0")):
+        foot = sheet.foot(None, Size(whole, estimated=False), active=False, from_history=False)
+        assert foot == ("tokens ~ estimated", f"first {first} as in request 1")

@@ -14,12 +14,11 @@ from foldline.tui.blocks.cells import piece, row
 from foldline.tui.context_screen import rows
 from foldline.tui.context_screen.rows import Row
 from foldline.tui.context_screen.state import KEYS, ContextReader, ContextState, Item, PromptKind
-from foldline.tui.dialogs import open_help
-from foldline.tui.keys.table import bindings, hint_words, works
+from foldline.tui.keys.table import bindings
 from foldline.tui.lists.screen import LeftOnce
 from foldline.tui.panels import edit_hints
 from foldline.tui.panels.entry_list import EntryList
-from foldline.tui.panels.frame import Panel, PanelRow, Text, hints_row
+from foldline.tui.panels.frame import Panel, Text
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.widgets.lines import cover_if_too_small
 
@@ -48,7 +47,7 @@ class ContextPanels(Workbench):
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "context")
     DEFAULT_CSS: ClassVar[str] = """
-    ContextPanels > #panels { height: 1fr; width: 1fr; layout: vertical; }
+    ContextPanels > #panels { layout: vertical; }
     ContextPanels > #panels.-wide { layout: horizontal; }
     """
 
@@ -62,26 +61,17 @@ class ContextPanels(Workbench):
 
     def __init__(self, projection: Projection, state: ContextState) -> None:
         self._heading = Text(id="heading")
-        use = EntryList(id="use", gutter_width=rows.USE_GUTTER)
+        use = EntryList(id="use")
         items = EntryList(id="largest", gutter_width=rows.ITEM_GUTTER, gutter=self._gutter)
         super().__init__(Panel(use, title="1 Use", above=self._heading), Panel(items, title="2 Largest"))
         self._projection = projection
         self.state = state
         self.active = LARGEST
-        self._ready = False
         self._rows: dict[Key, Row] = {}
         self._items: dict[Key, Item] = {}
         self._edit_hints = edit_hints.HintWorker(self, edit_hints.Limits(), self.describe)
 
-    def compose(self) -> ComposeResult:
-        with PanelRow(id="panels"):
-            yield from self.panels
-        yield self.status
-        yield self.line
-        yield self.hints
-
     def on_mount(self) -> None:
-        self._ready = True
         self.show(self.state)
         if not self._both_fit():
             self.active = USE
@@ -92,15 +82,13 @@ class ContextPanels(Workbench):
         """Show this; lists that are the same are left alone."""
         before, self.state = self.state, state
         self._edit_hints.limits = edit_hints.Limits(state.overhead, state.room.threshold)
-        if not self._ready:
-            return
         found = rows.use_rows(state)
         if list(self._rows.values()) != found:
             self._rows = {each.key: each for each in found}
             self._fill(USE, rows.use_blocks(found))
         if not self._items or state.items != before.items:
             self._items = {item.key: item for item in state.items}
-            self._fill(LARGEST, rows.item_blocks(state.items) or [rows.empty_block()])
+            self._fill(LARGEST, rows.item_blocks(state.items))
         self.lay_out()
 
     def _fill(self, number: int, blocks: Sequence[Block]) -> None:
@@ -145,25 +133,16 @@ class ContextPanels(Workbench):
         """Whether it is known what the keys would do at the cursor."""
         return self._edit_hints.known
 
-    def works_now(self, command: str) -> bool:
-        """Whether a key of the table would do something."""
-        return works(KEYS, command, self)
-
     def _gutter(self, key: Key, line: int) -> Spans:
         return rows.item_marks(self._items.get(key)) if line == 0 else ()
 
     def lay_out(self) -> None:
-        if not self._ready:
-            return
         wide, both = self.size.width >= WIDE, self._both_fit()
         self.query("#panels").set_class(wide, "-wide")  # none, where it is closed before it was there
-        for number, panel in enumerate(self.panels):
-            panel.display = both or number == self.active
-            panel.show_focus(number == self.active)
         use = self.panels[USE].styles
         use.width = _USE_WIDTH if wide else "1fr"
         use.height = self._use_height if both and not wide else "1fr"
-        self.call_after_refresh(self.describe)
+        self.show_panels(*((USE, LARGEST) if both else (self.active,)))
         self.describe()
 
     def _both_fit(self) -> bool:
@@ -190,31 +169,24 @@ class ContextPanels(Workbench):
 
     # --- Words ----------------------------------------------------------------------------------------
 
-    def describe(self) -> None:
-        if not self._ready or self.size.width <= 0:
-            return
+    def describe_panels(self) -> None:
         self.relink()
         use, items = self.panels
-        inner = use.size.width - 2 if use.size.width else _USE_WIDTH - 2
-        self._heading.show(rows.use_heading(inner))
+        self._heading.show(rows.use_heading((use.size.width or _USE_WIDTH) - 2))
         use.head("~ estimated")
         items.head("░ a compaction now would take it" if self.state.compaction is not None else "")
         use.foot("Enter shows its largest" if self.active == USE else "")
         items.foot("Enter opens it in the Inspector" if self.on_entry else "")
-        self.status.show(self._status_row())
-        closes = "ends the search" if self.searching else "close"
-        pairs = ((k, closes if word == "close" else word) for k, word in hint_words(KEYS, self))
-        self.hints.show(hints_row(pairs, self.size.width))
 
-    def _status_row(self) -> list[Span]:
-        item, width = self.item, self.size.width
-        if not self.news and self.editable and item is not None:
+    def status_row(self, width: int) -> list[Span]:
+        item = self.item
+        if self.editable and item is not None:
             hints = self._edit_hints.at(self._projection, item.entry)
             if hints is not None and (hints.keys or hints.refused):
                 later = bool(self.state.doing)
                 return edit_hints.edit_row(self._projection, hints, self.key, later=later, width=width)
-        said = self.news or (item.advice if item is not None else rows.about_row(self.state, self.row))
-        return row([piece(said, "text", cut="right")], [], width)
+        said = item.advice if item is not None else self.row.about if self.row is not None else ""
+        return row([piece(said, cut="right")], [], width)
 
     # --- Keys -----------------------------------------------------------------------------------------
 
@@ -222,34 +194,24 @@ class ContextPanels(Workbench):
         """One of the keys of the table."""
         self.news = ""
         if self.works_now(command):
-            self._act(command)
+            self.act(command)
         elif command in ("pin", "hide", "drop", "restore", "open"):
             no_entry = self.item.advice if self.item is not None else ""
             self.news = no_entry or f"{self.key('panel-2')} goes to the entries."
         self.describe()
 
-    def _act(self, command: str) -> None:
+    def act(self, command: str) -> None:
         entry = self.item.entry if self.item is not None else None
         later = bool(self.state.doing)
         match command:
-            case "next-panel" | "previous-panel":
-                self.go(1 - self.active)
-            case "panel-1" | "panel-2":
-                self.go(int(command[-1]) - 1)
             case "pin" | "hide" | "drop" | "restore" if entry is not None:
                 self.ask_for(edit_hints.edit(self._projection, entry, command, self.key, later=later))
             case "undo":
                 self.ask_for(edit_hints.undo(self._projection, later=later))
-            case "search":
-                self.ask_search()
-            case "next-match" | "previous-match":
-                self.search(1 if command.startswith("next") else -1)
             case "open" | "inspector" | "preview":
                 self.post_message(self.ScreenRequested(command, entry))
-            case "help":
-                open_help(self.app)
-            case _ if not self.end_search():
-                self.screen.dismiss()
+            case _:
+                super().act(command)
 
     @on(BlockView.Opened)
     def _opened(self, event: BlockView.Opened) -> None:
@@ -257,7 +219,7 @@ class ContextPanels(Workbench):
         chosen = self.row
         if event.view is self.panels[LARGEST].view:
             if self.on_entry:
-                self._act("open")
+                self.act("open")
         elif chosen is not None:
             key = self._largest_of(chosen)
             if key is None:
@@ -344,12 +306,7 @@ class ContextScreen(LeftOnce[None]):
 
     def _draw_top(self) -> None:
         width, state = self.size.width, self.state
-        lines = (
-            rows.header_row(self._title, state, width),
-            rows.bar_row(state, width),
-            *rows.compaction_rows(state, width),
-        )
-        for widget, line in zip(self._top, lines, strict=True):
+        for widget, line in zip(self._top, rows.top_rows(self._title, state, width), strict=True):
             widget.show(line)
 
     @on(ContextPanels.ScreenRequested)

@@ -1,5 +1,6 @@
 """History, LLM view, Files and Timeline as one widget: what is shown where, at which moment, and the keys."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -16,10 +17,8 @@ from foldline.context.projection import Projection
 from foldline.history.stored import without_gc
 from foldline.protocol import Compaction
 from foldline.tui.blocks import Block, BlockView, Key, Span
-from foldline.tui.blocks.cells import Piece, row
-from foldline.tui.dialogs import open_help
+from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.dock import CHAT_COLUMNS
-from foldline.tui.inspector import status
 from foldline.tui.inspector.compare import CompareScreen
 from foldline.tui.inspector.files import FileBlock
 from foldline.tui.inspector.filter_bar import FilterBar
@@ -39,11 +38,11 @@ from foldline.tui.inspector.past import comparisons
 from foldline.tui.inspector.sheets import PanelState, Sheet
 from foldline.tui.inspector.time_travel import TimeTravel
 from foldline.tui.inspector.timeline import TimelinePanel, rows_for
-from foldline.tui.keys.table import bindings, works
+from foldline.tui.keys.table import bindings
 from foldline.tui.panels import edit_hints
 from foldline.tui.panels.entry_list import EntryList, Scroll, row_key, row_of
-from foldline.tui.panels.entry_rows import is_compaction, is_prompt
-from foldline.tui.panels.frame import PanelRow, hints_row
+from foldline.tui.panels.entry_rows import entry_row, is_compaction, is_prompt
+from foldline.tui.panels.frame import PanelRow
 from foldline.tui.panels.states import compaction_of
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.terminal.clipboard import copy
@@ -62,7 +61,6 @@ class InspectorPanels(Workbench):
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "inspect")
     DEFAULT_CSS: ClassVar[str] = """
     InspectorPanels { layers: base popup; }
-    InspectorPanels > #panels { height: 1fr; width: 1fr; }
     """
     one_at_a_time: bool = False
     """Whether one panel shows, however wide it is: beside the chat."""
@@ -108,7 +106,7 @@ class InspectorPanels(Workbench):
         limits = edit_hints.Limits(overhead, threshold)
         self._edit_hints = edit_hints.HintWorker(self, limits, self.describe) if live else None
         self.activity = activity
-        self._with_hints = rows
+        self.hints.display = rows
         self._wanted_entry: int | None = None
         """The entry to go to once the moment that is on its way is shown."""
         self._entered: int | None = None
@@ -118,10 +116,7 @@ class InspectorPanels(Workbench):
         with PanelRow(id="panels"):
             yield from self.panels
         yield self.timeline
-        yield self.line
-        yield self.status
-        if self._with_hints:
-            yield self.hints
+        yield from self.foot()
         yield self.filter_bar
 
     def on_mount(self) -> None:
@@ -267,10 +262,8 @@ class InspectorPanels(Workbench):
     def lay_out(self) -> None:
         width, height = self.room
         shown = panels_at(width, self.active, alone=self.one_at_a_time)
-        for number, panel in enumerate(self.panels):
-            panel.display = number in shown
+        self.show_panels(*shown)
         self._files.lay_out(files_width(width) if len(shown) > 1 else None, height)
-        self.call_after_refresh(self._show_places)
         self._lay_out_timeline()
 
     def _lay_out_timeline(self) -> None:
@@ -278,12 +271,6 @@ class InspectorPanels(Workbench):
         rows = rows_for(self.room.height, self.timeline.has_focus)
         self.timeline.display = self.timeline.has_focus or (bool(rows) and not self.one_at_a_time)
         self.timeline.styles.height = rows + 2
-
-    def _show_places(self) -> None:
-        for panel in self.panels:
-            if panel.display:
-                panel.view.show_place()
-        self.describe()
 
     def take_over(self, number: int) -> None:
         super().take_over(number)
@@ -302,7 +289,8 @@ class InspectorPanels(Workbench):
         self.timeline.display = True
         self.timeline.focus()
 
-    def _next_panel(self, step: int) -> None:
+    def _to_panel(self, step: int) -> None:
+        """To the next or previous panel, the timeline among them; beside the chat out of the last one."""
         there = (self.shown_panel + step) % (TIMELINE + (self.timeline.display or self.one_at_a_time))
         if self.one_at_a_time and there == self._entered:
             self.post_message(self.CloseRequested())
@@ -400,38 +388,32 @@ class InspectorPanels(Workbench):
 
     # --- Words ----------------------------------------------------------------------------------------
 
-    def describe(self) -> None:
-        if not self.is_attached:
-            return
-        projection, link, here = self.projection, self.lists.link, self.shown_panel
+    @property
+    def focused(self) -> int | None:
+        elsewhere = self.shown_panel == TIMELINE or self.filter_bar.open
+        return None if elsewhere else super().focused
+
+    def describe_panels(self) -> None:
+        link, here = self.lists.link, self.shown_panel
         as_of, weight = self.travel.as_of, self.travel.weight(self.projection)
-        focused = self.has_focus_within and here != TIMELINE and not self.filter_bar.open
-        for number, panel in enumerate(self.panels):
-            panel.show_focus(focused and number == self.active)
         history, view, files = self.panels
-        history.head(status.history_head(projection, self.history, as_of))
-        view.head(*status.view_head(projection, weight, self.view, as_of))
+        history.head(self.history.head(as_of))
+        view.head(*self.view.head(weight, as_of))
         files.head(str(len(self._files.table.by_path)))
-        history.foot(*status.history_foot(projection, link, here == HISTORY, self.history.opened))
-        view.foot(*status.view_foot(projection, weight, link, here == VIEW, self.view))
+        key = None if link is None else link.key
+        history.foot(*(self.history.foot(key) if here == HISTORY else ("", "")))
+        from_history = link is not None and link.source == HISTORY
+        view.foot(*self.view.foot(key, weight, active=here == VIEW, from_history=from_history))
         files.foot("Enter jumps to latest" if here == FILES else "")
         self._files.show_touches(link.index if link is not None else None)
-        self.status.show(self._status_row())
-        if self._with_hints:
-            self.hints.show(hints_row(self._hint_pairs(), self.room.width))
 
-    def _hint_pairs(self) -> list[tuple[str, str]]:
-        """(keys, word) of what works now; the last two for the right end."""
+    def hint_pairs(self) -> list[tuple[str, str]]:
         if self.timeline.has_focus or self.travel.moment is not None:
             return time_hints(on_timeline=self.timeline.has_focus)
-        link = self.lists.link
-        known = (
-            link is not None and link.index >= 0 and compaction_of(self.projection, link.index) is not None
-        )
-        return hints(self._esc_words(), live=self.live, idle=() if known else ("fold",))
+        known = self._index >= 0 and compaction_of(self.projection, self._index) is not None
+        return hints(self.esc_words(), live=self.live, idle=() if known else ("fold",))
 
-    def _esc_words(self) -> str:
-        """What Esc does now."""
+    def esc_words(self) -> str:
         if self.searching:
             return "ends the search"
         if self.lists.picked:
@@ -440,10 +422,8 @@ class InspectorPanels(Workbench):
             return "shows all"
         return "to the prompt" if self.one_at_a_time else "close"
 
-    def _status_row(self) -> list[Span]:
-        width = self.room.width
-        if self.news:
-            return status.news_row(self.news, width)
+    def status_row(self, width: int) -> list[Span]:
+        link = self.lists.link
         if self.timeline.has_focus:
             words = self.timeline.scene.words
             if self.timeline.says_all or len(words) < 2:  # the keys may be faster than its first picture
@@ -451,10 +431,13 @@ class InspectorPanels(Workbench):
             _, weight, *more = words
             return row([Piece(weight), *(Piece(each, cut="right") for each in more[-1:])], [], width)
         if self.active == FILES:
-            return status.file_row(self._files.file, width)
+            file = self._files.file
+            said = "" if file is None else f"{file.shown} · {many(len(file.touches), 'touch', 'touches')}"
+            return row([piece(said, cut="left")], [], width)
         if self._edit_hints is None or not self.live:
-            return status.entry_row(self.projection, self.lists.link, self.active_view.cursor, width)
-        index = None if self.lists.link is None else self.lists.link.index
+            cursor = self.active_view.cursor
+            return [] if link is None else entry_row(self.projection, link.key, cursor, width)
+        index = None if link is None else link.index
         picked = tuple(sorted(self.lists.picked))
         found = self._edit_hints.at(self.projection, picked or index)
         found = found or edit_hints.EditHints(index, picked=picked)
@@ -462,68 +445,51 @@ class InspectorPanels(Workbench):
 
     # --- Keys -----------------------------------------------------------------------------------------
 
-    def works_now(self, command: str) -> bool:
-        """Whether a key does anything now."""
-        return works(KEYS, command, self.live)
+    @property
+    def facts(self) -> bool:
+        return self.live
 
     def action_inspect(self, command: str) -> None:
         """One of the keys of the table."""
         if self.timeline.has_focus and command in (*_OF_ENTRIES, "copy"):
             self.news = f"This is the timeline: {self.key('panel-1')} goes to History."
+        elif self.active == FILES and command.startswith(("older-", "newer-")) and command not in _STEPS:
+            self.news = f"Nothing to jump to here: {self.key('panel-1')} goes to History."
         elif command in _STEPS:
             self.go_by(command)
-        elif not self._go_somewhere(command):
-            self._act(command)
+        else:
+            self.act(command)
         self.describe()
 
-    def _go_somewhere(self, command: str) -> bool:
-        """A key that leads to another place; False where it is none."""
-        step = -1 if command.startswith(("older", "previous")) else 1
+    def act(self, command: str) -> None:
         match command:
             case "next-panel" | "previous-panel":
-                self._next_panel(step)
-            case "panel-1" | "panel-2" | "panel-3":
-                self.go(int(command[-1]) - 1)
-            case "panel-4":
-                self.focus_timeline()
-            case "fold":
-                self._to_compaction()
-            case "older-prompt" | "newer-prompt" | "older-fold" | "newer-fold" if self.active == FILES:
-                self.news = f"Nothing to jump to here: {self.key('panel-1')} goes to History."
-            case "older-prompt" | "newer-prompt":
-                self.to_next(step, is_prompt, "prompt")
+                self._to_panel(1 if command == "next-panel" else -1)
             case "older-fold" | "newer-fold":
-                self.to_next(step, is_compaction, "compaction")
-            case "search":
-                self.ask_search()
-            case "next-match" | "previous-match":
-                self.search(step)
-            case _:
-                return False
-        return True
-
-    def _act(self, command: str) -> None:
-        match command:
-            case "diff":
-                self._compare()
-            case "filter":
-                self._open_filter()
+                self.to_next(1 if command == "newer-fold" else -1, is_compaction, "compaction")
             case "pin" | "hide" | "drop" | "restore":
                 self._edit(command)
-            case "mark":
-                self._mark()
-            case "copy":
-                self._copy()
-            case "undo":
-                self._undo()
-            case "maximise":
-                self.post_message(self.MaximiseRequested())
-            case "help":
-                open_help(self.app)
-            case "close":
-                self._close()
+            case _ if command in self._actions:
+                self._actions[command]()
             case _:
-                pass
+                super().act(command)
+
+    @property
+    def _actions(self) -> dict[str, Callable[[], object]]:
+        """What other keys do that only the Inspector has."""
+        return {
+            "panel-4": self.focus_timeline,
+            "fold": self._to_compaction,
+            "diff": self._compare,
+            "filter": self._open_filter,
+            "mark": self._mark,
+            "copy": self._copy,
+            "undo": self._undo,
+            "maximise": lambda: self.post_message(self.MaximiseRequested()),
+        }
+
+    def is_prompt(self, block: Block) -> bool:
+        return is_prompt(block)
 
     @on(BlockView.Opened)
     def _opened(self, event: BlockView.Opened) -> None:
@@ -605,10 +571,7 @@ class InspectorPanels(Workbench):
         wrong = copy(self.app, text)
         self.news = f"Copied {many(len(text), 'character')}{f': {wrong}' if wrong else ''}."
 
-    def _close(self) -> None:
-        """One step outwards."""
-        if self.end_search():
-            return
+    def leave(self) -> None:
         if self.lists.picked:
             self.lists.pick(set())
         elif self.active == FILES or not self.filter_bar.clear(self._sheet):

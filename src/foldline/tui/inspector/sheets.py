@@ -5,7 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from foldline.context import numbers
+from foldline.context.budget import Size
 from foldline.context.moments import Moment
+from foldline.context.numbers import many
 from foldline.context.outline import CompactionOutline, MessageOutline, Outline
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
@@ -36,6 +39,7 @@ from foldline.tui.panels.entry_rows import (
     opened_body,
     view_rows,
 )
+from foldline.tui.panels.states import in_view
 from foldline.tui.panels.words import marker_label
 
 _AT_ONCE: Final = 1_000
@@ -122,6 +126,15 @@ class Sheet:
     def facets(self, start: int, stop: int) -> Iterable[Facet]:
         """What a filter asks, of the entries or items between two positions."""
         raise NotImplementedError
+
+    @property
+    def shown_words(self) -> str:
+        """What a filter leaves, and which it is: `41 shown: bash, failed`."""
+        return f"{self.shown:,} shown: {self.filter.words}" if self.filter.active else ""
+
+    def enter_words(self, row: Key | None) -> str:
+        """What Enter does on a row."""
+        return "Enter closes" if row in self.opened else "Enter opens in place"
 
     @property
     def source(self) -> Source:
@@ -321,6 +334,19 @@ class HistorySheet(Sheet):
         self._scale = projection.scale
         self.last_change = newest_change(projection)
 
+    def head(self, as_of: str) -> str:
+        """`398 entries, system notes hidden`, or `398 entries, 41 shown: bash, failed` where filtered.
+        `as_of` names a moment that has passed."""
+        count = len(self._projection.entries)
+        usual = f"as of {as_of}" if as_of else "system notes hidden" if count > 1 else ""
+        return ", ".join(filter(None, (many(count, "entry", "entries"), self.shown_words or usual)))
+
+    def foot(self, row: Key | None) -> tuple[str, str]:
+        """What Enter does, and where the LLM view has the entry under the cursor."""
+        if row is None:
+            return "Enter opens", ""
+        return self.enter_words(row), in_view(self._projection, row[0]).words
+
     def begin(self, projection: Projection) -> None:
         """Show a history from its end."""
         self._note(projection)
@@ -429,6 +455,33 @@ class ViewSheet(Sheet):
         """How the next request is called."""
         return f"request {self._requests + 1}" if self._requests else "next request"
 
+    def head(self, size: Size, as_of: str) -> tuple[str, str]:
+        """(`24 items ~28.6k`, `2 LLM view: request 85`). `as_of` names a moment that has passed."""
+        items = many(len(self._projection.view), "item")
+        tokens = numbers.tokens(size.tokens, estimated=size.estimated)
+        named = as_of if as_of.startswith("request") else self.request_words
+        count = f"{items}, {self.shown_words}" if self.filter.active else f"{items} {tokens}"
+        return count, f"2 LLM view: {named}"
+
+    def foot(self, row: Key | None, size: Size, *, active: bool, from_history: bool) -> tuple[str, str]:
+        """As for History; without the focus, what the numbers mean, and how much of `size`, the whole request
+        in the panel's head, has not changed."""
+        found = in_view(self._projection, row[0]) if row is not None and row[0] >= 0 else None
+        if active and row == TOOLS_KEY:
+            return "", "sent with every request, no entry"
+        if active:
+            if found is None or row is None or found.key is None:
+                return self.enter_words(row), "" if found is None else found.words
+            return self.enter_words(row), f"{found.words.rpartition('→ ')[2]} → entry {row[0]}"
+        if found is not None and from_history and found.key is None:
+            return "", found.words
+        if self.divider is None:
+            return "tokens ~ estimated", ""
+        added = sum(item.tokens for item in self._items[self.divider[0] :]) * self._projection.scale
+        before = f"request {self._requests}" if self._requests else "the last request"
+        same = numbers.tokens(max(size.tokens - round(added), 0), estimated=True)
+        return "tokens ~ estimated", f"first {same} as in {before}"
+
     def begin(self, projection: Projection, last_change: int) -> None:
         """Show a view from its end."""
         self._note(projection, last_change)
@@ -457,11 +510,6 @@ class ViewSheet(Sheet):
     def summaries(self) -> Iterator[ViewItem]:
         """The items that compactions wrote; they stand near the start."""
         return (item for item in self._items if item.written)
-
-    def added_tokens(self) -> int | None:
-        """Estimate, before calibration, of what the next request adds to the last; None where a compaction
-        came between."""
-        return None if self.divider is None else sum(item.tokens for item in self._items[self.divider[0] :])
 
     def update(self, projection: Projection, last_change: int, compacted: bool) -> None:
         """Show the view as it is: where its head changed all of it, else what follows the items shared with

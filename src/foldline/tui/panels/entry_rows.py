@@ -37,10 +37,11 @@ from foldline.tui.blocks import (
     cut_left,
     cut_right,
 )
-from foldline.tui.blocks.cells import to_strip
+from foldline.tui.blocks.cells import Piece, piece, row, to_strip
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.panels.bodies import body_blocks
 from foldline.tui.panels.entry_list import DIVIDER_KEY, TOOLS_KEY, preview_key, row_key, row_of
+from foldline.tui.panels.states import signs, state_words
 from foldline.tui.panels.words import (
     Marker,
     call_of,
@@ -340,6 +341,23 @@ def summary_words(projection: Projection, item: ViewItem) -> str:
     of = " and ".join(filter(None, (", ".join(named[:-1]), named[-1]))) if named else ""
     entries = many(count, "entry", "entries") if count else ""
     return ("of " if of else "") + ", ".join(part for part in (of, entries) if part)
+
+
+def entry_row(projection: Projection, row_key: Key, cursor: Key | None, width: int) -> list[Span]:
+    """The status row of an entry: its number and state, its tool group, its time."""
+    if row_key == TOOLS_KEY:
+        return row([piece("The tool schemas go with every request.")], [], width)
+    index, group = row_key[0], projection.group(row_key[0])
+    state = f" {state_words(projection, index)}"
+    parts = [Piece(((f"{index} ", "bold"), *signs(projection, index), (state, "text")), cut="right")]
+    if len(group) > 1:
+        parts.append(piece(f"tool group {group[0]}–{group[-1]}", "muted", rank=1))
+    if cursor is not None and row_of(cursor) != cursor:
+        parts.append(piece("inside it: Enter closes", "muted", rank=3))
+    entry = projection.entry(index)
+    at = entry.at if entry is not None else None
+    right = [piece(f"{at.astimezone():%Y-%m-%d %H:%M:%S}", "muted", rank=2)] if at is not None else []
+    return row(parts, right, width)
 
 
 # --- One line ---------------------------------------------------------------------------------------------

@@ -3,28 +3,37 @@ the preview and the Context screen have in common."""
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from textual import events, on
+from textual.app import ComposeResult
+from textual.geometry import Size
 from textual.widget import Widget
 
 from foldline.history.stored import without_gc
-from foldline.tui.blocks import Block, BlockView, Key, clean_line
-from foldline.tui.keys.table import ScreenKey, name_of
+from foldline.tui.blocks import Block, BlockView, Key, Span, clean_line
+from foldline.tui.blocks.cells import piece, row
+from foldline.tui.dialogs import open_help
+from foldline.tui.keys.table import ScreenKey, hint_words, name_of, works
 from foldline.tui.panels.edit_hints import Answer
 from foldline.tui.panels.entry_list import EntryList
-from foldline.tui.panels.frame import Panel, Text
+from foldline.tui.panels.frame import Panel, PanelRow, Text, hints_row
 from foldline.tui.widgets.fields import OneLine
 
 
 class Workbench(Widget):
-    """Owns panels, focus and search. A subclass composes the panels, `status`, `line` and `hints`, and fills
-    in the methods that raise or do nothing here."""
+    """Owns panels, focus, search, and the keys that go with them. A subclass fills in the methods that raise
+    or do nothing here, and carries out its own keys before it hands the others to `act`."""
 
     KEYS: ClassVar[Sequence[ScreenKey[Any]]] = ()
+    KEPT_HINT: ClassVar[str] = ""
+    """The hint that stays longest, but for help and the way out."""
     BLANK: ClassVar[bool] = True
-    DEFAULT_CSS: ClassVar[str] = "Workbench { layout: vertical; width: 1fr; height: 1fr; }"
+    DEFAULT_CSS: ClassVar[str] = """
+    Workbench { layout: vertical; width: 1fr; height: 1fr; }
+    Workbench > #panels { height: 1fr; width: 1fr; }
+    """
 
     def __init__(self, *panels: Panel, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -38,15 +47,28 @@ class Workbench(Widget):
         self.hints = Text(id="hints")
         self.line = OneLine()
 
-    @classmethod
-    def key(cls, command: str) -> str:
-        """How sentences call the key of a command."""
-        return name_of(cls.KEYS, command)
+    def compose(self) -> ComposeResult:
+        with PanelRow(id="panels"):
+            yield from self.panels
+        yield from self.foot()
+
+    def foot(self) -> Iterator[Widget]:
+        """The rows below the panels."""
+        yield self.line
+        yield self.status
+        yield self.hints
 
     @property
     def active_view(self) -> EntryList:
         """The list of the active panel."""
         return self.panels[self.active].view
+
+    # --- Words ----------------------------------------------------------------------------------------
+
+    @classmethod
+    def key(cls, command: str) -> str:
+        """How sentences call the key of a command."""
+        return name_of(cls.KEYS, command)
 
     def tell(self, words: str) -> None:
         """Say something in the status row, until the cursor moves."""
@@ -59,13 +81,106 @@ class Workbench(Widget):
         for wanted in answer.wanted:
             self.post_message(wanted)
 
+    @property
+    def room(self) -> Size:
+        """Columns and rows there are."""
+        return self.size
+
+    @property
+    def focused(self) -> int | None:
+        """The panel whose frame is heavy."""
+        return self.active if self.has_focus_within else None
+
     def describe(self) -> None:
         """Bring frames, status and hints up to date."""
+        width = self.room.width
+        if not self.is_attached or not width:
+            return
+        for number, panel in enumerate(self.panels):
+            panel.show_focus(number == self.focused)
+        self.describe_panels()
+        news = row([piece(clean_line(self.news), cut="right")], [], width)
+        self.status.show(news if self.news else self.status_row(width))
+        self.hints.show(hints_row(self.hint_pairs(), width, kept=self.KEPT_HINT))
+
+    def describe_panels(self) -> None:
+        """The words in the frames."""
         raise NotImplementedError
+
+    def status_row(self, width: int) -> list[Span]:
+        """What is said where there are no news."""
+        raise NotImplementedError
+
+    def hint_pairs(self) -> Sequence[tuple[str, str]]:
+        """(keys, word) of what works now; the last two for the right end."""
+        pairs = hint_words(self.KEYS, self.facts)
+        return [(keys, self.esc_words() if word == "close" else word) for keys, word in pairs]
+
+    def esc_words(self) -> str:
+        """What Esc does now."""
+        return "ends the search" if self.searching else "close"
+
+    # --- Keys -----------------------------------------------------------------------------------------
+
+    @property
+    def facts(self) -> Any:
+        """What decides which keys of the table work."""
+        return self
+
+    def works_now(self, command: str) -> bool:
+        """Whether a key does anything now."""
+        return works(self.KEYS, command, self.facts)
+
+    def act(self, command: str) -> None:
+        """The keys that all have: other panels, prompts, search, help, one step outwards."""
+        step = -1 if command.startswith(("older", "previous")) else 1
+        match command:
+            case "next-panel" | "previous-panel":
+                self.go((self.active + step) % len(self.panels))
+            case "panel-1" | "panel-2" | "panel-3":
+                self.go(int(command[-1]) - 1)
+            case "older-prompt" | "newer-prompt":
+                self.to_next(step, self.is_prompt, "prompt")
+            case "search":
+                self.ask_search()
+            case "next-match" | "previous-match":
+                self.search(step)
+            case "help":
+                open_help(self.app)
+            case "close" if not self.end_search():
+                self.leave()
+            case _:
+                pass
+
+    def is_prompt(self, block: Block) -> bool:
+        """Whether a row is something the user asked."""
+        return False
+
+    def leave(self) -> None:
+        """One step outwards, where nothing is looked for."""
+        self.screen.dismiss()
+
+    # --- Layout ---------------------------------------------------------------------------------------
 
     def lay_out(self) -> None:
         """Show the panels there is room for."""
         raise NotImplementedError
+
+    def show_panels(self, *shown: int) -> None:
+        """Show these panels; their place comes into sight once they have their size."""
+        for number, panel in enumerate(self.panels):
+            panel.display = number in shown
+        self.call_after_refresh(self._show_places)
+
+    def _show_places(self) -> None:
+        for number, panel in enumerate(self.panels):
+            if panel.display and self.has_cursor(number):
+                self.show_place(panel.view)
+        self.describe()
+
+    def show_place(self, view: EntryList) -> None:
+        """Bring cursor or `▷` of a list into sight."""
+        view.show_place()
 
     def relink(self) -> None:
         """The cursor of the active panel is somewhere else: show its counterparts."""

@@ -1,7 +1,7 @@
 """Cut, Draft and Audit of a proposal as one widget. What its keys ask for is an operation: nothing here
 changes a proposal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -13,12 +13,12 @@ from foldline.context import numbers
 from foldline.protocol import operations
 from foldline.protocol.operations import Operation
 from foldline.tui import dialogs
-from foldline.tui.blocks import BlockView, Key, Spans, clean
-from foldline.tui.blocks.cells import Piece
-from foldline.tui.keys.table import bindings, key_of, works
+from foldline.tui.blocks import Block, BlockView, Key, Span, Spans, clean, clean_line
+from foldline.tui.blocks.cells import Piece, piece, row
+from foldline.tui.keys.table import bindings, key_of
 from foldline.tui.messages import CancelRequested, EntryWanted
 from foldline.tui.panels.entry_list import EntryList
-from foldline.tui.panels.frame import Panel, PanelRow, hints_row
+from foldline.tui.panels.frame import Panel, PanelRow
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.preview import words
 from foldline.tui.preview.audit_rows import Fact, FactKeys, empty_block, fact_blocks, facts_of
@@ -45,7 +45,7 @@ class PreviewPanels(Workbench):
 
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "preview")
-    DEFAULT_CSS: ClassVar[str] = "PreviewPanels > #upper { height: 1fr; width: 1fr; }"
+    KEPT_HINT = "panel"
 
     def __init__(self, ask: Callable[[Operation], None], clock: Callable[[], float]) -> None:
         self.draft = DraftPanel()
@@ -68,7 +68,6 @@ class PreviewPanels(Workbench):
         """Seconds that the draft took."""
         self._over = False
         """Whether a draft was begun here and has ended, in whatever way."""
-        self._ready = False
         self._upper = CUT
         self._mode: Mode = "panels"
         self._sure = ""
@@ -77,16 +76,13 @@ class PreviewPanels(Workbench):
         """The reader's own text, until a proposal shows it."""
 
     def compose(self) -> ComposeResult:
-        with PanelRow(id="upper"):
+        with PanelRow(id="panels"):
             yield self.panels[CUT]
             yield self.panels[DRAFT]
         yield self.panels[AUDIT]
-        yield self.status
-        yield self.line
-        yield self.hints
+        yield from self.foot()
 
     def on_mount(self) -> None:
-        self._ready = True
         self.lay_out()
         self._redraw()
 
@@ -136,8 +132,6 @@ class PreviewPanels(Workbench):
     # --- Content --------------------------------------------------------------------------------------
 
     def _redraw(self) -> None:
-        if not self._ready:
-            return
         state = self.state
         basis = (state.proposal, state.plan, state.held, state.focus, state.drafting is None)
         if basis != self._shown:
@@ -249,21 +243,15 @@ class PreviewPanels(Workbench):
         if not width:
             return
         wide, tall = width >= WIDE, height >= TALL - _ABOVE
-        audit = tall or self.active == AUDIT
         upper = tall or self.active != AUDIT
-        for number in (CUT, DRAFT):
-            self.panels[number].display = upper and (wide or number == self._upper)
-        self.query_one("#upper").display = upper
-        self.panels[AUDIT].display = audit
+        shown = [number for number in (CUT, DRAFT) if upper and (wide or number == self._upper)]
+        self.query_one("#panels").display = upper
         self.panels[AUDIT].styles.height = max(8, height // 4) if upper else "1fr"
-        self.call_after_refresh(self._show_places)
+        self.show_panels(*shown, *([AUDIT] if tall or not upper else []))
 
-    def _show_places(self) -> None:
-        for panel in (self.panels[CUT], self.panels[AUDIT]):
-            if panel.display:
-                panel.view.fill()
-                panel.view.show_place()
-        self.describe()
+    def show_place(self, view: EntryList) -> None:
+        view.fill()
+        view.show_place()
 
     def has_cursor(self, number: int) -> bool:
         """Nothing else answers to a line of the draft."""
@@ -276,12 +264,8 @@ class PreviewPanels(Workbench):
 
     # --- Words ----------------------------------------------------------------------------------------
 
-    def describe(self) -> None:
-        if not self._ready:
-            return
+    def describe_panels(self) -> None:
         state, outlook, facts = self.state, self._outlook, self.facts
-        for number, panel in enumerate(self.panels):
-            panel.show_focus(self.has_focus_within and number == self.active)
         cut, draft, audit = self.panels
         movable = facts.has_cut and facts.proposal and not facts.drafting
         more, less = ("".join(key_of(KEYS, each).names[:1]) for each in ("keep-more", "keep-less"))
@@ -296,19 +280,21 @@ class PreviewPanels(Workbench):
         usable = self.active == AUDIT and facts.facts and not facts.drafting
         keys = f"Enter pins · {named('focus')} adds to the focus · {named('mark')} marks several"
         audit.foot(keys if usable else "", f"{named('entry')} opens the entry" if usable else "")
-        width = self.size.width
-        remark = ""
-        if state.proposal is not None and not self.news:
-            remark = "one moment" if self._pending.open else words.NOT_YET
-        self.status.show(words.status_row(self._effect(facts), remark, width))
-        closes = self._esc_words(facts) if width >= 60 else "close"
-        self.hints.show(hints_row(hints(facts, closes), width, kept="panel"))
+
+    def status_row(self, width: int) -> list[Span]:
+        """What the key under the finger would do, and that nothing has been done."""
+        said = self._effect(self.facts)
+        left = [piece(clean_line(said), cut="right")] if isinstance(said, str) else said
+        remark = "one moment" if self._pending.open else words.NOT_YET
+        right = [piece(remark, "muted", rank=1)] if self.state.proposal is not None else []
+        return row(left, right, width)
+
+    def hint_pairs(self) -> Sequence[tuple[str, str]]:
+        return hints(self.facts, self.esc_words())
 
     def _effect(self, facts: Facts) -> str | list[Piece]:
-        """What Enter would do, or the news, or what is waited for."""
+        """What Enter would do, or what is waited for."""
         state, outlook = self.state, self._outlook
-        if self.news:
-            return self.news
         if self._mode == "asking":
             return "You have changed the text. Keep it as guidance for the new draft?"
         if self._mode == "editing":
@@ -328,8 +314,10 @@ class PreviewPanels(Workbench):
             return "Enter edits the text. No model is asked for that." if facts.editable else ""
         return words.about_facts(outlook, self.chosen, bool(self._marked), facts.stale)
 
-    def _esc_words(self, facts: Facts) -> str:
-        """What Esc does."""
+    def esc_words(self) -> str:
+        facts = self.facts
+        if self.size.width < 60:
+            return "close"
         if facts.searching:
             return "ends the search"
         if facts.drafting:
@@ -338,51 +326,34 @@ class PreviewPanels(Workbench):
 
     # --- Keys -----------------------------------------------------------------------------------------
 
-    def works_now(self, command: str) -> bool:
-        """Whether a key does anything now."""
-        return works(KEYS, command, self.facts)
-
     def action_preview(self, command: str) -> None:
         """One of the keys of the table."""
         if self._mode == "asking":
             self._answer(command)
-        elif works(KEYS, command, self.facts) or command == "apply":
+        elif self.works_now(command) or command == "apply":
             sure, self._sure, self.news = self._sure, "", ""
             if command == "discard":
                 self._sure = sure
-            if not self._go_somewhere(command):
-                self._actions[command]()
+            self.act(command)
         elif self.facts.drafting:
             self.news = "Once it is drafted."
         self.describe()
 
-    def _go_somewhere(self, command: str) -> bool:
-        """A key that leads to another place; False where it is none."""
-        step = -1 if command.startswith(("older", "previous")) else 1
-        match command:
-            case "next-panel" | "previous-panel":
-                self.go((self.active + step) % len(self.panels))
-            case "panel-1" | "panel-2" | "panel-3":
-                self.go(int(command[-1]) - 1)
-            case "older-prompt" | "newer-prompt" if self.active != CUT:
-                self.news = f"No prompts here: {named('panel-1')} goes to Cut."
-            case "older-prompt" | "newer-prompt":
-                self.to_next(step, lambda block: self._rows[block.key].prompt, "prompt")
-            case "search":
-                self.ask_search()
-            case "next-match" | "previous-match":
-                self.search(step)
-            case "entry":
-                self._open_entry()
-            case "help":
-                dialogs.open_help(self.app)
-            case _:
-                return False
-        return True
+    def act(self, command: str) -> None:
+        own = self._actions.get(command)
+        if own is not None:
+            own()
+        elif command.endswith("-prompt") and self.active != CUT:
+            self.news = f"No prompts here: {named('panel-1')} goes to Cut."
+        else:
+            super().act(command)
+
+    def is_prompt(self, block: Block) -> bool:
+        return self._rows[block.key].prompt
 
     @property
     def _actions(self) -> dict[str, Callable[[], None]]:
-        """What the other keys do."""
+        """What the keys do that only the preview has."""
         return {
             "apply": self._apply,
             "redraft": self._redraft,
@@ -395,6 +366,7 @@ class PreviewPanels(Workbench):
             "pin": self._pin_facts if self.active == AUDIT else self._pin_row,
             "focus": self._add_focus,
             "mark": self._mark,
+            "entry": self._open_entry,
             "close": self._close,
         }
 
@@ -403,7 +375,7 @@ class PreviewPanels(Workbench):
         event.stop()
         if self._mode == "asking":
             self._answer("enter")
-        elif not works(KEYS, "enter", self.facts):
+        elif not self.works_now("enter"):
             self.news = "Once it is drafted." if self.facts.drafting else ""
         elif event.view is self.panels[CUT].view:
             self._cut_here()
@@ -420,12 +392,14 @@ class PreviewPanels(Workbench):
         elif self._mode == "guiding":
             self._mode = "panels"
             self.close_line()
-        elif self.end_search():
-            pass
-        elif self.state.drafting is not None:
+        else:
+            super().act("close")
+
+    def leave(self) -> None:
+        if self.state.drafting is not None:
             self.post_message(CancelRequested())
         else:
-            self.screen.dismiss()
+            super().leave()
 
     def _open_entry(self) -> None:
         index = None

@@ -134,12 +134,6 @@ def audit_head(state: PreviewState) -> tuple[str, str]:
 # --- what Enter and p would do ------------------------------------------------------------------------
 
 
-def status_row(left: str | Sequence[Piece], right: str, width: int) -> list[Span]:
-    """What the key under the finger would do, and that nothing has been done."""
-    pieces = [piece(clean_line(left), cut="right")] if isinstance(left, str) else left
-    return row(pieces, [piece(right, "muted", rank=1)] if right else [], width)
-
-
 def about_cut(outlook: Outlook, target: Row | None) -> str:
     """Of a row in Cut: what Enter and p would do."""
     if target is None:
