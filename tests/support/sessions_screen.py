@@ -121,15 +121,15 @@ class Seen:
 
     @property
     def status(self) -> str:
-        return self.rows[-2].strip()
+        return self.rows[-2].strip(" ┃")
 
     @property
     def listed(self) -> list[str]:
         """What stands in the list, its heading left out."""
         top = next(at for at, row in enumerate(self.rows) if "1 This folder" in row)
         inside = self.rows[top + 2 :]
-        end = next(at for at, row in enumerate(inside) if row[:1] in "┗└")
-        return [row[1:-1].rstrip(" ▐") for row in inside[:end] if row[1:-1].strip(" ▐")]
+        end = next(at for at, row in enumerate(inside) if row[:1] in "┗┠")
+        return [row[1:-1].rstrip() for row in inside[:end] if row[1:-1].strip()]
 
     async def press(self, *keys: str) -> None:
         """As Pilot's, but a key is waited for until it is worked off, not until the process is idle."""

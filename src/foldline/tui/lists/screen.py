@@ -1,6 +1,6 @@
 """The list screen: rows with a mark, and what every list does with keys, mouse, fields and questions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -10,17 +10,24 @@ from textual.await_complete import AwaitComplete
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
+from foldline.tui.blocks.cells import Spans, width_of
+from foldline.tui.keys.names import key_name
 from foldline.tui.keys.table import KeyTable, ScreenKey, key_of
 from foldline.tui.textual_private import PastingInput
-from foldline.tui.widgets.lines import Line, cover_if_too_small
+from foldline.tui.widgets.lines import Line, cover_if_too_small, key_words
 from foldline.tui.widgets.status import StatusLine
 
 Result = TypeVar("Result")
 Row = TypeVar("Row")
 
+_ELSE: Final = (("any other key: no", "muted"),)
 _FAR: Final = 1_000_000
 _STEPS: Final = {"up": -1, "down": 1, "page-up": -10, "page-down": 10, "first": -_FAR, "last": _FAR}
 """How many rows further a key moves the mark."""
+
+
+Answers = Mapping[str, tuple[str, Callable[[], object]]]
+"""By key: its word, and what it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +35,7 @@ class Question:
     """Something that is done only at a second word. Any other key means no."""
 
     sentence: str
-    command: str
-    """The command whose key says yes."""
-    do: Callable[[], object]
+    answers: Answers
 
 
 class LeftOnce(Screen[Result]):
@@ -218,14 +223,21 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         shown = [key for key in self.KEYS if key.hint and key.pressed and self.works_now(key.id)]
         return [(key.name, self.word(key)) for key in shown]
 
+    def foot(self, width: int, keep: Container[str] = ()) -> tuple[Spans, Spans]:
+        """What answers the question; else the hints, the last of them for the right end of the lower edge.
+        Where there is no room the last go first, those whose keys are in `keep` at the very end."""
+        if self.question is not None:
+            answers = self.question.answers.items()
+            return key_words((key_name(key), word) for key, (word, _) in answers), _ELSE
+        *shown, last = self.hints()
+        while shown and width_of(key_words((*shown, last))) > width - 10:
+            others = [each for each in shown if each[0] not in keep]
+            shown.remove(others[-1] if others else shown[-1])
+        return key_words(shown), key_words((last,), "muted")
+
     def action_list(self, command: str) -> None:
         """What a key of the table does."""
-        question = self.question
-        if question is not None and command == question.command:
-            self.question = None
-            question.do()
-            self.update()
-        elif self.works_now(command):
+        if self.works_now(command):
             self.do(command)
 
     def do(self, command: str) -> None:
@@ -244,18 +256,23 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         """One step outwards; here, out of the screen."""
         self.dismiss(None)
 
-    def ask(self, sentence: str, command: str, do: Callable[[], object]) -> None:
-        """Do it only when the key of `command` is pressed next; where it is shown is for `draw`."""
-        self.question = Question(sentence, command, do)
+    def ask(self, sentence: str, answers: Answers) -> None:
+        """Do nothing before one of these keys is pressed next; where it is shown is for `draw`."""
+        self.question = Question(sentence, answers)
         self.update()
 
+    def confirm(self, sentence: str, command: str, do: Callable[[], object]) -> None:
+        """Do it only when the key of `command` is pressed next."""
+        self.ask(sentence, dict.fromkeys(key_of(self.KEYS, command).pressed, ("", do)))
+
     def on_key(self, event: events.Key) -> None:
-        question = self.question
-        if question is not None and event.key not in key_of(self.KEYS, question.command).pressed:
-            self.question = None
-            self.update()
+        question, self.question = self.question, None
+        if question is not None:
             event.stop()
             event.prevent_default()
+            if event.key in question.answers:
+                question.answers[event.key][1]()
+            self.update()
 
     # --- showing ----------------------------------------------------------------------------------------
 

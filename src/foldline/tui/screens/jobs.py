@@ -154,7 +154,7 @@ class JobsScreen(ListScreen[None, JobRow]):
             case "end":
                 key = name_of(KEYS, "end")
                 sentence = f"! {key} again ends job {row.number} and all it started; any other key: no"
-                self.ask(sentence, "end", partial(self._end, row.number))
+                self.confirm(sentence, "end", partial(self._end, row.number))
 
     def _end(self, number: int) -> None:
         self.run_worker(self._ended(number), group=f"end-{number}", exclusive=True)

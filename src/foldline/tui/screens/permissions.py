@@ -52,7 +52,9 @@ KEYS: Final = table(
     ScreenKey[None]("ask", ("1",), "Reads run; edits and commands ask first.", hint="ask"),
     ScreenKey("edits", ("2",), "Edits inside the folder run without asking, too.", hint="edits"),
     ScreenKey("all", ("3",), "Everything runs without asking, outside the folder, too. Asks.", hint="all"),
-    ScreenKey("confirm", ("ctrl+s",), "Confirms the mode all: no sign that may be typed ahead does."),
+    ScreenKey(
+        "confirm", ("ctrl+s",), "Confirms the mode all; nothing that may be typed ahead does.", palette=False
+    ),
     "Rules",
     ScreenKey("revoke", ("x", "delete"), "Revokes the rule: calls like it ask again.", hint="revoke"),
     *moves("rule", far=""),
@@ -99,7 +101,9 @@ class PermissionsScreen(ListScreen[None, RuleRow]):
                 self._submit(operations.SwitchApprovals(mode=command))
             case "all" if self.now.mode != "all":
                 sentence = _SURE.format(name_of(KEYS, "confirm"))
-                self.ask(sentence, "confirm", partial(self._submit, operations.SwitchApprovals(mode="all")))
+                self.confirm(
+                    sentence, "confirm", partial(self._submit, operations.SwitchApprovals(mode="all"))
+                )
             case "revoke" if self.row is not None:
                 self._submit(operations.Revoke(rule=self.row.rule, scope=self.row.scope))
 

@@ -69,13 +69,14 @@ KEYS: Final = table(
         ("ctrl+s",),
         "Confirms the question; no letter does, for it may be typed ahead. The prompt is then in the editor "
         "again. /undo takes it back.",
+        palette=False,
     ),
     *moves("place"),
     "List",
     ScreenKey("steps", ("s", "enter"), "Lists the steps within the turns, or hides them.", hint="steps"),
     HELP,
     "Program",
-    ScreenKey("close", ("escape",), "Leaves the question, else closes; nothing has changed."),
+    ScreenKey("close", ("escape",), "Closes; nothing has changed."),
 )
 
 _DETAILS: Final = 8
@@ -108,8 +109,8 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
         """None until the files were looked at."""
         self.overwrite = False
         """Whether what others changed is put back as well."""
-        self.asked: What | None = None
-        """What the user wants to go back with: it is done at their second word."""
+        self.wanted: operations.Rewind | None = None
+        """What the question is about, while there is one."""
 
     def height_wanted(self) -> int:
         return max(min(len(self.places) + _DETAILS + 3, 30), _DETAILS + 6)
@@ -118,7 +119,7 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
         self.moved()
 
     def moved(self) -> None:
-        self.outcome, self.overwrite, self.asked = None, False, None
+        self.outcome, self.overwrite = None, False
         if self.row is not None and self.is_running:
             # The function and not what it gives: where it is overtaken at once, nothing was begun.
             self.run_worker(partial(self._look, self.row.id), group="look", exclusive=True)  # type: ignore[arg-type]
@@ -137,38 +138,30 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
         files = bool(known.changing or (self.overwrite and known.conflicts))
         return what == "context" or files
 
-    @property
-    def operation(self) -> operations.Rewind | None:
-        """What the user was asked about; None where nothing is asked."""
-        if self.asked is None or self.row is None or self.outcome is None:
-            return None
-        conflicts = tuple(change.path for change in self.outcome.conflicts) if self.overwrite else ()
-        return operations.Rewind(
-            checkpoint=self.row.id,
-            context=self.asked != "files",
-            files=self.asked != "context",
-            overwrite=conflicts,
-        )
-
     def works_now(self, command: str) -> bool:
         match command:
             case "go":
-                return self.asked is not None
+                return self.question is not None
             case "both" | "context" | "files":
-                return self.asked is None and self.can(command)
+                return self.can(command)
             case "overwrite":
-                return self.asked is None and self.outcome is not None and bool(self.outcome.conflicts)
+                return self.outcome is not None and bool(self.outcome.conflicts)
             case "steps":
-                return self.asked is None and any(place.kind == "step" for place in self.places)
+                return any(place.kind == "step" for place in self.places)
             case _:
-                return self.asked is None or command in ("help", "close")
+                return True
 
     def act(self, command: str) -> None:
         match command:
-            case "both" | "context" | "files":
-                self.asked = command
-            case "go":
-                self.dismiss(self.operation)
+            case "both" | "context" | "files" if self.row is not None and self.outcome is not None:
+                conflicts = tuple(change.path for change in self.outcome.conflicts) if self.overwrite else ()
+                self.wanted = operations.Rewind(
+                    checkpoint=self.row.id,
+                    context=command != "files",
+                    files=command != "context",
+                    overwrite=conflicts,
+                )
+                self.confirm(f"Go back {_WITH[command]}", "go", partial(self.dismiss, self.wanted))
             case "overwrite":
                 self.overwrite = not self.overwrite
             case "steps":
@@ -186,13 +179,6 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
             if self.row is not before:
                 self.moved()
 
-    def leave(self) -> None:
-        if self.asked is None:
-            self.dismiss(None)
-        else:
-            self.asked = None
-            self.update()
-
     def word(self, key: ScreenKey[Any]) -> str:
         match key.id:
             case "overwrite" if self.overwrite:
@@ -205,8 +191,8 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
     # --- drawing ----------------------------------------------------------------------------------------
 
     def draw(self, width: int, height: int) -> list[Line]:
-        if self.asked is not None and self.outcome is not None and self.row is not None:
-            return self._question(self.outcome, self.row, self.asked, width, height)
+        if self.question is not None and self.outcome is not None and self.row is not None:
+            return self._question(self.question.sentence, self.outcome, self.row, width, height)
         below = min(_DETAILS, max(height - _LEAST_ROWS, 1))
         rows = self.row_lines(
             max(height - below - 3, 1),
@@ -224,24 +210,23 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
         return boxed(width, (("Rewind to right before …", "text bold"),), count, body, ((keys, "muted"),))
 
     def _question(
-        self, outcome: Outcome, place: RewindPoint, what: What, width: int, height: int
+        self, asks: str, outcome: Outcome, place: RewindPoint, width: int, height: int
     ) -> list[Line]:
         """What is to change, all of it as far as there is room, and the keys that answer."""
         label = cut_right(clean_line(place.label) or "(no words)", max(width // 2, 8))
         when = f"before “{label}”" if place.kind == "turn" else f"after {label}"
         context: Line = [(" context  ", "muted"), ("stays as it is", "text")]
         files: list[Line] = [[(" files    ", "muted"), ("stay as they are", "text")]]
-        if what != "files":
+        if self.wanted is not None and self.wanted.context:
             context = _context_line(outcome)
-        if what != "context":
+        if self.wanted is not None and self.wanted.files:
             files = self._file_lines(outcome, width - 2, max(height - 7, 1))
         body = [
             *filled([[], context, *files], height - 4),
-            [(" /undo takes it back. Letters do nothing here.", "muted")],
+            [(" /undo takes it back. Any other key: no.", "muted")],
             [(f" {name_of(KEYS, 'go')}", "accent"), (" go back", "text")],
         ]
-        asks = f"Go back {_WITH[what]} to right {when}?"
-        title = (("? ", "altered"), (cut_right(asks, width - 8), "text bold"))
+        title = (("? ", "altered"), (cut_right(f"{asks} to right {when}?", width - 8), "text bold"))
         return boxed(width, title, "", body, ((f"{name_of(KEYS, 'close')} change nothing", "muted"),))
 
     def _place_line(self, place: RewindPoint, marked: bool, width: int) -> Line:

@@ -4,24 +4,23 @@ The lists are read and searched beside the event loop, one after the other; so i
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
-from textual import events, on
+from textual import on
 from textual.binding import BindingType
 from textual.widgets import Input
 
 from foldline.history.lock import Holder, holder_of
 from foldline.history.session_search import SessionHit
 from foldline.protocol import FoldlineError
-from foldline.tui.blocks import Span, Spans, clean_line
-from foldline.tui.blocks.cells import Piece, crop, piece, row, wrap_spans
+from foldline.tui.blocks import Spans, clean_line
+from foldline.tui.blocks.cells import crop, shorten, wrap_spans
 from foldline.tui.keys.commands import key_of as command_key
-from foldline.tui.keys.names import key_name
 from foldline.tui.keys.table import ScreenKey, bindings
 from foldline.tui.lists.screen import Field, ListScreen
 from foldline.tui.screens import sessions_view as view
@@ -43,13 +42,13 @@ from foldline.tui.screens.sessions_list import (
     read_listing,
     rename_session,
 )
-from foldline.tui.widgets.lines import Line, edge, filled, frame, key_words, sides
+from foldline.tui.widgets.lines import Line, Rule, boxed, filled
 
-Mode = Literal["list", "field", "renaming", "asking"]
-"""What has the keys: the list, the search line, the field of a new title, or a question."""
+Mode = Literal["list", "field", "renaming"]
+"""What has the keys: the list, the search line, or the field of a new title."""
 
 _ROWS_FOR_ALL: Final = 18
-"""Rows below which header, details and hints give theirs to the list; as in the chat."""
+"""Rows below which the details give theirs to the list; as in the chat."""
 _TALL: Final = 30
 """Rows from which the details have all they need."""
 _SURE: Final = "ctrl+s"
@@ -63,17 +62,6 @@ _PLACEHOLDER: Final = "search in all that was ever said"
 Action = Callable[[], object]
 Work = Callable[[], Awaitable[str | None]]
 """Something done beside the event loop, and what it says then."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """A question, and the keys that answer it; Esc leaves it in any case."""
-
-    sentence: str
-    answers: tuple[tuple[str, str, Action], ...]
-    """(key, its word, what it does)."""
-    leaves: str = "cancel"
-    """What Esc does."""
 
 
 class SessionsScreen(ListScreen[Path | None, ListRow]):
@@ -122,7 +110,6 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         self._holders: dict[Path, Holder | None] = {}
         """Who writes to a session, as of the last look."""
         self._news = ""
-        self._asked: Choices | None = None
         self._listings: dict[Scope, Listing] = {}
         self._searcher = Searcher(home)
         self._index_begun = False
@@ -261,8 +248,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         return {"field": self._query_field, "renaming": self._title_field}.get(self.mode)
 
     def field_place(self, height: int) -> tuple[int, int]:
-        roomy = height >= _ROWS_FOR_ALL
-        return (2 if roomy else 1) if self.mode == "field" else height - (2 if roomy else 1), 2
+        return 1 if self.mode == "field" else height - 2, 2
 
     def _to(self, mode: Mode) -> None:
         self.mode = mode
@@ -351,8 +337,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
                 self._change("Moving it", partial(archive_session, self._home, listed))
             case "delete":
                 remove = partial(self._change, "Deleting it", partial(delete_session, self._home, listed))
-                question = view.delete_question(listed, self._look())
-                self._choose(Choices(question, ((_SURE, "delete", remove),)))
+                self.ask(view.delete_question(listed, self._look()), {_SURE: ("delete", remove)})
 
     def leave(self) -> None:
         """One step outwards."""
@@ -363,40 +348,23 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         else:
             self.dismiss(None)
 
-    # --- questions --------------------------------------------------------------------------------------
-
-    def _choose(self, asked: Choices) -> None:
-        self._asked = asked
-        self._to("asking")
-
-    def on_key(self, event: events.Key) -> None:
-        if self.mode == "asking" and self._asked is not None:
-            answers = {key: do for key, _, do in self._asked.answers}
-            if event.key in answers:
-                event.stop()
-                event.prevent_default()
-                self._to("list")
-                answers[event.key]()
+    # --- what is done -----------------------------------------------------------------------------------
 
     def _leave_for(self, go: Action) -> None:
         """Go, once the user knows what that ends."""
         if lost := self._lost():
-            self._choose(Choices(view.leaving_question(lost), ((_SURE, "leave it", go),), "stay here"))
+            self.ask(view.leaving_question(lost), {_SURE: ("leave it", go)})
         else:
             go()
-
-    # --- what is done -----------------------------------------------------------------------------------
 
     async def _resume(self, listed: Listed) -> None:
         holder = self._holders[listed.path] = await asyncio.to_thread(holder_of, listed.path.parent)
         if holder is None:
             self._leave_for(partial(self.dismiss, listed.path))
         else:
-            answers = (
-                ("r", "read along", partial(self._open, listed, None)),
-                ("f", "fork: go on in a copy", partial(self._fork, listed, None)),
-            )
-            self._choose(Choices(view.held_question(listed, holder), answers))
+            read, fork = partial(self._open, listed, None), partial(self._fork, listed, None)
+            answers = {"r": ("read along", read), "f": ("fork: go on in a copy", fork)}
+            self.ask(view.held_question(listed, holder), answers)
 
     def _fork(self, listed: Listed, until: int | None) -> None:
         copy = partial(fork_session, listed.path, self._home, self._root, until)
@@ -450,117 +418,82 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         return view.Look(self.state.scope, self._now(), self.state.asked, self.state.here)
 
     def draw(self, width: int, height: int) -> list[Line]:
-        roomy = height >= _ROWS_FOR_ALL
-        asking = self._asked if self.mode == "asking" else None
-        strip_rows = 9 if height >= _TALL else 6 if roomy else 5 if asking is not None else 0
-        room = height - 3 - strip_rows - (3 if roomy else 1)
-        lines = [view.header_row(self._title, self.state, width)] if roomy else []
-        lines += self._search_lines(width)
-        lines += self._list_lines(width, room, len(lines))[:room]
-        if asking is not None:
-            lines += _question_lines(asking, width, strip_rows)
-        elif strip_rows:
-            lines += self._detail_lines(width, strip_rows)
-        lines.append(self._status(width, roomy))
-        if roomy:
-            lines.append(view.hints_row(self.hints(), width))
-        return lines
-
-    def _search_lines(self, width: int) -> list[Line]:
-        look = frame(self.mode == "field")
-        inside: Line = [(" ❯ ", "accent" if self.mode == "field" else "muted")]
-        if self.mode != "field":
-            query = clean_line(self.state.query)
-            inside.append((query, "text") if query else (_PLACEHOLDER, "muted"))
-        return [
-            edge(look, True, (("Search", "bold"),), (), width),
-            sides(look, inside, width),
-            edge(look, False, view.search_foot(self.state), (), width),
+        inner, roomy = width - 2, height >= _ROWS_FOR_ALL
+        below = 7 if height >= _TALL else 4 if roomy else 0
+        top: list[Line | Rule] = [
+            self._search_line(),
+            Rule(tail=view.search_foot(self.state)),
+            [(" ", ""), *view.tabs(self.state.scope)],
+            [("  ", ""), *view.heading(inner - 3, self.state.scope)],
         ]
+        room = height - len(top) - 3 - (below + 1 if below else 0)
+        body = [*top, *self._list_lines(inner - 3, room, len(top) + 1)]
+        if below:
+            body += self._below(inner, below, room)
+        body.append(self._status(inner))
+        if self.question is not None and not roomy:
+            body = self._below(inner, height - 3, room)
+        count = view.count(self.state, sum(row.hit is None for row in self.rows))
+        foot = self.foot(width, [view.called(command) for command in ("resume", "search", "help")])
+        return boxed(width, view.title_spans(self._title), count, body, *foot)
 
-    def _list_lines(self, width: int, height: int, top: int) -> list[Line]:
-        """The frame with the scopes, the names of the columns, and the rows."""
-        look, room, inner = frame(self.mode == "list"), max(height - 3, 1), width - 2
-        cells = max(inner - 3, 1)  # beside the mark, a blank and the bar
-        drawn = self._look()
+    def _search_line(self) -> Line:
+        query = clean_line(self.state.query)
+        if self.mode == "field":
+            return [(" ❯ ", "accent")]
+        return [(" ❯ ", "muted"), (query, "text") if query else (_PLACEHOLDER, "muted")]
+
+    def _list_lines(self, cells: int, room: int, top: int) -> list[Line]:
+        in_list, drawn = self.mode == "list", self._look()
 
         def line(each: ListRow, marked: bool) -> Line:
-            hit = each.hit
-            spans = (
-                view.session_row(each.session, drawn, cells)
-                if hit is None
-                else view.hit_row(hit, each.more, cells)
-            )
-            if marked and self.mode == "list":
+            if each.hit is None:
+                spans = view.session_row(each.session, drawn, cells)
+            else:
+                spans = view.hit_row(each.hit, each.more, cells)
+            if marked and in_list:
                 styles = ("text bold reverse" if "bold" in style else "text reverse" for _, style in spans)
                 spans = [(text, style) for (text, _), style in zip(crop(spans, cells), styles, strict=False)]
-            mark = ("▶" if self.mode == "list" else "▷") if marked else " "
-            return [(mark, "accent"), (" ", ""), *crop(spans, cells)]
+            return [(("▶" if in_list else "▷") if marked else " ", "accent"), (" ", ""), *spans]
 
         sentences, style = view.empty(self.state)
         words = [wrapped for each in sentences for wrapped in (*wrap_spans([(each, style)], cells), [])]
-        rows = self.row_lines(room, top + 2, line, [[], *([("  ", ""), *each] for each in words)])
-        count = view.count(self.state, sum(row.hit is None for row in self.rows))
-        head = [("  ", ""), *view.heading(cells, self.state.scope)]
-        bar = self._bar(room)
-        return [
-            edge(look, True, view.tabs(self.state.scope), ((count, "muted"),) if count else (), width),
-            sides(look, [(text, "muted") for text, _ in head], width),
-            *(
-                sides(look, [*crop(each, inner - 1), (bar[at], "muted")], width)
-                for at, each in enumerate(rows)
-            ),
-            edge(look, False, (), (), width),
-        ]
+        return self.row_lines(max(room, 1), top, line, [[], *([("  ", ""), *each] for each in words)])
 
-    def _bar(self, room: int) -> list[str]:
-        """Which part of the rows is seen, at the right of each line."""
-        count, first = len(self.rows), min(self.seen.values(), default=0)
-        if count <= room:
-            return [" "] * room
-        thumb = max(1, min(round(room * room / count), room))
-        start = round((room - thumb) * first / (count - room))
-        if first and start == 0 and room > thumb:
-            start = 1  # at the top only where the first line is on screen
-        return ["▐" if start <= at < start + thumb else " " for at in range(room)]
+    def _below(self, width: int, rows: int, room: int) -> list[Line | Rule]:
+        """The question, or what is known of the marked session; and where in a long list that is."""
+        count, question, listed = len(self.rows), self.question, self.marked
+        place: Spans = ((f"{self.at + 1:,} of {count:,}", "muted"),) if count > room else ()
+        if question is not None:
+            words = wrap_spans([(question.sentence, "text")], max(width - 2, 8))
+            rule = Rule((("? ", "altered"), ("Please confirm", "text bold")), place)
+            return [rule, *filled([[(" ", ""), *line] for line in words], rows)]
+        if listed is None:
+            return [Rule(), *filled([], rows)]
+        known = view.details(listed, self._holders.get(listed.path), self._look(), width, rows)
+        return [Rule(((view.details_head(listed), "muted"),), place), *filled(known, rows)]
 
-    def _detail_lines(self, width: int, height: int) -> list[Line]:
-        look, rows = frame(False), height - 2
-        head, inside = "", list[Line]()
-        if self.marked is not None:
-            listed = self.marked
-            head = view.details_head(listed)
-            inside = view.details(listed, self._holders.get(listed.path), self._look(), width - 2, rows)
-        title: Spans = ((head, "muted"),) if head else ()
-        return [
-            edge(look, True, title, (), width),
-            *(sides(look, line, width) for line in filled(inside, rows)),
-            edge(look, False, (), (), width),
-        ]
-
-    def _status(self, width: int, roomy: bool) -> list[Span]:
-        """The news, or what keys would do; what Esc does, where the row of hints has no room to say so."""
+    def _status(self, width: int) -> Line:
+        """What goes on, the news, or what keys would do."""
+        if self.mode == "renaming":
+            return [(" ❯ ", "accent")]
         words = self.busy or self._news
-        if self.mode == "field" and not words:
+        if not words and self.mode == "field":
             words = "Enter goes to the list"
-        elif self.mode == "list" and not words:
+        elif not words and self.question is None:
             words = view.doing(self.marked, self.hit, self.state.here)
-        left = [Piece(((clean_line(words), "text"),), cut="right", least=width // 3)] if words else []
-        return row(left, [] if roomy else [piece(f"Esc {self._closes()}", "muted", rank=1)], width)
+        return [(" ", ""), *shorten([(clean_line(words), "text")], width - 2)]
 
     def hints(self) -> list[tuple[str, str]]:
         match self.mode:
             case "field":
-                shown = [("Enter ↓", "to the list"), (command_key("help"), "keys")]
+                return [("Enter ↓", "to the list"), (command_key("help"), "keys"), ("Esc", self._closes())]
             case "renaming":
-                shown = [("Enter", "save the title")]
-            case "asking":
-                shown = []
+                return [("Enter", "save the title"), ("Esc", self._closes())]
             case "list":
                 foreign = self.marked is not None and not self.marked.ours
                 read = view.called("read")
                 return [each for each in super().hints() if not (foreign and each[0] == read)]  # Enter reads
-        return [*shown, ("Esc", self._closes())]
 
     def word(self, key: ScreenKey[Any]) -> str:
         listed = self.marked
@@ -579,22 +512,9 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
     def _closes(self) -> str:
         """What Esc does now."""
         match self.mode:
-            case "asking":
-                return self._asked.leaves if self._asked is not None else ""
             case "renaming":
                 return "cancel"
             case "field":
                 return "to the list"
             case "list":
                 return "end search" if self.state.query else "to the chat"
-
-
-def _question_lines(asked: Choices, width: int, height: int) -> list[Line]:
-    look = frame(True)
-    words: Sequence[Line] = wrap_spans([(asked.sentence, "text")], max(width - 4, 8))
-    keys = [(key_name(key), word) for key, word, _ in asked.answers]
-    return [
-        edge(look, True, (("? ", "altered"), ("Please confirm", "text bold")), (), width),
-        *(sides(look, line, width) for line in filled([[(" ", ""), *line] for line in words], height - 2)),
-        edge(look, False, key_words((*keys, ("Esc", asked.leaves))), (), width),
-    ]

@@ -18,8 +18,7 @@ from foldline.history.lock import Holder
 from foldline.history.paths import with_tilde
 from foldline.history.session_search import SessionHit
 from foldline.tui.blocks import Span, Spans, clean_line, cut_left, cut_right
-from foldline.tui.blocks.cells import Piece, crop, piece, row, width_of
-from foldline.tui.keys.commands import key_of
+from foldline.tui.blocks.cells import crop, width_of
 from foldline.tui.keys.table import HELP, ScreenKey, moves, name_of, table
 from foldline.tui.screens.sessions_list import SCOPES, Listed, Scope, SessionsState
 
@@ -64,7 +63,7 @@ KEYS: Final = table(
     ScreenKey(
         "close",
         ("escape",),
-        "Leaves the question, the field or the search line, ends the search, else closes the screen.",
+        "Leaves the field or the search line, ends the search, else closes the screen.",
         hint="close",
     ),
 )
@@ -254,14 +253,9 @@ _NAMES: Final[dict[Scope, str]] = {
 _LABEL: Final = 8
 
 
-def header_row(title: str, state: SessionsState, width: int) -> list[Span]:
-    """` shop-api ▸ Idempotent orders ▸ Sessions            all folders · F1 help `."""
-    name: Spans = ((clean_line(title), "bold"), (" ▸ ", "muted"), ("Sessions", "text bold"))
-    right = [
-        piece(f"{_NAMES[state.scope].lower()} ·", "text", rank=1),
-        Piece(((key_of("help"), "accent"), (" help", "muted")), rank=2, gap=1),
-    ]
-    return row([Piece(name, cut="left", least=width // 3)], right, width)
+def title_spans(title: str) -> Spans:
+    """`shop-api ▸ Idempotent orders ▸ Sessions`."""
+    return (clean_line(title), "bold"), (" ▸ ", "muted"), ("Sessions", "text bold")
 
 
 def tabs(scope: Scope) -> Spans:
@@ -289,7 +283,7 @@ def count(state: SessionsState, shown: int) -> str:
 
 
 def search_foot(state: SessionsState) -> Spans:
-    """How the search stands, in the lower edge of its frame."""
+    """How the search stands, on the rule below its line."""
     if state.asked is None:
         return ()
     if state.scope == "others":
@@ -446,18 +440,3 @@ def doing(listed: Listed | None, hit: SessionHit | None, here: Path | None) -> s
         read, fork = called("read"), called("fork")
         return f"Enter resume{size} · {read} read it at {hit.index} · {fork} fork it there"
     return f"Enter resume{size} · {called('fork')} go on in a copy"
-
-
-def hints_row(hints: Sequence[tuple[str, str]], width: int) -> list[Span]:
-    """The keys that work now, the last one at the right end; help, resume and search stay longest."""
-    kept = [called(command) for command in ("help", "resume", "search")]
-    pieces = [
-        Piece(
-            ((name, "accent"), (f" {word}", "muted")),
-            rank=kept.index(name) if name in kept else len(kept) + place,
-            gap=2,
-        )
-        for place, (name, word) in enumerate(hints)
-    ]
-    *left, last = pieces
-    return row(left, [Piece(last.spans, gap=2)], width)

@@ -217,7 +217,7 @@ class SettingsScreen(ListScreen[None, Setting]):
     def _change(self, setting: Setting) -> None:
         match setting.kind:
             case "cycle" if (setting.key, setting.next_choice) == UNCONFIRMED:
-                self.ask(_SURE, "change", partial(self._keep, setting, setting.next_choice))
+                self.confirm(_SURE, "change", partial(self._keep, setting, setting.next_choice))
             case "cycle":
                 self._keep(setting, setting.next_choice)
             case "text":
