@@ -11,8 +11,7 @@ from textual.pilot import Pilot
 from foldline.agent.settings import load_settings
 from foldline.agent.settings_edit import change, in_toml
 from foldline.tui.base_app import BaseApp
-from foldline.tui.screens.settings import SettingsScreen
-from foldline.tui.screens.settings_rows import Setting, list_settings
+from foldline.tui.screens.settings import Setting, SettingsScreen, list_settings
 from support.agents import PATIENCE
 from support.chat_app import screen_text
 

@@ -227,8 +227,10 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         """What answers the question; else the hints, the last of them for the right end of the lower edge.
         Where there is no room the last go first, those whose keys are in `keep` at the very end."""
         if self.question is not None:
-            answers = self.question.answers.items()
-            return key_words((key_name(key), word) for key, (word, _) in answers), _ELSE
+            words: dict[str, str] = {}
+            for key, (word, _) in self.question.answers.items():
+                words.setdefault(word, key_name(key))
+            return key_words((key, word) for word, key in words.items()), _ELSE
         *shown, last = self.hints()
         while shown and width_of(key_words((*shown, last))) > width - 10:
             others = [each for each in shown if each[0] not in keep]
@@ -263,7 +265,7 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
 
     def confirm(self, sentence: str, command: str, do: Callable[[], object]) -> None:
         """Do it only when the key of `command` is pressed next."""
-        self.ask(sentence, dict.fromkeys(key_of(self.KEYS, command).pressed, ("", do)))
+        self.ask(sentence, dict.fromkeys(key_of(self.KEYS, command).pressed, ("yes", do)))
 
     def on_key(self, event: events.Key) -> None:
         question, self.question = self.question, None

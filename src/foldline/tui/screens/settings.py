@@ -1,11 +1,14 @@
-"""Settings: every setting, who set it, and another value, written beside the event loop; and /settings."""
+"""Settings: every setting, who set it, and another value, written beside the event loop; and /settings.
+
+First the settings as rows: what each is, what the files say of it, and what is in force; then the screen.
+"""
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from rich.cells import cell_len
 from textual import on
@@ -13,27 +16,198 @@ from textual.binding import BindingType
 from textual.widgets import Input
 
 from foldline.agent.agent import at_rest, retune
-from foldline.agent.layers import config_file
-from foldline.agent.settings import Settings, load_settings
-from foldline.agent.settings_edit import change, in_toml
+from foldline.agent.layers import BY_NAME, MODELS, config_file, dotted
+from foldline.agent.settings import DEFAULT, Settings, load_settings
+from foldline.agent.settings_edit import change, in_toml, own_values, shown, unset_words
+from foldline.agent.settings_schema import KEYS as SETTINGS
+from foldline.agent.settings_schema import TABLES, allowed, choices_of, field_of, is_secret, kind_of
 from foldline.compaction import load_strategy
 from foldline.compaction.registry import BUILT_IN
 from foldline.context.harmless import clean_line
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError
-from foldline.tui.blocks.cells import Span, Spans, crop, cut_left, cut_right, width_of, wrap_spans
+from foldline.tui.blocks.cells import Piece, Span, cut_left, cut_right, piece, row, wrap_spans
 from foldline.tui.dialogs import pick_theme
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, table
 from foldline.tui.lists.picker import Choice, Picker
 from foldline.tui.lists.screen import Field, ListScreen
 from foldline.tui.runner import Runner
-from foldline.tui.screens.settings_rows import Setting, list_settings
 from foldline.tui.themes import own_themes
-from foldline.tui.widgets.lines import Line, Rule, boxed, filled, key_words, window_start
+from foldline.tui.widgets.lines import Line, Rule, boxed, filled, window_start
 
 if TYPE_CHECKING:
     from foldline.tui.app import FoldlineApp
 
+
+Names = tuple[str, ...]
+"""A key, name by name: the name of a model may hold dots."""
+
+Kind = Literal["cycle", "pick", "text", "model", "provider", "file"]
+"""How a value is changed: the next of a few, one of a list, typed, on the screen that chooses models or
+providers, or only in the file."""
+
+Effect = Literal["now", "start", "sessions"]
+"""When a change counts: at once, with the next start, in new sessions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting, as it is in force and as the user's own file has it."""
+
+    names: Names
+    group: str
+    meaning: str
+    allowed: str
+    """What it may be, in words."""
+    kind: Kind
+    effect: Effect
+    value: str = ""
+    """In force, as a settings file says it; empty where none is."""
+    unset: str = ""
+    """What stands for it where none is."""
+    origin: str = ""
+    """Who set it; empty where nobody did."""
+    default: str = ""
+    own: str | None = None
+    """What the user's file says; None where nothing."""
+    overruled_by: str = ""
+    """Who goes before the user's file; empty where nobody does."""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return dotted(self.names)
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether it can be written in a field."""
+        return self.kind == "text" or (self.kind == "pick" and self.names != ("theme",))
+
+    @property
+    def next_choice(self) -> str:
+        """The value after the one in the user's file, or after the one in force; the first after the last."""
+        now = self.value if self.own is None else self.own
+        at = self.choices.index(now) if now in self.choices else -1
+        return self.choices[(at + 1) % len(self.choices)]
+
+    def holds(self, words: Sequence[str]) -> bool:
+        """Whether all these words, in small letters, are in what is seen of it."""
+        text = f"{self.group} {self.key} {self.value} {self.origin} {self.meaning}".lower()
+        return all(word in text for word in words)
+
+
+_GENERAL = "General"
+_AT_ONCE = frozenset({"theme", "model", "provider"})
+_FROM_THE_START = frozenset({"embedding_model", "window"})
+"""Of compaction: the last names of keys that are built into a running session."""
+_CYCLED = 4
+"""Values of which the next one is taken, instead of one from a list."""
+
+
+def list_settings(
+    now: Settings, environ: Mapping[str, str], *, model: str, themes: Sequence[str]
+) -> tuple[Setting, ...]:
+    """All settings, by groups; what may be set for the session's model, and what was set for others.
+
+    Raises:
+        FoldlineError: the user's file cannot be read.
+    """
+    own = {_low(names): value for names, value in own_values(environ).items()}
+    found = now.values()
+    file = str(config_file(environ))
+    return tuple(
+        _setting(names, group, now, found, own, file, themes) for names, group in _listed(now, own, model)
+    )
+
+
+def _listed(now: Settings, own: Mapping[Names, object], model: str) -> Iterator[tuple[Names, str]]:
+    """Every key, name by name, and the group it stands in: of tables with names, what was set."""
+    for key in SETTINGS:
+        section = key.rpartition(".")[0]
+        yield tuple(key.split(".")), section.capitalize() or _GENERAL
+    here = model.lower()
+    for key in TABLES[MODELS]:
+        yield (MODELS, here, key), f"This model: {model}"
+    for section in BY_NAME:
+        tables = {name: list(table.model_fields_set) for name, table in getattr(now, section).items()}
+        for names in own:
+            if names[0] == section and len(names) == 3 and names[2] not in tables.setdefault(names[1], []):
+                tables[names[1]].append(names[2])
+        for name, keys in tables.items():
+            if (section, name) != (MODELS, here):
+                yield from (((section, name, key), f"{_TITLES[section]} {name}") for key in sorted(keys))
+
+
+_TITLES = {"models": "Model", "providers": "Provider", "mcp": "MCP server"}
+
+
+def _setting(
+    names: Names,
+    group: str,
+    now: Settings,
+    found: Mapping[str, object],
+    own: Mapping[Names, object],
+    file: str,
+    themes: Sequence[str],
+) -> Setting:
+    key, field = dotted(names), field_of(names)
+    origin = now.origin(key)
+    choices = choices_of(field)
+    if key == "theme":
+        choices = tuple(themes)
+    elif key == "compaction.strategy":
+        choices = tuple(BUILT_IN)
+    ours = own.get(_low(names))
+    before = "" if origin in (DEFAULT, file) else origin
+    if ours is not None and names[0] == MODELS and key not in found:
+        # What is said for all models for this run goes before what a file says for one.
+        origin = before = now.origin(f"{'context' if names[-1] == 'window' else 'compaction'}.{names[-1]}")
+    return Setting(
+        names,
+        group,
+        meaning=(field.description or "").replace("\n", " ").replace("`", ""),
+        allowed=_allowed(key, allowed(field), choices),
+        kind=_kind(names, key, kind_of(field), choices),
+        effect=_effect(names, key),
+        value=shown(found.get(key)),
+        unset=unset_words(names),
+        origin="" if origin == DEFAULT else with_tilde(origin),
+        default=shown(field.default),
+        own=None if ours is None else "(set)" if is_secret(names) else shown(ours),
+        overruled_by=with_tilde(before),
+        choices=choices,
+    )
+
+
+def _low(names: Names) -> Names:
+    """Servers do not tell models and providers apart by upper and lower case."""
+    return (names[0], names[1].lower(), *names[2:]) if names[0] in BY_NAME and len(names) > 2 else names
+
+
+def _allowed(key: str, words: str, choices: Sequence[str]) -> str:
+    return f"one of {len(choices)}, listed by Enter" if key == "theme" else words
+
+
+def _kind(names: Names, key: str, kind: object, choices: Sequence[str]) -> Kind:
+    if key in ("model", "provider"):
+        return "model" if key == "model" else "provider"
+    if kind not in (str, int, float, bool) and not choices and "Amount" not in str(kind):
+        return "file"
+    if is_secret(names):
+        return "file"
+    if choices:
+        return "cycle" if len(choices) <= _CYCLED and key != "theme" else "pick"
+    return "text"
+
+
+def _effect(names: Names, key: str) -> Effect:
+    if key == "approvals.mode":
+        return "sessions"
+    compaction = names[0] in ("compaction", MODELS) and names[-1] not in _FROM_THE_START
+    return "now" if key in _AT_ONCE or compaction else "start"
+
+
+# --- the screen -----------------------------------------------------------------------------------------
 
 KEYS: Final = table(
     "settings",
@@ -52,7 +226,7 @@ KEYS: Final = table(
     *moves("setting", home=("home", "ctrl+home"), end=("end", "ctrl+end")),
     HELP,
     "Program",
-    ScreenKey("close", ("escape", "q"), "Leaves the field, ends the search, then closes."),
+    ScreenKey("close", ("escape", "q"), "Leaves the field, ends the search, then closes.", hint="close"),
 )
 
 UNCONFIRMED: Final = ("approvals.mode", "all")
@@ -141,13 +315,16 @@ class SettingsScreen(ListScreen[None, Setting]):
         self._query = query
         before, self.rows = self.row, self._found()
         words = query.lower().split()
-        wanted: list[Callable[[Setting], bool]] = [
-            lambda each: bool(words) and each.names[-1].lower() == "".join(words),
-            lambda each: before is not None and each.names == before.names,
-            lambda each: all(word in each.key.lower() for word in words),
-        ]
-        places = (at for fits in wanted for at, each in enumerate(self.rows) if fits(each))
-        self.at = next(places, 0)
+
+        def rank(at: int) -> int:
+            each = self.rows[at]
+            if words and each.names[-1].lower() == "".join(words):
+                return 0
+            if before is not None and each.names == before.names:
+                return 1
+            return 2 if all(word in each.key.lower() for word in words) else 3
+
+        self.at = min(range(len(self.rows)), key=rank, default=0)
         self.fault = self.news = ""
 
     @on(Input.Changed)
@@ -270,8 +447,7 @@ class SettingsScreen(ListScreen[None, Setting]):
         rows = self._list(width - 2, max(height - 4 - below, 1))
         body: list[Line | Rule] = [self._search_line(), *rows, rule, *filled(details, below)]
         count = f"{self.at + 1} of {len(self.rows)}" if self.rows else ""
-        title, (foot, aid) = (("Settings", "text bold"),), self._foot(width)
-        return boxed(width, title, count, body, foot, aid)
+        return boxed(width, (("Settings", "text bold"),), count, body, *self.foot(width))
 
     def _search_line(self) -> Line:
         if self.searching:
@@ -327,18 +503,14 @@ class SettingsScreen(ListScreen[None, Setting]):
         who = f"Set by {clean_line(setting.origin)}." if setting.origin else "Not set: the default holds."
         return [(cut_right(who, width), "muted")]
 
-    def _foot(self, width: int) -> tuple[Spans, Spans]:
-        """The keys that work; help at the right end, where there is room."""
+    def hints(self) -> list[tuple[str, str]]:
         esc = name_of(KEYS, "close")
         if self.editing:
-            return key_words((("Enter", "save"), (esc, "cancel"))), ()
-        if self.searching:
-            return key_words((("Enter", "to the list"), (esc, "end search"))), ()
-        *shown, aid = self.hints()
-        leaves = (esc, "end search" if self._query else "close")
-        while shown and width_of(key_words((*shown, leaves))) > width - 6:
-            shown.pop()
-        return key_words((*shown, leaves)), key_words((aid,), "muted")
+            return [("Enter", "save"), (esc, "cancel")]
+        return [("Enter", "to the list"), (esc, "end search")] if self.searching else super().hints()
+
+    def word(self, key: ScreenKey[Any]) -> str:
+        return "end search" if key.id == "close" and self._query else key.hint
 
 
 def _fault(setting: Setting, text: str) -> str:
@@ -359,24 +531,17 @@ def _row_line(setting: Setting, marked: bool, column: int, width: int) -> Line:
     """`▶compaction.mode       ask                 config.toml`, exactly as wide."""
     origin = clean_line(setting.origin.rpartition("/")[2])  # of a file, the name
     origin = cut_left(origin, width // 3) if width >= _ORIGIN_FROM else ""
-    right = cell_len(origin) + 3 if origin else 1
-    column = min(column, max(width - right - _VALUE_AT_LEAST - 5, 8))
+    column = min(column, max(width - cell_len(origin) - _VALUE_AT_LEAST - 8, 8))
     key = cut_left(clean_line(setting.key), column)
-    room = max(width - right - column - 5, 4)
-    value = cut_right(clean_line(setting.value or setting.unset), room)
     style = "text bold" if setting.origin else "text" if setting.value else "muted"
     if (setting.key, setting.value) == UNCONFIRMED:
         style = "alert bold"
-    spans: Line = [
-        (" ", ""),
-        ("▶ " if marked else "  ", "accent"),
-        (key, "text reverse" if marked else "text"),
-        (" " * (column - cell_len(key) + 2), ""),
-        (value, style),
-        (" " * (room - cell_len(value)), ""),
-        (f"  {origin} " if origin else " ", "muted"),
+    left = [
+        piece("▶" if marked else " ", "accent", gap=0),
+        Piece(((key, "text reverse" if marked else "text"), (" " * (column - cell_len(key)), "")), gap=1),
+        piece(clean_line(setting.value or setting.unset), style, gap=2, cut="right"),
     ]
-    return crop(spans, width)
+    return row(left, [piece(origin, "muted")] if origin else [], width)
 
 
 def open_settings(app: "FoldlineApp", runner: Runner, query: str) -> None:
