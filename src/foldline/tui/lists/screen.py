@@ -238,8 +238,12 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         return key_words(shown), key_words((last,), "muted")
 
     def action_list(self, command: str) -> None:
-        """What a key of the table does."""
-        if self.works_now(command):
+        """What a key of the table does. Its answer to the question is for the palette: keys give it before."""
+        answers = self.question.answers if self.question is not None else {}
+        key = next((each for each in key_of(self.KEYS, command).pressed if each in answers), None)
+        if key is not None:
+            self._answer(answers, key)
+        elif self.works_now(command):
             self.do(command)
 
     def do(self, command: str) -> None:
@@ -268,13 +272,16 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         self.ask(sentence, dict.fromkeys(key_of(self.KEYS, command).pressed, ("yes", do)))
 
     def on_key(self, event: events.Key) -> None:
-        question, self.question = self.question, None
-        if question is not None:
+        if self.question is not None:
             event.stop()
             event.prevent_default()
-            if event.key in question.answers:
-                question.answers[event.key][1]()
-            self.update()
+            self._answer(self.question.answers, event.key)
+
+    def _answer(self, answers: Answers, key: str) -> None:
+        self.question = None
+        if key in answers:
+            answers[key][1]()
+        self.update()
 
     # --- showing ----------------------------------------------------------------------------------------
 

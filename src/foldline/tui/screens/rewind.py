@@ -69,7 +69,6 @@ KEYS: Final = table(
         ("ctrl+s",),
         "Confirms the question; no letter does, for it may be typed ahead. The prompt is then in the editor "
         "again. /undo takes it back.",
-        palette=False,
     ),
     *moves("place"),
     "List",
