@@ -238,7 +238,7 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         return key_words(shown), key_words((last,), "muted")
 
     def action_list(self, command: str) -> None:
-        """What a key of the table does. Its answer to the question is for the palette: keys give it before."""
+        """What a key of the table does; also an answer by the palette, which keys give before."""
         answers = self.question.answers if self.question is not None else {}
         key = next((each for each in key_of(self.KEYS, command).pressed if each in answers), None)
         if key is not None:

@@ -52,9 +52,7 @@ KEYS: Final = table(
     ScreenKey[None]("ask", ("1",), "Reads run; edits and commands ask first.", hint="ask"),
     ScreenKey("edits", ("2",), "Edits inside the folder run without asking, too.", hint="edits"),
     ScreenKey("all", ("3",), "Everything runs without asking, outside the folder, too. Asks.", hint="all"),
-    ScreenKey(
-        "confirm", ("ctrl+s",), "Confirms the mode all; nothing that may be typed ahead does.", palette=False
-    ),
+    ScreenKey("confirm", ("ctrl+s",), "Confirms the mode all; nothing that may be typed ahead does."),
     "Rules",
     ScreenKey("revoke", ("x", "delete"), "Revokes the rule: calls like it ask again.", hint="revoke"),
     *moves("rule", far=""),
