@@ -58,7 +58,7 @@ class ChatApp(BaseApp[None]):
         self.chat.show(self.first)
 
     def palette_items(self, below):
-        from foldline.tui.palette_items import chat_items
+        from foldline.tui.screens.palette import chat_items
 
         return chat_items(self, below)  # type: ignore[arg-type]  # it has a chat, as the program has
 

@@ -301,7 +301,7 @@ def test_a_proposal_waits_until_it_is_closed() -> None:
     closed = events.ProposalClosed(proposal="p1", applied=False)
     state = after(ready, revised)
     assert state.proposal is not None
-    assert (state.proposal.id, state.proposal.state, state.proposal.lost) == ("p2", "edited", 6)
+    assert (state.proposal.proposal, state.proposal.state, state.proposal.lost) == ("p2", "edited", 6)
     assert after(closed, state=state).proposal == state.proposal, "an older one was closed"
     assert after(events.ProposalClosed(proposal="p2", applied=True), state=state).proposal is None
 

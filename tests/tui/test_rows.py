@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from foldline.context.harmless import clean_line
+from foldline.protocol.events import ProposalReady
 from foldline.tui.blocks.cells import Piece, piece, row, width_of
 from foldline.tui.prompting.completion import Candidate, completion_lines
 from foldline.tui.prompting.prompt import queue_rows, waiting_words
@@ -21,7 +22,6 @@ from foldline.tui.state import (
     FileRow,
     News,
     PinRow,
-    Proposed,
     Question,
     Retry,
     Room,
@@ -75,11 +75,11 @@ states = st.builds(
     ),
     proposal=st.none()
     | st.builds(
-        Proposed,
-        foreign,
-        st.just("manual"),
-        st.sampled_from(["current", "edited", "stale"]),
-        st.booleans(),
+        ProposalReady,
+        proposal=foreign,
+        reason=st.just("manual"),
+        state=st.sampled_from(["current", "edited", "stale"]),
+        waits=st.booleans(),
         facts=st.integers(0, 999),
     ),
     questions=st.lists(
@@ -231,7 +231,10 @@ def test_the_rows_of_picture_a() -> None:
 
 
 def test_where_a_proposal_waits_the_meter_says_what_that_would_leave() -> None:
-    state = replace(folding_state(), proposal=Proposed("p", "threshold", waits=True, tokens_after=26_420))
+    state = replace(
+        folding_state(),
+        proposal=ProposalReady(proposal="p", reason="threshold", waits=True, tokens_after=26_420),
+    )
     assert "89% → 26.4k " in text(meter_row(state, 120))
 
 
@@ -297,10 +300,18 @@ def test_the_next_fold_is_told_where_nothing_runs_and_only_its_draft_moves_the_r
 
 
 def test_a_proposal_that_something_waits_for_goes_before_what_runs() -> None:
-    proposal = Proposed("p1", "threshold", "current", True, 116_200, 27_400, 123, 214, 6)
+    proposal = ProposalReady(
+        proposal="p1",
+        reason="threshold",
+        waits=True,
+        tokens_before=116_200,
+        tokens_after=27_400,
+        facts=214,
+        lost=6,
+    )
     row = text(status_row(replace(folding_state(), proposal=proposal), PLAIN_ROW, 100.2, 120))
     assert row.startswith(" ◆ proposal 116.2k → 27.4k · waits for you · 6 of 214 facts lost · F3 review ")
-    idle = replace(proposal, waits=False, state="edited", facts=0)
+    idle = proposal.model_copy(update={"waits": False, "state": "edited", "facts": 0})
     assert "Compacting" in text(status_row(replace(folding_state(), proposal=idle), PLAIN_ROW, 100.2, 120))
     row = text(status_row(ChatState(proposal=idle), PLAIN_ROW, 100.2, 120))
     assert row.startswith(" ◆ proposal 116.2k → 27.4k · edited · waits for you · F3 review ")

@@ -153,7 +153,7 @@ def _version_of(program: str) -> str:
 
 def _keys() -> Iterator[Finding]:
     """The user's own keys: what cannot be, and what may not arrive in every terminal."""
-    from foldline.tui.keys.configured import unsure_keys
+    from foldline.tui.keys.registry import unsure_keys
     from foldline.tui.keys.table import keymap_of
 
     try:

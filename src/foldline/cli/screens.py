@@ -68,7 +68,7 @@ def check_chosen_keys() -> None:
     """
     given = keys_given(os.environ)
     if given:
-        from foldline.tui.keys.configured import check
+        from foldline.tui.keys.registry import check
 
         check(given)
 

@@ -307,12 +307,12 @@ class FoldlineApp(BaseApp[None]):
         self.presenter.in_slices(shown.transcript.toggle_all_calls(), "opening")
 
     def palette_items(self, below: "Screen[Any]") -> "Iterable[Item]":
-        from foldline.tui.palette_items import chat_items
+        from foldline.tui.screens.palette import chat_items
 
         return chat_items(self, below)
 
     def palette_sources(self) -> "Sequence[Source]":
-        from foldline.tui.palette_items import chat_sources
+        from foldline.tui.screens.palette import chat_sources
 
         return chat_sources(self, self._root)
 

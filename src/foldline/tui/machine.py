@@ -17,7 +17,6 @@ from foldline.tui.state import (
     Idle,
     Level,
     News,
-    Proposed,
     Question,
     Retry,
     RunningTool,
@@ -102,9 +101,9 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C9
         case events.DraftAhead():
             return replace(state, ahead=_ahead(state.ahead, event, now))
         case events.ProposalReady():
-            return replace(state, proposal=_proposed(event))
+            return replace(state, proposal=event)
         case events.ProposalClosed():
-            is_shown = state.proposal is not None and state.proposal.id == event.proposal
+            is_shown = state.proposal is not None and state.proposal.proposal == event.proposal
             return replace(state, proposal=None) if is_shown else state
         case _:
             assert_never(event)
@@ -123,7 +122,7 @@ def _finished(state: ChatState, event: events.TaskFinished, now: float) -> ChatS
         compacting=None,
         cancelling=False,
         questions=(),
-        proposal=None if state.proposal is None else replace(state.proposal, waits=False),
+        proposal=None if state.proposal is None else state.proposal.model_copy(update={"waits": False}),
     )
     if event.outcome == "failed":
         return _with_news(rest, event.error or f"{event.operation} failed", "error", now)
@@ -180,20 +179,6 @@ def _retrying(state: ChatState, event: events.Retrying, now: float) -> ChatState
         step = replace(state.activity, since=again.until, phase="waiting", again=again)
         return replace(state, activity=step)
     return state
-
-
-def _proposed(event: events.ProposalReady) -> Proposed:
-    return Proposed(
-        id=event.proposal,
-        reason=event.reason,
-        state=event.state,
-        waits=event.waits,
-        tokens_before=event.tokens_before,
-        tokens_after=event.tokens_after,
-        folded=event.folded,
-        facts=event.facts,
-        lost=event.lost,
-    )
 
 
 def _appended(state: ChatState, event: events.EntryAppended) -> ChatState:

@@ -1,7 +1,10 @@
 """What the chat shows, as one immutable value. Plain dataclasses: the first paint pays for nothing else."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from foldline.protocol.events import ProposalReady
 
 FoldReason = Literal["threshold", "overflow", "manual", "phase"]
 Level = Literal["info", "warning", "error"]
@@ -92,25 +95,6 @@ class DraftedAhead:
     tokens_before: int = 0
     tokens_after: int = 0
     """Of the view it was begun for, without it and with it; known once it is ready."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proposed:
-    """A compaction that is drafted and waits for the user. Sizes in tokens."""
-
-    id: str
-    reason: FoldReason
-    state: Literal["current", "edited", "stale"] = "current"
-    waits: bool = False
-    """Whether something that runs waits for the decision."""
-    tokens_before: int = 0
-    tokens_after: int = 0
-    folded: int = 0
-    """Entries."""
-    facts: int = 0
-    """Facts found in what would be compacted."""
-    lost: int = 0
-    """Those of them that the view would no longer hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +221,8 @@ class ChatState:
     compacting: Compacting | None = None
     ahead: DraftedAhead | None = None
     cancelling: bool = False
-    proposal: Proposed | None = None
+    proposal: "ProposalReady | None" = None
+    """The compaction that is drafted and waits for the user."""
     questions: tuple[Question, ...] = ()
     waiting: Waiting = Waiting()
     news: News | None = None

@@ -8,7 +8,7 @@ import pytest
 from foldline.agent.layers import Given, keys_given
 from foldline.agent.settings import load_settings
 from foldline.protocol import FoldlineError
-from foldline.tui.keys.configured import check, unsure_keys
+from foldline.tui.keys.registry import check, unsure_keys
 from foldline.tui.keys.table import Keymap, bindings, in_force, keymap_of, use
 from foldline.tui.preview.keys import KEYS as PREVIEW_KEYS
 from support.live import Live, live

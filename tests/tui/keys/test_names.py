@@ -5,8 +5,8 @@ import string
 import pytest
 from textual.keys import Keys, _character_to_key
 
-from foldline.tui.keys.configured import NEVER, why_unsure
 from foldline.tui.keys.names import joined, key_name, spelled
+from foldline.tui.keys.registry import NEVER, why_unsure
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from foldline.tui.keys.commands import CHAT, Command
-from foldline.tui.keys.configured import NEVER, why_unsure
 from foldline.tui.keys.names import key_name, spelled
-from foldline.tui.keys.registry import SCREENS, commands_page, table_of
+from foldline.tui.keys.registry import NEVER, SCREENS, commands_page, table_of, why_unsure
 from foldline.tui.keys.table import ScreenKey
 
 SAME: dict[str, str] = {

@@ -63,7 +63,8 @@ class Narrator:
         self.state = reduce(before, event, time.monotonic())
         if not isinstance(event, events.ProposalReady):
             self._narrate(event)
-        elif before.proposal is None or before.proposal.id != event.proposal:  # not again, as the view grows
+        elif before.proposal is None or before.proposal.proposal != event.proposal:
+            # Not again, as the view grows.
             self._ask(asked_about_proposal(event))
         if self.state.waiting.unsent and self.state.waiting.unsent != before.waiting.unsent:
             self._paper.line(self.state.waiting.unsent)

@@ -41,7 +41,7 @@ class Keymap:
 
 def keymap_of(given: "Iterable[Given]") -> Keymap:
     """The keys that were set, each as `keys.SCREEN.COMMAND`; what was set last wins. What makes no sense is
-    left out here: `configured.check` tells it, when there is the time to look at every table."""
+    left out here: `registry.check` tells it, when there is the time to look at every table."""
     chosen: dict[tuple[str, str], tuple[str, ...]] = {}
     for item in given:
         written = [item.value] if isinstance(item.value, str) else item.value

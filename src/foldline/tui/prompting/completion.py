@@ -98,10 +98,9 @@ def _known_arguments(command: str, app: App[Any]) -> Sequence[tuple[str, str]]:
     """Names, and what each stands for."""
     match command:
         case "theme":
-            from foldline.tui.base_app import BaseApp
             from foldline.tui.themes import described
 
-            return described(app.themes) if isinstance(app, BaseApp) else ()
+            return described(getattr(app, "themes", ()))
         case "strategy":
             from foldline.compaction import BUILT_IN
 

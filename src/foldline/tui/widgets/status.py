@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol, assert_never, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, assert_never, runtime_checkable
 
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
@@ -18,7 +18,6 @@ from foldline.tui.state import (
     DraftedAhead,
     Idle,
     News,
-    Proposed,
     Question,
     Retry,
     RunningTool,
@@ -27,6 +26,9 @@ from foldline.tui.state import (
     rung_words,
 )
 from foldline.tui.widgets.lines import HEAVY, Lines, edge
+
+if TYPE_CHECKING:
+    from foldline.protocol.events import ProposalReady
 
 _NARROW = 100
 """Cells below which words are shorter, and the transcript is the only panel beside the prompt."""
@@ -164,7 +166,7 @@ def _question(question: Question, beside: StatusContext, now: float) -> list[Pie
     return [*first, piece(f"{key_of('complete')} to answer", "text", rank=2)]
 
 
-def _proposal(proposal: Proposed) -> list[Piece]:
+def _proposal(proposal: "ProposalReady") -> list[Piece]:
     """A drafted compaction: what it would do, and that it is the reader's turn."""
     sizes = f"{numbers.tokens(proposal.tokens_before)} → {numbers.tokens(proposal.tokens_after)}"
     edited = "" if proposal.state == "current" else f" · {proposal.state}"
