@@ -152,6 +152,7 @@ async def _drafted_now(
         overhead=state.overhead,
         options=request.options,
         alone=alone or request.strategy is not None,
+        ledger=state.ledger,
         progress=progress,
         on_request=count,
     )

@@ -14,6 +14,7 @@ from foldline.compaction import (
     CompactionStrategy,
     Dependencies,
     Plan,
+    SessionLedger,
     dependencies,
     plan,
 )
@@ -64,6 +65,7 @@ class AgentState:
     """Whether a full window is compacted automatically, after the user has seen the proposal, or never."""
     review: PendingProposal = field(default_factory=PendingProposal)
     draft: BackgroundDraft = field(default_factory=BackgroundDraft)
+    ledger: SessionLedger = field(default_factory=SessionLedger)
     choices: Choices = field(default_factory=Choices)
     budget_settings: Callable[[int, str], BudgetSettings] = lambda *_: BudgetSettings()
     """What was set for a window in tokens and a model: the one may be learnt, the other switched."""

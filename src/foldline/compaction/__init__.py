@@ -5,6 +5,7 @@ from .engine import Plan, RedraftOptions, plan, propose
 from .fallbacks import WORDS
 from .hierarchical import HierarchicalCompaction
 from .ladder import LadderCompaction
+from .ledger import SessionLedger
 from .proposal import Outline, Proposal
 from .registry import (
     BUILT_IN,
@@ -56,6 +57,7 @@ __all__ = [
     "Proposal",
     "RedraftOptions",
     "SemanticCompaction",
+    "SessionLedger",
     "SimpleCompaction",
     "SummaryCompaction",
     "ToolResultHidingCompaction",

@@ -19,9 +19,10 @@ from foldline.protocol import NEW, BaseMessage, Compaction, Reason
 
 from .automation import INEFFECTIVE
 from .fallbacks import FailureLadder, Need
+from .ledger import SessionLedger, with_ledger_in
 from .proposal import Proposal, originals_of, shown
 from .registry import BUILT_IN
-from .strategy import CompactionContext, CompactionStrategy, MeteredLLM, Progress
+from .strategy import CompactionContext, CompactionStrategy, MeteredLLM, Progress, tokens_of
 
 _MANUAL_SHARE = 4
 """By hand, at most a quarter of what could be compacted is kept: who asks for a compaction wants one."""
@@ -148,6 +149,7 @@ async def propose(
     overhead: int = 0,
     options: RedraftOptions | None = None,
     alone: bool = False,
+    ledger: SessionLedger | None = None,
     progress: Progress = lambda _: None,
     on_request: Callable[[], None] = lambda: None,
 ) -> Proposal | None:
@@ -160,6 +162,7 @@ async def propose(
         pending: estimate of the prompt that waits for it, before calibration.
         tools: those of the session's requests, and `overhead` the estimate of their schemas.
         alone: whether nothing but the strategy is tried.
+        ledger: the session's, which need not be built anew.
 
     Raises:
         CompactionFailed: no rung of the ladder gave a view that may replace this one.
@@ -206,6 +209,9 @@ async def propose(
     after = await climb.run(strategy)
     if after is None:
         return None
+    known = await asyncio.to_thread((ledger or SessionLedger()).follow, projection)
+    room = need.enough - tokens_of(after)
+    after = await asyncio.to_thread(with_ledger_in, ctx.history, after, known, room)
     return await asyncio.to_thread(
         _proposed, projection, view, climb, planned, after, wished, reason, overhead
     )

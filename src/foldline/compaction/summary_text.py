@@ -18,7 +18,8 @@ from .strategy import load_prompt
 CONSTRAINTS = "standing-constraints"
 LAST_MESSAGES = "last-user-messages"
 KEPT = "kept-below"
-_LISTS = f"{CONSTRAINTS}|{LAST_MESSAGES}|read-files|modified-files|{KEPT}"
+LEDGER = "ledger"
+_LISTS = f"{CONSTRAINTS}|{LAST_MESSAGES}|read-files|modified-files|{KEPT}|{LEDGER}"
 
 _OPEN, _CLOSE = "<summary>", "</summary>"
 _BEGIN = re.compile(rf"<({_LISTS})>\n")
@@ -121,6 +122,14 @@ def with_appendix(
     return "\n\n".join([harmless(notes.strip()), *blocks])
 
 
+def with_ledger(summary: str, items: Sequence[str]) -> str:
+    """The summary with this ledger in place of the one it has, at its end."""
+    old = next((found for found in _lists(summary) if found.name == LEDGER), None)
+    rest = summary[: old.start] + summary[old.end :] if old else summary
+    block = _block(LEDGER, [load_prompt("ledger"), *items])
+    return f"{rest}\n\n{defused(block, 'summary')}" if items else rest
+
+
 def counted(items: Iterable[str]) -> int:
     """How many things a list stands for: those it shows, and those it says it has no room for."""
     return sum(_unlisted(item) or 1 for item in items)
@@ -161,7 +170,7 @@ def _items_of(summary: str, tag: str) -> list[str]:
 
 
 def _items(tag: str, body: str) -> list[str]:
-    if tag != LAST_MESSAGES:
+    if tag not in (LAST_MESSAGES, LEDGER):
         return body.splitlines()
     starts = [found.start() for found in _QUOTE.finditer(body)]
     return [body[start:end].rstrip("\n") for start, end in pairwise([*starts, len(body)])]

@@ -1,0 +1,86 @@
+"""The ledger in a view: in the summary that a strategy wrote, or in the placeholders of what it hid."""
+
+from collections.abc import Sequence
+from threading import Lock
+
+from foldline.context.ledger import Group, Ledger, said_in
+from foldline.context.outline import MessageOutline
+from foldline.context.projection import Projection
+from foldline.context.view import is_hidden_placeholder, is_summary, with_text
+from foldline.protocol import NEW, BaseMessage, Clear, Revert
+
+from .summary_text import harmless, unframed, with_ledger
+
+SHARE = 0.35
+"""Of what a compaction leaves free below the threshold, how much the ledger takes. Measured
+(docs/decisions/0038-ledger.md)."""
+
+
+class SessionLedger:
+    """The ledger of a session, brought up to date when a compaction is drafted: it can be thrown away."""
+
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        self.ledger = ledger or Ledger()
+        self._position = 0
+        self._gone: tuple[int, ...] = ()
+        self._lock = Lock()
+
+    def follow(self, projection: Projection) -> Ledger:
+        """The ledger of what the projection holds now. Reads what is new from where it is kept: in a thread.
+        What was rewound or cleared is not in it."""
+        with self._lock:
+            gone = tuple(m.index for m in projection.markers if isinstance(m, Clear | Revert))
+            if gone != self._gone:
+                self.ledger, self._position, self._gone = Ledger(self.ledger.score), 0, gone
+            outlines = projection.entries.outlines
+            for position in range(self._position, len(outlines)):
+                outline = outlines[position]
+                if isinstance(outline, MessageOutline) and projection.fate(outline.index).kind not in _GONE:
+                    message = projection.entries[position]
+                    if isinstance(message, BaseMessage):
+                        self.ledger.add(message)
+            self._position = len(outlines)
+            return self.ledger
+
+
+_GONE = frozenset({"reverted", "cleared", "aside"})
+
+
+def with_ledger_in(
+    before: Sequence[BaseMessage], after: Sequence[BaseMessage], ledger: Ledger, room: int
+) -> list[BaseMessage]:
+    """The view with what is most likely to be needed of all that it does not say: in the summary that was
+    written, else in the placeholders of what was hidden.
+
+    Args:
+        before: the view that was compacted.
+        room: estimated tokens that are free in it.
+    """
+    made = list(after)
+    budget = int(SHARE * room)
+    written = [at for at, message in enumerate(made) if message.index == NEW and is_summary(message)]
+    if written:
+        summary = made[written[-1]]
+        groups = ledger.choose(budget, said_in(made))
+        made[written[-1]] = with_text(summary, _replaced(summary, [group.text for group in groups]))
+        return made
+    known = {message.key: message for message in before}
+    hidden = {
+        message.index: at
+        for at, message in enumerate(made)
+        if is_hidden_placeholder(message.text) and known.get(message.key) != message
+    }
+    for group in ledger.choose(budget, said_in(made), entries=hidden):
+        stub = made[hidden[group.entry]]
+        made[hidden[group.entry]] = with_text(stub, f"{stub.text}\n{harmless(_excerpt(group))}")
+    return made
+
+
+def _replaced(summary: BaseMessage, items: Sequence[str]) -> str:
+    """The text of a summary with this ledger, within its frame where it has one."""
+    said = unframed(summary)
+    return summary.text.replace(said, with_ledger(said, items), 1) if said else summary.text
+
+
+def _excerpt(group: Group) -> str:
+    return "\n".join([" ".join(group.names), *group.lines]).strip()

@@ -1,0 +1,321 @@
+"""The ledger: an index of the names and lines a session has seen, and the choice of those that a compaction
+keeps in sight. Pure and deterministic; each entry is taken in once.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from foldline.protocol import AssistantMessage, BaseMessage, ToolCallPart, ToolResultMessage, UserMessage
+
+from . import facts
+from .audit import path_parts
+from .ledger_score import NEVER, Key, Place, Score, Seen, likelihood
+from .tokens import estimate_tokens
+
+SHORTEST_LINE, LONGEST_LINE = 20, 240
+"""Characters of a line without its indentation; `return None` is everywhere, and a longer one is data."""
+_FULL, _KEPT = 14_000, 10_000
+"""Things at most, and how many of them stay when so many are known: those most likely to be needed."""
+
+
+class Ledger:
+    """The index of one session. `score` says of a thing how likely it is needed before the next compaction;
+    another one may be put in its place."""
+
+    def __init__(self, score: Score = likelihood) -> None:
+        self.score = score
+        self.seen: dict[Key, Seen] = {}
+        self.places: dict[str, Place] = {}
+        self.now = 0
+        """Answers taken in so far."""
+        self._calls: dict[str, str] = {}
+        """What the calls without a result are about, by their ids."""
+
+    # -- taking in ---------------------------------------------------------------------------------
+
+    def add(self, message: BaseMessage) -> None:
+        """Takes in the next message. Linear in its text."""
+        match message:
+            case AssistantMessage():
+                self.now += 1
+                self._used(message.text, message.index)
+                for call in message.calls:
+                    self._called(call, message.index)
+            case ToolResultMessage():
+                self._resulted(message)
+            case UserMessage():
+                for key, text in names(message.typed):
+                    seen = self._of(key, text)
+                    seen.asked, seen.entry = self.now, message.index
+                self._shown(message.piped, message.index, "")
+            case _:
+                pass
+        if len(self.seen) > _FULL:
+            self._forget()
+
+    def _of(self, key: Key, text: str) -> Seen:
+        seen = self.seen.get(key)
+        if seen is None:
+            seen = self.seen[key] = Seen(key[0], text, self.now)
+        elif key[0] == "path" and _says_more(text, seen.text):
+            seen.text = text
+        return seen
+
+    def _used(self, text: str, entry: int, *, in_edit: bool = False, place: str = "") -> None:
+        for key, name in names(text):
+            seen = self._of(key, name)
+            seen.use(self.now, in_edit=in_edit)
+            if seen.entry == NEVER:
+                seen.entry, seen.place = entry, place
+
+    def _called(self, call: ToolCallPart, entry: int) -> None:
+        arguments = call.parsed()
+        about = self._calls[call.call_id] = _about(arguments)
+        change = Change.of(arguments)
+        text = "\n".join(facts.strings(arguments or [call.arguments]))
+        self._used(text, entry, in_edit=change is not None, place=about)
+        if change is not None:
+            for place, old, new in change.files(about):
+                self._edited(place, old, new, entry)
+
+    def _edited(self, place: str, old: Sequence[str], new: Sequence[str], entry: int) -> None:
+        file = self.places.setdefault(place, Place())
+        file.edits, file.edited = file.edits + 1, self.now
+        stays = set(new)
+        for line in old:
+            if seen := self.seen.get(("line", line)):
+                seen.use(self.now, in_edit=False)
+                seen.replaced = line not in stays
+        for line in filter(_is_telling, new):
+            seen = self._of(("line", line), line)
+            if seen.edited != self.now:
+                seen.edits, seen.edited = seen.edits + 1, self.now
+            seen.replaced, seen.entry, seen.place = False, entry, place
+            self._define(line)
+
+    def _resulted(self, result: ToolResultMessage) -> None:
+        place = self._calls.pop(result.call_id, "")
+        self._shown(result.text, result.index, place)
+        if not _is_file(place):
+            return
+        self.places.setdefault(place, Place()).read = self.now
+        for line in filter(_is_telling, map(_bare, result.text.splitlines())):
+            seen = self._of(("line", line), line)
+            seen.show(self.now, result.index, place)
+            seen.replaced = False
+
+    def _shown(self, text: str, entry: int, place: str) -> None:
+        for key, name in names(text):
+            self._of(key, name).show(self.now, entry, place)
+        for line in text.splitlines():
+            self._define(_bare(line))
+        for line in facts.errors(text):
+            for key, _ in names(line):
+                if seen := self.seen.get(key):
+                    seen.failed = self.now
+
+    def _define(self, line: str) -> None:
+        if len(line) <= LONGEST_LINE and (found := _DEFINES.search(line)):
+            if seen := self.seen.get(("identifier", found[1])):
+                seen.defined = line
+            if seen := self.seen.get(("line", line)):
+                seen.defined = line
+
+    def likelihood(self, seen: Seen) -> float:
+        """How likely this is needed before the next compaction, by the ledger's score."""
+        return self.score(seen, self.places.get(seen.place), self.now)
+
+    def _forget(self) -> None:
+        """Keeps the likeliest things: an endless session takes no endless memory."""
+        ranked = sorted(self.seen.items(), key=lambda item: self.likelihood(item[1]), reverse=True)
+        self.seen = dict(ranked[:_KEPT])
+
+    # -- choosing ----------------------------------------------------------------------------------
+
+    def choose(
+        self, budget: float, said: Collection[Key], *, entries: Collection[int] | None = None
+    ) -> "list[Group]":
+        """What is most likely to be needed and not said yet, within so many tokens, by the entry that showed
+        it. Greedy by likelihood per token.
+
+        Args:
+            entries: only things that these show.
+        """
+        ranked = sorted(
+            (
+                (self.likelihood(seen) / (cost := _cost(seen)), cost, key, seen)
+                for key, seen in self.seen.items()
+                if key not in said and seen.entry >= 0 and (entries is None or seen.entry in entries)
+            ),
+            key=lambda candidate: (-candidate[0], candidate[2]),
+        )
+        groups: dict[int, Group] = {}
+        for gain, cost, _, seen in ranked:
+            if gain <= 0 or budget < _SMALLEST:
+                break
+            group = groups.get(seen.entry)
+            opened = 0 if group else _HEAD + estimate_tokens(_short(seen.place))
+            if cost + opened <= budget:
+                if group is None:
+                    group = groups[seen.entry] = Group(seen.entry, _short(seen.place))
+                budget -= cost + opened
+                group.take(seen)
+        return [groups[entry] for entry in sorted(groups)]
+
+
+_HEAD, _SMALLEST = 6, 4
+"""Tokens of `[entry 123] `, and of the shortest name."""
+
+
+@dataclass(slots=True)
+class Group:
+    """What one entry showed, of what was chosen."""
+
+    entry: int
+    place: str
+    names: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+    def take(self, seen: Seen) -> None:
+        (self.lines if seen.kind == "line" else self.names).append(seen.text)
+
+    @property
+    def text(self) -> str:
+        """`[entry 12] src/a.py: name name`, and the lines below it."""
+        head = f"[entry {self.entry}] {self.place}".rstrip()
+        return "\n  ".join([f"{head}: {' '.join(self.names)}" if self.names else head, *self.lines])
+
+
+# -- names and lines -------------------------------------------------------------------------------
+
+
+def said_in(messages: Iterable[BaseMessage]) -> set[Key]:
+    """All names and lines that these messages say."""
+    said: set[Key] = set()
+    for message in messages:
+        for text in facts.texts(message):
+            said.update(key for key, _ in names(text))
+            said.update(("line", line) for line in map(_bare, text.splitlines()) if _is_telling(line))
+    return said
+
+
+def names(text: str) -> Iterator[tuple[Key, str]]:
+    """The names of a text, each with its key. Paths that end alike are one."""
+    for name in facts.identifiers(text):
+        yield ("identifier", name), name
+    for path in facts.paths(text):
+        yield ("path", _short(path)), path
+    for url in facts.urls(text):
+        yield ("url", url), url
+    for digits in facts.hashes(text):
+        yield ("hash", digits), digits
+
+
+def _short(path: str) -> str:
+    """The last two names of a path; of a command, its beginning."""
+    return "/".join(path_parts(path)[-2:])
+
+
+def _says_more(path: str, known: str) -> bool:
+    """Whether a path leads there from the working folder by more names than the known one."""
+    rooted, known_rooted = path.startswith(("/", "~")), known.startswith(("/", "~"))
+    if rooted != known_rooted:
+        return known_rooted
+    return len(path) > len(known)
+
+
+_NUMBERED = re.compile(r"\s*(?:[^\s:]{1,200}:)?\d{1,6}[:|\t→-]\s?")
+"""What `cat -n`, `grep -n` and read tools put before a line."""
+_DEFINES = re.compile(
+    r"\b(?:def|class|function|fn|func|interface|type|struct|enum|const|let|var|trait|impl|mod|module)\s+"
+    r"([A-Za-z_]\w{0,80})"
+)
+
+
+def _bare(line: str) -> str:
+    number = _NUMBERED.match(line)
+    return line[number.end() if number else 0 :].strip()
+
+
+def _is_telling(line: str) -> bool:
+    return SHORTEST_LINE <= len(line) <= LONGEST_LINE
+
+
+def _is_file(place: str) -> bool:
+    return bool(place) and facts.is_path(place)
+
+
+def _cost(seen: Seen) -> float:
+    return estimate_tokens(seen.text) + 1
+
+
+# -- calls -----------------------------------------------------------------------------------------
+
+_FILE_ARGUMENTS = ("path", "file_path", "filePath", "filename", "file", "absolute_path", "notebook_path")
+_OLD = frozenset({"old", "oldText", "old_text", "oldString", "old_string", "old_str"})
+_NEW = frozenset({"new", "newText", "new_text", "newString", "new_string", "new_str", "content", "file_text"})
+"""What edit tools call the text to replace and the text to write, as far as agents are known."""
+_PATCH = "*** Begin Patch"
+_PATCHED = re.compile(r"\*\*\* (?:Update|Add|Delete) File: (.+)")
+
+
+def _about(arguments: Mapping[str, object]) -> str:
+    """The file a call names, else the first one in its command."""
+    for name in _FILE_ARGUMENTS:
+        if isinstance(found := arguments.get(name), str):
+            return found
+    for text in facts.strings(dict(arguments)):
+        if found_paths := facts.paths(text[:2_000]):
+            return found_paths[0]
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The lines that a call takes out of files and puts into them."""
+
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    patches: tuple[str, ...]
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, object]) -> "Change | None":
+        """None where the call changes no file, as far as its arguments tell."""
+        old: list[str] = []
+        new: list[str] = []
+        pending: list[object] = [arguments]
+        while pending:
+            match pending.pop():
+                case dict() as mapping:
+                    old += (text for name, text in mapping.items() if name in _OLD and isinstance(text, str))
+                    new += (text for name, text in mapping.items() if name in _NEW and isinstance(text, str))
+                    pending += mapping.values()
+                case list() as items:
+                    pending += items
+                case _:
+                    pass
+        patches = [text for text in facts.strings(dict(arguments)) if text.lstrip().startswith(_PATCH)]
+        return cls(tuple(old), tuple(new), tuple(patches)) if old or new or patches else None
+
+    def files(self, about: str) -> Iterator[tuple[str, list[str], list[str]]]:
+        """File by file the old and the new lines, without what is blank around them."""
+        if self.old or self.new:
+            yield about, _lines(self.old), _lines(self.new)
+        for patch in self.patches:
+            place, old, new = about, list[str](), list[str]()
+            for line in patch.splitlines():
+                if found := _PATCHED.match(line):
+                    if old or new:
+                        yield place, old, new
+                    place, old, new = found[1], [], []
+                elif line[:1] in ("-", " "):
+                    old.append(line[1:].strip())
+                if line[:1] in ("+", " "):
+                    new.append(line[1:].strip())
+            if old or new:
+                yield place, old, new
+
+
+def _lines(texts: Iterable[str]) -> list[str]:
+    return [line.strip() for text in texts for line in text.splitlines()]
