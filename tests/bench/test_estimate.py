@@ -7,6 +7,7 @@ is no dependency of the product or its tests: real usage corrects the estimate, 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from statistics import mean
 
@@ -17,7 +18,7 @@ from bench.texts import texts
 from foldline.context.projection import Projection
 from foldline.context.tokens import MARGIN, START, Calibration, estimate_text_tokens, estimate_tokens
 from foldline.formats.reader import read_foreign
-from foldline.protocol import AssistantMessage, Entry
+from foldline.protocol import AssistantMessage, BaseMessage, Compaction, Entry, RequestRecord
 from support.recorded import SHARED, recorded
 
 Benchmark = Callable[..., object]
@@ -66,26 +67,34 @@ class Replay:
 
 
 def replay(entries: list[Entry]) -> Replay:
-    """What the recordings lack, system prompt and tools, the first step tells: it is not judged."""
+    """The messages up to the first compaction, each answer followed by the record of its request, as ours are.
+    What the recordings lack, system prompt and tools, the first step tells: it is not judged."""
     found = Replay()
     projection, calibration = Projection(), Calibration()
     beside: int | None = None
-    for entry in entries:
+    for entry in takewhile(lambda entry: not isinstance(entry, Compaction), entries):
         usage = entry.usage if isinstance(entry, AssistantMessage) else None
+        record: list[Entry] = []
         if isinstance(entry, AssistantMessage) and usage is not None and usage.input:
             model = found.model = entry.model or ""
             if beside is None:
                 beside = usage.input - projection.tokens
-            else:
-                whole = projection.tokens + beside
+            whole = projection.tokens + beside
+            if projection.anchor is not None:
                 ratio = calibration.ratio(model)
                 found.raw.add(whole, usage.input)
                 found.calibrated.add(whole * ratio, usage.input)
-                if projection.anchor is not None:
-                    after = max(0, projection.tokens - projection.anchor.estimated)
-                    found.anchored.add(projection.anchor.reported + after * ratio, usage.input)
-                calibration = calibration.learn(model, whole, usage.input)
-        projection.append(entry)
+                after = max(0, projection.tokens - projection.anchor.estimated)
+                found.anchored.add(projection.anchor.reported + after * ratio, usage.input)
+            calibration = calibration.learn(model, whole, usage.input)
+            record = [
+                RequestRecord(
+                    digest="", model=model, index=2 * entry.index + 1, estimated=max(0, whole), usage=usage
+                )
+            ]
+        if isinstance(entry, BaseMessage):
+            for added in (entry.model_copy(update={"index": 2 * entry.index}), *record):
+                projection.append(added)
     return found
 
 

@@ -27,14 +27,16 @@ EVERYWHERE, NOWHERE = "return self", "qxzqxz"
 """What nearly every entry holds, and what none does."""
 
 _DEEDS = """
-import json, resource, sys, time
+import json, sys, time
+from pathlib import Path
 
 done = {}
 
 def did(what, work):
     started = time.process_time()
     found = work()
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    status = Path("/proc/self/status").read_text()  # getrusage would count what the parent took before exec
+    megabytes = int(status.split("VmHWM:")[1].split()[0]) / 1024
     done[what] = time.process_time() - started, megabytes
     return found
 
