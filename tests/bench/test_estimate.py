@@ -67,7 +67,7 @@ class Replay:
 
 
 def replay(entries: list[Entry]) -> Replay:
-    """The messages up to the first compaction, each answer followed by the record of its request, as ours are.
+    """The messages up to the first compaction, each answer with the record of its request, as ours have.
     What the recordings lack, system prompt and tools, the first step tells: it is not judged."""
     found = Replay()
     projection, calibration = Projection(), Calibration()
