@@ -368,6 +368,8 @@ async def test_a_warm_cache_is_used_the_view_up_to_the_cut_and_one_instruction_m
     *prefix, instruction = request.messages
     assert prefix == before[: len(prefix)]
     assert instruction.text.startswith("<summary-request>")
+    assert "Tools are off" in instruction.text
+    assert request.tools_off
     assert fold.first_kept_index >= prefix[-1].index  # the same where it is the request of a split turn
     assert view[0] == prefix[0]
 

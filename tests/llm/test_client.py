@@ -13,7 +13,7 @@ from foldline.llm import (
     ThinkingChunk,
     ToolCallChunk,
 )
-from foldline.llm.providers import is_local
+from foldline.llm.providers import PROVIDERS, is_local
 from foldline.protocol import (
     AssistantMessage,
     Message,
@@ -150,6 +150,43 @@ async def test_a_server_that_refuses_stream_options_is_asked_without_them_from_t
         assert (await answer_of(client, prompt())).usage is None
         assert ["stream_options" in seen.body for seen in server.requests()] == [True, False, False]
         await client.aclose()
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("takes", [True, False])
+async def test_tools_that_are_off_are_sent_with_tool_choice_none_where_the_server_takes_that(
+    api: str, takes: bool
+) -> None:
+    """All else is as in an ordinary request: the provider's cache knows it by its beginning."""
+    with scripted({"text": "ok"}, {"text": "ok"}) as server:
+        client = client_of(server, api=api, takes_tools_off=takes)
+        for off in (False, True):
+            await chunks_of(client, prompt(), [READ], tools_off=off)
+        usual, off_body = (dict(seen.body) for seen in server.requests())
+        assert "tool_choice" not in usual
+        assert off_body.pop("tool_choice", None) == ("none" if takes else None)
+        assert off_body == usual
+        await client.aclose()
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_a_server_that_refuses_tool_choice_is_asked_again_without_it(api: str) -> None:
+    message = "Thinking mode does not support this tool_choice"
+    refusal = {"fault": {"status": 400, "body": {"error": {"message": message}}}}
+    with scripted(refusal, {"text": "ok"}, {"text": "ok"}) as server:
+        client = client_of(server, waits := Waits(), api=api, takes_tools_off=True)
+        for _ in range(2):
+            await chunks_of(client, prompt(), [READ], tools_off=True)
+        assert ["tool_choice" in seen.body for seen in server.requests()] == [True, False, False]
+        assert waits.seconds == []
+        await client.aclose()
+
+
+def test_only_openai_is_known_to_keep_its_cache_when_tools_are_off() -> None:
+    assert [each.name for each in PROVIDERS.values() if each.takes_tools_off] == [
+        "openai",
+        "openai-responses",
+    ]
 
 
 async def test_a_request_above_the_window_is_overflow_and_is_not_retried() -> None:

@@ -97,7 +97,8 @@ async def cached_notes(ctx: CompactionContext, position: int, form: str) -> str 
     takes = ctx.scale * (ctx.tools_tokens + tokens_of(messages))
     if takes + ctx.max_summary_tokens > min(ctx.max_context_size, ctx.llm.info.window):
         return None
-    request = Request(messages=messages, tools=ctx.tools, max_output=ctx.max_summary_tokens)
+    limit = ctx.max_summary_tokens
+    request = Request(messages=messages, tools=ctx.tools, max_output=limit, tools_off=True)
     try:
         return _accepted(await answer_of(ctx.llm, request))
     except DraftRejected:

@@ -49,6 +49,8 @@ class Request:
     tools: Sequence[ToolSpec] = ()
     max_output: int | None = None
     """Tokens the answer may have; None leaves it to the server."""
+    tools_off: bool = False
+    """Whether no tool may be called: they are sent only because the cached prefix holds them."""
 
 
 @dataclass(frozen=True, slots=True)

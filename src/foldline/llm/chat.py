@@ -224,11 +224,13 @@ class ChatWire:
 
     path = "/chat/completions"
 
-    def __init__(self, dialect: Dialect, *, asks_usage: bool = True) -> None:
-        """`asks_usage`: whether the server takes `stream_options`, without which most report no usage."""
+    def __init__(self, dialect: Dialect, *, asks_usage: bool = True, takes_tools_off: bool = False) -> None:
+        """`asks_usage`: whether the server takes `stream_options`, without which most report no usage.
+        `takes_tools_off`: see `Provider`."""
         self._dialect = dialect
         self._renderings = Renderings(dialect)
         self._asks_usage = asks_usage
+        self._takes_tools_off = takes_tools_off
 
     @property
     def name(self) -> str:
@@ -245,6 +247,8 @@ class ChatWire:
             body["stream_options"] = {"include_usage": True}
         if request.tools:  # An empty list is refused by OpenAI.
             body["tools"] = tools_to_openai(request.tools)
+            if request.tools_off and self._takes_tools_off:
+                body["tool_choice"] = "none"
         if request.max_output is not None:
             body[self._dialect.max_tokens_field] = request.max_output
         return body
@@ -254,7 +258,12 @@ class ChatWire:
 
     def leave_out(self, failure: Failure) -> bool:
         """Whether the server refused something that can be done without. From then on it is not sent."""
-        if self._asks_usage and failure.status in (400, 422) and "stream_options" in failure.body:
+        if failure.status not in (400, 422):
+            return False
+        if self._asks_usage and "stream_options" in failure.body:
             self._asks_usage = False
-            return True
-        return False
+        elif self._takes_tools_off and "tool_choice" in failure.body:
+            self._takes_tools_off = False
+        else:
+            return False
+        return True

@@ -70,9 +70,13 @@ class OpenAIChat:
         self._key_name = key_name or provider.key_name
         self._window_of = window if callable(window) else _always(window)
         self._wire = (
-            ResponsesWire(provider.base_url)
+            ResponsesWire(provider.base_url, takes_tools_off=provider.takes_tools_off)
             if provider.api == "responses"
-            else ChatWire(dialect_named(provider.dialect) or STRICT, asks_usage=provider.asks_usage)
+            else ChatWire(
+                dialect_named(provider.dialect) or STRICT,
+                asks_usage=provider.asks_usage,
+                takes_tools_off=provider.takes_tools_off,
+            )
         )
         local = is_local(provider.base_url)
         self._idle = idle_seconds or (LOCAL_IDLE_SECONDS if local else IDLE_SECONDS)

@@ -47,6 +47,8 @@ class Provider:
     """Further names its users give the variable; the first that is set counts."""
     asks_usage: bool = True
     """Whether `stream_options` may be sent, without which most servers report no usage."""
+    takes_tools_off: bool = False
+    """Whether `tool_choice` may be `none`, and the cached prefix is still used: decision 10."""
     states_output: bool = False
     """Whether a request says how long its answer may be, because the server's own limit is a short one."""
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -397,8 +397,9 @@ class ResponsesWire:
     name = RESPONSES
     path = "/responses"
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, *, takes_tools_off: bool = False) -> None:
         self._host = address_of(base_url)
+        self._takes_tools_off = takes_tools_off
         self._replays = True
         """Whether encrypted reasoning goes back."""
         self._asks_encrypted = True
@@ -420,6 +421,8 @@ class ResponsesWire:
             body["reasoning"] = {"summary": "auto"}
         if request.tools:
             body["tools"] = tools_to_responses(request.tools)
+            if request.tools_off and self._takes_tools_off:
+                body["tool_choice"] = "none"
         if request.max_output is not None:
             body["max_output_tokens"] = request.max_output
         return body
@@ -432,7 +435,9 @@ class ResponsesWire:
         if failure.status not in (400, 404, 422) or failure.overflow:
             return False
         body = failure.body.lower()
-        if self._replays and ("could not be verified" in body or "items are not persisted" in body):
+        if self._takes_tools_off and "tool_choice" in body:
+            self._takes_tools_off = False
+        elif self._replays and ("could not be verified" in body or "items are not persisted" in body):
             self._replays = False  # The key that it was encrypted with is another now.
         elif self._asks_encrypted and "encrypted" in body:
             self._asks_encrypted = False
