@@ -10,6 +10,7 @@ from foldline.compaction import (
     Proposal,
     SimpleCompaction,
     ToolResultHidingCompaction,
+    load_strategy,
     propose,
 )
 from foldline.compaction.strategy import CompactionStrategy
@@ -182,3 +183,27 @@ async def test_a_strategy_of_ones_own_goes_through_the_same_engine() -> None:
     proposal = await folded(built, Own())
     assert proposal is not None
     assert proposal.entry.strategy == "Own"
+
+
+# --- what a summary has to be worth ----------------------------------------------------------------------
+
+
+async def test_simple_compacts_no_result_that_the_model_has_not_seen() -> None:
+    built = history().system("s").turn("first", "seen\n" + LINE * 40).user("read it")
+    built.assistant(calls=[call("read", path="a.py")]).result(LINE * 20).user("one more").user("and one")
+    proposal = await folded(built, SimpleCompaction(), "<current_focus>read</current_focus>")
+    assert proposal is not None
+    assert LINE * 20 in {message.text for message in results(built)}
+
+
+@pytest.mark.parametrize("name", ["summary", "simple", "hierarchical"])
+async def test_no_model_is_asked_for_a_summary_that_cannot_be_smaller_than_what_it_replaces(
+    name: str,
+) -> None:
+    """Frame, constraints, quotes and file lists take more than these few words: the plan is no promise."""
+    rules = "\n".join(f"Never touch the table payments_{n} not even in a test." for n in range(8))
+    built = history().system("s").user(rules).assistant("Understood, I will not touch any of these tables.")
+    built.user("ok, go on").assistant("I go on.").user("and now?")
+    llm = ScriptedLLM(always="## Goal\nNotes: the tables stay as they are.")
+    assert await folded(built, load_strategy(name), llm=llm) is None
+    assert llm.requests == []

@@ -15,7 +15,7 @@ from foldline.protocol import BaseMessage
 from .note_writer import Memory
 from .notes import Note, Record, fitted, joined, overview_in, parsed, promotion, size_of
 from .strategy import CompactionContext, load_prompt
-from .summary import ERRS_HIGH, Writer, asides, clipped_only, cut_for, with_summary
+from .summary import ERRS_HIGH, Writer, asides, can_shrink, clipped_only, cut_for, with_summary
 from .summary_text import notes_of, unframed
 from .turns import BREVITIES, parts_of, shortened
 
@@ -39,7 +39,7 @@ class HierarchicalCompaction:
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         cut = cut_for(ctx)
-        if cut is None:
+        if cut is None or not await can_shrink(ctx, cut):
             return clipped_only(ctx)
         record = await self._record(ctx, cut)
         return await with_summary(ctx, cut, record.rendered())

@@ -33,6 +33,7 @@ from .summary import (
     SummaryCompaction,
     Writer,
     cached_notes,
+    can_shrink,
     cut_for,
     earlier_summary,
     split_turn,
@@ -92,7 +93,7 @@ class SimpleCompaction:
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         cut = self._cut(ctx)
-        if cut is None:
+        if cut is None or not await can_shrink(ctx, cut):
             return None
         form = _UPDATE if cut.previous else _FIRST
         notes = await cached_notes(ctx, cut.position, form) or await self._summarised(ctx, cut)
@@ -114,7 +115,8 @@ class SimpleCompaction:
             ]
             if len(said) <= self._keep:
                 return None
-            first_kept = said[-self._keep]
+            unseen = ctx.history[unseen_from(ctx.history) :]  # results that no request has carried yet stay
+            first_kept = min([said[-self._keep], *(message.index for message in unseen[:1])])
         cut = cut_before(ctx.history, first_kept, pins=ctx.pins)
         return cut if cut is not None and cut.pays else None
 

@@ -30,6 +30,8 @@ _ANSWER_SHARE = 3
 """The answer takes a third of a small window at most: there must be something to read."""
 _LONGEST_NOTE = 1_000
 """Tokens of a note on one part of a long conversation at most."""
+_LEAST_NOTES = 60
+"""Tokens that notes take with their headings, and little under them."""
 ERRS_HIGH = 1.35
 """How far a text may exceed its estimate: unknown models needed up to 1.32."""
 _REFUSED = frozenset({400, 413, 422})
@@ -44,7 +46,7 @@ class SummaryCompaction:
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         cut = cut_for(ctx)
-        if cut is None:
+        if cut is None or not await can_shrink(ctx, cut):
             return clipped_only(ctx)
         notes = await cached_notes(ctx, cut.position, _form(cut)) or await self.summarise(ctx, cut)
         return await with_summary(ctx, cut, notes)
@@ -134,6 +136,15 @@ async def with_summary(ctx: CompactionContext, cut: Cut[BaseMessage], notes: str
     before, tail = _movable(ctx.history[: cut.position]), _movable(ctx.history[cut.position :])
     stays = [message for message in before if message.index in ctx.pins or message is cut.request]
     return [*ctx.preamble, framed(summary), *stays, *_clip_giants(ctx, tail)]
+
+
+async def can_shrink(ctx: CompactionContext, cut: Cut[BaseMessage]) -> bool:
+    """Whether a summary can take less than what it replaces: frame and quotes weigh, too, and of little there
+    may be more than was compacted. Looked at before a model is asked."""
+    if tokens_of(cut.compacted) > 2 * ctx.max_summary_tokens:
+        return True
+    least = await with_summary(ctx, cut, "")
+    return tokens_of(least) + _LEAST_NOTES < tokens_of(ctx.history)
 
 
 def _movable(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
