@@ -9,6 +9,7 @@ from foldline.compaction import (
     HidingThenSummaryCompaction,
     Proposal,
     SimpleCompaction,
+    SummaryCompaction,
     ToolResultHidingCompaction,
     load_strategy,
     propose,
@@ -16,8 +17,8 @@ from foldline.compaction import (
 from foldline.compaction.strategy import CompactionStrategy
 from foldline.context.budget import Budget
 from foldline.context.invariants import broken
-from foldline.context.view import is_hidden_placeholder
-from foldline.protocol import BaseMessage, ToolResultMessage
+from foldline.context.view import is_hidden_placeholder, is_summary
+from foldline.protocol import BaseMessage, ToolResultMessage, UserMessage
 from support.history import History, call, history
 from support.llm import ScriptedLLM
 
@@ -196,7 +197,7 @@ async def test_simple_compacts_no_result_that_the_model_has_not_seen() -> None:
     assert LINE * 20 in {message.text for message in results(built)}
 
 
-@pytest.mark.parametrize("name", ["summary", "simple", "hierarchical"])
+@pytest.mark.parametrize("name", ["summary", "simple", "hierarchical", "importance", "semantic"])
 async def test_no_model_is_asked_for_a_summary_that_cannot_be_smaller_than_what_it_replaces(
     name: str,
 ) -> None:
@@ -207,3 +208,45 @@ async def test_no_model_is_asked_for_a_summary_that_cannot_be_smaller_than_what_
     llm = ScriptedLLM(always="## Goal\nNotes: the tables stay as they are.")
     assert await folded(built, load_strategy(name), llm=llm) is None
     assert llm.requests == []
+
+
+# --- what a strategy can look up --------------------------------------------------------------------------
+
+
+class Looking:
+    """Keeps the context it was given."""
+
+    async def compact(self, ctx: CompactionContext) -> None:
+        self.ctx = ctx
+
+
+async def test_a_strategy_reads_the_originals_of_what_was_summarised_hidden_or_left_out_by_index() -> None:
+    built = steps(8)
+    assert await folded(built, SummaryCompaction(), "notes") is not None
+    built.user("and more").step("read", LINE * 9, path="z.py").assistant("done")
+    built.edit("hide", built.entries[-2].index).checkpoint(0).turn("a detour", "taken").revert(0)
+    gone = next(entry.index for entry in built.entries if isinstance(entry, UserMessage))
+    built.edit("drop", built.entries[-5].index)
+    look = Looking()
+    assert await folded(built, look) is None
+    projection, originals = built.projection(), look.ctx.originals
+    in_force = {"live", "hidden", "clipped", "summarised", "truncated"}
+    kinds = {index: projection.fate(index).kind for index in range(projection.last_index + 1)}
+    messages = {entry.index: entry for entry in built.entries if isinstance(entry, BaseMessage)}
+    assert dict(originals) == {i: m for i, m in messages.items() if kinds[i] in in_force}
+    assert len(originals) < len(messages)
+    assert originals[gone].text == "read it all"
+    assert gone not in {message.index for message in look.ctx.history if is_summary(message)}
+    for outside in (-1, 999, next(i for i, kind in kinds.items() if kind == "reverted")):
+        assert outside not in originals
+    with pytest.raises(TypeError):
+        originals[gone] = messages[gone]  # type: ignore[index]
+
+
+async def test_the_originals_are_those_of_the_moment_the_strategy_was_asked() -> None:
+    built = steps(3)
+    projection, look = built.projection(), Looking()
+    await propose(projection, strategy=look, llm=ScriptedLLM(), budget=BUDGET, reason="manual")
+    before = list(look.ctx.originals)
+    projection.append(built.user("later").entries[-1])
+    assert list(look.ctx.originals) == before

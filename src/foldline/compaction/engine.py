@@ -22,7 +22,14 @@ from .fallbacks import FailureLadder, Need
 from .ledger import SessionLedger, with_ledger_in
 from .proposal import Proposal, originals_of, shown
 from .registry import BUILT_IN
-from .strategy import CompactionContext, CompactionStrategy, MeteredLLM, Progress, tokens_of
+from .strategy import (
+    CompactionContext,
+    CompactionStrategy,
+    MeteredLLM,
+    Originals,
+    Progress,
+    tokens_of,
+)
 
 _MANUAL_SHARE = 4
 """By hand, at most a quarter of what could be compacted is kept: who asks for a compaction wants one."""
@@ -199,6 +206,7 @@ async def propose(
         tools_tokens=overhead,
         prefix_cached=llm.info.id == projection.model and projection.prefix_cached,
         may_clip_unseen=need.refused,
+        originals=Originals(projection),
     )
     if llm.info.id != projection.model:
         ctx = replace(ctx, draft_window=llm.info.window)

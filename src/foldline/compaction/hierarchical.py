@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from foldline.context.conversation import delimited, labelled_blocks
 from foldline.context.cut import Cut
@@ -39,7 +40,7 @@ class HierarchicalCompaction:
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         cut = cut_for(ctx)
-        if cut is None or not await can_shrink(ctx, cut):
+        if cut is None or not await can_shrink(ctx, cut.compacted, partial(with_summary, ctx, cut)):
             return clipped_only(ctx)
         record = await self._record(ctx, cut)
         return await with_summary(ctx, cut, record.rendered())

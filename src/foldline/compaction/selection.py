@@ -30,7 +30,7 @@ from foldline.llm import Embedder, LLMError, NoEmbedder, Vector
 from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, ToolResultMessage, UserMessage
 
 from .strategy import CompactionContext, load_prompt
-from .summary import Writer
+from .summary import Writer, can_shrink
 from .summary_text import KEPT, framed, notes_of, unframed, with_appendix
 
 _NEWEST_SHARE = 2
@@ -82,24 +82,26 @@ async def compact_units(
     choice = await asyncio.to_thread(choose, ctx, units, worth)
     stays = {message.key: message for unit in choice.stays for message in unit.messages}
     folded = [m for m in ctx.history if not (m.key in stays or is_preamble(m) or is_summary(m))]
-    if not can_pay(folded):
-        return _only_clipped(ctx, choice.units)
     language = language_of(ctx.history)
     absorbed = [unframed(m) for m in ctx.history if is_summary(m) and m.index not in ctx.pins]
-    notes = await Writer(ctx, language).update(
-        "\n\n".join(map(notes_of, absorbed)), _told(ctx.history, folded)
-    )
-    summary = await asyncio.to_thread(
-        with_appendix, notes, folded, "\n\n".join(absorbed), ctx.details, ctx.max_summary_tokens
-    )
-    if min(choice.kept, default=0) < choice.newest:
-        summary += f"\n\n<{KEPT}>\n{load_prompt('summary-kept', language)}\n</{KEPT}>"
     pinned = {m.key: m for m in ctx.history if is_summary(m) and m.index in ctx.pins}
-    return [*ctx.preamble, framed(summary), *_in_order(ctx, stays | pinned)]
+
+    async def view(notes: str) -> list[BaseMessage]:
+        summary = await asyncio.to_thread(
+            with_appendix, notes, folded, "\n\n".join(absorbed), ctx.details, ctx.max_summary_tokens
+        )
+        if min(choice.kept, default=0) < choice.newest:
+            summary += f"\n\n<{KEPT}>\n{load_prompt('summary-kept', language)}\n</{KEPT}>"
+        return [*ctx.preamble, framed(summary), *_in_order(ctx, stays | pinned)]
+
+    if not can_pay(folded) or not await can_shrink(ctx, folded, view):
+        return _only_clipped(ctx, choice.units)
+    earlier = "\n\n".join(map(notes_of, absorbed))
+    return await view(await Writer(ctx, language).update(earlier, _seen_by_model(ctx.history, folded)))
 
 
-def _told(history: Sequence[BaseMessage], folded: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """What the model is told: what is compacted, under the requests it was done for, kept or not."""
+def _seen_by_model(history: Sequence[BaseMessage], folded: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """What the model reads: what is compacted, under the requests it was done for, kept or not."""
     gone = {message.key for message in folded}
     last = max(place for place, message in enumerate(history) if message.key in gone)
     return [m for m in history[: last + 1] if m.key in gone or isinstance(m, UserMessage)]

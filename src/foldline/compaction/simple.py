@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from foldline.context.cut import (
@@ -93,7 +94,7 @@ class SimpleCompaction:
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         cut = self._cut(ctx)
-        if cut is None or not await can_shrink(ctx, cut):
+        if cut is None or not await can_shrink(ctx, cut.compacted, partial(with_summary, ctx, cut)):
             return None
         form = _UPDATE if cut.previous else _FIRST
         notes = await cached_notes(ctx, cut.position, form) or await self._summarised(ctx, cut)

@@ -1,7 +1,7 @@
 """What a compaction strategy is, and what it is given: context, prompts, a model whose calls are counted."""
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -10,11 +10,44 @@ from typing import Protocol
 
 from foldline.context.budget import SMALLEST_WINDOW
 from foldline.context.language import Language
+from foldline.context.outline import MessageOutline
+from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import is_preamble
 from foldline.data import config_dir, data_dir
 from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request, RetryChunk, TextChunk, ToolSpec
 from foldline.protocol import BaseMessage, CompactionDetails, FoldlineError, Usage, events, system_words
+
+
+class Originals(Mapping[int, BaseMessage]):
+    """The messages of a history as they came, by index: also what a summary, a placeholder or nothing at all
+    stands for in the view. What the user dropped, cleared or went back behind is not among them. Each is read
+    from the disk when it is looked at."""
+
+    def __init__(self, projection: Projection) -> None:
+        self._projection = projection
+        self._end = projection.last_index
+        """What the history gets from now on is no part of it."""
+
+    def __getitem__(self, index: int) -> BaseMessage:
+        entry = self._projection.entry(index) if self._holds(index) else None
+        if not isinstance(entry, BaseMessage):
+            raise KeyError(index)
+        return entry
+
+    def __iter__(self) -> Iterator[int]:
+        outlines = (self._projection.outline(index) for index in range(self._end + 1))
+        messages = (each.index for each in outlines if isinstance(each, MessageOutline))
+        return filter(self._holds, messages)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _holds(self, index: int) -> bool:
+        return 0 <= index <= self._end and self._projection.fate(index).kind in _STANDING
+
+
+_STANDING = frozenset({"live", "hidden", "clipped", "summarised", "truncated"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +83,9 @@ class CompactionContext:
     """Whether `llm` has just been sent this history, by a provider that caches what requests share."""
     draft_window: int | None = None
     """Most tokens one request of a draft may take with its answer; None: the model's window."""
+    originals: Mapping[int, BaseMessage] = field(default_factory=dict)
+    """The messages of the whole history as they came, by index, to be read: no summary has to be made of a
+    summary. A result holds of them what the view holds; other texts are quoted in new messages."""
     may_clip_unseen: bool = False
     """Whether results that no request has carried yet may be clipped: theirs was refused as too long."""
 

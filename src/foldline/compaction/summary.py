@@ -1,8 +1,9 @@
 """`SummaryCompaction`: a model summarises what is compacted, recent work stays verbatim."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 
 from foldline.context.calls import paired
 from foldline.context.conversation import defused, delimited, serialise
@@ -46,7 +47,7 @@ class SummaryCompaction:
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         cut = cut_for(ctx)
-        if cut is None or not await can_shrink(ctx, cut):
+        if cut is None or not await can_shrink(ctx, cut.compacted, partial(with_summary, ctx, cut)):
             return clipped_only(ctx)
         notes = await cached_notes(ctx, cut.position, _form(cut)) or await self.summarise(ctx, cut)
         return await with_summary(ctx, cut, notes)
@@ -138,13 +139,16 @@ async def with_summary(ctx: CompactionContext, cut: Cut[BaseMessage], notes: str
     return [*ctx.preamble, framed(summary), *stays, *_clip_giants(ctx, tail)]
 
 
-async def can_shrink(ctx: CompactionContext, cut: Cut[BaseMessage]) -> bool:
-    """Whether a summary can take less than what it replaces: frame and quotes weigh, too, and of little there
-    may be more than was compacted. Looked at before a model is asked."""
-    if tokens_of(cut.compacted) > 2 * ctx.max_summary_tokens:
+async def can_shrink(
+    ctx: CompactionContext,
+    folded: Sequence[BaseMessage],
+    view: Callable[[str], Awaitable[Sequence[BaseMessage]]],
+) -> bool:
+    """Whether a summary can take less than the messages it replaces: its frame and what it quotes weigh, too.
+    Looked at before a model is asked; `view` makes the new view of notes."""
+    if tokens_of(folded) > 2 * ctx.max_summary_tokens:
         return True
-    least = await with_summary(ctx, cut, "")
-    return tokens_of(least) + _LEAST_NOTES < tokens_of(ctx.history)
+    return tokens_of(await view("")) + _LEAST_NOTES < tokens_of(ctx.history)
 
 
 def _movable(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
