@@ -8,7 +8,7 @@ from foldline.llm.listing import ListedModel
 from foldline.tui.blocks.cells import width_of
 from foldline.tui.screens.setup import SetupScreen
 from foldline.tui.screens.setup_state import OFFLINE, Choice, Secret, SetupState, Source, Trouble, begin
-from foldline.tui.screens.setup_view import no_models, screen_lines
+from foldline.tui.screens.setup_view import no_models
 from support.setup_screen import ANTHROPIC, KEY, OLLAMA, OPENAI, SOURCES, MadeUp, offers
 
 
@@ -17,11 +17,15 @@ def models(*ids: str, query: str = "", source: Source = OPENAI) -> SetupState:
     return begin(SOURCES).to_key(source).to_model(offers(*ids)).filtered(query)
 
 
+def screen_of(state: SetupState, now: float = 0.0) -> SetupScreen:
+    screen = SetupScreen(begin(SOURCES), MadeUp(), clock=lambda: now)
+    screen.state, screen.rows, screen.at = state, state.listed_rows, state.mark
+    return screen
+
+
 def hints(state: SetupState) -> list[tuple[str, str]]:
     """The keys that work and what they do, as the screen says them."""
-    screen = SetupScreen(replace(state, asked=None), MadeUp())
-    screen.state = state
-    return screen.hints()
+    return screen_of(state).hints()
 
 
 def names(state: SetupState) -> list[str]:
@@ -29,7 +33,7 @@ def names(state: SetupState) -> list[str]:
 
 
 def text(state: SetupState, width: int = 100, height: int = 24, now: float = 0.0) -> str:
-    lines = screen_lines(state, hints(state), width, height, now)
+    lines = screen_of(state, now).draw(width, height)
     return "\n".join("".join(words for words, _ in line).rstrip() for line in lines)
 
 
@@ -158,7 +162,7 @@ def test_every_step_fills_any_terminal_exactly(step: str, size: tuple[int, int])
             [ListedModel("深度求索/模型-8b" * 9, 8_192), *offers("gpt-5")], compacting=["gpt-5"]
         ),
     }[step]
-    lines = screen_lines(state, hints(state), width, height, 3.0)
+    lines = screen_of(state, 3.0).draw(width, height)
     assert len(lines) == height
     assert {width_of(line) for line in lines} == {width}
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from textual import on
@@ -26,6 +27,7 @@ from foldline.llm.responses import RESPONSES
 from foldline.protocol import FoldlineError
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.screen import Field, ListScreen
+from foldline.tui.screens import setup_view as view
 from foldline.tui.screens.setup_state import (
     OFFLINE,
     OTHER,
@@ -37,8 +39,7 @@ from foldline.tui.screens.setup_state import (
     Trouble,
     cleaned_key,
 )
-from foldline.tui.screens.setup_view import COUNT_CELLS, field_line, screen_lines
-from foldline.tui.widgets.lines import Line
+from foldline.tui.widgets.lines import Line, Rule, boxed, filled, key_words
 from foldline.tui.widgets.question import DEAF_SECONDS
 from foldline.tui.widgets.status import TICKS
 
@@ -80,6 +81,10 @@ KEYS: Final = table(
     title="Choose a model",
 )
 
+_HEAD: Final = 3
+"""Lines above the step's own: edge, steps, rule."""
+_ROOMY: Final = 16
+"""Lines of the box from which a field has an explanation."""
 _REFUSED: Final = (401, 403)
 """Answers of a server that does not take the key."""
 
@@ -139,7 +144,8 @@ class SetupScreen(ListScreen[Choice | None, Source | Row]):
                 return None
 
     def field_place(self, height: int) -> tuple[int, int]:
-        return field_line(self.state, height), COUNT_CELLS if self.state.step == "key" else 2
+        line = _HEAD if self.state.step == "model" or height < _ROOMY else _HEAD + 1
+        return line, view.COUNT_CELLS if self.state.step == "key" else 2
 
     def on_mount(self) -> None:
         for source in self.state.sources:
@@ -165,7 +171,36 @@ class SetupScreen(ListScreen[Choice | None, Source | Row]):
         self._show(replace(self.state.marking(self.at), told=""))
 
     def draw(self, width: int, height: int) -> list[Line]:
-        return screen_lines(self.state, self.hints(), width, height, self._clock())
+        state, inner, below = self.state, width - 2, 3 if height >= 20 else 2
+        room = height - _HEAD - below - 2
+        known = view.below(state, width - 4, below, self._clock())
+        body: list[Line | Rule] = [
+            view.steps(state, inner),
+            Rule(((view.heading(state), "muted"),)),
+            *filled(self._step_lines(inner, room, roomy=height >= _ROOMY), room),
+            Rule(),
+            *filled([[(" ", ""), *line] for line in known], below),
+        ]
+        title = (("Switch the model" if state.current[0] else "Choose a model", "text bold"),)
+        *shown, aid = self.hints()
+        foot = key_words(shown), key_words((aid,), "muted")
+        return boxed(width, title, f"step {state.number} of 3", body, *foot)
+
+    def _step_lines(self, width: int, room: int, *, roomy: bool) -> list[Line]:
+        state = self.state
+        self.seen.clear()
+        if state.step in ("address", "key"):
+            return view.field_lines(state, width, roomy=roomy)
+        head: list[Line] = []
+        if state.step == "model":
+            shown = max(room - 2, 1)
+            head = [[(" ❯ ", "accent")], view.columns_line(state, width, shown) if state.rows else []]
+        top, none = 1 + 2 + len(head), [[("  " + view.no_models(state), "muted")]]
+        draw = partial(self._row_line, width)
+        return [*head, *self.row_lines(max(room - len(head), 1), top, draw, none)]
+
+    def _row_line(self, width: int, each: Source | Row, marked: bool) -> Line:
+        return view.row_line(each, marked, self.state, width)
 
     def word(self, key: ScreenKey[Any]) -> str:
         state = self.state

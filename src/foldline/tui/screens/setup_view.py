@@ -1,4 +1,4 @@
-"""The words and lines of Setup: the list or field of a step, what is known there, what goes on. Pure."""
+"""The words and rows of Setup: the steps, what a field is for, providers and models, what goes on. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,15 +9,11 @@ from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
 from foldline.llm.listing import ListedModel
-from foldline.tui.blocks.cells import Piece, crop, cut_left, cut_right, piece, row, wrap_spans
+from foldline.tui.blocks.cells import Piece, Side, Spans, crop, piece, row, wrap_spans
 from foldline.tui.screens.setup_state import OFFLINE, OTHER, Row, SetupState, Source, Trouble
-from foldline.tui.widgets.lines import Line, Rule, boxed, filled, key_words, window_start
+from foldline.tui.widgets.lines import Line
 from foldline.tui.widgets.status import SPINNER, TICKS
 
-_HEAD: Final = 3
-"""Lines above the step's own: edge, steps, rule."""
-_ROOMY: Final = 16
-"""Lines of the box from which a field has an explanation above and below."""
 COUNT_CELLS: Final = 16
 """Right of the field of a key: how long it is."""
 _COLUMNS: Final = {"window": 8, "answer": 8, "$/M in": 9, "cached": 9, "$/M out": 9, "pictures": 10}
@@ -28,46 +24,7 @@ _PRICES_FROM: Final = 64
 """Columns from which prices are shown."""
 
 
-def field_line(state: SetupState, height: int) -> int:
-    """The line of the step's field, in a box of so many lines."""
-    return _HEAD if state.step == "model" or height < _ROOMY else _HEAD + 3
-
-
-def screen_lines(
-    state: SetupState, hints: Sequence[tuple[str, str]], width: int, height: int, now: float = 0.0
-) -> list[Line]:
-    """Exactly `height` lines of `width` cells. The last of the hints stands at the right end."""
-    below = 3 if height >= 20 else 2
-    room = height - _HEAD - below - 2
-    title = "Switch the model" if state.current[0] else "Choose a model"
-    body: list[Line | Rule] = [
-        _steps(state, width - 2),
-        Rule(((_heading(state), "muted"),)),
-        *filled(_step_lines(state, width - 2, room, roomy=height >= _ROOMY), room),
-        Rule(),
-        *filled([[(" ", ""), *line] for line in _within(details(state, now), width - 4, below)], below),
-    ]
-    *shown, aid = hints
-    return boxed(
-        width,
-        ((title, "text bold"),),
-        f"step {state.number} of 3",
-        body,
-        key_words(shown),
-        key_words((aid,), "muted"),
-    )
-
-
-def _within(sentences: Sequence[Line], width: int, most: int) -> list[Line]:
-    """Sentences wrapped into at most so many lines; the first gives way, and shows where it is cut."""
-    first, *rest = [wrap_spans(spans, width) for spans in sentences] or [[]]
-    room = max(most - sum(map(len, rest)), 1)
-    if len(first) > room:
-        first = [*first[: room - 1], [*crop(first[room - 1], width - 1), ("…", "muted")]]
-    return [line for lines in (first, *rest) for line in lines][:most]
-
-
-def _steps(state: SetupState, width: int) -> Line:
+def steps(state: SetupState, width: int) -> Line:
     """`1 Provider OpenAI ▸ 2 Key ▸ 3 Model`: what is done in its words, where one is in bold."""
     source = state.source if state.number > 1 else None
     key = ""
@@ -80,86 +37,42 @@ def _steps(state: SetupState, width: int) -> Line:
     spans: Line = [(" ", "")]
     names = (("Provider", source.title if source is not None else ""), ("Key", key), ("Model", ""))
     for number, (name, done) in enumerate(names, start=1):
-        if number > 1:
-            spans.append(("  ▸  ", "muted"))
+        spans += [("  ▸  ", "muted")] if number > 1 else []
         spans.append((f"{number} {name}", "text bold" if number == state.number else "muted"))
-        if done:
-            spans.append((f" {clean_line(done)}", "text" if number < state.number else "muted"))
+        spans.append((f" {clean_line(done)}" if done else "", "text" if number < state.number else "muted"))
     return crop(spans, width)
 
 
-def _heading(state: SetupState) -> str:
+def heading(state: SetupState) -> str:
+    """What is asked for."""
+    name = clean_line(state.source.title) if state.source is not None else ""
     match state.step:
         case "provider":
             return "Provider"
         case "address":
-            return "Server address"
-        case "key":
-            return "API key" if state.has_key_field else "Asking the server"
+            return "Where is the server?"
         case "model":
             return "Model" if state.listed or state.is_checking else "Name the model"
-
-
-def _step_lines(state: SetupState, width: int, room: int, *, roomy: bool) -> list[Line]:
-    match state.step:
-        case "provider":
-            first = window_start(state.at, len(state.sources), room)
-            column = max(cell_len(source.title) for source in state.sources if source is not OTHER)
-            shown = state.sources[first : first + room]
-            return [
-                _provider(source, first + at == state.at, state, column, width)
-                for at, source in enumerate(shown)
-            ]
-        case "model":
-            return [[(" ❯ ", "accent")], *_models(state, width, room - 1)]
+        case _ if not state.has_key_field:
+            return f"Asking {name}"
         case _:
-            return _field(state, width, roomy=roomy)
-
-
-def _provider(source: Source, marked: bool, state: SetupState, column: int, width: int) -> Line:
-    title = clean_line(source.title)
-    place = "built in: no key, no network" if source is OFFLINE else clean_line(source.host)
-    left = [
-        piece("▶" if marked else " ", "accent", gap=0),
-        Piece(
-            ((title, "text reverse" if marked else "text"), (" " * max(column - cell_len(title), 0), "")),
-            gap=0,
-        ),
-        piece("" if source is OTHER else place, "muted", gap=2, rank=1),
-    ]
-    known = (
-        (source.name and source.name == state.current[0], "in use"),
-        (source.local and source.name in state.running, "running"),
-        (source.key_in, f"key in {source.key_in}"),
-    )
-    return row(left, [piece(words, "live") for holds, words in known if holds], width + 1, margin=1)[1:]
+            needed = state.source is not None and state.source.key == "needed"
+            return f"Your key for {name}" if needed else f"A key for {name}, if it wants one"
 
 
 # --- address and key ------------------------------------------------------------------------------------
 
 
-def _field(state: SetupState, width: int, *, roomy: bool) -> list[Line]:
-    """The field with what is asked above it and what becomes of it below."""
+def field_lines(state: SetupState, width: int, *, roomy: bool) -> list[Line]:
+    """The field, and what becomes of what is typed there."""
     has_field = state.step == "address" or state.has_key_field
     prompt: Line = [(" ❯ ", "accent")] if has_field else []
     count = many(state.key_length, "character") if state.has_key_field and state.key_length else ""
     line = [*crop(prompt, max(width - COUNT_CELLS, 0)), (f"{count:>{COUNT_CELLS - 2}}", "muted")]
     if not roomy:
         return [line]
-    above: Line = [("  ", ""), (_question(state), "text bold")]
     below = [[("  ", ""), *spans] for each in _explained(state) for spans in wrap_spans(each, width - 4)]
-    return [[], above, [], line, [], *below] if has_field else [[], above, [], *below]
-
-
-def _question(state: SetupState) -> str:
-    if state.step == "address":
-        return "Where is the server?"
-    if state.source is None:
-        return ""
-    name = clean_line(state.source.title)
-    if not state.has_key_field:
-        return name
-    return f"Your key for {name}" if state.source.key == "needed" else f"A key for {name}, if it wants one"
+    return [[], line, [], *below] if has_field else [[], *below]
 
 
 def _explained(state: SetupState) -> list[Line]:
@@ -185,27 +98,65 @@ def _explained(state: SetupState) -> list[Line]:
     return lines
 
 
-# --- the models -----------------------------------------------------------------------------------------
+# --- the lists ------------------------------------------------------------------------------------------
 
 
-def _models(state: SetupState, width: int, room: int) -> list[Line]:
-    """The names of the columns, then as many models as have room, the marked one among them."""
-    rows, shown_rows = state.rows, max(room - 1, 1)
-    if not rows:
-        return [[], [("  " + no_models(state), "muted")]]
-    columns = ["window"]
+def row_line(each: Source | Row, marked: bool, state: SetupState, width: int) -> Line:
+    """A provider, or a model of one."""
+    return (
+        _provider(each, marked, state, width)
+        if isinstance(each, Source)
+        else _model(each, marked, state, width)
+    )
+
+
+def _named(name: str, marked: bool, column: int = 0, cut: Side | None = None) -> tuple[Piece, Piece]:
+    """The mark, and the name behind it, filled up to a column."""
+    blanks = " " * max(column - cell_len(name), 0)
+    spans: Spans = ((name, "text reverse" if marked else "text"), (blanks, ""))
+    return piece("▶" if marked else " ", "accent", gap=0), Piece(spans, gap=0, cut=cut, least=8)
+
+
+def _provider(source: Source, marked: bool, state: SetupState, width: int) -> Line:
+    column = max(cell_len(clean_line(each.title)) for each in state.sources if each is not OTHER)
+    place = "built in: no key, no network" if source is OFFLINE else clean_line(source.host)
+    known = (
+        (source.name and source.name == state.current[0], "in use"),
+        (source.local and source.name in state.running, "running"),
+        (source.key_in, f"key in {source.key_in}"),
+    )
+    left = [
+        *_named(clean_line(source.title), marked, column),
+        piece("" if source is OTHER else place, "muted", gap=2, rank=1),
+    ]
+    return row(left, [piece(words, "live") for holds, words in known if holds], width + 1, margin=1)[1:]
+
+
+def _model(each: Row, marked: bool, state: SetupState, width: int) -> Line:
+    figures = "".join(f"{_figure(each.offer, head):>{_COLUMNS[head]}}" for head in _heads(state, width))
+    name = clean_line(each.model)
+    shown = f"use “{name}” as it stands" if each.typed else name
+    left = [
+        *_named(shown, marked, cut="left" if "/" in name and not each.typed else "right"),
+        Piece(tuple(_note(each, state)), gap=2),
+    ]
+    return row(left, [piece(figures, "text" if marked else "muted")], width + 1, margin=1)[1:]
+
+
+def _heads(state: SetupState, width: int) -> Sequence[str]:
+    """The columns that a width has room for."""
     if width >= _ALL_FROM:
-        columns = [*_COLUMNS]
-    elif width >= _PRICES_FROM and any(row.offer is not None and row.offer.price for row in rows):
-        columns = ["window", "$/M in", "$/M out"]
-    first = window_start(state.marked, len(rows), shown_rows)
-    shown = rows[first : first + shown_rows]
-    count = f"  {state.marked + 1:,} of {len(rows):,}" if len(rows) > len(shown) else "  "
-    heads = "".join(f"{head:>{_COLUMNS[head]}}" for head in columns) + " "
-    lines: list[Line] = [[(count + " " * max(width - len(count) - len(heads), 0) + heads, "muted")]]
-    for at, each in enumerate(shown, start=first):
-        lines.append(_model(each, at == state.marked, state, columns, width))
-    return lines
+        return [*_COLUMNS]
+    priced = any(each.offer is not None and each.offer.price for each in state.rows)
+    return ["window", "$/M in", "$/M out"] if width >= _PRICES_FROM and priced else ["window"]
+
+
+def columns_line(state: SetupState, width: int, room: int) -> Line:
+    """Where in a list that is longer than `room` the mark is, and the names of the columns."""
+    count, heads = len(state.rows), _heads(state, width)
+    names = "".join(f"{head:>{_COLUMNS[head]}}" for head in heads)
+    place = f"{state.marked + 1:,} of {count:,}" if count > room else ""
+    return row([piece(place, "muted")], [piece(names, "muted")], width)
 
 
 def no_models(state: SetupState) -> str:
@@ -217,27 +168,6 @@ def no_models(state: SetupState) -> str:
     if not state.listed:
         return "It could not be asked which models it has: type a name."
     return "It says of no model that it has it: type a name."
-
-
-def _model(row: Row, marked: bool, state: SetupState, columns: Sequence[str], width: int) -> Line:
-    figures = "".join(f"{_figure(row.offer, head):>{_COLUMNS[head]}}" for head in columns)
-    note = _note(row, state)
-    noted = sum(cell_len(text) for text, _ in note)
-    room = max(width - cell_len(figures) - 2 - noted - (2 if note else 0), 8)
-    model = clean_line(row.model)
-    name = cut_left(model, room) if "/" in model else cut_right(model, room)
-    if row.typed:
-        name = cut_right(f"use “{model}” as it stands", room)
-    blanks = width - 1 - cell_len(name) - noted - cell_len(figures) - 1
-    gap = min(2, blanks) if note else 0
-    return [
-        ("▶" if marked else " ", "accent"),
-        (name, "text reverse" if marked else "text"),
-        (" " * gap, ""),
-        *note,
-        (" " * max(blanks - gap, 0), ""),
-        (figures + " ", "text" if marked else "muted"),
-    ]
 
 
 def _figure(offer: ListedModel | None, column: str) -> str:
@@ -286,8 +216,17 @@ def _note(row: Row, state: SetupState) -> Line:
 # --- below the list -------------------------------------------------------------------------------------
 
 
-def details(state: SetupState, now: float) -> list[Line]:
-    """What goes on, or went wrong; else what Enter would do at the mark."""
+def below(state: SetupState, width: int, most: int, now: float) -> list[Line]:
+    """What goes on, or went wrong; else what Enter would do at the mark: in at most so many lines. The first
+    sentence gives way, and shows where it is cut."""
+    first, *rest = [wrap_spans(spans, width) for spans in _details(state, now)] or [[]]
+    room = max(most - sum(map(len, rest)), 1)
+    if len(first) > room:
+        first = [*first[: room - 1], [*crop(first[room - 1], width - 1), ("…", "muted")]]
+    return [line for lines in (first, *rest) for line in lines][:most]
+
+
+def _details(state: SetupState, now: float) -> list[Line]:
     if state.told:
         return [[(clean_line(state.told), "text")]]
     if state.asked is not None:
