@@ -267,9 +267,9 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         self.question = Question(sentence, answers)
         self.update()
 
-    def confirm(self, sentence: str, command: str, do: Callable[[], object]) -> None:
+    def confirm(self, sentence: str, command: str, do: Callable[[], object], word: str = "yes") -> None:
         """Do it only when the key of `command` is pressed next."""
-        self.ask(sentence, dict.fromkeys(key_of(self.KEYS, command).pressed, ("yes", do)))
+        self.ask(sentence, dict.fromkeys(key_of(self.KEYS, command).pressed, (word, do)))
 
     def on_key(self, event: events.Key) -> None:
         if self.question is not None:

@@ -14,9 +14,9 @@ from foldline.context.permissions import mode_words, rule_words
 from foldline.protocol import Approval, ApprovalMode, Rule, operations
 from foldline.protocol.entries import ApprovalScope
 from foldline.protocol.events import EntryAppended
-from foldline.tui.blocks.cells import Piece, Span, piece, row, wrap_spans
+from foldline.tui.blocks.cells import Piece, piece, row, wrap_spans
 from foldline.tui.keys.commands import key_of as command_key
-from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, names_of, table
+from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, table
 from foldline.tui.lists.screen import ListScreen
 from foldline.tui.runner import Runner
 from foldline.tui.widgets.lines import Line, boxed
@@ -49,20 +49,20 @@ class Permissions:
 KEYS: Final = table(
     "approvals",
     "Mode",
-    ScreenKey[None]("ask", ("1",), "Reads run; edits and commands ask first.", hint="ask"),
-    ScreenKey("edits", ("2",), "Edits inside the folder run without asking, too.", hint="edits"),
-    ScreenKey("all", ("3",), "Everything runs without asking, outside the folder, too. Asks.", hint="all"),
+    ScreenKey[None]("ask", ("1",), "Reads run; edits and commands ask first."),
+    ScreenKey("edits", ("2",), "Edits inside the folder run without asking, too."),
+    ScreenKey("all", ("3",), "Everything runs without asking, outside the folder, too. Asks."),
     ScreenKey("confirm", ("ctrl+s",), "Confirms the mode all; nothing that may be typed ahead does."),
     "Rules",
     ScreenKey("revoke", ("x", "delete"), "Revokes the rule: calls like it ask again.", hint="revoke"),
     *moves("rule", far=""),
     HELP,
     "Program",
-    ScreenKey("close", ("escape", "q"), "Closes."),
+    ScreenKey("close", ("escape", "q"), "Closes.", hint="close"),
     title="Permissions",
 )
 
-_AROUND: Final = 7
+_AROUND: Final = 6
 """Lines beside the rules, as long as none of them is wrapped."""
 _MODES: Final[tuple[ApprovalMode, ...]] = ("ask", "edits", "all")
 _SURE: Final = "Everything will run without asking, outside this folder too. {}: yes, any other key: no"
@@ -106,7 +106,9 @@ class PermissionsScreen(ListScreen[None, RuleRow]):
                 self._submit(operations.Revoke(rule=self.row.rule, scope=self.row.scope))
 
     def draw(self, width: int, height: int) -> list[Line]:
-        head, foot = list(self._mode(width - 2)), list(self._foot(width - 2))
+        head, foot = list(self._mode(width - 2)), [[]] if self.now.fault else list[Line]()
+        if self.now.fault:
+            foot += wrap_spans([(f" ! {clean_line(self.now.fault)}", "alert")], width - 2)
         session, project = command_key("allow-always"), command_key("allow-project")
         none = f"  Nothing is always allowed: {session} or {project} at a question allows its like."
         rules = self.row_lines(
@@ -116,9 +118,8 @@ class PermissionsScreen(ListScreen[None, RuleRow]):
             empty=wrap_spans([(none, "muted")], width - 2),
         )
         count = f"{self.at + 1} of {len(self.rows)}" if self.rows else ""
-        moving = f"{names_of(KEYS, 'up', 'down')} move · {name_of(KEYS, 'close')} close"
         title = (("Permissions", "text bold"),)
-        return boxed(width, title, count, [*head, *rules, *foot], ((moving, "muted"),))
+        return boxed(width, title, count, [*head, *rules, *foot], *self.foot(width))
 
     def _mode(self, width: int) -> Iterator[Line]:
         line: Line = [(" mode   ", "muted")]
@@ -135,16 +136,6 @@ class PermissionsScreen(ListScreen[None, RuleRow]):
         else:
             yield [(f"        {mode_words(self.now.mode)}", "alert" if self.now.mode == "all" else "muted")]
         yield []
-
-    def _foot(self, width: int) -> Iterator[Line]:
-        yield []
-        if self.now.fault:
-            yield from wrap_spans([(f" ! {clean_line(self.now.fault)}", "alert")], width)
-        spans: list[Span] = [(" ", "")]
-        for key, word in self.hints():
-            if word not in _MODES:
-                spans += [(key, "accent"), (f" {word}   ", "text")]
-        yield spans
 
 
 def _rule_line(rule: RuleRow, marked: bool, width: int) -> Line:

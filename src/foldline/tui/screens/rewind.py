@@ -15,7 +15,7 @@ from foldline.context.numbers import many
 from foldline.context.rewind_points import FileChange, RewindPoint, rewind_points
 from foldline.protocol import operations
 from foldline.tui.blocks.cells import Piece, cut_left, cut_right, piece, row
-from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, names_of, table
+from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.screen import ListScreen
 from foldline.tui.runner import Runner
 from foldline.tui.widgets.lines import Line, Rule, boxed, filled
@@ -75,10 +75,10 @@ KEYS: Final = table(
     ScreenKey("steps", ("s", "enter"), "Lists the steps within the turns, or hides them.", hint="steps"),
     HELP,
     "Program",
-    ScreenKey("close", ("escape",), "Closes; nothing has changed."),
+    ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="change nothing"),
 )
 
-_DETAILS: Final = 8
+_DETAILS: Final = 7
 """Lines below the list, frame apart, where there is room for them."""
 _LEAST_ROWS: Final = 6
 """Lines that are not for details, however low the terminal: frame, rule, and three of the list."""
@@ -160,7 +160,7 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
                     files=command != "context",
                     overwrite=conflicts,
                 )
-                self.confirm(f"Go back {_WITH[command]}", "go", partial(self.dismiss, self.wanted))
+                self.confirm(f"Go back {_WITH[command]}", "go", partial(self.dismiss, self.wanted), "go back")
             case "overwrite":
                 self.overwrite = not self.overwrite
             case "steps":
@@ -205,8 +205,7 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
             *self._details(width - 2, below),
         ]
         count = f"{self.at + 1} of {len(self.rows)}" if self.rows else ""
-        keys = f"{names_of(KEYS, 'up', 'down')} move · {name_of(KEYS, 'close')} close, change nothing"
-        return boxed(width, (("Rewind to right before …", "text bold"),), count, body, ((keys, "muted"),))
+        return boxed(width, (("Rewind to right before …", "text bold"),), count, body, *self.foot(width))
 
     def _question(
         self, asks: str, outcome: Outcome, place: RewindPoint, width: int, height: int
@@ -219,14 +218,13 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
         if self.wanted is not None and self.wanted.context:
             context = _context_line(outcome)
         if self.wanted is not None and self.wanted.files:
-            files = self._file_lines(outcome, width - 2, max(height - 7, 1))
+            files = self._file_lines(outcome, width - 2, max(height - 6, 1))
         body = [
-            *filled([[], context, *files], height - 4),
-            [(" /undo takes it back. Any other key: no.", "muted")],
-            [(f" {name_of(KEYS, 'go')}", "accent"), (" go back", "text")],
+            *filled([[], context, *files], height - 3),
+            [(" /undo takes it back.", "muted")],
         ]
         title = (("? ", "altered"), (cut_right(f"{asks} to right {when}?", width - 8), "text bold"))
-        return boxed(width, title, "", body, ((f"{name_of(KEYS, 'close')} change nothing", "muted"),))
+        return boxed(width, title, "", body, *self.foot(width))
 
     def _place_line(self, place: RewindPoint, marked: bool, width: int) -> Line:
         is_turn = place.kind == "turn"
@@ -245,16 +243,13 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
         return row(left, right, width)
 
     def _details(self, width: int, height: int) -> list[Line]:
-        """Exactly `height` lines: context, files, keys."""
+        """Exactly `height` lines: context and files."""
         lines: list[Line] = []
         if self.row is not None:
             lines = [[(" looking at the files …", "muted")]]
             if self.outcome is not None:
                 lines = [_context_line(self.outcome), *self._file_lines(self.outcome, width, _FILES)]
-        keys: Line = [(" ", "")]
-        for key, word in self.hints():
-            keys += [(key, "accent"), (f" {word}   ", "text")]
-        return [*filled(lines, height - 1), keys]
+        return filled(lines, height)
 
     def _file_lines(self, outcome: Outcome, width: int, most: int) -> list[Line]:
         if not outcome.files:
