@@ -12,6 +12,7 @@ import pytest
 from foldline.context.invariants import broken
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
+from foldline.formats.base import JsonObject
 from foldline.formats.claude_code import is_claude_code, read_claude_code
 from foldline.protocol import (
     AssistantMessage,
@@ -114,7 +115,7 @@ def test_each_answer_has_the_usage_of_its_last_record_once(path: Path) -> None:
 
 @each_file
 def test_every_record_of_the_file_counts_as_this_format(path: Path) -> None:
-    assert is_claude_code(records_of(path)[:1])
+    assert is_claude_code([JsonObject(records_of(path)[0])])
 
 
 def test_what_the_user_typed_is_told_from_what_stands_in_their_name() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
+from foldline.formats.base import JsonObject
 from foldline.formats.opencode import is_opencode, read_opencode
 from foldline.protocol import (
     AssistantMessage,
@@ -107,8 +108,8 @@ def test_what_is_no_whole_document_is_refused(data: bytes) -> None:
 def test_another_document_is_refused() -> None:
     with pytest.raises(FoldlineError, match="is no session of opencode"):
         read_opencode(b'{"info":{},"messages":[{"role":"user"}]}', Path("f"))
-    assert not is_opencode({"info": {}, "messages": []})
-    assert is_opencode({"info": {"id": "s", "directory": "/x"}, "messages": []})
+    assert not is_opencode(JsonObject(info={}, messages=[]))
+    assert is_opencode(JsonObject(info={"id": "s", "directory": "/x"}, messages=[]))
 
 
 def test_bytes_that_are_no_text_cost_only_themselves() -> None:

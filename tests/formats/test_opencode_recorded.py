@@ -11,6 +11,7 @@ import pytest
 from foldline.context.files import file_lists
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
+from foldline.formats.base import JsonObject
 from foldline.formats.opencode import is_opencode, read_opencode
 from foldline.protocol import (
     AssistantMessage,
@@ -56,7 +57,7 @@ def test_the_counts_are_those_of_the_table(path: Path) -> None:
     typed = [entry for entry in session.entries if isinstance(entry, UserMessage) and entry.origin == "typed"]
     calls = [call for answer in answers(session) for call in answer.calls]
     assert (len(typed) + len(answers(session)), len(calls)) == TABLE[path.stem]
-    assert is_opencode(document(path))
+    assert is_opencode(JsonObject(document(path)))
     assert session.notes == ()
 
 

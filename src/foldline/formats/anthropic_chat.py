@@ -26,22 +26,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import (
-    ForeignSession,
-    Json,
-    JsonObject,
-    count_at,
-    first_text,
-    header,
-    json_lines,
-    list_at,
-    object_at,
-    objects_at,
-    parse_document,
-    text_at,
-    time_at,
-    value_at,
-)
+from .base import ForeignSession, Json, JsonObject, header, json_lines, parse_document
 from .parts import UsageFields, anthropic_part, arguments_text, user_messages
 from .tool_results import Changes, changes_of, tool_result
 from .transcript import Transcript
@@ -69,16 +54,16 @@ _USAGE = UsageFields(
 
 def is_anthropic_chat(records: Sequence[JsonObject]) -> bool:
     """Whether these are chat messages with blocks of Anthropic's, or objects that hold some."""
-    first = records[0] if records else {}
+    first = records[0] if records else JsonObject()
     of_goose = {"working_dir", "message_count"} <= first.keys()
-    of_amp = text_at(first, "id").startswith("T-") and isinstance(first.get("messages"), list)
-    inside = (one for record in records for name in _LISTS for one in objects_at(record, name))
+    of_amp = first.text("id").startswith("T-") and isinstance(first.get("messages"), list)
+    inside = (one for record in records for name in _LISTS for one in record.objects(name))
     return of_goose or of_amp or any(map(_has_blocks, (*records, *inside)))
 
 
 def _has_blocks(message: JsonObject) -> bool:
     return message.get("role") in ("user", "assistant") and any(
-        block.get("type") in _BLOCKS for block in objects_at(message, "content")
+        block.get("type") in _BLOCKS for block in message.objects("content")
     )
 
 
@@ -95,18 +80,18 @@ def read_anthropic_chat(data: bytes, path: Path) -> ForeignSession:
         raise FoldlineError(f"{path} holds no chat messages: nothing in it has a role and content.")
     reader = _Reader()
     log = reader.log
-    if title := first_text(about, ("title", "description")).strip():
+    if title := about.first("title", "description").strip():
         log.add(Title(title=title))
-    if system := _text(about.get("system")):
+    if system := "\n".join(filter(None, (block.text("text") for block in about.pieces("system")))):
         log.add(SystemMessage(parts=text_parts(system)))
     spans = [reader.read(record) for record in records]
     reader.hide(spans, _truncated(path))
     head = header(
-        text_at(about, "id") or (path.parent.name if path.stem == _CLINE else path.stem),
-        (_time(about.get("created")), *(entry.at for entry in log.in_order())),
-        text_at(about, "working_dir") or _tree(about),
+        about.text("id") or (path.parent.name if path.stem == _CLINE else path.stem),
+        (_time(about, "created"), *(entry.at for entry in log.in_order())),
+        about.text("working_dir") or _tree(about),
     )
-    told = count_at(about, "message_count")
+    told = about.count("message_count")
     differs = f"The file says that it has {told:,} messages, and holds {len(records):,}."
     missing = [differs] if told and told != len(records) else []
     return log.session("anthropic", head, damage, (*missing, *log.notes()))
@@ -115,11 +100,10 @@ def read_anthropic_chat(data: bytes, path: Path) -> ForeignSession:
 def _chat(data: bytes) -> tuple[JsonObject, list[JsonObject], Damage]:
     document = parse_document(data, "messages")
     if document is not None and not _is_message(document):
-        listed: Json = next((document[name] for name in _LISTS if document.get(name)), [])
-        return document, objects_at(listed), Damage()
+        return document, next(filter(None, map(document.objects, _LISTS)), []), Damage()
     lines, damage = json_lines(data)
     records = [line.record for line in lines]
-    about = records.pop(0) if records and not _is_message(records[0]) else {}
+    about = records.pop(0) if records and not _is_message(records[0]) else JsonObject()
     return about, records, damage
 
 
@@ -131,91 +115,77 @@ def _truncated(path: Path) -> tuple[int, int] | None:
         beside = parse_document(read_regular(path.with_name("ui_messages.json")), "messages")
     except OSError:
         return None
-    shown = objects_at(beside, "messages")
-    spans = [list_at(message, "conversationHistoryDeletedRange") for message in shown]
-    newest = next((span for span in reversed(spans) if len(span) == 2), None)
-    return (count_at(newest[0]), count_at(newest[1])) if newest else None
+    shown = beside.objects("messages") if beside else []
+    spans = [message.array("conversationHistoryDeletedRange") for message in shown]
+    first, last = next((span for span in reversed(spans) if len(span) == 2), (None, None))
+    return (first, last) if isinstance(first, int) and isinstance(last, int) else None
 
 
 def _tree(about: JsonObject) -> str:
-    trees = list_at(about, "env", "initial", "trees")
-    uri = urlparse(text_at(next(iter(trees), None), "uri"))
+    trees = about.objects("env", "initial", "trees")
+    uri = urlparse(trees[0].text("uri") if trees else "")
     return unquote(uri.path) if uri.scheme == "file" else ""
 
 
-def _time(value: Json) -> datetime | None:
+def _time(record: JsonObject, *path: str) -> datetime | None:
     """A moment, from text, or seconds or milliseconds since 1970."""
+    value = record.at(*path)
     in_seconds = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e11
-    return time_at(value * 1000 if in_seconds else value)
-
-
-def _text(value: Json) -> str:
-    if isinstance(value, str):
-        return value
-    return "\n".join(filter(None, (text_at(block, "text") for block in list_at(value))))
+    return record.time(*path, unit=1 if in_seconds else 1000)
 
 
 # --- blocks -----------------------------------------------------------------------------------------
 
 
-def _blocks(message: JsonObject) -> list[JsonObject]:
-    content = message.get("content")
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return list(map(_block, objects_at(content)))
-
-
 def _block(block: JsonObject) -> JsonObject:
     match block.get("type"):
         case "toolRequest":
-            call = object_at(block, "toolCall", "value") or object_at(block, "toolCall")
-            return {"type": "tool_use", "id": block.get("id"), "name": call.get("name"),
-                    "input": call.get("arguments")}  # fmt: skip
+            call = block.object("toolCall", "value") or block.object("toolCall")
+            arguments = call.get("arguments")
+            return JsonObject(type="tool_use", id=block.get("id"), name=call.get("name"), input=arguments)
         case "toolResponse":
-            return {"type": "tool_result", "tool_use_id": block.get("id"), **_goose(block.get("toolResult"))}
+            return JsonObject(type="tool_result", tool_use_id=block.get("id"), **_goose(block))
         case "tool_result" if "run" in block:
-            return {"type": "tool_result", "tool_use_id": block.get("toolUseID"),
-                    **_amp(object_at(block, "run"))}  # fmt: skip
+            return JsonObject(
+                type="tool_result", tool_use_id=block.get("toolUseID"), **_amp(block.object("run"))
+            )
         case "tool_result" if "toolUseID" in block:
-            failed = block.get("status") == "error"
-            return {"type": "tool_result", "tool_use_id": block.get("toolUseID"), "is_error": failed,
-                    "content": _written(block.get("output"))}  # fmt: skip
+            told = {"content": _written(block, "output"), "is_error": block.get("status") == "error"}
+            return JsonObject(type="tool_result", tool_use_id=block.get("toolUseID"), **told)
         case "image" if "data" in block:
-            return {"type": "image", "source": {"data": block["data"], "media_type": block.get("mimeType")}}
+            source = {"data": block["data"], "media_type": block.get("mimeType")}
+            return JsonObject(type="image", source=source)
         case _:
             return block
 
 
-def _goose(result: Json) -> JsonObject:
+def _goose(block: JsonObject) -> dict[str, Json]:
     """A result of Goose: the content itself, or under `value`, or there under `content`."""
-    if isinstance(result, list):
-        return {"content": result}
-    outcome = object_at(result)
-    value = outcome.get("value")
-    inner = object_at(value)
-    content = value if isinstance(value, list) else inner.get("content", outcome.get("error"))
-    return {"content": content, "is_error": outcome.get("status") == "error" or inner.get("isError") is True}
+    outcome, inner = block.object("toolResult"), block.object("toolResult", "value")
+    content = block.array("toolResult") or outcome.array("value")
+    return {
+        "content": content or inner.get("content", outcome.get("error")),
+        "is_error": outcome.get("status") == "error" or inner.flag("isError"),
+    }
 
 
-def _amp(run: JsonObject) -> JsonObject:
-    status, error = run.get("status"), object_at(run, "error")
+def _amp(run: JsonObject) -> dict[str, Json]:
+    status, error = run.get("status"), run.object("error")
     if status in ("done", None) and not error:
-        return {"content": _written(run.get("result"))}
+        return {"content": _written(run, "result")}
     if status == "done" or error:
-        return {"content": text_at(error, "message") or _written(run.get("error")), "is_error": True}
-    return {"content": first_text(run, ("reason", "status")), "is_error": True, "is_cancelled": True}
+        return {"content": error.text("message") or _written(run, "error"), "is_error": True}
+    return {"content": run.first("reason", "status"), "is_error": True, "is_cancelled": True}
 
 
-def _written(value: Json) -> Json:
+def _written(record: JsonObject, key: str) -> Json:
     """A result as content: text or blocks, else as JSON; of an object, what it says was put out."""
-    if isinstance(value, str) or (
-        isinstance(value, list) and value and all("type" in object_at(block) for block in value)
-    ):
+    value, blocks = record.get(key), record.objects(key)
+    if isinstance(value, str) or (blocks and all("type" in block for block in blocks)):
         return value
-    said = first_text(value, ("output", "content")) or value_at(value, "content")
-    if isinstance(said, str) or (isinstance(said, list) and said):
-        return said
-    return "" if value is None else arguments_text(value)
+    told = record.object(key)
+    said = told.first("output", "content") or told.array("content")
+    return said or ("" if value is None or told.get("content") == "" else arguments_text(value))
 
 
 # --- messages ---------------------------------------------------------------------------------------
@@ -229,15 +199,12 @@ class _Reader:
 
     def read(self, message: JsonObject) -> tuple[int, int]:
         start = len(self.log.entries)
-        told = (
-            *(message.get(key) for key in ("timestamp", "ts", "created")),
-            value_at(message, "meta", "sentAt"),
-        )
-        at = next(filter(None, map(_time, told)), None)
+        told = (("timestamp",), ("ts",), ("created",), ("meta", "sentAt"))
+        at = next(filter(None, (_time(message, *path) for path in told)), None)
         for entry in self._entries(message):
             self.log.add(entry, at)
         end = len(self.log.entries)
-        seen = object_at(message, "metadata").get("agentVisible", True) is not False
+        seen = message.object("metadata").get("agentVisible", True) is not False
         if not seen or message.get("condenseParent") or message.get("truncationParent"):
             self._hidden.update(range(start, end))
         return start, end
@@ -251,8 +218,8 @@ class _Reader:
         self.log.relist(stays, None, strategy="anthropic")
 
     def _entries(self, message: JsonObject) -> Sequence[Entry]:
-        blocks = _blocks(message)
-        unknown = self.log.unknown(message, text_at(message, "role"))
+        blocks = list(map(_block, message.pieces("content")))
+        unknown = self.log.unknown(message, message.text("role"))
         match message.get("role"):
             case "assistant":
                 return [self._answer(message, blocks)]
@@ -274,26 +241,23 @@ class _Reader:
         return self.log.parts(shown, anthropic_part)
 
     def _answer(self, message: JsonObject, blocks: Sequence[JsonObject]) -> AssistantMessage:
-        usage = object_at(message, "usage") or object_at(message, "metrics", "tokens")
-        models = (usage.get("model"), message.get("model"), value_at(message, "modelInfo", "modelId"))
+        usage = message.object("usage") or message.object("metrics", "tokens")
+        models = (usage.text("model"), message.text("model"), message.text("modelInfo", "modelId"))
         return AssistantMessage(
             parts=self._parts(blocks),
-            model=next(filter(None, map(text_at, models)), None),
+            model=next(filter(None, models), None),
             usage=_USAGE.read(usage),
-            stop_reason="cancelled" if value_at(message, "state", "type") == "cancelled" else None,
+            stop_reason="cancelled" if message.at("state", "type") == "cancelled" else None,
         )
 
     def _result(self, block: JsonObject) -> ToolResultMessage:
-        call_id, content = text_at(block, "tool_use_id"), block.get("content")
-        pieces = (
-            objects_at(content) if isinstance(content, list) else [{"type": "text", "text": text_at(content)}]
-        )
+        call_id = block.text("tool_use_id")
         call = self.log.calls.get(call_id)
-        cancelled, failed = bool(block.get("is_cancelled")), block.get("is_error") is True
+        cancelled, failed = bool(block.get("is_cancelled")), block.flag("is_error")
         return tool_result(
             call_id,
             call.name if call else "",
-            self._parts(list(map(_block, pieces))),
+            self._parts(list(map(_block, block.pieces("content")))),
             failed=cancelled or failed,
             brief="cancelled" if cancelled else "",
             changes=Changes() if failed or call is None else changes_of(call),

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 from foldline.history import Damage
 from foldline.protocol import Entry, FoldlineError, SessionHeader
 
-Json: TypeAlias = Any
-"""A value of foreign JSON: looked at through the functions below, never trusted to have a shape."""
-JsonObject = dict[str, Json]
+Json: TypeAlias = object
+"""A value of foreign JSON: looked at through `JsonObject`, never trusted to have a shape."""
 
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _GLUED = re.compile(rb'(?<=\})(?=\{"\w+":)')
@@ -23,6 +22,86 @@ _DEEPEST = 200
 _MOST = 2**53
 """The numbers below it are whole in JSON of any program."""
 EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class JsonObject(dict[str, Json]):
+    """An object of foreign JSON. A path leads to the field of a field …; where there is no such way, or what
+    stands there is of another type, a method gives nothing: an empty text, object or list, 0, None."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, value: Json) -> "JsonObject":
+        return cls(value) if isinstance(value, dict) else cls()
+
+    @property
+    def kind(self) -> str:
+        """Its `type`."""
+        kind = self.get("type")
+        return kind if isinstance(kind, str) else ""
+
+    def at(self, *path: str) -> Json:
+        value: Json = self
+        for key in path:
+            if not isinstance(value, dict):
+                return None
+            value = value.get(key)
+        return value
+
+    def text(self, *path: str) -> str:
+        value = self.get(path[0]) if len(path) == 1 else self.at(*path)
+        return value if isinstance(value, str) else ""
+
+    def first(self, *keys: str) -> str:
+        """The first of these fields that holds a text."""
+        return next(filter(None, map(self.text, keys)), "")
+
+    def flag(self, key: str) -> bool:
+        return self.get(key) is True
+
+    def object(self, *path: str) -> "JsonObject":
+        value = self.at(*path)
+        return JsonObject(value) if isinstance(value, dict) else JsonObject()
+
+    def array(self, *path: str) -> list[Json]:
+        value = self.at(*path)
+        return value if isinstance(value, list) else []
+
+    def objects(self, *path: str) -> "list[JsonObject]":
+        return [JsonObject(item) if isinstance(item, dict) else JsonObject() for item in self.array(*path)]
+
+    def pieces(self, *path: str) -> "list[JsonObject]":
+        """Those of the content of a message: a text is one piece; a list has texts and objects."""
+        value = self.at(*path)
+        return [
+            JsonObject(type="text", text=piece) if isinstance(piece, str) else JsonObject(piece)
+            for piece in (value if isinstance(value, list) else (value,))
+            if piece and isinstance(piece, str | dict)
+        ]
+
+    def texts(self, *path: str) -> list[str]:
+        return [value for value in self.array(*path) if isinstance(value, str)]
+
+    def count(self, *path: str) -> int:
+        """A number of things: a whole number from 0 up, and 0 for what no count can be."""
+        value = self.at(*path)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
+            return 0
+        return int(value)
+
+    def time(self, *path: str, unit: float = 1000) -> datetime | None:
+        """A moment, from ISO 8601 text or from a number since 1970, `unit` of which are a second."""
+        try:
+            match self.at(*path):
+                case str() as text:
+                    moment = datetime.fromisoformat(text)
+                    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+                case int() | float() as number:
+                    return datetime.fromtimestamp(number / unit, UTC)
+                case _:
+                    return None
+        except (ValueError, OverflowError, OSError):
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +184,12 @@ def parse_object(text: bytes) -> JsonObject | None:
     """The JSON object this is, with text that can be encoded again; None where it is none, or is nested so
     deep that it could not be written again."""
     try:
-        value: Json = json.loads(text.decode("utf-8"))
+        value = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or _is_too_deep(text, value):
         return None
-    return object_at(_mended(value)) if _LONE_SURROGATE.search(text) else value
+    return JsonObject.of(_mended(value) if _LONE_SURROGATE.search(text) else value)
 
 
 def parse_document(data: bytes, name: str) -> JsonObject | None:
@@ -124,7 +203,7 @@ def parse_document(data: bytes, name: str) -> JsonObject | None:
 def _is_too_deep(text: bytes, value: Json) -> bool:
     if text.count(b"[") + text.count(b"{") <= _DEEPEST:
         return False
-    level: list[Json] = [value]
+    level: list[Any] = [value]
     for _ in range(_DEEPEST):
         level = [
             item
@@ -148,70 +227,3 @@ def _mended(value: Json) -> Json:
             return {_mended(key): _mended(item) for key, item in value.items()}
         case _:
             return value
-
-
-# --- values of any shape, by their path; without one, the value itself ---------------------------------
-
-
-def value_at(record: Json, *path: str) -> Json:
-    """The field of a field … of an object; None where there is no such way."""
-    for key in path:
-        record = record.get(key) if isinstance(record, dict) else None
-    return record
-
-
-def text_at(record: Json, *path: str) -> str:
-    for key in path:  # as above, in place: readers ask for most fields by this
-        record = record.get(key) if isinstance(record, dict) else None
-    return record if isinstance(record, str) else ""
-
-
-def object_at(record: Json, *path: str) -> JsonObject:
-    value = value_at(record, *path)
-    return value if isinstance(value, dict) else {}
-
-
-def list_at(record: Json, *path: str) -> list[Json]:
-    value = value_at(record, *path)
-    return value if isinstance(value, list) else []
-
-
-def objects_at(record: Json, *path: str) -> list[JsonObject]:
-    return list(map(object_at, list_at(record, *path)))
-
-
-def count_at(record: Json, *path: str) -> int:
-    """A number of things: a whole number from 0 up; 0 for anything else, and for what no count can be."""
-    value = value_at(record, *path)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
-        return 0
-    return int(value)
-
-
-def time_at(record: Json, *path: str) -> datetime | None:
-    """A moment, from ISO 8601 text or milliseconds since 1970."""
-    try:
-        match value_at(record, *path):
-            case str() as text:
-                moment = datetime.fromisoformat(text)
-                return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            case int() | float() as milliseconds:
-                return datetime.fromtimestamp(milliseconds / 1000, UTC)
-            case _:
-                return None
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def seconds_at(record: Json, *path: str) -> datetime | None:
-    """The same, where numbers are seconds."""
-    value = value_at(record, *path)
-    return time_at(value * 1000 if isinstance(value, int | float) else value)
-
-
-def first_text(record: Json, keys: Sequence[str]) -> str:
-    """The first of these fields that holds a text."""
-    for key in keys:
-        if text := text_at(record, key):
-            return text
-    return ""

@@ -21,7 +21,7 @@ from foldline.history.contents import OUTPUTS, content_id
 from foldline.protocol import Checkpoint, Entry, FoldlineError, ToolDetails, ToolResultMessage, dump_entry
 from foldline.version import __version__
 
-from .base import ForeignSession, object_at, parse_object
+from .base import ForeignSession, JsonObject, parse_object
 from .export import Exported, Original
 from .redaction import side_files
 
@@ -142,12 +142,12 @@ def most_bytes(name: str) -> int:
     return {EVENTS: MOST_HISTORY, MANIFEST: _MANIFEST_BYTES}.get(name, MOST_SIDE_FILE)
 
 
-def _manifest(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> dict[str, object]:
+def _manifest(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> JsonObject:
     data = _content(archive, info) if info.file_size <= _MANIFEST_BYTES else None
     manifest = parse_object(data) if data is not None else None
-    if manifest is None or manifest.get("format") != NAME or type(manifest.get("version")) is not int:
+    if manifest is None or manifest.get("format") != NAME or not manifest.count("version"):
         raise FoldlineError(f"{path} is a zip file, but no session that `foldline export` made.")
-    if manifest["version"] > VERSION:
+    if manifest.count("version") > VERSION:
         raise FoldlineError(
             f"{path} was written by a newer Foldline (file version {manifest['version']}, this one knows "
             f"{VERSION}): it was not read."
@@ -165,8 +165,8 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes | None:
     return data if len(data) == info.file_size else None
 
 
-def _notes_on(manifest: dict[str, object], ignored: int) -> tuple[str, ...]:
-    counts, left_out = len(object_at(manifest, "redacted")), len(object_at(manifest, "left_out"))
+def _notes_on(manifest: JsonObject, ignored: int) -> tuple[str, ...]:
+    counts, left_out = len(manifest.object("redacted")), len(manifest.object("left_out"))
     notes = (
         (counts, f"Credentials in it were redacted before ({counts} kinds): see its manifest."),
         (left_out, f"{many(left_out, 'file')} beside its history did not come along: see its manifest."),

@@ -7,17 +7,7 @@ from pathlib import Path
 from foldline.context.numbers import many
 from foldline.protocol import BaseMessage, Entry, NoticeRecord, Title, text_parts
 
-from .base import (
-    ForeignSession,
-    JsonLine,
-    JsonObject,
-    header,
-    known_lines,
-    object_at,
-    text_at,
-    time_at,
-    value_at,
-)
+from .base import ForeignSession, JsonLine, JsonObject, header, known_lines
 from .claude_code_messages import (
     Compactions,
     answer,
@@ -52,7 +42,7 @@ def is_claude_code(records: list[JsonObject]) -> bool:
 
 
 def _is_record(record: JsonObject) -> bool:
-    kind = text_at(record, "type")
+    kind = record.text("type")
     if kind in ("system", "progress", *_SPOKEN):
         return isinstance(record.get("uuid"), str) and "parentUuid" in record
     return kind in _KINDS_BESIDE and isinstance(record.get(_KINDS_BESIDE[kind]), str)
@@ -67,11 +57,11 @@ def read_claude_code(data: bytes, path: Path) -> ForeignSession:
     records = [line.record for line in lines]
     # The oldest folder and time, but the newest id: a fork opens with records of the session before it.
     head = header(
-        next(filter(None, (text_at(record, "sessionId") for record in reversed(records))), path.stem),
-        (time_at(record, "timestamp") for record in records),
-        next(filter(None, (text_at(record, "cwd") for record in records)), ""),
+        next(filter(None, (record.text("sessionId") for record in reversed(records))), path.stem),
+        (record.time("timestamp") for record in records),
+        next(filter(None, (record.text("cwd") for record in records)), ""),
     )
-    origin = next(filter(None, (text_at(record, "forkedFrom", "sessionId") for record in records)), "")
+    origin = next(filter(None, (record.text("forkedFrom", "sessionId") for record in records)), "")
     forked = [f"The session was forked from session {origin}."] if origin else []
     return reader.log.session("claude-code", head, damage, (*forked, *notes, *reader.notes()))
 
@@ -104,7 +94,7 @@ def _active_branch(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], list[str]
 
 def _answer_id(record: JsonObject) -> str:
     """What the pieces of one answer share; empty where a record is no answer, or stands for itself."""
-    return text_at(record, "message", "id") if record.get("type") == "assistant" else ""
+    return record.text("message", "id") if record.get("type") == "assistant" else ""
 
 
 def _without_sub_agents(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], list[str]]:
@@ -112,8 +102,7 @@ def _without_sub_agents(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], list
     main = [
         line
         for line in lines
-        if line.record.get("isSidechain") is not True
-        and value_at(line.record, "data", "type") != "agent_progress"
+        if line.record.get("isSidechain") is not True and line.record.at("data", "type") != "agent_progress"
     ]
     left_out = len(lines) - len(main)
     if not any(line.record.get("type") in ("user", "assistant") for line in main):
@@ -182,7 +171,7 @@ class _Tree:
         answers = {_answer_id(self._records[place]) for place in on_branch} - {""}
         pieces = {place for place, record in enumerate(self._records) if _answer_id(record) in answers}
         calls = {
-            text_at(block, "id")
+            block.text("id")
             for place in pieces | on_branch
             for block in blocks_of(self._records[place])
             if block.get("type") == "tool_use"
@@ -191,7 +180,7 @@ class _Tree:
             place
             for place, record in enumerate(self._records)
             if record.get("type") == "user"
-            and any(text_at(block, "tool_use_id") in calls for block in blocks_of(record))
+            and any(block.text("tool_use_id") in calls for block in blocks_of(record))
         }
 
     def shoots(self, on_branch: set[int]) -> Iterator[list[int]]:
@@ -201,7 +190,7 @@ class _Tree:
         for place in self._places.values():
             if place in on_branch:
                 continue
-            parent = self._places.get(text_at(self._records[place], "parentUuid"))
+            parent = self._places.get(self._records[place].text("parentUuid"))
             if parent is None or parent in on_branch:
                 roots.append(place)
             else:
@@ -253,7 +242,7 @@ class _Reader:
 
     def __init__(self, lines: Sequence[JsonLine]) -> None:
         self.log = Transcript("claude-code")
-        parents = {_uuid(line): text_at(line.record, "parentUuid") for line in lines}
+        parents = {_uuid(line): line.record.text("parentUuid") for line in lines}
         self._compactions = Compactions(self.log, parents)
         self._boundary: JsonLine | None = None
         """A boundary whose summary has not come yet."""
@@ -288,10 +277,10 @@ class _Reader:
             self._boundary = line
         elif is_summary(record) and (  # a compaction may have several: this is its first
             self._boundary is not None
-            or not text_at(record, "parentUuid")
-            or text_at(record, "parentUuid") != self._newest_summary
+            or not record.text("parentUuid")
+            or record.text("parentUuid") != self._newest_summary
         ):
-            boundary = self._boundary.record if self._boundary else {}
+            boundary = self._boundary.record if self._boundary else JsonObject()
             self._boundary, self._newest_summary = None, _uuid(line)
             self._release()
             self._compact(line, boundary, text_of(record))
@@ -304,7 +293,7 @@ class _Reader:
     def _compact(self, line: JsonLine, boundary: JsonObject, summary: str) -> None:
         index = self.log.next_index(line.position)
         compaction = self._compactions.compaction(index, boundary, text_parts(summary))
-        self.log.put(index, compaction, time_at(line.record, "timestamp"))
+        self.log.put(index, compaction, line.record.time("timestamp"))
 
     def _close_boundary(self) -> None:
         """A boundary after which the conversation goes on without a summary."""
@@ -332,13 +321,13 @@ class _Reader:
         self, line: JsonLine, index: int, entries: Iterable[Entry | None], pieces: Sequence[JsonLine]
     ) -> None:
         found = list(filter(None, entries))
-        found = found or [self.log.unknown(line.record, text_at(line.record, "type"))]
+        found = found or [self.log.unknown(line.record, line.record.text("type"))]
         records = list(map(_uuid, pieces))
         view = self.log.view
         for nth, entry in enumerate(found):
             before = len(view.messages)
             index = self.log.next_index(line.position) if nth else index
-            self.log.put(index, entry, time_at(line.record, "timestamp"))
+            self.log.put(index, entry, line.record.time("timestamp"))
             if isinstance(message := self.log.entries[index], BaseMessage):
                 self._compactions.add(message, records, in_view=len(view.messages) > before)
 
@@ -348,14 +337,14 @@ class _Reader:
             case "user":
                 return self._user(record)
             case "attachment":
-                attachment = object_at(record, "attachment")
+                attachment = record.object("attachment")
                 message = attached(attachment)
                 self._without_text += message is None and is_for_model(attachment)
                 return [message]
             case "system" if record.get("subtype") == "microcompact_boundary":
                 return [self._compactions.cleared(index, record) or notice(record)]
             case "system" if record.get("subtype") == "local_command":
-                block = {"type": "text", "text": text_at(record, "content")}
+                block = JsonObject(type="text", text=record.text("content"))
                 return said_by_user(self.log, record, [block])
             case "system":
                 return [notice(record)]
@@ -368,18 +357,18 @@ class _Reader:
 
     def _user(self, record: JsonObject) -> Sequence[Entry]:
         """Results come first, as the API asks. What the program noted about a run is about the only one."""
-        if record.get("isVisibleInTranscriptOnly") is True and not is_summary(record):
+        if record.flag("isVisibleInTranscriptOnly") and not is_summary(record):
             return [NoticeRecord(text=text_of(record))]
         blocks = blocks_of(record)
         results = [block for block in blocks if block.get("type") == "tool_result"]
-        noted = object_at(record, "toolUseResult") if len(results) == 1 else {}
+        noted = record.object("toolUseResult") if len(results) == 1 else JsonObject()
         messages: list[Entry] = [tool_result(self.log, block, noted) for block in results]
         others = [block for block in blocks if block not in results]
         return [*messages, *said_by_user(self.log, record, others)]
 
 
 def _uuid(line: JsonLine) -> str:
-    return text_at(line.record, "uuid")
+    return line.record.text("uuid")
 
 
 def _pieces_of_answers(lines: Iterable[JsonLine]) -> dict[int, list[JsonLine]]:
@@ -405,11 +394,11 @@ def _titles(lines: Sequence[JsonLine]) -> dict[int, str]:
     for line in lines:
         match line.record.get("type"):
             case "custom-title":
-                given[line.position] = text_at(line.record, "customTitle")
+                given[line.position] = line.record.text("customTitle")
             case "ai-title":
-                made[line.position] = text_at(line.record, "aiTitle")
-            case "summary" if text_at(line.record, "leafUuid") in here:
-                made[line.position] = text_at(line.record, "summary")
+                made[line.position] = line.record.text("aiTitle")
+            case "summary" if line.record.text("leafUuid") in here:
+                made[line.position] = line.record.text("summary")
             case _:
                 pass
     return {position: title for position, title in (given or made).items() if title.strip()}

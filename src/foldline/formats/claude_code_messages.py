@@ -22,11 +22,10 @@ from foldline.protocol import (
     ToolResultMessage,
     Usage,
     UserMessage,
-    text_parts,
 )
 
-from .base import Json, JsonObject, count_at, first_text, list_at, object_at, objects_at, text_at, value_at
-from .parts import ANTHROPIC_USAGE, anthropic_part, image, stop_reason, text_in
+from .base import Json, JsonObject
+from .parts import ANTHROPIC_USAGE, anthropic_part, arguments_of, image, stop_reason, text_in
 from .tool_results import FILE_TOOLS, Changes, edit_of, line_count
 from .tool_results import tool_result as result_of
 from .transcript import Transcript, file_lists
@@ -40,18 +39,15 @@ def is_boundary(record: JsonObject) -> bool:
 
 
 def is_summary(record: JsonObject) -> bool:
-    return record.get("type") == "user" and record.get("isCompactSummary") is True
+    return record.get("type") == "user" and record.flag("isCompactSummary")
 
 
 def blocks_of(record: JsonObject) -> list[JsonObject]:
-    content = value_at(record, "message", "content")
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [block for block in list_at(content) if isinstance(block, dict)]
+    return record.pieces("message", "content")
 
 
 def text_of(record: JsonObject) -> str:
-    return "\n".join(text_at(block, "text") for block in blocks_of(record))
+    return "\n".join(block.text("text") for block in blocks_of(record))
 
 
 def parts_of(log: Transcript, blocks: Sequence[JsonObject]) -> tuple[Part, ...]:
@@ -67,12 +63,12 @@ def answer(log: Transcript, pieces: Sequence[JsonObject]) -> AssistantMessage:
 
     The first pieces carry the usage as it stood when the answer began: the one with most output is the last.
     """
-    if any(piece.get("isApiErrorMessage") is True for piece in pieces):
+    if any(piece.flag("isApiErrorMessage") for piece in pieces):
         text = "\n".join(map(text_of, pieces))
         return AssistantMessage(stop_reason="error", error=text or "the request failed")
-    usages = filter(None, (_usage(object_at(piece, "message", "usage")) for piece in pieces))
-    models = filter(None, (text_at(piece, "message", "model") for piece in pieces))
-    reasons = (stop_reason(piece, "message", "stop_reason") for piece in reversed(pieces))
+    usages = filter(None, (_usage(piece.object("message", "usage")) for piece in pieces))
+    models = filter(None, (piece.text("message", "model") for piece in pieces))
+    reasons = (stop_reason(piece.text("message", "stop_reason")) for piece in reversed(pieces))
     parts = parts_of(log, [block for piece in pieces for block in blocks_of(piece)])
     return AssistantMessage(
         parts=_each_call_once(parts),
@@ -97,17 +93,16 @@ def _each_call_once(parts: Sequence[Part]) -> tuple[Part, ...]:
 def _usage(usage: JsonObject) -> Usage | None:
     """The size of the last request. Where tools ran at the provider's, an answer took several requests, and
     the totals add up what each sent anew; a request to an advisor is none of this conversation's."""
-    requests = [each for each in objects_at(usage, "iterations") if each.get("type") == "message"]
+    requests = [each for each in usage.objects("iterations") if each.get("type") == "message"]
     return (ANTHROPIC_USAGE.read(requests[-1]) if requests else None) or ANTHROPIC_USAGE.read(usage)
 
 
 def tool_result(log: Transcript, block: JsonObject, noted: JsonObject) -> ToolResultMessage:
     """The result in a block. `noted` is what the program wrote down about the run."""
-    call_id, is_error = text_at(block, "tool_use_id"), block.get("is_error") is True
-    call, content = log.calls.get(call_id), block.get("content")
-    parts = text_parts(content) if isinstance(content, str) else parts_of(log, objects_at(content))
+    call_id, is_error = block.text("tool_use_id"), block.flag("is_error")
+    call, parts = log.calls.get(call_id), parts_of(log, block.pieces("content"))
     changes = _changes(call, noted, is_error)
-    milliseconds = count_at(noted, "durationMs") or count_at(noted, "totalDurationMs")
+    milliseconds = noted.count("durationMs") or noted.count("totalDurationMs")
     return result_of(
         call_id,
         call.name if call else "",
@@ -116,36 +111,34 @@ def tool_result(log: Transcript, block: JsonObject, noted: JsonObject) -> ToolRe
         brief=_failure(text_in(parts)) if is_error else _brief(changes, parts),
         changes=changes,
         seconds=milliseconds / 1000 if milliseconds else None,
-        full_output=text_at(noted, "persistedOutputPath"),
+        full_output=noted.text("persistedOutputPath"),
     )
 
 
 def _changes(call: ToolCallPart | None, noted: JsonObject, is_error: bool) -> Changes:
     diff, name = _diff(noted), call.name if call else ""
-    arguments = call.parsed() if call else {}
+    arguments = arguments_of(call)
     path = (
-        text_at(noted, "filePath")
-        or text_at(noted, "file", "filePath")
-        or first_text(arguments, ("file_path", "notebook_path"))
+        noted.text("filePath")
+        or noted.text("file", "filePath")
+        or arguments.first("file_path", "notebook_path")
     )
     if not path or is_error or name not in FILE_TOOLS:
         return Changes(diff=diff or None)
     if FILE_TOOLS[name] == "read":
         return Changes((FileTouch(path=path, action="read"),), diff or None)
     if name == "Write" and not diff:
-        written = (text_at(noted, "content") or text_at(arguments, "content")).splitlines()
+        written = (noted.text("content") or arguments.text("content")).splitlines()
         return Changes((FileTouch(path=path, action="modified", added=len(written)),))
     return edit_of(path, diff)
 
 
 def _diff(noted: JsonObject) -> str:
     lines: list[str] = []
-    for hunk in objects_at(noted, "structuredPatch"):
-        old, new = (
-            f"{count_at(hunk, side + 'Start')},{count_at(hunk, side + 'Lines')}" for side in ("old", "new")
-        )
-        lines += [f"@@ -{old} +{new} @@", *map(text_at, list_at(hunk, "lines"))]
-    path = text_at(noted, "filePath")
+    for hunk in noted.objects("structuredPatch"):
+        old, new = (f"{hunk.count(side + 'Start')},{hunk.count(side + 'Lines')}" for side in ("old", "new"))
+        lines += [f"@@ -{old} +{new} @@", *hunk.texts("lines")]
+    path = noted.text("filePath")
     return "\n".join([f"--- {path}", f"+++ {path}", *lines, ""]) if lines else ""
 
 
@@ -193,7 +186,7 @@ _DEPTH = 6
 
 
 def said_by_user(log: Transcript, record: JsonObject, blocks: Sequence[JsonObject]) -> list[BaseMessage]:
-    voices = groupby(blocks, key=lambda block: _voice(record, text_at(block, "text")))
+    voices = groupby(blocks, key=lambda block: _voice(record, block.text("text")))
     spoken = ((voice, parts_of(log, list(group))) for voice, group in voices)
     return [_message(voice, parts) for voice, parts in spoken if parts]
 
@@ -204,8 +197,8 @@ def _voice(record: JsonObject, text: str) -> Voice:
         return "shell"
     if _COMMAND.match(text) or "planContent" in record:
         return "command"
-    by_program = record.get("isMeta") is True or record.get("isCompactSummary") is True
-    if by_program or text_at(record, "origin", "kind") not in ("", "human") or _PROGRAM.match(text):
+    by_program = record.flag("isMeta") or record.flag("isCompactSummary")
+    if by_program or record.text("origin", "kind") not in ("", "human") or _PROGRAM.match(text):
         return "program"
     return "typed"
 
@@ -225,27 +218,25 @@ def attached(attachment: JsonObject) -> BaseMessage | None:
         return None
     if attachment.get("type") == "queued_command":
         return _queued(attachment)
-    content = object_at(attachment, "content")
+    content = attachment.object("content")
     if content.get("type") == "image":
-        picture = image(value_at(content, "file", "base64"), value_at(content, "file", "type"))
+        picture = image(content.text("file", "base64"), content.text("file", "type"))
         if picture is not None:
             return UserMessage(parts=(picture,), origin="machine")
     text = "\n".join(text for text in _texts(attachment, _DEPTH) if text.strip())
-    path = first_text(attachment, ("path", "filename"))
+    path = attachment.first("path", "filename")
     return DeveloperMessage(parts=(TextPart(text=text),), source=path or None) if text else None
 
 
 def is_for_model(attachment: JsonObject) -> bool:
     if attachment.get("type") == "hook_success":
-        return text_at(attachment, "hookEvent") in _HOOKS_THAT_SPEAK and bool(text_at(attachment, "content"))
-    return text_at(attachment, "type") not in _NEVER_SENT
+        return attachment.text("hookEvent") in _HOOKS_THAT_SPEAK and bool(attachment.text("content"))
+    return attachment.text("type") not in _NEVER_SENT
 
 
 def _queued(attachment: JsonObject) -> BaseMessage | None:
     """A message that came while the model worked: the user's, or a report of something in the background."""
-    prompt = attachment.get("prompt")
-    blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else objects_at(prompt)
-    parts = parts_of(Transcript(""), blocks)
+    parts = parts_of(Transcript(""), attachment.pieces("prompt"))
     typed = attachment.get("commandMode", "prompt") == "prompt"
     return _message(_voice(attachment, text_in(parts)) if typed else "program", parts) if parts else None
 
@@ -263,7 +254,7 @@ def _texts(value: Json, depth: int) -> Iterator[str]:
 
 
 def notice(record: JsonObject) -> NoticeRecord | None:
-    text = text_at(record, "content") or first_text(record.get("error"), ("formatted", "message"))
+    text = record.text("content") or record.object("error").first("formatted", "message")
     level = record.get("level")
     level = level if level in ("info", "warning", "error") else "info"
     return NoticeRecord(text=text, level=level) if text else None
@@ -310,10 +301,10 @@ class Compactions:
         """The one at this index. A boundary without fields is one that the file does not have."""
         self.without_summary += not summary
         kept = self._kept(boundary)
-        told = object_at(boundary, "compactMetadata")
-        preserved = object_at(told, "preservedMessages") or object_at(told, "preservedSegment")
+        told = boundary.object("compactMetadata")
+        preserved = told.object("preservedMessages") or told.object("preservedSegment")
         # The kept ones follow an anchor: the boundary itself where they stand before the summary.
-        is_ahead = (text_at(preserved, "anchorUuid") or "the summary") == boundary.get("uuid")
+        is_ahead = (preserved.text("anchorUuid") or "the summary") == boundary.get("uuid")
         view, entries = self._log.view, self._log.entries
         compacted = [entries[place] for place in view.messages if place not in kept]
         self._details = file_lists(self._details, compacted)
@@ -323,17 +314,17 @@ class Compactions:
             () if is_ahead else kept,
             ahead=kept if is_ahead else (),
             strategy="claude-code",
-            tokens_before=count_at(told, "preTokens"),
-            tokens_after=count_at(told, "postTokens"),
+            tokens_before=told.count("preTokens"),
+            tokens_after=told.count("postTokens"),
             details=self._details,
         )
         self._ahead = tuple(kept) if is_ahead else ()
         reason = "threshold" if told.get("trigger") == "auto" else "manual"
-        return compaction.model_copy(update={"reason": reason, "focus": text_at(told, "userContext") or None})
+        return compaction.model_copy(update={"reason": reason, "focus": told.text("userContext") or None})
 
     def _kept(self, boundary: JsonObject) -> list[int]:
         """The messages that were kept word for word, tool groups whole, in their order."""
-        records = _kept_records(object_at(boundary, "compactMetadata"), self._chain)
+        records = _kept_records(boundary.object("compactMetadata"), self._chain)
         self.lost_kept += records is None
         named = {index for uuid in records or () for index in self._of_record.get(uuid, ())}
         firsts = {self._group_of(index)[0] for index in named}
@@ -353,13 +344,13 @@ class Compactions:
                 return [index]
 
     def cleared(self, index: int, record: JsonObject) -> Compaction | None:
-        told = object_at(record, "microcompactMetadata")
-        contents = {text_at(call_id): CLEARED for call_id in list_at(told, "compactedToolIds")}
-        return self._replaced(index, contents, "hidden", count_at(told, "preTokens"))
+        told = record.object("microcompactMetadata")
+        contents = dict.fromkeys(filter(None, told.texts("compactedToolIds")), CLEARED)
+        return self._replaced(index, contents, "hidden", told.count("preTokens"))
 
     def shortened(self, index: int, record: JsonObject) -> Compaction | None:
-        replacements = objects_at(record, "replacements")
-        contents = {text_at(one, "toolUseId"): text_at(one, "replacement") for one in replacements}
+        replacements = record.objects("replacements")
+        contents = {one.text("toolUseId"): one.text("replacement") for one in replacements}
         return self._replaced(index, contents, "clipped", 0)
 
     def _replaced(
@@ -395,13 +386,13 @@ def _kept_records(told: JsonObject, chain: Mapping[str, str]) -> Sequence[str] |
 
     Newer versions list them. Older ones name the first and the last of a chain.
     """
-    if listed := object_at(told, "preservedMessages"):
-        uuids = list(map(text_at, list_at(listed, "uuids")))
+    if listed := told.object("preservedMessages"):
+        uuids = listed.texts("uuids")
         return uuids if all(uuid in chain for uuid in uuids) else None
-    if not (segment := object_at(told, "preservedSegment")):
+    if not (segment := told.object("preservedSegment")):
         return []
     walked: dict[str, None] = {}
-    uuid, head = text_at(segment, "tailUuid"), text_at(segment, "headUuid")
+    uuid, head = segment.text("tailUuid"), segment.text("headUuid")
     while uuid in chain and uuid not in walked:
         walked[uuid] = None
         if uuid == head:

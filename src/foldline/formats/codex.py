@@ -28,21 +28,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import (
-    ForeignSession,
-    Json,
-    JsonLine,
-    JsonObject,
-    count_at,
-    header,
-    json_lines,
-    known_lines,
-    object_at,
-    objects_at,
-    text_at,
-    time_at,
-    value_at,
-)
+from .base import ForeignSession, Json, JsonLine, JsonObject, header, json_lines, known_lines
 from .codex_items import (
     ABSENT,
     ON_THE_SERVER,
@@ -104,10 +90,10 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
             text for row in rows for text in told_in(row, "user_message", "UserMessage") if text
         ),
         said=frozenset(
-            text_at(piece, "text")
+            piece.text("text")
             for row in rows
             if row.kind == "response_item"
-            for piece in objects_at(row.payload, "content")
+            for piece in row.payload.objects("content")
         ),
         damaged=bool(damage),
         goes_back=any(row.is_event("thread_rolled_back") for row in rows),
@@ -115,14 +101,14 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
     for row in rows:
         reader.read(row)
     reader.close_answer()
-    payload = about.payload if about else {}
-    origin = text_at(payload, "forked_from_id")
+    payload = about.payload if about else JsonObject()
+    origin = payload.text("forked_from_id")
     notes = [f"The session was forked from {origin}."] * bool(origin) + notes
-    folders = (payload.get("cwd"), *(row.payload.get("cwd") for row in rows if row.kind == "turn_context"))
+    folders = (payload.text("cwd"), *(row.payload.text("cwd") for row in rows if row.kind == "turn_context"))
     head = header(
-        text_at(payload, "id") or path.stem,
-        (time_at(payload, "timestamp"), *(row.at for row in rows)),
-        next(filter(None, map(text_at, folders)), ""),
+        payload.text("id") or path.stem,
+        (payload.time("timestamp"), *(row.at for row in rows)),
+        next(filter(None, folders), ""),
     )
     return reader.log.session("codex", head, damage, (*notes, *reader.notes()))
 
@@ -140,12 +126,12 @@ class Row:
 
 
 def _row(line: JsonLine) -> Row:
-    record, kind = line.record, text_at(line.record, "type")
-    payload = record.get("payload")
-    if not isinstance(payload, dict):
+    record, kind = line.record, line.record.text("type")
+    payload = record.object("payload")
+    if not isinstance(record.get("payload"), dict):
         payload, kind = record, "response_item" if record.get("type") in _BARE_ITEMS else ""
         kind = "session_meta" if _is_bare_header(record) else kind
-    return Row(line.position, kind, payload, record, time_at(record, "timestamp"))
+    return Row(line.position, kind, payload, record, record.time("timestamp"))
 
 
 def told_in(row: Row, event: str, item: str) -> tuple[str, ...]:
@@ -154,11 +140,11 @@ def told_in(row: Row, event: str, item: str) -> tuple[str, ...]:
     Since 0.145, paginated sessions have it in an `item_completed` in place of an event of its own.
     """
     if row.is_event(event):
-        return (text_at(row.payload, "message"),)
-    told = object_at(row.payload, "item") if row.is_event("item_completed") else {}
+        return (row.payload.text("message"),)
+    told = row.payload.object("item") if row.is_event("item_completed") else JsonObject()
     if told.get("type") != item:
         return ()
-    pieces = [text_at(piece, "text") for piece in objects_at(told, "content")]
+    pieces = [piece.text("text") for piece in told.objects("content")]
     return ("".join(pieces), *pieces)
 
 
@@ -182,9 +168,9 @@ def _with_beginning(lines: list[JsonLine], path: Path) -> tuple[list[JsonLine], 
         return lines, []
     notes: list[str] = []
     pieces: list[list[JsonLine]] = []
-    about, seen, here = object_at(head.record, "payload"), {path}, path
-    while base := object_at(about, "history_base"):
-        name = text_at(base, "thread_id")
+    about, seen, here = head.record.object("payload"), {path}, path
+    while base := about.object("history_base"):
+        name = base.text("thread_id")
         file = next(_files(name, here), None)
         if file is None or file in seen or len(seen) > _LONGEST:
             notes.append(
@@ -206,7 +192,7 @@ def _with_beginning(lines: list[JsonLine], path: Path) -> tuple[list[JsonLine], 
         before, damage = json_lines(data[:end])
         before = [line for line in before if _counts(line, base.get("end_ordinal_exclusive"))]
         notes += [f"{file.name}: {damage}."] * bool(damage)
-        about = next((object_at(line.record, "payload") for line in before if _is_header(line)), {})
+        about = next((line.record for line in before if _is_header(line)), JsonObject()).object("payload")
         pieces.append([line for line in before if not _is_header(line)])
         here = file
         notes.append(f"The session begins in {file.name}.")
@@ -337,11 +323,11 @@ class _Answers:
             return False
         if done:
             self._patched.add(call_id)
-            self._changes.setdefault(caller, []).append(applied(object_at(changes)))
+            self._changes.setdefault(caller, []).append(applied(JsonObject.of(changes)))
         return True
 
     def result(self, row: Row) -> None:
-        call_id = text_at(row.payload, "call_id")
+        call_id = row.payload.text("call_id")
         changes, call = self._changes.pop(call_id, None), self._calls.pop(call_id, None)
         done = together(changes) if changes else None
         result = tool_result(row.payload, call, done, self.log.left_out)
@@ -425,7 +411,7 @@ class _Reader:
         return self.log.add(entry, row.at, position=row.position)
 
     def _keep(self, row: Row) -> None:
-        name = text_at(row.payload, "type") if row.kind in ("event_msg", "response_item") else row.kind
+        name = row.payload.text("type") if row.kind in ("event_msg", "response_item") else row.kind
         if row.kind not in _SILENT:
             kind = kind_of(row.payload) if row.kind == "response_item" else row.kind[:LONGEST_KIND]
             self._unknown.append(kind)
@@ -435,18 +421,18 @@ class _Reader:
 
     def _session_meta(self, row: Row) -> None:
         """The first is ours. It is repeated now and then; in a fork, that of the origin follows."""
-        identity = text_at(row.payload, "id")
+        identity = row.payload.text("id")
         if self._session is not None:
             if identity != self._session:
                 self._keep(row)
             return
-        self._session, self._provider = identity, text_at(row.payload, "model_provider")
-        if prompt := text_at(row.payload, "base_instructions", "text"):
+        self._session, self._provider = identity, row.payload.text("model_provider")
+        if prompt := row.payload.text("base_instructions", "text"):
             self._add(row, SystemMessage(parts=text_parts(prompt)))
 
     def _turn_context(self, row: Row) -> None:
         self.close_answer()
-        model = (text_at(row.payload, "model"), self._provider)
+        model = (row.payload.text("model"), self._provider)
         if not model[0] or model == self._model:
             self._keep(row)
             return
@@ -457,7 +443,7 @@ class _Reader:
 
     def _item(self, row: Row) -> None:
         item = row.payload
-        kind = text_at(item, "type")
+        kind = item.text("type")
         call = call_of(item, row.position)
         if call is not None:
             self._answers.call(row, call)
@@ -524,9 +510,9 @@ class _Reader:
         """What the new context says and the history has not said yet, such as a fresh description of the
         environment, is added to the history before the compaction."""
         self.close_answer()
-        told, history = text_at(row.payload, "message"), row.payload.get("replacement_history")
+        told, history = row.payload.text("message"), row.payload.get("replacement_history")
         if isinstance(history, list):
-            items = [item for item in history if isinstance(item, dict)]
+            items = [JsonObject(item) for item in history if isinstance(item, dict)]
             context = listed_context(
                 self.log, items, told, self._messages_of, lambda message: self._add(row, message)
             )
@@ -551,26 +537,26 @@ class _Reader:
         event = row.payload
         match event.get("type"):
             case "token_count":
-                self._usage(object_at(event, "info"))
+                self._usage(event.object("info"))
             case "patch_apply_end":
                 self._patch(row, event, "call_id", done=event.get("success") is not False)
             case "item_completed":
-                self._completed(row, object_at(event, "item"))
+                self._completed(row, event.object("item"))
             case "thread_rolled_back":
                 self._rolled_back(row)
-            case "thread_name_updated" if text_at(event, "thread_name").strip():
-                self._add(row, Title(title=text_at(event, "thread_name")))
+            case "thread_name_updated" if event.text("thread_name").strip():
+                self._add(row, Title(title=event.text("thread_name")))
             case "task_started" | "turn_started":
                 self.close_answer()
                 self._worked = False
                 self._keep(row)
             case "turn_aborted":
                 self.close_answer()
-                why = text_at(event, "reason") or "no reason given"
+                why = event.text("reason") or "no reason given"
                 self._add(row, NoticeRecord(text=f"The turn was ended early: {why}.", level="warning"))
-            case "error" | "warning" | "stream_error" as kind if text_at(event, "message"):
+            case "error" | "warning" | "stream_error" as kind if event.text("message"):
                 level = "error" if kind == "error" else "warning"
-                self._add(row, NoticeRecord(text=text_at(event, "message"), level=level))
+                self._add(row, NoticeRecord(text=event.text("message"), level=level))
             case kind if kind in _TOLD_TWICE:
                 self._restore(row)
             case _:
@@ -578,13 +564,13 @@ class _Reader:
 
     def _rolled_back(self, row: Row) -> None:
         self.close_answer()
-        if self._turns.take_back(row, count_at(row.payload, "num_turns")):
+        if self._turns.take_back(row, row.payload.count("num_turns")):
             self._answers.forget()
         else:
             self._keep(row)
 
     def _patch(self, row: Row, told: JsonObject, name: str, *, done: bool) -> None:
-        if not self._answers.patched(text_at(told, name), told.get("changes"), done=done):
+        if not self._answers.patched(told.text(name), told.get("changes"), done=done):
             self._keep(row)
 
     def _completed(self, row: Row, told: JsonObject) -> None:
@@ -601,7 +587,7 @@ class _Reader:
         """A message that only an event tells, where the line of its item may be lost."""
         prompt = told_in(row, "user_message", "UserMessage")
         text = next(iter(prompt or told_in(row, "agent_message", "AgentMessage")), "")
-        text = text or text_at(row.payload, "message")
+        text = text or row.payload.text("message")
         if not self.damaged or not text or text in self.said:
             return
         self._restored += 1
@@ -614,13 +600,13 @@ class _Reader:
     def _usage(self, info: JsonObject) -> None:
         """The tokens of the answer before. They may be told again; after a compaction, only a new size is."""
         self.close_answer()
-        last, total = object_at(info, "last_token_usage"), value_at(info, "total_token_usage")
-        size, usage = count_at(last, "total_tokens"), USAGE.read(last)
+        last, total = info.object("last_token_usage"), info.at("total_token_usage")
+        size, usage = last.count("total_tokens"), USAGE.read(last)
         if self._compaction is not None and usage is None:
             self.log.change(self._compaction, tokens_after=size)
         self._compaction = None
         self._size = size or self._size
         if usage is not None and total != self._total:
-            window = count_at(info, "model_context_window")
+            window = info.count("model_context_window")
             self._answers.count(usage.model_copy(update={"window": window}))
         self._total = total

@@ -21,8 +21,8 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import Json, JsonObject, object_at, objects_at, parse_object, text_at, value_at
-from .parts import UsageFields, arguments_text, by_voice, call_part, parts_of, text_in
+from .base import Json, JsonObject
+from .parts import UsageFields, arguments_of, arguments_text, by_voice, call_part, parts_of, text_in
 from .tool_results import Changes, line_count, patched, texts_in, touched
 from .tool_results import tool_result as result_of
 from .transcript import Transcript
@@ -96,7 +96,7 @@ def _instructions(part: Part) -> DeveloperMessage:
 def thinking(item: JsonObject) -> ThinkingPart | None:
     """The reasoning of an item: its own words, else the summary of them; None where both are encrypted."""
     for name in ("content", "summary"):
-        texts = [text_at(piece, "text") for piece in objects_at(item, name)]
+        texts = [piece.text("text") for piece in item.objects(name)]
         if any(texts):
             return ThinkingPart(text="\n\n".join(filter(None, texts)))
     return None
@@ -108,10 +108,10 @@ def thinking(item: JsonObject) -> ThinkingPart | None:
 def call_of(item: JsonObject, position: int) -> ToolCallPart | None:
     """The tool call an item makes; None where it is no call. A text that is no JSON, such as a patch, becomes
     the argument `input`."""
-    name, arguments = text_at(item, "name"), item.get("arguments")
+    name, arguments = item.text("name"), item.get("arguments")
     match item.get("type"):
         case "function_call":
-            space = text_at(item, "namespace")
+            space = item.text("namespace")
             name = space + name if space.endswith("__") else name
         case "custom_tool_call":
             arguments = {"input": item.get("input")}
@@ -125,12 +125,12 @@ def call_of(item: JsonObject, position: int) -> ToolCallPart | None:
             name, arguments = "image_generation", {"prompt": item.get("revised_prompt")}
         case _:
             return None
-    call_id = text_at(item, "call_id") or text_at(item, "id") or f"call_{position}"
+    call_id = item.text("call_id") or item.text("id") or f"call_{position}"
     return call_part(call_id, name, arguments)
 
 
 def server_result(item: JsonObject, call: ToolCallPart) -> ToolResultMessage:
-    image = text_at(item, "result") if item.get("type") == "image_generation_call" else ""
+    image = item.text("result") if item.get("type") == "image_generation_call" else ""
     parts: tuple[Part, ...] = (
         (ImagePart(media_type="image/png", data=image),) if image else text_parts(_UNRECORDED)
     )
@@ -156,13 +156,13 @@ def tool_result(
     output = item.get("tools") if item.get("type") == "tool_search_output" else item.get("output")
     parts = _output_parts(output, left_out)
     run = _run(text_in(parts))
-    failed = run.failed or run.exit_code != 0 or object_at(output).get("success") is False
+    failed = run.failed or run.exit_code != 0 or JsonObject.of(output).get("success") is False
     if changes is None and call is not None and not failed:
         changes = _written_in(call)
     brief = f"exit {run.exit_code}" if run.exit_code else "failed" if failed else ""
     return result_of(
-        text_at(item, "call_id"),
-        call.name if call else text_at(item, "name"),
+        item.text("call_id"),
+        call.name if call else item.text("name"),
         parts,
         failed=failed,
         brief=brief or (changes.brief if changes else "") or line_count(run.body),
@@ -179,7 +179,7 @@ def _output_parts(output: Json, left_out: list[str]) -> tuple[Part, ...]:
             if isinstance(inner, str | list):
                 return parts_of(inner, left_out)
             return text_parts(arguments_text(output))
-        case list() if not any(value_at(piece, "type") in _PIECES for piece in output):
+        case list() if not any(JsonObject.of(piece).kind in _PIECES for piece in output):
             return text_parts(arguments_text(output))
         case _:
             return parts_of(output, left_out)
@@ -204,14 +204,14 @@ def _run(text: str) -> _Run:
 def _run_as_json(text: str) -> _Run:
     """The older form: `{"output": …, "metadata": {"exit_code", "duration_seconds"}}`."""
     try:
-        told = json.loads(text)
+        told = JsonObject.of(json.loads(text))
     except (ValueError, RecursionError):
         return _Run(text)
-    code = value_at(told, "metadata", "exit_code")
+    code = told.at("metadata", "exit_code")
     return _Run(
-        body=text_at(told, "output"),
+        body=told.text("output"),
         exit_code=code if type(code) is int else 0,
-        seconds=_number(str(value_at(told, "metadata", "duration_seconds"))),
+        seconds=_number(str(told.at("metadata", "duration_seconds"))),
     )
 
 
@@ -226,7 +226,7 @@ def _number(text: str) -> float | None:
 def _written_in(call: ToolCallPart) -> Changes | None:
     if call.name in _READS:
         return touched(call)
-    arguments = parse_object(call.arguments.encode()) or {}
+    arguments = arguments_of(call)
     patch = next((text for text in texts_in(arguments) if "*** Begin Patch\n" in text), None)
     return patched(patch) if patch else None
 

@@ -10,17 +10,7 @@ from typing import Literal
 
 from foldline.history import is_our_header
 
-from .base import (
-    ForeignSession,
-    Json,
-    JsonObject,
-    list_at,
-    object_at,
-    parse_object,
-    text_at,
-    unglued,
-    value_at,
-)
+from .base import ForeignSession, Json, JsonObject, parse_object, unglued
 
 Format = Literal[
     "foldline", "qwen-code", "claude-code", "codex", "pi", "kimi-cli", "klaude-code", "gemini-cli",
@@ -130,8 +120,8 @@ def _head(data: bytes) -> Head:
     """A document that is spread over lines has none that count: pieces of it may look like records."""
     value = _document(data)
     lines = _head_records(data) if value is None or b"\n" not in data.strip() else []
-    items = [item for item in list_at(value) if isinstance(item, dict)]
-    return Head(lines=lines, document=object_at(value), items=items)
+    items = [JsonObject(item) for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return Head(lines=lines, document=JsonObject.of(value), items=items)
 
 
 def _document(data: bytes) -> Json:
@@ -188,12 +178,12 @@ class Refusal:
 
 def _is_copilot(record: JsonObject) -> bool:
     kinds = ("session.", "user.message", "assistant.", "tool.execution", "hook.", "system.message")
-    return "parentId" in record and "data" in record and text_at(record, "type").startswith(kinds)
+    return "parentId" in record and "data" in record and record.text("type").startswith(kinds)
 
 
 def _is_cursor(record: JsonObject) -> bool:
     spoken = record.get("role") in ("user", "assistant") and "type" not in record and "uuid" not in record
-    return spoken and isinstance(value_at(record, "message", "content"), list)
+    return spoken and isinstance(record.at("message", "content"), list)
 
 
 def _is_droid(record: JsonObject) -> bool:
@@ -250,7 +240,7 @@ REFUSALS = (
     Refusal(
         "a session of Crush",
         "`crush session show ID --json` exports one, for other programs",
-        document=lambda document: {"id", "prompt_tokens"} <= object_at(document, "meta").keys(),
+        document=lambda document: {"id", "prompt_tokens"} <= document.object("meta").keys(),
         tables=(frozenset({"sessions", "messages", "files"}),),
     ),
     Refusal(
@@ -269,7 +259,7 @@ REFUSALS = (
 
 
 def refusal_of(head: Head) -> Refusal | None:
-    listed = head.items or [object_at(message) for message in list_at(head.document.get("messages"))]
+    listed = head.items or head.document.objects("messages")
     by_line = (refusal for record in head.lines for refusal in REFUSALS if refusal.line(record))
     whole = (
         refusal

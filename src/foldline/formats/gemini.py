@@ -26,19 +26,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import (
-    ForeignSession,
-    Json,
-    JsonObject,
-    header,
-    json_lines,
-    object_at,
-    objects_at,
-    parse_document,
-    text_at,
-    time_at,
-    value_at,
-)
+from .base import ForeignSession, Json, JsonObject, header, json_lines, parse_document
 from .parts import UsageFields, call_part, sub_agent_note, user_messages
 from .tool_results import Changes, changes_of, tool_result
 from .transcript import Transcript
@@ -62,22 +50,16 @@ _USAGE = UsageFields(("input", "tool"), ("output", "thoughts"), "cached", "thoug
 # --- contents as Google's API spells them, which Qwen Code records, too -------------------------------
 
 
-def pieces_of(content: Json) -> list[JsonObject]:
-    """The parts of a content: it may be a text, a part, or a list of either."""
-    listed = content if isinstance(content, list) else [content]
-    return [{"text": piece} if isinstance(piece, str) else object_at(piece) for piece in listed if piece]
-
-
-def is_content(value: Json) -> bool:
-    return value_at(value, "role") in ("user", *_MODELS) and isinstance(value_at(value, "parts"), list)
+def is_content(value: JsonObject) -> bool:
+    return value.text("role") in ("user", *_MODELS) and isinstance(value.at("parts"), list)
 
 
 def contents_of(record: JsonObject, name: str) -> list[JsonObject]:
-    return [content for content in objects_at(record, name) if is_content(content)]
+    return [content for content in record.objects(name) if is_content(content)]
 
 
 def _joined(pieces: Iterable[JsonObject], between: str = "\n") -> str:
-    return between.join(text_at(piece, "text") for piece in pieces)
+    return between.join(piece.text("text") for piece in pieces)
 
 
 @dataclass
@@ -101,25 +83,25 @@ class Contents:
         return tuple(found)
 
     def _part(self, piece: JsonObject) -> Part | None:
-        signature = text_at(piece, "thoughtSignature") or None
-        text, called = text_at(piece, "text"), object_at(piece, "functionCall")
+        signature = piece.text("thoughtSignature") or None
+        text, called = piece.text("text"), piece.object("functionCall")
         if called:
             return self._call(called, signature)
         if text:
-            thought = piece.get("thought") is True
+            thought = piece.flag("thought")
             return ThinkingPart(text=text, signature=signature) if thought else TextPart(text=text)
-        media_type, data = text_at(piece, "inlineData", "mimeType"), text_at(piece, "inlineData", "data")
+        media_type, data = piece.text("inlineData", "mimeType"), piece.text("inlineData", "data")
         if media_type.startswith("image/") and data:
             return ImagePart(media_type=media_type, data=data)
-        pointed = text_at(piece, "fileData", "fileUri")
+        pointed = piece.text("fileData", "fileUri")
         return TextPart(text=f"(file: {pointed})") if pointed else None
 
     def _call(self, called: JsonObject, signature: str | None) -> ToolCallPart:
-        call_id = text_at(called, "id")
+        call_id = called.text("id")
         if not call_id:
             self._nameless += 1
             call_id = f"call_{self._nameless}"
-        call = call_part(call_id, text_at(called, "name"), called.get("args"))
+        call = call_part(call_id, called.text("name"), called.get("args"))
         self._calls[call_id] = call.model_copy(update={"signature": signature})
         return self._calls[call_id]
 
@@ -143,22 +125,22 @@ class Contents:
 
     def results(self, pieces: Sequence[JsonObject], noted: JsonObject) -> list[ToolResultMessage]:
         """The results in these pieces. `noted` is what the program recorded of the run of the only one."""
-        responses = [response for piece in pieces if (response := object_at(piece, "functionResponse"))]
+        responses = [response for piece in pieces if (response := piece.object("functionResponse"))]
         beside = self.parts(piece for piece in pieces if "functionResponse" not in piece) if responses else ()
         return [
-            self._result(response, noted if len(responses) == 1 else {}, beside if nth == 0 else ())
+            self._result(response, noted if len(responses) == 1 else JsonObject(), beside if nth == 0 else ())
             for nth, response in enumerate(responses)
         ]
 
     def _result(self, response: JsonObject, noted: JsonObject, beside: Sequence[Part]) -> ToolResultMessage:
-        call_id, name = text_at(response, "id"), text_at(response, "name")
+        call_id, name = response.text("id"), response.text("name")
         if not call_id:  # answered in order: the oldest call of that name
             call_id = next((key for key, call in self._calls.items() if call.name == name), "")
         call = self._calls.get(call_id)
         answered, cancelled = response.get("response"), noted.get("status") == "cancelled"
-        failed = cancelled or noted.get("status") == "error" or "error" in object_at(answered)
-        diff = text_at(noted, "resultDisplay", "fileDiff")
-        nested = self.parts(objects_at(response, "parts"))
+        failed = cancelled or noted.get("status") == "error" or "error" in JsonObject.of(answered)
+        diff = noted.text("resultDisplay", "fileDiff")
+        nested = self.parts(response.objects("parts"))
         return tool_result(
             call_id,
             call.name if call else name,
@@ -169,18 +151,18 @@ class Contents:
         )
 
     def messages(self, content: JsonObject) -> list[BaseMessage]:
-        pieces = pieces_of(content.get("parts"))
+        pieces = content.pieces("parts")
         if content.get("role") in _MODELS:
             return [AssistantMessage(parts=self.parts(pieces))]
-        return [*(self.results(pieces, {}) or self.said(pieces))]
+        return [*(self.results(pieces, JsonObject()) or self.said(pieces))]
 
 
 def _text_of(answered: Json) -> str:
     if isinstance(answered, str):
         return answered
-    fields = object_at(answered)
+    fields = JsonObject.of(answered)
     said = [fields[key] for key in ("output", "error", "content") if isinstance(fields.get(key), str)]
-    return text_at(said[0]) if said else json.dumps(fields, ensure_ascii=False) if fields else ""
+    return str(said[0]) if said else json.dumps(fields, ensure_ascii=False) if fields else ""
 
 
 # --- a session --------------------------------------------------------------------------------------
@@ -206,12 +188,12 @@ def read_gemini(data: bytes, path: Path) -> ForeignSession:
     if not any(isinstance(change, _Message | _Snapshot) for change in log.changes):
         raise FoldlineError(f"{path} is no session of Gemini CLI: it holds no message of one.")
     reader = _Reader(by_agent=log.about.get("kind") == "subagent")
-    if title := text_at(log.about, "summary").strip():
+    if title := log.about.text("summary").strip():
         reader.log.add(Title(title=title))
     for change in log.changes:
         reader.apply(change)
-    times = (time_at(log.about, "startTime"), *(entry.at for entry in reader.log.in_order()))
-    head = header(text_at(log.about, "sessionId") or path.stem, times, project_of(path))
+    times = (log.about.time("startTime"), *(entry.at for entry in reader.log.in_order()))
+    head = header(log.about.text("sessionId") or path.stem, times, project_of(path))
     return reader.log.session("gemini-cli", head, damage, reader.notes())
 
 
@@ -250,7 +232,7 @@ _Change = _Message | _Rewind | _Snapshot | JsonObject
 @dataclass
 class _Log:
     changes: list[_Change] = field(default_factory=list)
-    about: JsonObject = field(default_factory=dict)
+    about: JsonObject = field(default_factory=JsonObject)
     _alive: dict[str, _Message] = field(default_factory=dict)
 
     def read(self, records: Iterable[JsonObject]) -> None:
@@ -258,14 +240,14 @@ class _Log:
             self._read(record)
 
     def _read(self, record: JsonObject) -> None:
-        updated, identity = object_at(record, "$set"), text_at(record, "id")
+        updated, identity = record.object("$set"), record.text("id")
         history = contents_of(record, "history")
         if "$rewindTo" in record:
-            self._rewind(text_at(record, "$rewindTo"))
+            self._rewind(record.text("$rewindTo"))
         elif updated:
             self.about |= {key: value for key, value in updated.items() if key != "messages"}
-            if messages := objects_at(updated, "messages"):
-                self.changes.append(_Snapshot(messages, time_at(updated, "lastUpdated")))
+            if messages := updated.objects("messages"):
+                self.changes.append(_Snapshot(messages, updated.time("lastUpdated")))
         elif history or is_content(record):
             self.changes += [_Message(content) for content in history or [record]]
         elif identity and identity in self._alive:
@@ -276,7 +258,7 @@ class _Log:
                 self._alive[identity] = message
         elif "sessionId" in record:
             self.about |= {key: value for key, value in record.items() if key != "messages"}
-            self.read(objects_at(record, "messages"))
+            self.read(record.objects("messages"))
         else:
             self.changes.append(record)
 
@@ -330,8 +312,8 @@ class _Reader:
                 self.log.add(self.log.unknown(change, ""))
 
     def _rewind(self, target: _Message | None) -> None:
-        identity = text_at(target.record, "id") if target else ""
-        ids = [text_at(message, "id") for message in self._conversation]
+        identity = target.record.text("id") if target else ""
+        ids = [message.text("id") for message in self._conversation]
         del self._conversation[ids.index(identity) if identity in ids else 0 :]
         if not self._conversation:
             self.log.clear()
@@ -343,7 +325,7 @@ class _Reader:
     def _list_anew(self, at: datetime | None) -> None:
         context: list[int | BaseMessage] = []
         for record in self._conversation:
-            known = self._entries.get(text_at(record, "id"))
+            known = self._entries.get(record.text("id"))
             if known is None:
                 context += [entry for entry in self._said_in(record) if isinstance(entry, BaseMessage)]
             else:
@@ -351,7 +333,7 @@ class _Reader:
         self.log.relist(context, at, strategy="gemini-cli")
 
     def _message(self, record: JsonObject) -> None:
-        at, identity = time_at(record, "timestamp"), text_at(record, "id")
+        at, identity = record.time("timestamp"), record.text("id")
         known = self._entries.setdefault(identity, []) if identity else []
         for entry in self._said_in(record):
             if isinstance(entry, ToolResultMessage) and self.log.is_answered(entry.call_id):
@@ -361,7 +343,7 @@ class _Reader:
                 known.append(index)
 
     def _said_in(self, record: JsonObject) -> Sequence[Entry]:
-        pieces = pieces_of(record.get("content"))
+        pieces = record.pieces("content")
         match record.get("type"):
             case "user":
                 return self._user(record, pieces)
@@ -373,7 +355,7 @@ class _Reader:
             case _ if is_content(record):
                 return self._contents.messages(record)
             case _:
-                return [self.log.unknown(record, text_at(record, "type"))]
+                return [self.log.unknown(record, record.text("type"))]
 
     def _user(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
         text = _joined(pieces)
@@ -385,42 +367,42 @@ class _Reader:
         return [*self._answers_in(record), *said]
 
     def _answer(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
-        runs = objects_at(record, "toolCalls")
+        runs = record.objects("toolCalls")
         thinking: list[Part] = []
-        for thought in objects_at(record, "thoughts"):
-            subject, text = text_at(thought, "subject"), text_at(thought, "description")
+        for thought in record.objects("thoughts"):
+            subject, text = thought.text("subject"), thought.text("description")
             if text or thought.get("subject"):
                 thinking.append(ThinkingPart(text=f"**{subject}** {text}" if subject else text))
-        calls = [{"functionCall": run} for run in runs]
+        calls = [JsonObject(functionCall=run) for run in runs]
         answer = AssistantMessage(
             parts=(*thinking, *self._contents.parts([*_not_repeated(pieces, runs), *calls])),
-            model=text_at(record, "model") or None,
+            model=record.text("model") or None,
             usage=_USAGE.read(record.get("tokens")),
         )
         return [answer, *self._answers_in(record)]
 
     def _answers_in(self, record: JsonObject) -> Sequence[ToolResultMessage]:
         """The results a message holds: of a user as the API has them, of an answer with its calls."""
-        results = self._contents.results(pieces_of(record.get("content")), {})
-        runs = objects_at(record, "toolCalls")
+        results = self._contents.results(record.pieces("content"), JsonObject())
+        runs = record.objects("toolCalls")
         return [*results, *(result for run in runs for result in self._results(run))]
 
     def _results(self, run: JsonObject) -> Sequence[ToolResultMessage]:
         """The result of a recorded call; none where it never ended. Results of calls made beside it may
         stand with it."""
-        call_id, name = text_at(run, "id"), text_at(run, "name")
-        if agent := text_at(run, "agentId"):
+        call_id, name = run.text("id"), run.text("name")
+        if agent := run.text("agentId"):
             self._agents[agent] = name
-        found = pieces_of(run.get("result"))
-        responses = [response for piece in found if (response := object_at(piece, "functionResponse"))]
-        own = next((one for one in responses if one.get("id") == call_id), (responses or [{}])[0])
+        found = run.pieces("result")
+        responses = [response for piece in found if (response := piece.object("functionResponse"))]
+        own = next((one for one in responses if one.get("id") == call_id), (responses or [JsonObject()])[0])
         beside = [piece for piece in found if "functionResponse" not in piece] if len(responses) < 2 else []
         if not responses and beside and all("text" in piece for piece in beside):
-            own, beside = {"response": _joined(beside, "")}, []
+            own, beside = JsonObject(response=_joined(beside, "")), []
         if not own and not beside:
             return ()
-        response = {**own, "id": call_id, "name": name}
-        return self._contents.results([{"functionResponse": response}, *beside], run)
+        response = JsonObject({**own, "id": call_id, "name": name})
+        return self._contents.results([JsonObject(functionResponse=response), *beside], run)
 
 
 def by_program(message: UserMessage) -> UserMessage:
@@ -428,13 +410,13 @@ def by_program(message: UserMessage) -> UserMessage:
 
 
 def _not_repeated(pieces: Iterable[JsonObject], runs: Iterable[JsonObject]) -> list[JsonObject]:
-    ids = {text_at(run, "id") for run in runs}
+    ids = {run.text("id") for run in runs}
     made = [(run.get("name"), run.get("args")) for run in runs]
     kept: list[JsonObject] = []
     for piece in pieces:
-        called = object_at(piece, "functionCall")
+        called = piece.object("functionCall")
         call = (called.get("name"), called.get("args"))
-        if called and text_at(called, "id") in ids:
+        if called and called.text("id") in ids:
             continue
         if called and not called.get("id") and call in made:
             made.remove(call)

@@ -19,7 +19,7 @@ from foldline.history.catalog import file_time
 from foldline.history.meta import TITLE_CELLS, Meta, clip_cells, describe
 from foldline.protocol import FoldlineError, system_words
 
-from .base import EPOCH, ForeignSession, text_at
+from .base import EPOCH, ForeignSession
 from .detection import FOREIGN, Format
 from .kimi import rotations, session_id_of
 from .neighbours import Neighbours
@@ -489,7 +489,7 @@ class _Here:
 
     def _is_quoted(self, text: bytes) -> bool:
         try:
-            return self.is_it(text_at(json.loads(text)))
+            return self.is_it(str(json.loads(text)))
         except ValueError:
             return False
 

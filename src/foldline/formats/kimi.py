@@ -31,19 +31,7 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from .base import (
-    Counted,
-    ForeignSession,
-    Json,
-    JsonLine,
-    JsonObject,
-    count_at,
-    header,
-    json_lines,
-    object_at,
-    seconds_at,
-    text_at,
-)
+from .base import Counted, ForeignSession, Json, JsonLine, JsonObject, header, json_lines
 from .kimi_code import CodeWire, Step, result_of
 from .neighbours import Neighbours
 from .parts import UsageFields, parts_of, sub_agent_note, tool_call_parts
@@ -69,12 +57,12 @@ def is_kimi(records: Sequence[JsonObject]) -> bool:
 
 def _is_wire(record: JsonObject) -> bool:
     return (record.get("type") == "metadata" and "protocol_version" in record) or (
-        "timestamp" in record and {"type", "payload"} <= object_at(record, "message").keys()
+        "timestamp" in record and {"type", "payload"} <= record.object("message").keys()
     )
 
 
 def _is_code_wire(record: JsonObject) -> bool:
-    kind = text_at(record, "type")
+    kind = record.text("type")
     return kind in _CODE_RECORDS or ("time" in record and kind.startswith(_CODE_TYPES))
 
 
@@ -256,7 +244,7 @@ class _Context:
             return common
         checkpoints = (at for at, row in enumerate(before[: common + 1]) if row.checkpoint is not None)
         place = max(checkpoints, default=None)
-        news = next((record for record in records[common:] if _is_message(record)), {})
+        news = next((record for record in records[common:] if _is_message(record)), JsonObject())
         shared = _opens_with(news, _DMAIL) or any(map(_is_message, records[:common]))
         compaction = self.log.view.compaction.index if self.log.view.compaction else -1
         if shared and place is not None and before[place].index > compaction:
@@ -276,7 +264,7 @@ class _Context:
         if record.get("role") == "_checkpoint":
             row.checkpoint, self._newest = self.log.checkpoint(index=row.index), row.index
         else:
-            entry = self._entry(record, row.index) or self.log.unknown(record, text_at(record, "role"))
+            entry = self._entry(record, row.index) or self.log.unknown(record, record.text("role"))
             self._put(row.index, entry)
         self._rows.append(row)
 
@@ -287,7 +275,7 @@ class _Context:
                 known = any(isinstance(entry, SystemMessage) for entry in self.log.entries.values())
                 return None if known else SystemMessage(parts=self.log.parts(self.prompt))
             case "_usage":
-                self._count(count_at(record, "token_count"))
+                self._count(record.count("token_count"))
                 return None
             case "assistant" | "user" if _opens_with(record, SUMMARY):
                 self._estimated = True
@@ -296,13 +284,13 @@ class _Context:
             case "user":
                 return self._user(record)
             case "assistant":
-                thinking = text_at(record, "reasoning_content")
+                thinking = record.text("reasoning_content")
                 thought = (ThinkingPart(text=thinking),) if thinking else ()
                 calls = tool_call_parts(record.get("tool_calls"), index)
                 return AssistantMessage(parts=(*thought, *self.log.parts(content), *calls))
             case "tool":
-                failed = record.get("isError") is True or _opens_with(record, _FAILED)
-                call_id, parts = text_at(record, "tool_call_id"), self.log.parts(content)
+                failed = record.flag("isError") or _opens_with(record, _FAILED)
+                call_id, parts = record.text("tool_call_id"), self.log.parts(content)
                 return result_of(call_id, parts, self.log, failed=failed)
             case "system":
                 return DeveloperMessage(parts=self.log.parts(content))
@@ -342,7 +330,7 @@ class _Context:
 
 
 def _is_message(record: JsonObject) -> bool:
-    return not text_at(record, "role").startswith("_")
+    return not record.text("role").startswith("_")
 
 
 def _opens_with(record: JsonObject, start: str | tuple[str, ...]) -> bool:
@@ -387,10 +375,10 @@ class _Wire:
         return notes
 
     def read(self, line: JsonLine) -> None:
-        record, message = line.record, object_at(line.record, "message")
+        record, message = line.record, line.record.object("message")
         seconds = record.get("timestamp")
-        at = None if isinstance(seconds, str) else seconds_at(seconds)
-        kind, payload = text_at(message, "type"), object_at(message, "payload")
+        at = None if isinstance(seconds, str) else record.time("timestamp", unit=1)
+        kind, payload = message.text("type"), message.object("payload")
         if kind == "StepBegin":
             self.end_step()
             self._step = Step(line.position, at)
@@ -398,7 +386,7 @@ class _Wire:
         entry = self._entry(kind, payload, line.position)
         if entry is None and self._step is not None and self._step.index == line.position:
             return
-        self._add(entry or self.log.unknown(record, kind or text_at(record, "type")), line.position, at)
+        self._add(entry or self.log.unknown(record, kind or record.text("type")), line.position, at)
 
     def _add(self, entry: Entry, position: int, at: datetime | None) -> None:
         waits = self._step is not None and isinstance(entry, ToolResultMessage)
@@ -416,7 +404,7 @@ class _Wire:
             case "ToolCall":
                 self._grow(tool_call_parts([payload], position), position)
             case "ToolCallPart":
-                self._grow_call(text_at(payload, "arguments_part"))
+                self._grow_call(payload.text("arguments_part"))
             case "ToolResult":
                 return self._tool_result(payload)
             case "StatusUpdate" if self._step is not None:
@@ -459,11 +447,11 @@ class _Wire:
                     self.log.view.add(result)
 
     def _tool_result(self, payload: JsonObject) -> BaseMessage:
-        value = object_at(payload, "return_value") or object_at(payload, "result")
-        said, failed = text_at(value, "message"), value.get("is_error") is True
+        value = payload.object("return_value") or payload.object("result")
+        said, failed = value.text("message"), value.flag("is_error")
         status = TextPart(text=f"<system>{'ERROR: ' if failed else ''}{said}</system>")
         parts = (*((status,) if said else ()), *self.log.parts(value.get("output")))
-        return result_of(text_at(payload, "tool_call_id"), parts, self.log, failed=failed)
+        return result_of(payload.text("tool_call_id"), parts, self.log, failed=failed)
 
     def _compaction(self, position: int) -> Entry:
         self._compacting = False

@@ -23,26 +23,14 @@ from foldline.protocol import (
     Revert,
     SystemMessage,
     TextPart,
-    ToolCallPart,
     ToolResultMessage,
     Usage,
     UserMessage,
     text_parts,
 )
 
-from .base import (
-    Counted,
-    Json,
-    JsonLine,
-    JsonObject,
-    count_at,
-    object_at,
-    parse_object,
-    text_at,
-    time_at,
-    value_at,
-)
-from .parts import UsageFields, call_part, text_in, tool_call_parts
+from .base import Counted, Json, JsonLine, JsonObject
+from .parts import UsageFields, arguments_of, call_part, text_in, tool_call_parts
 from .tool_results import line_count, tool_result, touched
 from .transcript import Moment, Transcript
 
@@ -148,11 +136,11 @@ class _Spine:
             for call in answer.calls
             if call.call_id in self._accepted
             and call.name in _TRANSITIONS
-            and all(text_at(_arguments(call), name).strip() for name in _TRANSITIONS[call.name])
+            and all(arguments_of(call).text(name).strip() for name in _TRANSITIONS[call.name])
         ]
         if len(accepted) != 1 or any(call.name == _SPAWN for call in answer.calls):
             return None
-        memory = text_at(_arguments(accepted[0]), "memory")
+        memory = arguments_of(accepted[0]).text("memory")
         return self._moved(accepted[0].name, answer.index, answer.index, memory)
 
     def recorded(self, kind: str, record: JsonObject) -> _Closed | None:
@@ -161,7 +149,7 @@ class _Spine:
         start = self._index_of(opened) if isinstance(opened, int) else end
         if kind == "spine.open":
             return self._moved(_OPEN, start, None, "")
-        return self._moved(_CLOSE if kind == "spine.close" else _NEXT, end, end, text_at(record, "memory"))
+        return self._moved(_CLOSE if kind == "spine.close" else _NEXT, end, end, record.text("memory"))
 
     def _index_of(self, place: int) -> int | None:
         """The index of a message by its place among all; of one to come where there is none yet."""
@@ -177,10 +165,6 @@ class _Spine:
         if name != _CLOSE and start is not None:
             self.scopes.append(start)
         return closed
-
-
-def _arguments(call: ToolCallPart) -> JsonObject:
-    return parse_object(call.arguments.encode()) or {}
 
 
 # --- records ----------------------------------------------------------------------------------------
@@ -227,27 +211,25 @@ class CodeWire:
         return list(dict.fromkeys((*self.log.notes(_SILENT), *self._notes)))
 
     def _read(self, line: JsonLine) -> None:
-        record, at = line.record, time_at(line.record, "time")
-        if value_at(record, "event", "type") == "step.begin" or (
-            value_at(record, "message", "role") == "assistant"
-        ):
+        record, at = line.record, line.record.time("time")
+        if record.at("event", "type") == "step.begin" or (record.at("message", "role") == "assistant"):
             self._end_step()
             self._close_scope(line.position, at)
-        self.cwd = self.cwd or text_at(record, "environmentDisclosure", "cwd") or text_at(record, "cwd")
-        message = object_at(record, "message")
-        is_prompt = _is_prompt(object_at(message, "origin")) and message.get("role") == "user"
+        self.cwd = self.cwd or record.text("environmentDisclosure", "cwd") or record.text("cwd")
+        message = record.object("message")
+        is_prompt = _is_prompt(message.object("origin")) and message.get("role") == "user"
         if record.get("type") == "context.append_message" and is_prompt:
             self._take_prompt(message, line.position, at)
             return
         index = self.log.next_index(line.position)
         if record.get("type") == "context.append_loop_event":
-            entry = self._loop_event(object_at(record, "event"), index, at)
+            entry = self._loop_event(record.object("event"), index, at)
         else:
             entry = self._entry(record, message, index)
         if entry is None:
             if self._step is not None and self._step.index == index:
                 return
-            entry = self.log.unknown(record, text_at(record, "type"))
+            entry = self.log.unknown(record, record.text("type"))
         self._add(entry, index, at)
 
     def _add(self, entry: Entry, index: int, at: datetime | None) -> None:
@@ -271,8 +253,8 @@ class CodeWire:
                 return self._settings(record)
             case "context.append_message":
                 return self._message(message, index)
-            case "llm.request" if record.get("kind", "loop") == "loop" and count_at(record, "messageCount"):
-                self.counted.append(Counted(index, count_at(record, "messageCount")))
+            case "llm.request" if record.get("kind", "loop") == "loop" and record.count("messageCount"):
+                self.counted.append(Counted(index, record.count("messageCount")))
             case "micro_compaction.apply":
                 self._notes.append(
                     "Old tool results that Kimi Code had cleared from requests are shown in full."
@@ -303,7 +285,7 @@ class CodeWire:
                 self._spine.scopes, self._spine.stored = [0], []
                 return Clear()
             case "context.undo":
-                return self._undo(count_at(record, "count"))
+                return self._undo(record.count("count"))
             case "turn.prompt":
                 return None
             case "turn.cancel":
@@ -314,7 +296,7 @@ class CodeWire:
 
     def _settings(self, record: JsonObject) -> Entry | None:
         """The system prompt, once; or another model. What comes with the prompt shows in the answers."""
-        model, before = text_at(record, "modelAlias"), self._model
+        model, before = record.text("modelAlias"), self._model
         self._model = model or before
         has_prompt = any(isinstance(entry, SystemMessage) for entry in self.log.entries.values())
         if _system_prompt(record) and not has_prompt:
@@ -327,7 +309,7 @@ class CodeWire:
     # --- messages --------------------------------------------------------------------------------
 
     def _message(self, message: JsonObject, index: int) -> Entry | None:
-        kind, parts = value_at(message, "origin", "kind"), self.log.parts(message.get("content"))
+        kind, parts = message.at("origin", "kind"), self.log.parts(message.get("content"))
         match message.get("role"):
             case "user" if kind == "compaction_summary" and (self._spine.on_record or self._spine.used):
                 self._prompts, self._wall = [], index
@@ -343,8 +325,8 @@ class CodeWire:
                 calls = tool_call_parts(_nested(message.get("toolCalls")), index)
                 return AssistantMessage(parts=(*parts, *calls))
             case "tool":
-                failed = message.get("isError") is True
-                return result_of(text_at(message, "toolCallId"), parts, self.log, failed=failed)
+                failed = message.flag("isError")
+                return result_of(message.text("toolCallId"), parts, self.log, failed=failed)
             case _:
                 return None
 
@@ -358,7 +340,7 @@ class CodeWire:
         index = self.log.next_index(position)
         scopes, stored = tuple(self._spine.scopes), len(self._spine.stored)
         self._prompts.append(_Prompt(index, checkpoint, self.log.view.moment(), scopes, stored))
-        typed = value_at(message, "origin", "kind") in (None, "user")
+        typed = message.at("origin", "kind") in (None, "user")
         parts = self.log.parts(message.get("content"))
         self._add(UserMessage(parts=parts, origin="typed" if typed else "machine"), index, at)
 
@@ -366,16 +348,16 @@ class CodeWire:
 
     def _compaction(self, record: JsonObject, index: int) -> Entry:
         """Newer ones keep prompts, before the summary; older ones the newest messages, after it."""
-        summary = text_at(record, "contextSummary") or text_at(record, "summary")
+        summary = record.text("contextSummary") or record.text("summary")
         if not summary:
-            summary = text_in(self.log.parts(value_at(record, "summary", "content")))
+            summary = text_in(self.log.parts(record.at("summary", "content")))
         ahead: list[int] = []
         kept: list[int] = []
         if isinstance(record.get("keptUserMessageCount"), int):
             ahead = self._kept_prompts(record)
         else:
             items = ([None] if self.log.view.compaction else []) + self.log.view.messages
-            kept = [place for place in items[count_at(record, "compactedCount") :] if place is not None]
+            kept = [place for place in items[record.count("compactedCount") :] if place is not None]
         self._prompts = [prompt for prompt in self._prompts if prompt.index in {*ahead, *kept}]
         self._wall = index
         self._spine.start_over(index)
@@ -386,15 +368,15 @@ class CodeWire:
             kept,
             ahead=ahead,
             strategy="kimi-code",
-            tokens_before=count_at(record, "tokensBefore"),
-            tokens_after=count_at(record, "tokensAfter"),
+            tokens_before=record.count("tokensBefore"),
+            tokens_after=record.count("tokensAfter"),
         )
 
     def _kept_prompts(self, record: JsonObject) -> list[int]:
         """The oldest and the newest prompts, as many as the record says."""
         here = set(self.log.view.messages)
         prompts = [prompt.index for prompt in self._prompts if prompt.index in here]
-        count, head = count_at(record, "keptUserMessageCount"), count_at(record, "keptHeadUserMessageCount")
+        count, head = record.count("keptUserMessageCount"), record.count("keptHeadUserMessageCount")
         if head:
             self._notes.append("Prompts that Kimi Code had shortened in a compaction are shown whole.")
         newest = max(0, count - head)
@@ -429,22 +411,22 @@ class CodeWire:
 
     def _loop_event(self, event: JsonObject, index: int, at: datetime | None) -> Entry | None:
         step = self._step
-        is_open = step is not None and text_at(event, "stepUuid") in ("", step.uuid)
+        is_open = step is not None and event.text("stepUuid") in ("", step.uuid)
         match event.get("type"):
             case "step.begin":
-                self._step = Step(index, at, text_at(event, "uuid"))
+                self._step = Step(index, at, event.text("uuid"))
             case "content.part" if step is not None and is_open:
                 step.parts += self.log.parts([event.get("part")])
             case "tool.call" if step is not None and is_open:
-                call_id = text_at(event, "toolCallId") or f"call_{index}"
-                call = call_part(call_id, text_at(event, "name"), event.get("args"))
+                call_id = event.text("toolCallId") or f"call_{index}"
+                call = call_part(call_id, event.text("name"), event.get("args"))
                 self.log.calls[call_id] = call
                 step.parts.append(call)
             case "tool.result":
-                result = object_at(event, "result")
-                parts = (*self.log.parts(result.get("output")), *text_parts(text_at(result, "note")))
-                failed = result.get("isError") is True
-                return result_of(text_at(event, "toolCallId"), parts, self.log, failed=failed)
+                result = event.object("result")
+                parts = (*self.log.parts(result.get("output")), *text_parts(result.text("note")))
+                failed = result.flag("isError")
+                return result_of(event.text("toolCallId"), parts, self.log, failed=failed)
             case "step.end" if step is not None:
                 step.usage = _USAGE.read(event.get("usage"))
                 self._end_step()
@@ -467,7 +449,7 @@ class CodeWire:
 
 
 def _system_prompt(record: JsonObject) -> str:
-    return text_at(record, "systemPrompt") if record.get("type") in ("config.update", "profile.bind") else ""
+    return record.text("systemPrompt") if record.get("type") in ("config.update", "profile.bind") else ""
 
 
 def _is_prompt(origin: JsonObject) -> bool:

@@ -31,23 +31,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import (
-    ForeignSession,
-    Json,
-    JsonLine,
-    JsonObject,
-    count_at,
-    header,
-    known_lines,
-    list_at,
-    object_at,
-    objects_at,
-    parse_object,
-    seconds_at,
-    text_at,
-    time_at,
-    value_at,
-)
+from .base import ForeignSession, JsonLine, JsonObject, header, known_lines, parse_object
 from .parts import UsageFields, call_part, image_at, stop_reason, sub_agent_note, text_in
 from .tool_results import line_count, tool_result, touched
 from .transcript import Moment, Transcript
@@ -73,26 +57,26 @@ def read_klaude(data: bytes, path: Path) -> ForeignSession:
     lines, damage = known_lines(data, path, is_klaude, lacks)
     rewinds = [line.record for line in lines if line.record.get("type") == "RewindEntry"]
     meta = beside(path)
-    reader = _Reader({count_at(rewind, "data", "checkpoint_id") for rewind in rewinds}, is_by_agent(meta))
+    reader = _Reader({rewind.count("data", "checkpoint_id") for rewind in rewinds}, is_by_agent(meta))
     for line in lines:
         reader.read(line)
     log = reader.log
     name = path.parent.name if path.stem == "events" and path.parent.name else path.stem
-    times = (seconds_at(meta, "created_at"), *(entry.at for entry in log.in_order()))
-    head = header(text_at(meta, "id") or name, times, text_at(meta, "work_dir"))
+    times = (meta.time("created_at", unit=1), *(entry.at for entry in log.in_order()))
+    head = header(meta.text("id") or name, times, meta.text("work_dir"))
     return log.session("klaude-code", head, damage, (*log.notes(_SILENT), *sub_agent_note(reader.by_agent)))
 
 
 def beside(path: Path) -> JsonObject:
     """What lies beside the events, in `meta.json`; empty where nothing readable does."""
     try:
-        return parse_object(read_regular(path.with_name("meta.json"))) or {}
+        return parse_object(read_regular(path.with_name("meta.json"))) or JsonObject()
     except OSError:
-        return {}
+        return JsonObject()
 
 
 def is_by_agent(meta: JsonObject) -> bool:
-    return bool(object_at(meta, "sub_agent_state") or text_at(meta, "parent_session_id"))
+    return bool(meta.object("sub_agent_state") or meta.text("parent_session_id"))
 
 
 @dataclass
@@ -117,10 +101,10 @@ class _Reader:
     _checkpoints: int = 0
 
     def read(self, line: JsonLine) -> None:
-        kind, data = text_at(line.record, "type"), object_at(line.record, "data")
+        kind, data = line.record.text("type"), line.record.object("data")
         index = self.log.next_index(line.position)
         entry = self._entry(kind, data, index) or self.log.unknown(line.record, kind)
-        self.log.put(index, entry, time_at(data, "created_at"))
+        self.log.put(index, entry, data.time("created_at"))
         item = _Item(index, kind, self.log.entries[index])
         self._items.append(item)
         if isinstance(entry, DeveloperMessage):
@@ -137,22 +121,18 @@ class _Reader:
             case "RewindEntry":
                 return self._rewind(data)
             case "RetractEntry":
-                return self._retract(text_at(data, "retracted_text"))
+                return self._retract(data.text("retracted_text"))
             case "StreamErrorItem":
-                return NoticeRecord(text=text_at(data, "error"), level="error")
+                return NoticeRecord(text=data.text("error"), level="error")
             case "InterruptEntry":
                 return NoticeRecord(text="The turn was interrupted.")
-            case "FallbackModelConfigWarnEntry" if not data.get("sub_agent_type") and text_at(
-                data, "to_model"
-            ):
-                return ModelChange(
-                    model=text_at(data, "to_model"), provider=text_at(data, "to_provider") or None
-                )
+            case "FallbackModelConfigWarnEntry" if not data.get("sub_agent_type") and data.text("to_model"):
+                return ModelChange(model=data.text("to_model"), provider=data.text("to_provider") or None)
             case _:
                 return None
 
     def _message(self, kind: str, data: JsonObject) -> BaseMessage:
-        parts = self._parts(data.get("parts"))
+        parts = self._parts(data.objects("parts"))
         match kind:
             case "SystemMessage":
                 return SystemMessage(parts=parts)
@@ -167,17 +147,17 @@ class _Reader:
             case "AssistantMessage":
                 return AssistantMessage(
                     parts=parts,
-                    model=text_at(data, "usage", "model_name") or None,
+                    model=data.text("usage", "model_name") or None,
                     usage=_USAGE.read(data.get("usage")),
-                    stop_reason=stop_reason(data, "stop_reason"),
+                    stop_reason=stop_reason(data.text("stop_reason")),
                 )
             case _:
                 return self._tool_result(data, parts)
 
     def _tool_result(self, data: JsonObject, images: tuple[Part, ...]) -> ToolResultMessage:
         """A result: its text stands apart from its other parts."""
-        call_id, text, status = text_at(data, "call_id"), text_at(data, "output_text"), data.get("status")
-        call, name = self.log.calls.get(call_id), text_at(data, "tool_name")
+        call_id, text, status = data.text("call_id"), data.text("output_text"), data.get("status")
+        call, name = self.log.calls.get(call_id), data.text("tool_name")
         call = call.model_copy(update={"name": name}) if call and status == "success" else None
         return tool_result(
             call_id,
@@ -188,15 +168,15 @@ class _Reader:
             changes=touched(call),
         )
 
-    def _parts(self, pieces: Json) -> tuple[Part, ...]:
+    def _parts(self, pieces: Sequence[JsonObject]) -> tuple[Part, ...]:
         """The parts of a message. A signature stands behind the thought it is of."""
         parts: list[Part] = []
-        for piece in list_at(pieces):
+        for piece in pieces:
             last = parts[-1] if parts else None
-            if value_at(piece, "type") != "thinking_signature":
+            if piece.kind != "thinking_signature":
                 parts += self.log.parts([piece], _part)
                 continue
-            signature = text_at(piece, "signature") or None
+            signature = piece.text("signature") or None
             if isinstance(last, ThinkingPart) and last.signature is None:
                 parts[-1] = last.model_copy(update={"signature": signature})
             else:
@@ -218,16 +198,16 @@ class _Reader:
         listed = self._items[self._cut(data) :]
         known = set(self.log.view.messages)
         kept = [item.index for item in listed if item.index in known or isinstance(item.entry, BaseMessage)]
-        details = object_at(data, "details")
+        details = data.object("details")
         return self.log.view.compacted(
             index,
-            text_parts(text_at(data, "summary")),
+            text_parts(data.text("summary")),
             kept,
             strategy="klaude-code",
-            tokens_before=count_at(data, "tokens_before"),
+            tokens_before=data.count("tokens_before"),
             details=CompactionDetails(
-                read_files=tuple(filter(None, map(text_at, list_at(details, "read_files")))),
-                modified_files=tuple(filter(None, map(text_at, list_at(details, "modified_files")))),
+                read_files=tuple(filter(None, details.texts("read_files"))),
+                modified_files=tuple(filter(None, details.texts("modified_files"))),
             ),
         )
 
@@ -246,7 +226,7 @@ class _Reader:
         kept_before = self._first_kept(compactions[-1])
         listed = [place for place in range(kept_before, len(self._items)) if place not in compactions]
         shorter = listed[named - 1] if 0 < named <= len(listed) else len(self._items)
-        said = _counts(objects_at(data, "kept_items_brief"))
+        said = _counts(data.objects("kept_items_brief"))
         if said is not None and (said == self._count(full)) != (said == self._count(shorter)):
             return full if said == self._count(full) else shorter
         return shorter if full < kept_before else full
@@ -266,7 +246,7 @@ class _Reader:
     def _rewind(self, data: JsonObject) -> Entry | None:
         """Back to a checkpoint, with a message to itself. Without one, nothing is taken back."""
         wanted = data.get("checkpoint_id")
-        said = "\n\n".join(filter(None, (text_at(data, "rationale"), text_at(data, "note"))))
+        said = "\n\n".join(filter(None, (data.text("rationale"), data.text("note"))))
         marked = (place for place, item in enumerate(self._items) if item.klaude_checkpoint == wanted)
         place = next(marked, None)
         if place is None or wanted is None:
@@ -291,23 +271,21 @@ class _Reader:
 
 def _counts(brief: list[JsonObject]) -> tuple[int, int] | None:
     """How many prompts, and how many items in all, an event says were kept; None where it does not say."""
-    users = sum(count_at(item, "count") for item in brief if item.get("item_type") == "User")
-    return (users, sum(count_at(item, "count") for item in brief)) if brief else None
+    users = sum(item.count("count") for item in brief if item.get("item_type") == "User")
+    return (users, sum(item.count("count") for item in brief)) if brief else None
 
 
-def _part(piece: Json) -> Part | None:
-    match value_at(piece, "type"):
+def _part(piece: JsonObject) -> Part | None:
+    match piece.kind:
         case "text":
-            return TextPart(text=text_at(piece, "text"))
+            return TextPart(text=piece.text("text"))
         case "thinking_text":
-            return ThinkingPart(text=text_at(piece, "text"))
+            return ThinkingPart(text=piece.text("text"))
         case "image_url":
-            return image_at(text_at(piece, "url"))
-        case "image_file" if text_at(piece, "file_path"):
-            return TextPart(text=f"(image: {text_at(piece, 'file_path')})")
+            return image_at(piece.text("url"))
+        case "image_file" if piece.text("file_path"):
+            return TextPart(text=f"(image: {piece.text('file_path')})")
         case "tool_call":
-            return call_part(
-                text_at(piece, "call_id"), text_at(piece, "tool_name"), value_at(piece, "arguments_json")
-            )
+            return call_part(piece.text("call_id"), piece.text("tool_name"), piece.at("arguments_json"))
         case _:
             return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from foldline.files import read_regular
 
 from . import klaude
-from .base import objects_at, parse_object, text_at
+from .base import JsonObject, parse_object
 from .gemini import project_of
 
 Names = dict[str, str]
@@ -37,7 +37,7 @@ class Neighbours:
                 return self._kimi(path, session_id)
             case "klaude-code":
                 meta = klaude.beside(path)
-                return Beside(text_at(meta, "title"), text_at(meta, "work_dir"), klaude.is_by_agent(meta))
+                return Beside(meta.text("title"), meta.text("work_dir"), klaude.is_by_agent(meta))
             case "gemini-cli":
                 return Beside(cwd=_gemini_folder(path))
             case _:
@@ -53,22 +53,22 @@ class Neighbours:
         if path.parts[-3:-1] == ("agents", "main"):
             folder = path.parents[2]
             folders = self._in_index(folder.parents[2], "sessionId", "workDir")
-            state = parse_object(_bytes(folder / "state.json"))
-            return Beside(title=text_at(state, "title"), cwd=folders.get(session_id, ""))
+            state = _object(_bytes(folder / "state.json"))
+            return Beside(title=state.text("title"), cwd=folders.get(session_id, ""))
         inside = path.name in ("context.jsonl", "wire.jsonl")
         bucket = path.parent.parent if inside else path.parent
         known = bucket.parent.parent / "kimi.json"
         if known not in self._shared:
             self._shared[known] = _kimi_folders(_bytes(known))
-        state = parse_object(_bytes(path.with_name("state.json"))) if inside else None
+        state = _object(_bytes(path.with_name("state.json"))) if inside else JsonObject()
         cwd = self._shared[known].get(bucket.name.rpartition("_")[2], "")
-        return Beside(title=text_at(state, "custom_title"), cwd=cwd)
+        return Beside(title=state.text("custom_title"), cwd=cwd)
 
     def _in_index(self, home: Path, key: str, value: str) -> Names:
         path = home / "session_index.jsonl"
         if path not in self._shared:
-            records = [parse_object(line) for line in _bytes(path).splitlines()]
-            self._shared[path] = {text_at(record, key): text_at(record, value) for record in records}
+            records = [_object(line) for line in _bytes(path).splitlines()]
+            self._shared[path] = {record.text(key): record.text(value) for record in records}
         return self._shared[path]
 
 
@@ -84,8 +84,12 @@ def _gemini_folder(path: Path) -> str:
 
 def _kimi_folders(data: bytes) -> Names:
     """Working folders by their digest, which is what kimi-cli calls a folder of sessions."""
-    paths = [text_at(folder, "path") for folder in objects_at(parse_object(data), "work_dirs")]
+    paths = [folder.text("path") for folder in _object(data).objects("work_dirs")]
     return {md5(path.encode(), usedforsecurity=False).hexdigest(): path for path in paths}
+
+
+def _object(data: bytes) -> JsonObject:
+    return parse_object(data) or JsonObject()
 
 
 def _bytes(path: Path) -> bytes:

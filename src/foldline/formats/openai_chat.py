@@ -24,20 +24,7 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from .base import (
-    ForeignSession,
-    JsonObject,
-    first_text,
-    header,
-    json_lines,
-    list_at,
-    object_at,
-    objects_at,
-    parse_document,
-    seconds_at,
-    text_at,
-    value_at,
-)
+from .base import ForeignSession, JsonObject, header, json_lines, parse_document
 from .parts import UsageFields, call_part, stop_reason, text_in, tool_call_parts
 from .tool_results import line_count, tool_result
 from .transcript import Transcript
@@ -56,7 +43,7 @@ _USAGE = UsageFields(
 
 
 def is_openai_chat(records: Sequence[JsonObject]) -> bool:
-    return any(any(map(_is_message, (record, *objects_at(record, "messages")))) for record in records)
+    return any(any(map(_is_message, (record, *record.objects("messages")))) for record in records)
 
 
 def _is_message(record: JsonObject) -> bool:
@@ -68,7 +55,7 @@ def read_openai(data: bytes, path: Path) -> ForeignSession:
     chat = _chat(data)
     if not any(_is_message(message) for _, message in chat.messages):
         raise FoldlineError(f"{path} holds no OpenAI chat messages: nothing in it has a role and content.")
-    about, info = chat.about, object_at(chat.about, "info")
+    about, info = chat.about, chat.about.object("info")
     reader = _Reader(
         is_agent="trajectory_format" in about or "model_stats" in info, summaries=_summaries(about)
     )
@@ -76,9 +63,9 @@ def read_openai(data: bytes, path: Path) -> ForeignSession:
         reader.read(message, position)
     log = reader.log
     head = header(
-        text_at(about, "instance_id") or path.stem,
+        about.text("instance_id") or path.stem,
         (entry.at for entry in log.in_order()),
-        text_at(info, "config", "environment", "cwd"),
+        info.text("config", "environment", "cwd"),
     )
     return log.session("openai", head, chat.damage, (*chat.notes, *log.notes(("exit",))))
 
@@ -86,7 +73,7 @@ def read_openai(data: bytes, path: Path) -> ForeignSession:
 @dataclass(frozen=True, slots=True)
 class _Chat:
     messages: list[tuple[int, JsonObject]]
-    about: JsonObject = field(default_factory=dict)
+    about: JsonObject = field(default_factory=JsonObject)
     damage: Damage = field(default_factory=Damage)
     notes: tuple[str, ...] = ()
 
@@ -94,13 +81,13 @@ class _Chat:
 def _chat(data: bytes) -> _Chat:
     document = parse_document(data, "messages")
     if document is not None and not _is_message(document):
-        return _Chat(list(enumerate(objects_at(document, "messages"))), document)
+        return _Chat(list(enumerate(document.objects("messages"))), document)
     lines, damage = json_lines(data)
     chats = [line.record for line in lines if isinstance(line.record.get("messages"), list)]
     if not chats:
         return _Chat([(line.position, line.record) for line in lines], damage=damage)
     more = (f"Of {len(chats)} chats, one a line, the first was read.",) if len(chats) > 1 else ()
-    return _Chat(list(enumerate(objects_at(chats[0], "messages"))), chats[0], damage, more)
+    return _Chat(list(enumerate(chats[0].objects("messages"))), chats[0], damage, more)
 
 
 def _summaries(about: JsonObject) -> frozenset[int]:
@@ -109,7 +96,7 @@ def _summaries(about: JsonObject) -> frozenset[int]:
     Items and messages go side by side only up to the first tool result with an image: enough, as a view
     starts with its summaries.
     """
-    items = enumerate(objects_at(about, "items"))
+    items = enumerate(about.objects("items"))
     return frozenset(place for place, item in items if item.get("kind") == "summary")
 
 
@@ -124,8 +111,8 @@ class _Reader:
     _legacy_call: str = ""
 
     def read(self, message: JsonObject, position: int) -> None:
-        entry = self._entry(message, position) or self.log.unknown(message, text_at(message, "role"))
-        self.log.put(position, entry, seconds_at(message, "extra", "timestamp"))
+        entry = self._entry(message, position) or self.log.unknown(message, message.text("role"))
+        self.log.put(position, entry, message.time("extra", "timestamp", unit=1))
 
     def _entry(self, message: JsonObject, position: int) -> Entry | None:
         role, content = message.get("role"), message.get("content")
@@ -145,7 +132,7 @@ class _Reader:
             case "tool" | "function":
                 return self._tool_result(message)
             case "exit":
-                texts = (text_at(message, "extra", "exit_status"), text_at(message, "content"))
+                texts = (message.text("extra", "exit_status"), message.text("content"))
                 return NoticeRecord(text="\n".join(filter(None, texts)))
             case _:
                 return None
@@ -156,36 +143,36 @@ class _Reader:
         self._users += 1
         if any(isinstance(part, TextPart) for part in parts) and None not in bare:
             return UserMessage(parts=tuple(part for part in bare if part is not None), origin="machine")
-        interrupted = text_at(message, "extra", "interrupt_type").startswith("User")
+        interrupted = message.text("extra", "interrupt_type").startswith("User")
         by_program = self.is_agent and self._users > 1 and not interrupted
         return UserMessage(parts=parts, origin="machine" if by_program else "typed")
 
     def _assistant(self, message: JsonObject, position: int) -> AssistantMessage:
-        thinking = first_text(message, ("reasoning_content", "reasoning"))
+        thinking = message.first("reasoning_content", "reasoning")
         calls = tool_call_parts(message.get("tool_calls"), position)
-        legacy = object_at(message, "function_call")
+        legacy = message.object("function_call")
         if legacy and not calls:
             self._legacy_call = f"call_{position}"
-            calls = (call_part(self._legacy_call, text_at(legacy, "name"), legacy.get("arguments")),)
+            calls = (call_part(self._legacy_call, legacy.text("name"), legacy.get("arguments")),)
         content = self.log.parts(message.get("content")) or self.log.parts(message.get("refusal"))
-        response = object_at(message, "extra", "response")
-        choice = next(iter(list_at(response, "choices")), None)
+        response = message.object("extra", "response")
+        choice = next(iter(response.objects("choices")), JsonObject())
         return AssistantMessage(
             parts=(*((ThinkingPart(text=thinking),) if thinking else ()), *content, *calls),
-            model=text_at(response, "model") or None,
+            model=response.text("model") or None,
             usage=_USAGE.read(response.get("usage")),
-            stop_reason=stop_reason(choice, "finish_reason"),
+            stop_reason=stop_reason(choice.text("finish_reason")),
         )
 
     def _tool_result(self, message: JsonObject) -> ToolResultMessage:
-        call_id = text_at(message, "tool_call_id") or self._legacy_call
+        call_id = message.text("tool_call_id") or self._legacy_call
         parts, call = self.log.parts(message.get("content")), self.log.calls.get(call_id)
-        code = value_at(message, "extra", "returncode")
+        code = message.at("extra", "returncode")
         failed = isinstance(code, int) and code != 0
-        text = text_at(message, "extra", "raw_output") or text_in(parts)
+        text = message.text("extra", "raw_output") or text_in(parts)
         return tool_result(
             call_id,
-            (call.name if call else "") or text_at(message, "name"),
+            (call.name if call else "") or message.text("name"),
             parts,
             failed=failed,
             brief=f"exit {code}" if failed else line_count(text),

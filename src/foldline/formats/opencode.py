@@ -28,21 +28,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import (
-    ForeignSession,
-    Json,
-    JsonObject,
-    count_at,
-    first_text,
-    header,
-    list_at,
-    object_at,
-    objects_at,
-    parse_object,
-    text_at,
-    time_at,
-    value_at,
-)
+from .base import ForeignSession, JsonObject, header, parse_object
 from .opencode_store import (
     StoredSession,
     exported_files,
@@ -51,7 +37,7 @@ from .opencode_store import (
     stored_in_database,
     stored_in_files,
 )
-from .parts import UsageFields, by_voice, call_part, image_at, kind_of, stop_reason, text_in
+from .parts import UsageFields, arguments_of, by_voice, call_part, image_at, kind_of, stop_reason, text_in
 from .tool_results import Changes, edit_of, moved, patched, together, tool_result, whole_file
 from .transcript import Transcript
 
@@ -82,12 +68,12 @@ def is_opencode(document: JsonObject) -> bool:
     if not isinstance(document.get("info"), dict) or not isinstance(messages, list):
         return False
     if not messages:
-        return {"id", "directory"} <= object_at(document, "info").keys()
-    return any(map(_is_message, messages))
+        return {"id", "directory"} <= document.object("info").keys()
+    return any(map(_is_message, document.objects("messages")))
 
 
-def _is_message(value: Json) -> bool:
-    return isinstance(value_at(value, "info"), dict) and isinstance(value_at(value, "parts"), list)
+def _is_message(value: JsonObject) -> bool:
+    return isinstance(value.get("info"), dict) and isinstance(value.get("parts"), list)
 
 
 def read_opencode(data: bytes, path: Path) -> ForeignSession:
@@ -143,44 +129,46 @@ def newest_of(stored: Iterable[StoredSession], path: Path) -> StoredSession:
 
 
 def _from_store(document: JsonObject, path: Path, stored: Iterable[StoredSession]) -> ForeignSession:
-    session = text_at(document, "info", "id")
+    session = document.text("info", "id")
     agents = [one.title or one.id for one in stored if session and one.parent == session]
     left_out = f"Left out: the sessions of its sub-agents: {', '.join(sorted(agents))}."
     return _session(document, path, [left_out] if agents else [])
 
 
 def _session(document: JsonObject, path: Path, notes: list[str]) -> ForeignSession:
-    info, messages = object_at(document, "info"), list_at(document, "messages")
-    reader = _Reader(_completed_compactions(messages), object_at(info, "revert"))
-    title = text_at(info, "title")
+    info, messages = document.object("info"), document.objects("messages")
+    reader = _Reader(_completed_compactions(messages), info.object("revert"))
+    title = info.text("title")
     if title.strip() and not _DEFAULT_TITLE.match(title):
         reader.log.add(Title(title=title))
     for message in messages:
         if _is_message(message):
-            reader.read(object_at(message, "info"), objects_at(message, "parts"))
+            reader.read(message.object("info"), message.objects("parts"))
     reader.finish()
     odd = sum(not _is_message(message) for message in messages)
     notes += [f"Messages without info and parts, left out: {odd}."] if odd else []
-    origin = text_at(info, "parentID")
+    origin = info.text("parentID")
     notes += [f"It is a sub-session of {origin}."] if origin else []
-    times = (time_at(about, "time", "created") for about in (info, *(value_at(m, "info") for m in messages)))
-    head = header(text_at(info, "id") or path.stem, times, text_at(info, "directory"))
+    times = (
+        about.time("time", "created") for about in (info, *(message.object("info") for message in messages))
+    )
+    head = header(info.text("id") or path.stem, times, info.text("directory"))
     failed = f"Failed answers that opencode never sent again, dropped from the view: {reader.failed}."
     return reader.log.session(
         "opencode", head, Damage(), (*notes, *reader.log.notes(), *([failed] if reader.failed else []))
     )
 
 
-def _completed_compactions(messages: Sequence[Json]) -> frozenset[str]:
+def _completed_compactions(messages: Sequence[JsonObject]) -> frozenset[str]:
     """The ids of the requests to compact that a summary answers. A summary that answers anything else is an
     answer like any other."""
     asked, answered = set(), set()
     for message in messages:
-        info = object_at(message, "info")
+        info = message.object("info")
         if _is_summary(info):
-            answered.add(text_at(info, "parentID"))
-        elif any(part.get("type") == "compaction" for part in objects_at(message, "parts")):
-            asked.add(text_at(info, "id"))
+            answered.add(info.text("parentID"))
+        elif any(part.get("type") == "compaction" for part in message.objects("parts")):
+            asked.add(info.text("id"))
     return frozenset((asked & answered) - {""})
 
 
@@ -188,7 +176,7 @@ def _is_summary(info: JsonObject) -> bool:
     """Whether an answer is the summary of a compaction that came to its end."""
     return (
         info.get("role") == "assistant"
-        and info.get("summary") is True
+        and info.flag("summary")
         and bool(info.get("finish"))
         and not info.get("error")
     )
@@ -215,8 +203,8 @@ class _Reader:
     _size: int = 0
 
     def read(self, info: JsonObject, parts: Sequence[JsonObject]) -> None:
-        identity, at = text_at(info, "id"), time_at(info, "time", "created")
-        self._hide(count_at(info, "time", "created"), at)
+        identity, at = info.text("id"), info.time("time", "created")
+        self._hide(info.count("time", "created"), at)
         in_part = bool(self.revert.get("partID")) and info.get("role") == "assistant"
         if identity and identity == self.revert.get("messageID") and not in_part:
             self._checkpoint(at)
@@ -234,7 +222,7 @@ class _Reader:
 
     def _answers_a_request_to_compact(self, info: JsonObject) -> bool:
         """Whether a summary is one of the session. In older versions nobody asked for it."""
-        parent = text_at(info, "parentID")
+        parent = info.text("parentID")
         return parent in self.completed or parent not in self._starts
 
     def finish(self) -> None:
@@ -246,11 +234,11 @@ class _Reader:
 
     def _user(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
         """What the user says, and the program in the same breath."""
-        chosen = (text_at(info, "model", "modelID"), text_at(info, "model", "providerID"))
+        chosen = (info.text("model", "modelID"), info.text("model", "providerID"))
         if chosen[0] and chosen != self._model:
             self._model = chosen
             self.log.add(ModelChange(model=chosen[0], provider=chosen[1] or None), at)
-        identity = text_at(info, "id")
+        identity = info.text("id")
         asked = next((part for part in parts if part.get("type") == "compaction"), None)
         if asked is not None and identity in self.completed:
             self._asked[identity] = asked
@@ -271,21 +259,21 @@ class _Reader:
     def _assistant(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
         """An answer for each step. What failed is in the history, but was never sent again."""
         first, steps = len(self.log.entries), _steps_of(parts)
-        error = object_at(info, "error")
+        error = info.object("error")
         for step in steps:
             if self.revert.get("partID") in [part.get("id") for part in step if part.get("id")]:
                 self._checkpoint(at)
-            finish = next((part for part in step if part.get("type") == "step-finish"), {})
-            last = {"reason": info.get("finish"), "tokens": info.get("tokens")} if len(steps) == 1 else {}
+            finish = next((part for part in step if part.kind == "step-finish"), JsonObject())
+            last = info if len(steps) == 1 else JsonObject()
             answer = AssistantMessage(
-                model=text_at(info, "modelID") or None,
+                model=info.text("modelID") or None,
                 usage=_USAGE.read(finish.get("tokens") or last.get("tokens")),
-                stop_reason=stop_reason(finish.get("reason") or last.get("reason")),
+                stop_reason=stop_reason(finish.text("reason") or last.text("finish")),
             )
             if error and step is steps[-1]:
                 update = {
                     "stop_reason": "cancelled" if error.get("name") == _ABORTED else "error",
-                    "error": text_at(error, "data", "message") or text_at(error, "name") or "failed",
+                    "error": error.text("data", "message") or error.text("name") or "failed",
                 }
                 answer = answer.model_copy(update=update)
             self._step(answer, step, at)
@@ -299,15 +287,15 @@ class _Reader:
         results: list[tuple[ToolResultMessage, int]] = []
         for part in step:
             match part.get("type"):
-                case "text" if text_at(part, "text"):
-                    said.append(TextPart(text=text_at(part, "text")))
-                case "reasoning" if text_at(part, "text"):
-                    said.append(ThinkingPart(text=text_at(part, "text")))
+                case "text" if part.text("text"):
+                    said.append(TextPart(text=part.text("text")))
+                case "reasoning" if part.text("text"):
+                    said.append(ThinkingPart(text=part.text("text")))
                 case "tool":
                     call = _tool_call(part)
                     said.append(call)
                     if (result := _tool_result(part, call)) is not None:
-                        results.append((result, count_at(part, "state", "time", "compacted")))
+                        results.append((result, part.count("state", "time", "compacted")))
         self._size = answer.usage.total if answer.usage else self._size
         self.log.add(answer.model_copy(update={"parts": tuple(said)}), at)
         unclaimed = _unclaimed(step, [result for result, _ in results])
@@ -331,10 +319,10 @@ class _Reader:
 
     def _compaction(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
         """The summary, then all from the message on that the request names, compacted before or not."""
-        asked = self._asked.get(text_at(info, "parentID"), {})
+        asked = self._asked.get(info.text("parentID"), JsonObject())
         index = self.log.next_index()
-        cut = self._starts.get(text_at(asked, "tail_start_id"), index)
-        texts = [text_at(part, "text").strip() for part in parts if part.get("type") == "text"]
+        cut = self._starts.get(asked.text("tail_start_id"), index)
+        texts = [part.text("text").strip() for part in parts if part.get("type") == "text"]
         compaction = self.log.view.compacted(
             index,
             text_parts("\n\n".join(filter(None, texts)) or _NO_SUMMARY),
@@ -342,10 +330,10 @@ class _Reader:
             strategy="opencode",
             tokens_before=self._size,
         )
-        reason = "overflow" if asked.get("overflow") is True else "threshold"
+        reason = "overflow" if asked.flag("overflow") else "threshold"
         update = {
-            "reason": reason if asked.get("auto") is True else "manual",
-            "model": text_at(info, "modelID") or None,
+            "reason": reason if asked.flag("auto") else "manual",
+            "model": info.text("modelID") or None,
             "usage": _USAGE.read(info.get("tokens")),
         }
         self.log.put(index, compaction.model_copy(update=update), at)
@@ -370,13 +358,13 @@ def _said_in(piece: JsonObject) -> tuple[str, Part | None]:
     Without a part, it is something that cannot be shown here.
     """
     match piece.get("type"):
-        case "text" if text_at(piece, "text"):
-            part = TextPart(text=text_at(piece, "text"))
-            if piece.get("ignored") is True:
+        case "text" if piece.text("text"):
+            part = TextPart(text=piece.text("text"))
+            if piece.flag("ignored"):
                 return "ignored", part
-            return ("machine" if piece.get("synthetic") is True else "typed"), part
-        case "file" if text_at(piece, "mime") not in _ALSO_AS_TEXT:
-            image = image_at(text_at(piece, "url")) if text_at(piece, "mime").startswith(_IMAGE) else None
+            return ("machine" if piece.flag("synthetic") else "typed"), part
+        case "file" if piece.text("mime") not in _ALSO_AS_TEXT:
+            image = image_at(piece.text("url")) if piece.text("mime").startswith(_IMAGE) else None
             return ("machine" if isinstance(image, TextPart) else "typed"), image
         case "compaction":
             return "machine", TextPart(text=_ASKED_TO_COMPACT)
@@ -406,7 +394,7 @@ def _unclaimed(
     They go to the last call that names no file: mostly a shell command.
     """
     patches = [part for part in step if part.get("type") == "patch"]
-    changed = dict.fromkeys(text_at(path) for part in patches for path in list_at(part, "files"))
+    changed = dict.fromkeys(path for part in patches for path in part.texts("files"))
     claimed = {file.path for result in results for file in result.details.files}
     free = [path for path in changed if path and path not in claimed]
     touches = tuple(FileTouch(path=path, action="modified") for path in free)
@@ -415,29 +403,29 @@ def _unclaimed(
 
 
 def _tool_call(part: JsonObject) -> ToolCallPart:
-    arguments = value_at(part, "state", "input") or text_at(part, "state", "raw") or {}
-    return call_part(first_text(part, ("callID", "id")) or "call", text_at(part, "tool"), arguments)
+    arguments = part.at("state", "input") or part.text("state", "raw") or {}
+    return call_part(part.first("callID", "id") or "call", part.text("tool"), arguments)
 
 
 def _tool_result(part: JsonObject, call: ToolCallPart) -> ToolResultMessage | None:
-    state = object_at(part, "state")
-    about = object_at(state, "metadata")
+    state = part.object("state")
+    about = state.object("metadata")
     code = about.get("exit")
     exit_code = code if type(code) is int else 0
     match state.get("status"):
         case "completed":
-            text, failed = text_at(state, "output"), bool(exit_code)
-        case "error" if about.get("interrupted") is True and text_at(about, "output"):
-            text, failed = text_at(about, "output"), True
+            text, failed = state.text("output"), bool(exit_code)
+        case "error" if about.flag("interrupted") and about.text("output"):
+            text, failed = about.text("output"), True
         case "error":
-            text, failed = text_at(state, "error"), True
+            text, failed = state.text("error"), True
         case _:
             return None
-    milliseconds = count_at(state, "time", "end") - count_at(state, "time", "start")
+    milliseconds = state.count("time", "end") - state.count("time", "start")
     images = [
-        image_at(text_at(file, "url"))
-        for file in objects_at(state, "attachments")
-        if text_at(file, "mime").startswith(_IMAGE)
+        image_at(file.text("url"))
+        for file in state.objects("attachments")
+        if file.text("mime").startswith(_IMAGE)
     ]
     return tool_result(
         call.call_id,
@@ -447,34 +435,34 @@ def _tool_result(part: JsonObject, call: ToolCallPart) -> ToolResultMessage | No
         brief=f"exit {exit_code}" if exit_code else "",
         changes=Changes() if failed else _changes(call, about, text),
         seconds=milliseconds / 1000 if milliseconds > 0 else None,
-        full_output=text_at(about, "outputPath"),
+        full_output=about.text("outputPath"),
     )
 
 
 def _changes(call: ToolCallPart, about: JsonObject, text: str) -> Changes:
-    arguments = parse_object(call.arguments.encode()) or {}
-    path = text_at(arguments, "filePath") or text_at(about, "filepath")
+    arguments = arguments_of(call)
+    path = arguments.text("filePath") or about.text("filepath")
     if call.name in _PATCHING:
-        reports = objects_at([*list_at(about, "files"), about.get("filediff")])
+        reports = [*about.objects("files"), about.object("filediff")]
         changes = together(map(_reported, filter(None, reports)))
-        return changes if changes.files else patched(text_at(arguments, "patchText"))
+        return changes if changes.files else patched(arguments.text("patchText"))
     if not path:
         return Changes()
     match call.name:
         case "read":
-            is_folder = value_at(about, "display", "type") == "directory"
+            is_folder = about.at("display", "type") == "directory"
             is_folder = is_folder or "<type>directory</type>" in text[:1000]
             return Changes() if is_folder else Changes((FileTouch(path=path, action="read"),))
         case "write":
-            written = whole_file(path, text_at(arguments, "content"))
+            written = whole_file(path, arguments.text("content"))
             return written if about.get("exists") is False else Changes(written.files)
         case "edit" | "multiedit":
-            return edit_of(path, text_at(about, "diff") or text_at(about, "filediff", "patch"))
+            return edit_of(path, about.text("diff") or about.text("filediff", "patch"))
         case _:
             return Changes()
 
 
 def _reported(file: JsonObject) -> Changes:
-    path = first_text(file, ("filePath", "file"))
-    edit = moved(edit_of(path, first_text(file, ("diff", "patch"))), text_at(file, "movePath"))
+    path = file.first("filePath", "file")
+    edit = moved(edit_of(path, file.first("diff", "patch")), file.text("movePath"))
     return edit if path else Changes()

@@ -5,19 +5,18 @@ no lock and no journal is left beside a database.
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
-from typing import Any
 from urllib.parse import quote
 
 from foldline.files import read_regular
 from foldline.protocol import FoldlineError
 
-from .base import JsonObject, count_at, parse_object, text_at, value_at
+from .base import Json, JsonObject, parse_object
 
 DATABASE = "opencode.db"
 _SESSIONS, _MESSAGES, _PARTS = "session", "message", "part"
@@ -52,12 +51,12 @@ def is_store(folder: Path) -> bool:
 
 def exported_files(info: JsonObject, path: Path) -> JsonObject:
     store = path.parent.parent.parent
-    session = text_at(info, "id")
+    session = info.text("id")
     messages = [
-        {"info": message, "parts": _objects(store / _PARTS / text_at(message, "id"))}
+        {"info": message, "parts": _objects(store / _PARTS / message.text("id"))}
         for message in _objects(store / _MESSAGES / session)
     ]
-    return {"info": info, "messages": messages}
+    return JsonObject(info=info, messages=messages)
 
 
 def stored_in_files(store: Path) -> Iterator[StoredSession]:
@@ -70,12 +69,12 @@ def stored_in_files(store: Path) -> Iterator[StoredSession]:
 
 def _stored(info: JsonObject, path: Path) -> StoredSession:
     return StoredSession(
-        id=text_at(info, "id"),
+        id=info.text("id"),
         path=path,
-        title=text_at(info, "title"),
-        cwd=text_at(info, "directory"),
-        updated=count_at(value_at(info, "time", "updated")),
-        parent=text_at(info, "parentID"),
+        title=info.text("title"),
+        cwd=info.text("directory"),
+        updated=info.count("time", "updated"),
+        parent=info.text("parentID"),
     )
 
 
@@ -105,7 +104,7 @@ def tables_of(path: Path) -> set[str]:
         FoldlineError: it cannot be read.
     """
     with _reading(path) as database:
-        return {text_at(row["name"]) for row in _rows(database, "SELECT name FROM sqlite_master")}
+        return {str(row["name"]) for row in _rows(database, "SELECT name FROM sqlite_master")}
 
 
 def is_opencode_database(tables: set[str]) -> bool:
@@ -120,7 +119,7 @@ def stored_in_database(path: Path) -> list[StoredSession]:
     """
     with _reading(path) as database:
         infos = [_info(row) for row in _rows(database, "SELECT * FROM session")]
-    return [_stored(info, path / text_at(info, "id")) for info in infos]
+    return [_stored(info, path / info.text("id")) for info in infos]
 
 
 def exported_rows(path: Path, session: str) -> JsonObject:
@@ -141,44 +140,39 @@ def exported_rows(path: Path, session: str) -> JsonObject:
         raise FoldlineError(f"{path} has no session {session!r}.")
     by_message: dict[str, list[JsonObject]] = {}
     for row in parts:
-        by_message.setdefault(text_at(row["message_id"]), []).append(_data(row))
-    return {
-        "info": _info(infos[0]),
-        "messages": [
-            {"info": {**_data(row), "sessionID": session}, "parts": by_message.get(text_at(row["id"]), [])}
+        by_message.setdefault(row.text("message_id"), []).append(_data(row))
+    return JsonObject(
+        info=_info(infos[0]),
+        messages=[
+            {"info": JsonObject(_data(row), sessionID=session), "parts": by_message.get(row.text("id"), [])}
             for row in messages
         ],
-    }
+    )
 
 
-Row = Mapping[str, Any]
-
-
-def _data(row: Row) -> JsonObject:
+def _data(row: JsonObject) -> JsonObject:
     """What a row says: its columns beside `data` are left out of that."""
-    return {**(_parsed(row["data"]) or {}), "id": text_at(row["id"])}
+    return JsonObject({**_parsed(row["data"]), "id": row.text("id")})
 
 
-def _parsed(value: object) -> JsonObject | None:
-    if isinstance(value, str):
-        value = value.encode(errors="replace")
-    return parse_object(value) if isinstance(value, bytes) else None
+def _parsed(value: Json) -> JsonObject:
+    data = value.encode(errors="replace") if isinstance(value, str) else value
+    return (parse_object(data) if isinstance(data, bytes) else None) or JsonObject()
 
 
-def _info(row: Row) -> JsonObject:
-    found = dict(row)
-    return {
-        "id": text_at(found, "id"),
-        "parentID": text_at(found, "parent_id"),
-        "directory": text_at(found, "directory"),
-        "title": text_at(found, "title"),
-        "time": {"created": found.get("time_created"), "updated": found.get("time_updated")},
-        "revert": _parsed(found.get("revert")) or {},
-    }
+def _info(row: JsonObject) -> JsonObject:
+    return JsonObject(
+        id=row.text("id"),
+        parentID=row.text("parent_id"),
+        directory=row.text("directory"),
+        title=row.text("title"),
+        time={"created": row.get("time_created"), "updated": row.get("time_updated")},
+        revert=_parsed(row.get("revert")),
+    )
 
 
-def _rows(database: sqlite3.Connection, query: str, *values: str) -> Sequence[Row]:
-    return [dict(row) for row in database.execute(query, values)]
+def _rows(database: sqlite3.Connection, query: str, *values: str) -> list[JsonObject]:
+    return [JsonObject(row) for row in database.execute(query, values)]
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from foldline.protocol import (
 )
 from foldline.protocol.messages import StopReason
 
-from .base import Json, count_at, list_at, objects_at, text_at, value_at
+from .base import Json, JsonObject
 
 V = TypeVar("V")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
@@ -29,7 +29,7 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _NAMED_KINDS = 8
 LONGEST_KIND = 40
 
-PartReader = Callable[[Json], Part | None]
+PartReader = Callable[[JsonObject], Part | None]
 
 
 def parts_of(content: Json, left_out: list[str], part_of: PartReader | None = None) -> tuple[Part, ...]:
@@ -40,56 +40,49 @@ def parts_of(content: Json, left_out: list[str], part_of: PartReader | None = No
     if isinstance(content, str):
         return text_parts(content)
     parts: list[Part] = []
-    for piece in list_at(content):
-        part = (part_of or chat_part)(piece)
-        if part is None:
-            left_out.append(kind_of(piece))
-        else:
+    for piece in content if isinstance(content, list) else ():
+        if isinstance(piece, str):
+            parts.append(TextPart(text=piece))
+        elif part := (part_of or chat_part)(JsonObject.of(piece)):
             parts.append(part)
+        else:
+            left_out.append(kind_of(JsonObject.of(piece)))
     return tuple(parts)
 
 
-def chat_part(piece: Json) -> Part | None:
+def chat_part(piece: JsonObject) -> Part | None:
     """A piece of a chat message of OpenAI, and of kimi-cli; None for what cannot be shown here."""
-    if isinstance(piece, str):
-        return TextPart(text=piece)
-    match value_at(piece, "type"):
+    match piece.kind:
         case "text" | "input_text" | "output_text":
-            return TextPart(text=text_at(piece, "text"))
+            return TextPart(text=piece.text("text"))
         case "refusal":
-            return TextPart(text=text_at(piece, "refusal"))
+            return TextPart(text=piece.text("refusal"))
         case "think":
-            return ThinkingPart(text=text_at(piece, "think"), signature=text_at(piece, "encrypted") or None)
+            return ThinkingPart(text=piece.text("think"), signature=piece.text("encrypted") or None)
         case "image_url" | "input_image":
-            return image_at(
-                text_at(piece, "image_url") or text_at(piece, "image_url", "url") or text_at(piece, "url")
-            )
+            return image_at(piece.text("image_url") or piece.text("image_url", "url") or piece.text("url"))
         case _:
             return None
 
 
-def anthropic_part(block: Json) -> Part | None:
-    match value_at(block, "type"):
+def anthropic_part(block: JsonObject) -> Part | None:
+    match block.kind:
         case "text":
-            return TextPart(text=text_at(block, "text"))
+            return TextPart(text=block.text("text"))
         case "thinking":
-            return ThinkingPart(
-                text=text_at(block, "thinking"), signature=text_at(block, "signature") or None
-            )
+            return ThinkingPart(text=block.text("thinking"), signature=block.text("signature") or None)
         case "tool_use":
-            return call_part(text_at(block, "id"), text_at(block, "name"), value_at(block, "input"))
+            return call_part(block.text("id"), block.text("name"), block.at("input"))
         case "image":
-            return image(value_at(block, "source", "data"), value_at(block, "source", "media_type"))
-        case "tool_reference" if text_at(block, "tool_name"):
-            return TextPart(text=f"(loaded the tool {text_at(block, 'tool_name')})")
+            return image(block.text("source", "data"), block.text("source", "media_type"))
+        case "tool_reference" if block.text("tool_name"):
+            return TextPart(text=f"(loaded the tool {block.text('tool_name')})")
         case _:
             return None
 
 
-def image(data: Json, media_type: Json) -> ImagePart | None:
-    if not text_at(data):
-        return None
-    return ImagePart(media_type=text_at(media_type) or "image/png", data=text_at(data))
+def image(data: str, media_type: str) -> ImagePart | None:
+    return ImagePart(media_type=media_type or "image/png", data=data) if data else None
 
 
 def image_at(url: str) -> Part | None:
@@ -115,12 +108,16 @@ def tool_call_parts(calls: Json, position: int) -> tuple[ToolCallPart, ...]:
     """The calls of an answer of OpenAI. One without an id gets one made of the answer's position."""
     return tuple(
         call_part(
-            text_at(call, "id") or f"call_{position}_{nth}",
-            text_at(call, "function", "name"),
-            value_at(call, "function", "arguments"),
+            call.text("id") or f"call_{position}_{nth}",
+            call.text("function", "name"),
+            call.at("function", "arguments"),
         )
-        for nth, call in enumerate(objects_at(calls))
+        for nth, call in enumerate(JsonObject(calls=calls).objects("calls"))
     )
+
+
+def arguments_of(call: ToolCallPart | None) -> JsonObject:
+    return JsonObject.of(call.parsed()) if call else JsonObject()
 
 
 def arguments_text(arguments: Json) -> str:
@@ -145,8 +142,9 @@ class UsageFields:
     cached: str
     reasoning: str = "reasoning"
 
-    def read(self, tokens: Json) -> Usage | None:
+    def read(self, told: Json) -> Usage | None:
         """What the provider reported; None where it comes to nothing, as that of an aborted answer does."""
+        tokens = JsonObject.of(told)
         reported = Usage(
             input=sum(_count(tokens, name) for name in self.input),
             cached=_count(tokens, self.cached),
@@ -156,9 +154,11 @@ class UsageFields:
         return reported if reported.total else None
 
 
-def _count(tokens: Json, name: str) -> int:
-    found = (value_at(tokens, *path) for path in _paths(name))
-    return count_at(next((value for value in found if value is not None), 0))
+def _count(tokens: JsonObject, name: str) -> int:
+    for path in _paths(name):
+        if tokens.at(*path) is not None:
+            return tokens.count(*path)
+    return 0
 
 
 @cache
@@ -183,9 +183,9 @@ _STOP_REASONS: dict[str, StopReason] = {
 }  # fmt: skip
 
 
-def stop_reason(record: Json, *path: str) -> StopReason | None:
+def stop_reason(word: str) -> StopReason | None:
     """Why an answer ended, in the words of any agent."""
-    return _STOP_REASONS.get(text_at(record, *path))
+    return _STOP_REASONS.get(word)
 
 
 # --- who speaks -------------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ def user_messages(parts: Iterable[Part], is_program: Callable[[str], bool]) -> l
 # --- notes ------------------------------------------------------------------------------------------
 
 
-def kind_of(piece: Json) -> str:
-    return text_at(piece, "type").strip()[:LONGEST_KIND] or "without a type"
+def kind_of(piece: JsonObject) -> str:
+    return piece.kind.strip()[:LONGEST_KIND] or "without a type"
 
 
 def left_out_note(kinds: Iterable[str]) -> tuple[str, ...]:

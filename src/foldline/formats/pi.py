@@ -33,22 +33,8 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import (
-    ForeignSession,
-    Json,
-    JsonLine,
-    JsonObject,
-    count_at,
-    first_text,
-    header,
-    known_lines,
-    list_at,
-    object_at,
-    text_at,
-    time_at,
-    value_at,
-)
-from .parts import UsageFields, call_part, image, stop_reason, text_in
+from .base import ForeignSession, Json, JsonLine, JsonObject, header, known_lines
+from .parts import UsageFields, arguments_of, call_part, image, stop_reason, text_in
 from .tool_results import FILE_TOOLS, Changes, line_count, tool_result
 from .transcript import Transcript, file_lists
 
@@ -72,8 +58,8 @@ def read_pi(data: bytes, path: Path) -> ForeignSession:
     """A pi session."""
     lacks = "record of pi: neither a session header with id, time and folder, nor a message"
     lines, damage = known_lines(data, path, lambda records: any(map(is_pi, records)), lacks)
-    heads = [line.record for line in lines if line.record.get("type") == "session"]
-    head = next(filter(_is_header, heads), heads[0] if heads else {})
+    heads = [line.record for line in lines if line.record.kind == "session"]
+    head = next(filter(_is_header, heads), heads[0] if heads else JsonObject())
     notes: list[str] = []
     if not _is_header(head):
         notes.append("The session header is damaged or missing: what it does not say is not known.")
@@ -83,15 +69,15 @@ def read_pi(data: bytes, path: Path) -> ForeignSession:
     reader = _Reader()
     for line in body:
         reader.read(line)
-    origin = first_text(head, ("branchedFrom", "parentSession"))
+    origin = head.first("branchedFrom", "parentSession")
     notes += [f"The session was branched from {origin}."] if origin else []
-    times = (time_at(record, "timestamp") for record in (head, *(line.record for line in body)))
-    about = header(text_at(head, "id") or path.stem, times, text_at(head, "cwd"))
+    times = (record.time("timestamp") for record in (head, *(line.record for line in body)))
+    about = header(head.text("id") or path.stem, times, head.text("cwd"))
     return reader.log.session("pi", about, damage, [*notes, *reader.notes()])
 
 
 def is_pi(record: JsonObject) -> bool:
-    message = object_at(record, "message")
+    message = record.object("message")
     return _is_header(record) or (
         record.get("type") == "message"
         and (message.get("role") in _ROLES or not _FIELDS.isdisjoint(message.keys()))
@@ -160,18 +146,18 @@ class _Reader:
 
     def read(self, line: JsonLine) -> None:
         record = line.record
-        if isinstance(record.get("id"), str):
-            self._positions.setdefault(record["id"], line.position)
-        entry = self._entry(record, line.position) or self.log.unknown(record, text_at(record, "type"))
+        if isinstance(identity := record.get("id"), str):
+            self._positions.setdefault(identity, line.position)
+        entry = self._entry(record, line.position) or self.log.unknown(record, record.text("type"))
         if isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage):
             self._in_view.add(line.position)
-        at = time_at(record, "timestamp") or time_at(record, "message", "timestamp")
+        at = record.time("timestamp") or record.time("message", "timestamp")
         self.log.put(line.position, entry, at, in_view=False)
 
     def _entry(self, record: JsonObject, position: int) -> Entry | None:
         match record.get("type"):
             case "message":
-                return self._message(object_at(record, "message"))
+                return self._message(record.object("message"))
             case "compaction":
                 return self._compaction(record, position)
             case "custom_message":
@@ -180,14 +166,14 @@ class _Reader:
                 return self._machine_text(record.get("summary"))
             case "model_change":
                 return _model_change(record)
-            case "session_init" if text_at(record, "systemPrompt").strip() and not self._has_prompt:
+            case "session_init" if record.text("systemPrompt").strip() and not self._has_prompt:
                 self._has_prompt = True
-                return SystemMessage(parts=text_parts(text_at(record, "systemPrompt")))
+                return SystemMessage(parts=text_parts(record.text("systemPrompt")))
             case "reset_boundary":
                 self._in_view, self._last = set(), None
                 return Clear()
             case "session_info" | "title":
-                title = first_text(record, ("name", "title"))
+                title = record.first("name", "title")
                 return Title(title=title) if title.strip() else None
             case _:
                 return None
@@ -198,21 +184,21 @@ class _Reader:
         content = message.get("content")
         match message.get("role"):
             case "user":
-                machine = message.get("attribution") == "agent" or message.get("synthetic") is True
+                machine = message.get("attribution") == "agent" or message.flag("synthetic")
                 return UserMessage(parts=self._parts(content), origin="machine" if machine else "typed")
             case "assistant":
                 return AssistantMessage(
                     parts=self._parts(content),
-                    model=text_at(message, "model") or None,
+                    model=message.text("model") or None,
                     usage=_USAGE.read(message.get("usage")),
-                    stop_reason=stop_reason(message, "stopReason"),
-                    error=text_at(message, "errorMessage") or None,
+                    stop_reason=stop_reason(message.text("stopReason")),
+                    error=message.text("errorMessage") or None,
                 )
             case "toolResult":
                 return self._tool_result(message, self._parts(content))
             case "bashExecution":
                 text = shell_text(message)
-                if message.get("excludeFromContext") is True:
+                if message.flag("excludeFromContext"):
                     return NoticeRecord(text=text)
                 return UserMessage(parts=text_parts(text), origin="shell")
             case "hookMessage" | "custom" | "developer":
@@ -228,16 +214,16 @@ class _Reader:
 
     def _tool_result(self, message: JsonObject, parts: tuple[Part, ...]) -> ToolResultMessage:
         call_id, name, details = (
-            text_at(message, "toolCallId"),
-            text_at(message, "toolName"),
-            object_at(message, "details"),
+            message.text("toolCallId"),
+            message.text("toolName"),
+            message.object("details"),
         )
-        failed = message.get("isError") is True
+        failed = message.flag("isError")
         call = self.log.calls.get(call_id)
-        arguments = call.parsed() if call else {}
+        arguments = arguments_of(call)
         text = text_in(parts)
         touch = None if failed else _touch(name, details, arguments)
-        diff = first_text(details, ("patch", "diff"))
+        diff = details.first("patch", "diff")
         exit_code = _EXIT_CODE.search(text)
         if exit_code:
             brief = f"exit {exit_code[1]}"
@@ -246,8 +232,8 @@ class _Reader:
         elif touch is not None and diff:
             brief = f"+{touch.added} −{touch.removed}"
         else:
-            brief = line_count(text_at(arguments, "content") if name == "write" else text)
-        milliseconds = count_at(details, "wallTimeMs")
+            brief = line_count(arguments.text("content") if name == "write" else text)
+        milliseconds = details.count("wallTimeMs")
         return tool_result(
             call_id,
             name,
@@ -256,7 +242,7 @@ class _Reader:
             brief=brief,
             changes=Changes((touch,) if touch else (), diff or None),
             seconds=milliseconds / 1000 if milliseconds else None,
-            full_output=text_at(details, "fullOutputPath"),
+            full_output=details.text("fullOutputPath"),
         )
 
     # --- compactions ---------------------------------------------------------------------------------
@@ -267,7 +253,7 @@ class _Reader:
         A kept message that an earlier one had removed comes back into pi's view; here it is named in `head`.
         """
         cut = self._cut(record, position)
-        summary, before = text_at(record, "summary"), self._last
+        summary, before = record.text("summary"), self._last
         covered = {index for index in self._in_view if index < cut}
         kept = [
             index
@@ -286,7 +272,7 @@ class _Reader:
             first_kept_index=cut,
             head=(text, *back),
             strategy="pi",
-            tokens_before=count_at(record, "tokensBefore"),
+            tokens_before=record.count("tokensBefore"),
             details=self._details(record, covered),
         )
         self._in_view = set(kept)
@@ -295,7 +281,7 @@ class _Reader:
     def _cut(self, record: JsonObject, position: int) -> int:
         """The first kept record: named by its id, or in layout 1 by its position in the file."""
         named = record.get("firstKeptEntryIndex")
-        cut = self._positions.get(text_at(record, "firstKeptEntryId"))
+        cut = self._positions.get(record.text("firstKeptEntryId"))
         if cut is None and isinstance(named, int) and 0 <= named <= position:
             cut = named
         if cut is None:
@@ -322,26 +308,26 @@ class _Reader:
         return tuple(spans)
 
     def _details(self, record: JsonObject, covered: set[int]) -> CompactionDetails:
-        if written := object_at(record, "details"):
+        if written := record.object("details"):
             return CompactionDetails(
-                read_files=tuple(filter(None, map(text_at, list_at(written, "readFiles")))),
-                modified_files=tuple(filter(None, map(text_at, list_at(written, "modifiedFiles")))),
+                read_files=tuple(filter(None, written.texts("readFiles"))),
+                modified_files=tuple(filter(None, written.texts("modifiedFiles"))),
             )
         before = self._last.details if self._last else CompactionDetails()
         return file_lists(before, [self.log.entries[index] for index in sorted(covered)])
 
 
-def _part(piece: Json) -> Part | None:
-    match value_at(piece, "type"):
+def _part(piece: JsonObject) -> Part | None:
+    match piece.kind:
         case "text":
-            return TextPart(text=text_at(piece, "text"))
+            return TextPart(text=piece.text("text"))
         case "thinking":
-            signature = text_at(piece, "thinkingSignature") or None
-            return ThinkingPart(text=text_at(piece, "thinking"), signature=signature)
+            signature = piece.text("thinkingSignature") or None
+            return ThinkingPart(text=piece.text("thinking"), signature=signature)
         case "image":
-            return image(value_at(piece, "data"), value_at(piece, "mimeType"))
+            return image(piece.text("data"), piece.text("mimeType"))
         case "toolCall":
-            return call_part(text_at(piece, "id"), text_at(piece, "name"), value_at(piece, "arguments"))
+            return call_part(piece.text("id"), piece.text("name"), piece.at("arguments"))
         case _:
             return None
 
@@ -349,39 +335,39 @@ def _part(piece: Json) -> Part | None:
 def _touch(name: str, details: JsonObject, arguments: JsonObject) -> FileTouch | None:
     """The file a successful call read or changed; None for other tools, and for what is no file."""
     action = FILE_TOOLS.get(name)
-    source = object_at(details, "meta", "source")
+    source = details.object("meta", "source")
     path = (
-        first_text(details, ("path", "resolvedPath"))
-        or (text_at(source, "value") if source.get("type") == "path" else "")
-        or first_text(arguments, ("path", "file_path"))
+        details.first("path", "resolvedPath")
+        or (source.text("value") if source.get("type") == "path" else "")
+        or arguments.first("path", "file_path")
     )
     if action is None or not path or "://" in path:
         return None
-    diff = first_text(details, ("patch", "diff"))
+    diff = details.first("patch", "diff")
     lines = diff.splitlines()
     added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
     removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
     if name == "write" and not diff:
-        added = len(text_at(arguments, "content").splitlines())
+        added = len(arguments.text("content").splitlines())
     return FileTouch(path=path, action=action, added=added, removed=removed)
 
 
 def shell_text(message: JsonObject) -> str:
-    text = f"$ {text_at(message, 'command')}\n{text_at(message, 'output')}".rstrip("\n")
+    text = f"$ {message.text('command')}\n{message.text('output')}".rstrip("\n")
     exit_code = message.get("exitCode")
-    if message.get("cancelled") is True:
+    if message.flag("cancelled"):
         return f"{text}\n(cancelled)"
     if isinstance(exit_code, int) and exit_code != 0:
         text = f"{text}\n(exit {exit_code})"
-    if message.get("truncated") is True:
-        where = text_at(message, "fullOutputPath")
+    if message.flag("truncated"):
+        where = message.text("fullOutputPath")
         text = f"{text}\n(output shortened{f'; all of it: {where}' if where else ''})"
     return text
 
 
 def _model_change(record: JsonObject) -> ModelChange | None:
     """pi names provider and model apart, Oh My Pi as `provider/model`."""
-    provider, model = text_at(record, "provider"), text_at(record, "modelId")
+    provider, model = record.text("provider"), record.text("modelId")
     if not model:
-        provider, _, model = text_at(record, "model").rpartition("/")
+        provider, _, model = record.text("model").rpartition("/")
     return ModelChange(model=model, provider=provider or None) if model else None

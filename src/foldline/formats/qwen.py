@@ -17,19 +17,8 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from .base import (
-    ForeignSession,
-    JsonObject,
-    count_at,
-    first_text,
-    header,
-    known_lines,
-    object_at,
-    text_at,
-    time_at,
-    value_at,
-)
-from .gemini import Contents, by_program, contents_of, is_content, pieces_of
+from .base import ForeignSession, JsonObject, header, known_lines
+from .gemini import Contents, by_program, contents_of, is_content
 from .parts import UsageFields, sub_agent_note
 from .transcript import Transcript
 
@@ -61,7 +50,7 @@ def is_qwen(records: Sequence[JsonObject]) -> bool:
     return any(
         record.get("type") in _KINDS
         and {"uuid", "parentUuid"} <= record.keys()
-        and (is_content(record.get("message")) or not record.keys().isdisjoint(_OWN_KEYS))
+        and (is_content(record.object("message")) or not record.keys().isdisjoint(_OWN_KEYS))
         for record in records
     )
 
@@ -75,13 +64,13 @@ def read_qwen(data: bytes, path: Path) -> ForeignSession:
     reader.read_all()
     newest_first = records[::-1]
     # What the program notes may be about other folders than the one where the newest message was said.
-    folders = (text_at(record, "cwd") for record in newest_first if record.get("type") != "system")
+    folders = (record.text("cwd") for record in newest_first if record.get("type") != "system")
     head = header(
-        next(filter(None, (text_at(record, "sessionId") for record in newest_first)), path.stem),
-        (time_at(record, "timestamp") for record in records),
+        next(filter(None, (record.text("sessionId") for record in newest_first)), path.stem),
+        (record.time("timestamp") for record in records),
         next(filter(None, folders), ""),
     )
-    by_agent = any(node.first.get("isSidechain") is True for node in reader.nodes)
+    by_agent = any(node.first.flag("isSidechain") for node in reader.nodes)
     notes = (*reader.log.notes(_SILENT), *sub_agent_note(by_agent))
     return reader.log.session("qwen-code", head, damage, notes)
 
@@ -103,7 +92,7 @@ class _Node:
 
     @property
     def kind(self) -> tuple[str, str]:
-        return text_at(self.first, "type"), text_at(self.first, "subtype")
+        return self.first.text("type"), self.first.text("subtype")
 
     @property
     def moves(self) -> bool:
@@ -115,7 +104,7 @@ def _nodes(records: Iterable[JsonObject]) -> list[_Node]:
     """Records with the same id and type are one message, at the place of the first."""
     nodes: dict[object, _Node] = {}
     for place, record in enumerate(records):
-        key = (text_at(record, "uuid") or place, text_at(record, "type"))
+        key = (record.text("uuid") or place, record.text("type"))
         nodes.setdefault(key, _Node([])).records.append(record)
     return list(nodes.values())
 
@@ -130,8 +119,8 @@ class _Branches:
 
     def before(self, node: _Node) -> tuple[bool, _Node | None]:
         """Whether the conversation goes back before this node, and to which; to None is to its beginning."""
-        parent, uuid = node.first.get("parentUuid"), text_at(node.first, "uuid")
-        hangs_on = self._places.get(text_at(node.first, "parentUuid"), self.leaf)
+        parent, uuid = node.first.get("parentUuid"), node.first.text("uuid")
+        hangs_on = self._places.get(node.first.text("parentUuid"), self.leaf)
         if parent is None:
             hangs_on = None
         elif parent == uuid:
@@ -164,7 +153,7 @@ class _Reader:
             if back and target is not None:
                 target.is_target = True
         for node, (back, target) in zip(self.nodes, goes_back, strict=True):
-            at = time_at(node.records[-1], "timestamp")
+            at = node.records[-1].time("timestamp")
             if back and target is not None and target.checkpoint is not None:
                 self.log.go_back_to(target.checkpoint, at)
             elif back:
@@ -174,7 +163,7 @@ class _Reader:
                 node.checkpoint = self.log.checkpoint(at)
 
     def _read(self, node: _Node, at: datetime | None) -> None:
-        payload = object_at(node.first, "systemPayload")
+        payload = node.first.object("systemPayload")
         if node.kind == ("system", "chat_compression") and self._compress(payload, at):
             return
         kind = ".".join(filter(None, node.kind))
@@ -187,7 +176,7 @@ class _Reader:
 
     def _take_back(self, command: JsonObject, at: datetime | None) -> None:
         """A command that an editor passed on is recorded as a prompt; the model never got it."""
-        if command.get("phase") != "result" or command.get("sentToModel") is True or self._newest is None:
+        if command.get("phase") != "result" or command.flag("sentToModel") or self._newest is None:
             return
         newest = self.log.entries[self._newest]
         if isinstance(newest, UserMessage) and newest.text == command.get("rawCommand"):
@@ -195,15 +184,13 @@ class _Reader:
 
     def _entries(self, node: _Node, payload: JsonObject) -> Sequence[Entry]:
         kind, subtype = node.kind
-        pieces = [
-            piece for record in node.records for piece in pieces_of(value_at(record, "message", "parts"))
-        ]
+        pieces = [piece for record in node.records for piece in record.pieces("message", "parts")]
         if subtype in _BESIDE:
             return ()
         match kind:
             case "assistant":
-                usages = (object_at(record, "usageMetadata") for record in reversed(node.records))
-                models = (text_at(record, "model") for record in node.records)
+                usages = (record.object("usageMetadata") for record in reversed(node.records))
+                models = (record.text("model") for record in node.records)
                 return [
                     AssistantMessage(
                         parts=self._contents.parts(pieces),
@@ -212,7 +199,7 @@ class _Reader:
                     )
                 ]
             case "user" | "tool_result":
-                noted = object_at(node.first, "toolCallResult")
+                noted = node.first.object("toolCallResult")
                 if kind == "tool_result" and not any("functionResponse" in piece for piece in pieces):
                     pieces = [_response(noted), *pieces]
                 return self._contents.results(pieces, noted) or self._said(node.first, pieces)
@@ -222,17 +209,17 @@ class _Reader:
                 return ()
 
     def _said(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[UserMessage]:
-        is_program = record.get("subtype") not in _TYPED or record.get("isSidechain") is True
+        is_program = record.get("subtype") not in _TYPED or record.flag("isSidechain")
         return self._contents.said(pieces, typed=lambda text: not is_program and not _CONTEXT.match(text))
 
     def _noted(self, subtype: str, payload: JsonObject) -> Sequence[Entry]:
         match subtype:
-            case "custom_title" if text_at(payload, "customTitle").strip():
-                return [Title(title=text_at(payload, "customTitle"))]
-            case "session_model" if text_at(payload, "modelId"):
-                return [ModelChange(model=text_at(payload, "modelId"))]
+            case "custom_title" if payload.text("customTitle").strip():
+                return [Title(title=payload.text("customTitle"))]
+            case "session_model" if payload.text("modelId"):
+                return [ModelChange(model=payload.text("modelId"))]
             case "slash_command" if payload.get("phase") == "invocation":
-                return [NoticeRecord(text=text_at(payload, "rawCommand"))]
+                return [NoticeRecord(text=payload.text("rawCommand"))]
             case "agent_bootstrap":
                 return self._listed(payload, "history")
             case _:
@@ -253,13 +240,14 @@ class _Reader:
             self._listed(payload, "compressedHistory"),
             at,
             strategy="qwen-code",
-            tokens_before=count_at(payload, "info", "originalTokenCount"),
+            tokens_before=payload.count("info", "originalTokenCount"),
         )
         return True
 
 
 def _response(noted: JsonObject) -> JsonObject:
     """The response of a call of which only what the program showed is in the file."""
-    shown = first_text(noted, ("resultDisplay", "result"))
+    shown = noted.first("resultDisplay", "result")
     answered = {"output": shown} if shown else {}
-    return {"functionResponse": {"id": noted.get("callId"), "name": noted.get("name"), "response": answered}}
+    response = {"id": noted.get("callId"), "name": noted.get("name"), "response": answered}
+    return JsonObject(functionResponse=response)

@@ -7,8 +7,8 @@ from typing import Literal
 
 from foldline.protocol import FileTouch, Part, ToolCallPart, ToolDetails, ToolResultMessage
 
-from .base import Json, JsonObject, first_text, object_at, text_at
-from .parts import text_in
+from .base import Json, JsonObject
+from .parts import arguments_of, text_in
 
 Action = Literal["read", "modified"]
 
@@ -88,23 +88,23 @@ def line_count(text: str) -> str:
 
 def touched(call: ToolCallPart | None) -> Changes:
     action = FILE_TOOLS.get(call.name) if call else None
-    path = first_text(call.parsed(), ("path", "file_path")) if call else ""
+    path = arguments_of(call).first("path", "file_path")
     return Changes((FileTouch(path=path, action=action),)) if action and path else Changes()
 
 
 def changes_of(call: ToolCallPart, diff: str = "") -> Changes:
     """The file that a call which went well read or changed, judged by names that many agents use; `diff` is
     what the agent noted of a change."""
-    arguments = call.parsed()
+    arguments = arguments_of(call)
     name = call.name.rpartition("__")[2]
     if _BY_COMMAND.fullmatch(call.name):
-        name = text_at(arguments, "command")
-    path = first_text(arguments, _PATHS)
+        name = arguments.text("command")
+    path = arguments.first(*_PATHS)
     if path and _READING.fullmatch(name):
         return Changes((FileTouch(path=path, action="read"),))
     if not path or not _WRITING.fullmatch(name):
         return Changes()
-    content = first_text(arguments, _CONTENTS)
+    content = arguments.first(*_CONTENTS)
     if not diff and content and _WHOLE.fullmatch(name):
         return Changes(whole_file(path, content).files)
     return edit_of(path, diff)
@@ -156,13 +156,13 @@ def whole_file(path: str, content: str, *, gone: bool = False) -> Changes:
 
 def applied(changes: JsonObject) -> Changes:
     """What Codex reports of a patch it applied: by path, a unified diff or the whole content."""
-    return together(_applied(path, object_at(change)) for path, change in changes.items())
+    return together(_applied(path, JsonObject.of(change)) for path, change in changes.items())
 
 
 def _applied(path: str, change: JsonObject) -> Changes:
     if change.get("type") in ("add", "delete"):
-        return whole_file(path, text_at(change, "content"), gone=change.get("type") == "delete")
-    diff, target = text_at(change, "unified_diff"), text_at(change, "move_path")
+        return whole_file(path, change.text("content"), gone=change.get("type") == "delete")
+    diff, target = change.text("unified_diff"), change.text("move_path")
     return moved(edit_of(path, f"--- {path}\n+++ {target or path}\n{diff}" if diff else ""), target)
 
 

@@ -23,10 +23,18 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from ..base import Json
 from ..export import Exported, Original
 from ..kimi import MACHINE, SUMMARY
-from .view_changes import Appended, Unrelated, ViewChanged, common_start, left_out, record_line, view_changes
+from .view_changes import (
+    Appended,
+    Record,
+    Unrelated,
+    ViewChanged,
+    common_start,
+    left_out,
+    record_line,
+    view_changes,
+)
 
 _SUMMARY_HEAD = f"{SUMMARY}. Here is the compaction output:</system>"
 """How kimi-cli announces a summary, by which it is known."""
@@ -73,7 +81,7 @@ def _title(original: Original) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    record: dict[str, Json]
+    record: Record
     message: BaseMessage | None = None
 
     @property
@@ -189,10 +197,10 @@ def _missing(newest_first: Iterable[BaseMessage]) -> list[ToolResultMessage]:
 # --- records ------------------------------------------------------------------------------------------
 
 
-def _record(message: BaseMessage) -> dict[str, Json]:
+def _record(message: BaseMessage) -> Record:
     match message:
         case AssistantMessage():
-            record: dict[str, Json] = {"role": "assistant", "content": _content(_apart(message, (SUMMARY,)))}
+            record: Record = {"role": "assistant", "content": _content(_apart(message, (SUMMARY,)))}
             if message.calls:
                 record["tool_calls"] = [_call(call) for call in message.calls]
             return record
@@ -214,7 +222,7 @@ def _apart(message: BaseMessage, openings: tuple[str, ...]) -> Sequence[Part]:
     return (_APART, *message.parts) if _opens_with(message.parts, openings) else message.parts
 
 
-def _announced(summary: BaseMessage) -> dict[str, Json]:
+def _announced(summary: BaseMessage) -> Record:
     """The summary that a state opens with: kimi-cli knows one, further ones are texts of the program."""
     known = _opens_with(summary.parts, (SUMMARY,))
     parts = summary.parts if known else (TextPart(text=_SUMMARY_HEAD), *summary.parts)
@@ -235,11 +243,11 @@ def _tagged(part: TextPart) -> TextPart:
     return TextPart(text=f"<system>{defused}</system>")
 
 
-def _content(parts: Iterable[Part]) -> list[dict[str, Json]]:
+def _content(parts: Iterable[Part]) -> list[Record]:
     return [piece for part in parts if (piece := _piece(part)) is not None]
 
 
-def _piece(part: Part) -> dict[str, Json] | None:
+def _piece(part: Part) -> Record | None:
     match part:
         case TextPart():
             return {"type": "text", "text": part.text}
@@ -252,6 +260,6 @@ def _piece(part: Part) -> dict[str, Json] | None:
             return None
 
 
-def _call(call: ToolCallPart) -> dict[str, Json]:
+def _call(call: ToolCallPart) -> Record:
     function = {"name": call.name, "arguments": call.arguments}
     return {"type": "function", "id": call.call_id, "function": function}

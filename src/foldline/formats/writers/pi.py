@@ -26,11 +26,12 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from ..base import Json, JsonObject, parse_object
+from ..base import JsonObject, parse_object
 from ..export import Exported, Original
 from ..pi import shell_text
 from .view_changes import (
     Appended,
+    Record,
     Unrelated,
     ViewChanged,
     common_start,
@@ -80,7 +81,7 @@ class Speaker:
             )
         return notes
 
-    def record(self, message: BaseMessage, *, again: bool, at: datetime | None) -> tuple[str, JsonObject]:
+    def record(self, message: BaseMessage, *, again: bool, at: datetime | None) -> tuple[str, Record]:
         """The type of a message's record, and what it holds."""
         match message:
             case AssistantMessage():
@@ -98,18 +99,18 @@ class Speaker:
                 return "custom_message", {"customType": kind, "content": content, "display": True}
         return "message", {"message": {**spoken, "timestamp": _milliseconds(at)}}
 
-    def broken_off(self, message: AssistantMessage, at: datetime | None) -> tuple[str, JsonObject]:
+    def broken_off(self, message: AssistantMessage, at: datetime | None) -> tuple[str, Record]:
         """The record of an answer that no view holds: pi shows its model none that broke off."""
         spoken = {**self._spoken(message, Usage()), "stopReason": _BROKEN_OFF[message.stop_reason or "error"]}
         return "message", {"message": {**spoken, "timestamp": _milliseconds(at)}}
 
-    def _answer(self, message: AssistantMessage, *, again: bool) -> JsonObject:
+    def _answer(self, message: AssistantMessage, *, again: bool) -> Record:
         self._mended += message.stop_reason in _BROKEN_OFF and not again
         usage = Usage() if again or message.usage is None else message.usage
         stop = "toolUse" if message.calls else "length" if message.stop_reason == "length" else "stop"
         return {**self._spoken(message, usage), "stopReason": stop}
 
-    def _spoken(self, message: AssistantMessage, usage: Usage) -> JsonObject:
+    def _spoken(self, message: AssistantMessage, usage: Usage) -> Record:
         record = {
             "role": "assistant",
             "content": _content(message.parts, lambda call: self._call(message.index, call)),
@@ -120,7 +121,7 @@ class Speaker:
         }
         return {**record, "errorMessage": message.error} if message.error else record
 
-    def _call(self, answer: int, call: ToolCallPart) -> JsonObject:
+    def _call(self, answer: int, call: ToolCallPart) -> Record:
         arguments = _arguments(call.arguments)
         if arguments is None:
             self._unspelt.add((answer, call.call_id))
@@ -131,7 +132,7 @@ _LEVELS = 8
 """More than the levels of a record around the arguments in it."""
 
 
-def _arguments(text: str) -> JsonObject | None:
+def _arguments(text: str) -> Record | None:
     data = text.encode()
     arguments = parse_object(data)
     if arguments is None or parse_object(b'{"":' * _LEVELS + data + b"}" * _LEVELS) is None:
@@ -143,7 +144,7 @@ def _arguments(text: str) -> JsonObject | None:
     return arguments
 
 
-def _usage(usage: Usage) -> JsonObject:
+def _usage(usage: Usage) -> Record:
     return {
         "input": max(0, usage.input - usage.cached),
         "output": usage.output,
@@ -155,7 +156,7 @@ def _usage(usage: Usage) -> JsonObject:
     }
 
 
-def _result(message: ToolResultMessage) -> JsonObject:
+def _result(message: ToolResultMessage) -> Record:
     shown = message.details
     details = {"diff": shown.diff, "fullOutputPath": shown.full_output}
     if shown.files:
@@ -170,19 +171,23 @@ def _result(message: ToolResultMessage) -> JsonObject:
     }
 
 
-def _shell(message: UserMessage) -> JsonObject | None:
+def _shell(message: UserMessage) -> Record | None:
     """A command the user ran, as pi records it; None where its text is not said the same way."""
     if not message.text.startswith("$ ") or any(not isinstance(part, TextPart) for part in message.parts):
         return None
     command, _, output = message.text.removeprefix("$ ").partition("\n")
     record = {"role": "bashExecution", "command": command, "output": output}
-    return {**record, "cancelled": False, "truncated": False} if shell_text(record) == message.text else None
+    return (
+        {**record, "cancelled": False, "truncated": False}
+        if shell_text(JsonObject(record)) == message.text
+        else None
+    )
 
 
 def _content(
-    parts: Iterable[Part], spell_call: Callable[[ToolCallPart], JsonObject] | None = None
-) -> list[JsonObject]:
-    pieces: list[JsonObject] = []
+    parts: Iterable[Part], spell_call: Callable[[ToolCallPart], Record] | None = None
+) -> list[Record]:
+    pieces: list[Record] = []
     for part in parts:
         match part:
             case TextPart():
@@ -366,7 +371,7 @@ class _Writer:
     def _write(
         self,
         kind: str,
-        record: dict[str, Json],
+        record: Record,
         *,
         message: BaseMessage | None = None,
         at: datetime | None = None,

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
@@ -28,7 +29,8 @@ from foldline.protocol import (
     Undo,
 )
 
-from ..base import Json
+Record = dict[str, Any]
+"""A line of JSON that a writer puts together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def common_start(one: Sequence[BaseMessage], other: Sequence[BaseMessage]) -> in
     return length
 
 
-def record_line(record: dict[str, Json]) -> bytes:
+def record_line(record: Record) -> bytes:
     """A record as a line of a JSONL file. Half characters, which UTF-8 cannot hold, stay escaped."""
     try:
         return json.dumps(record, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
