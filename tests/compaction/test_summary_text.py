@@ -95,6 +95,25 @@ def test_constraints_without_room_are_counted_over_several_compactions_and_never
     assert not [line for _, line in parse_summary(second) if "not listed" in line]
 
 
+def test_a_constraint_said_again_stands_once_where_it_is_newest() -> None:
+    first = with_appendix("x", messages("Never push.", "Only use “tabs”."), "", CompactionDetails(), 2_000)
+    second = with_appendix("y", messages('only use  "tabs".', "Never   push!"), first, DETAILS, 2_000)
+    assert dict(lists_of(second))["standing-constraints"] == ['only use  "tabs".', "Never   push!"]
+
+
+def test_the_notes_do_not_say_again_what_is_quoted_below_them() -> None:
+    notes = "## Goal\n- x\n## Constraints & Preferences\n- Never  push.\n## Progress\n- Only mine."
+    text = with_appendix(notes, messages("Never push."), "", CompactionDetails(), 2_000)
+    assert text.count("push") == 1
+    assert "## Constraints & Preferences\n(none)\n## Progress\n- Only mine." in text
+
+
+def test_the_newest_constraints_stay_when_there_is_no_room_for_all() -> None:
+    said = messages(*(f"Never touch table_{n} of the payments database." for n in range(40)))
+    rules = dict(lists_of(with_appendix("x", said, "", CompactionDetails(), 800)))["standing-constraints"]
+    assert rules[1:] == [message.text for message in said][-len(rules) + 1 :]
+
+
 def test_an_empty_list_has_no_block() -> None:
     assert with_appendix("x", [], "", CompactionDetails(), 400) == "x"
 

@@ -138,6 +138,36 @@ def test_constraints_are_whole_sentences_verbatim(sentence: str):
     assert facts.constraints(text) == (sentence,)
 
 
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        (
+            "Have a look. The budget cap is $500 total. Never exceed it without approval.",
+            ("The budget cap is $500 total. Never exceed it without approval.",),
+        ),
+        ("RULE: Report all times in UTC. Ask first.", ("RULE: Report all times in UTC. Ask first.",)),
+        ("**约束**：时间一律用 UTC。先问我。", ("**约束**：时间一律用 UTC。先问我。",)),
+        ("Only use Python 3.11, i.e. no 3.12. Thanks!", ("Only use Python 3.11, i.e. no 3.12.",)),
+        ("Never ask J. Smith. Go on.", ("Never ask J. Smith.",)),
+        ("Never write to ./data/a.csv. See https://x.org/a.b. Bye.", ("Never write to ./data/a.csv.",)),
+        ('Always say "Done. Bye." at the end. Then stop.', ('Always say "Done. Bye." at the end.',)),
+        ("Never run `a. b` here. Then stop.", ("Never run `a. b` here.",)),
+        ("必须说“好。完成。”再停。然后提交。", ("必须说“好。完成。”",)),
+        ("1. Never push.\n2) 不要改数据库。然后停。", ("Never push.", "不要改数据库。")),
+        ("In order: 1. Never push, then stop. Go.", ("In order: 1. Never push, then stop.",)),
+        ("Keep the etc. folder as it is. Go.", ("Keep the etc. folder as it is.",)),
+    ],
+)
+def test_a_constraint_is_cut_only_where_its_sentence_ends(text: str, rules: tuple[str, ...]):
+    assert facts.constraints(text) == rules
+
+
+def test_sentences_that_only_stand_beside_a_constraint_are_not_taken_with_it():
+    assert facts.constraints("Run the 31 tests? Never push. It took 3 s. The rest may wait.") == (
+        "Never push.",
+    )
+
+
 def test_constraints_come_from_people_and_instructions_only():
     messages = [
         UserMessage(parts=text_parts("Never push.")),
@@ -205,6 +235,10 @@ NASTY = {
     "humps": "aA",
     "quoted": "> ",
     "uuids": "00000000-",
+    "open quotes": '". ',
+    "abbreviations": "e.g. ",
+    "labels": "a: ",
+    "open brackets": "「。",
 }
 
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from foldline.context.conversation import defused
 from foldline.context.cut import LEAST_COMPACTED
-from foldline.context.facts import constraints
-from foldline.context.language import within_frame
+from foldline.context.facts import constraints, same_words
+from foldline.context.language import NONE, SECTIONS, within_frame
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import clip_to_tokens
 from foldline.protocol import NEW, BaseMessage, CompactionDetails, SystemMessage, UserMessage, text_parts
@@ -110,16 +110,29 @@ def with_appendix(
 ) -> str:
     """The notes, then quoted lists: standing constraints, the last user messages and the files."""
     room = max_tokens // _LIST_SHARE
+    rules = _listed(_constraints(folded, previous), room)
     freed = sum(map(message_tokens, folded)) + estimate_tokens(previous) - 2 * LEAST_COMPACTED
     sections = (
-        (CONSTRAINTS, _listed(_constraints(folded, previous), room)),
+        (CONSTRAINTS, rules),
         # Mostly quoted, a small compaction would free nothing.
         (LAST_MESSAGES, _last_messages(folded, previous, min(room, freed // _LIST_SHARE))),
         ("read-files", _listed(list(details.read_files), room)),
         ("modified-files", _listed(list(details.modified_files), room)),
     )
     blocks = [_block(tag, items) for tag, items in sections if items]
-    return "\n\n".join([harmless(notes.strip()), *blocks])
+    return "\n\n".join([harmless(_without(notes.strip(), rules)), *blocks])
+
+
+def _without(notes: str, quoted: Sequence[str]) -> str:
+    """The notes without the constraints that are quoted below them; a section left empty says so."""
+    known = set(map(same_words, quoted))
+    kept: list[str] = []
+    for line in notes.splitlines():
+        if not line.startswith("- ") or same_words(line) not in known:
+            if line.startswith("#") and kept and kept[-1].startswith(SECTIONS.constraints.heading):
+                kept.append(NONE)
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def with_ledger(summary: str, items: Sequence[str]) -> str:
@@ -136,13 +149,17 @@ def counted(items: Iterable[str]) -> int:
 
 
 def _constraints(folded: Iterable[BaseMessage], previous: str) -> list[str]:
+    """Oldest first; what was said again, in whatever spacing or quotes, stands once, where it was newest."""
     found = [
         sentence
         for message in folded
         if isinstance(message, UserMessage)
         for sentence in constraints(message.typed)
     ]
-    return list(dict.fromkeys([*_items_of(previous, CONSTRAINTS), *found]))
+    newest: dict[str, str] = {}
+    for rule in reversed([*_items_of(previous, CONSTRAINTS), *found]):
+        newest.setdefault(same_words(rule), rule)
+    return list(newest.values())[::-1]
 
 
 def _last_messages(folded: Iterable[BaseMessage], previous: str, room: int) -> list[str]:

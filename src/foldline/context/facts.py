@@ -205,16 +205,35 @@ def hashes(text: str) -> tuple[str, ...]:
 
 # -- constraints -----------------------------------------------------------------------------------
 
-# Where a sentence ends: a line end, a full stop with a blank behind it, or CJK punctuation.
-_SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+|(?<=[。！？；])[ \t]*|[\r\n]+")
+# Where a sentence may end: a full stop with what closes a quotation, then a blank; or CJK punctuation.
+_END = re.compile(r"(?<![.!?])[.!?]++[\"'”’)\]*_`]{0,3}+(?=[ \t])|[。！？；]++[”’」』）]?")
+_LINE_END = re.compile(r"[\r\n]+")
+_GOES_ON = re.compile(
+    r"(?:\b(?:e\.g|i\.e|z\.B|vs|cf|approx|ca|Mr|Mrs|Ms|Dr|St|Inc|Fig|[A-Z])|(?:\A|[:;,])[ \t]*\(?\d{1,2})\.\Z"
+)
+"""Ends in a full stop that ends no sentence: of an abbreviation, an initial, or the number of an item."""
+_GOES_ON_SMALL = re.compile(r"(?:\betc\.|[\"'”’)\]*_`])\Z")
+"""The same where a small letter follows."""
+_PAIRED = ("“”", "「」", "『』")
 _MARK = re.compile(r"[ \t]*(?:[-*+•>][ \t]+|\d{1,3}[.)][ \t]+|#{1,6}[ \t]+)?(?:\[[ xX]\][ \t]+)?")
 _CUE = re.compile(
     r"\b(?:must|never|only|always|do not|don['’]t|dont|keep|avoid|ensure|make sure|should not|shouldn['’]t|"
-    r"mustn['’]t|no longer|at most|at least|cannot|prefer|without (?:changing|touching|breaking))\b|"
+    r"mustn['’]t|no longer|at most|at least|cannot|prefers?|without (?:changing|touching|breaking))\b|"
     r"必须|必需|务必|一定要|不要|不得|不能|不许|不可以|禁止|严禁|切勿|只能|只允许|仅限|始终|总是|保持|避免|优先|"
     r"してはいけない|しないで|してはならない|なければならない|必ず|禁止|常に|だけに|"
     r"하지\s?마|하면\s안|해야\s?(?:한다|합니다|해)|반드시|절대|항상|금지|만\s사용",
     re.IGNORECASE,
+)
+_FORBIDS = re.compile(
+    r"(?:never|do not|don['’]t|no|must not|不要|不得|不能|禁止|切勿|绝不)(?![\w])", re.IGNORECASE
+)
+_SHORT = 60
+"""Characters of a prohibition that may speak of the figure in the sentence before it."""
+_LABEL = re.compile(
+    r"[*_]{0,2}([A-Za-z][A-Za-z _-]{1,30}|[\u4e00-\u9fff]{2,6})[*_]{0,2}[:：][*_]{0,2}[ \t]*(?=\S)"
+)
+_RULE_LABELS = _words(
+    "rule constraint requirement preference important policy 规则 约束 要求 偏好 限制 注意 重要"
 )
 _FENCED = re.compile(
     r"^[ \t]{0,3}```[^\n]*\n(?:(?![ \t]{0,3}```)[^\n]*\n)*+(?:[ \t]{0,3}```[^\n]*$)?", re.MULTILINE
@@ -228,15 +247,74 @@ def prose(text: str) -> str:
 
 def sentences(text: str) -> Iterator[str]:
     """The sentences of prose, list marks and fenced code left out."""
-    for piece in _SENTENCE_END.split(prose(text)):
-        mark = _MARK.match(piece)
-        if sentence := piece[mark.end() if mark else 0 :].strip():
-            yield sentence
+    for line in _LINE_END.split(prose(text)):
+        yield from (line[start:end] for start, end in _sentences(line))
+
+
+def _sentences(line: str) -> Iterator[tuple[int, int]]:
+    """Where the sentences of a line begin and end."""
+    start = 0
+    for end in [*(found.end() for found in _END.finditer(line)), len(line)]:
+        if end < len(line) and _goes_on(line[start:end], line[end : end + 2].lstrip()):
+            continue
+        mark = _MARK.match(line, start, end)
+        first = mark.end() if mark else start
+        if sentence := line[first:end].strip():
+            first += line[first:end].index(sentence)
+            yield first, first + len(sentence)
+        start = end
+
+
+def _goes_on(piece: str, after: str) -> bool:
+    """Whether a sentence goes on behind what looks like its end. Quotation marks count in short ones only."""
+    if len(piece) > LONGEST:
+        return False
+    return (
+        _GOES_ON.search(piece) is not None
+        or (after.islower() and _GOES_ON_SMALL.search(piece) is not None)
+        or piece.count('"') % 2 == 1
+        or piece.count("`") % 2 == 1
+        or any(piece.count(opened) > piece.count(closed) for opened, closed in _PAIRED)
+    )
+
+
+def label_of(line: str) -> frozenset[str]:
+    """The words of the label a line begins with, in small letters and the singular: `SAFETY RULE: …`."""
+    found = _LABEL.match(line)
+    return (
+        frozenset(word.casefold().rstrip("s") for word in re.split(r"[ _-]+", found[1]))
+        if found
+        else frozenset()
+    )
 
 
 def constraints(text: str) -> tuple[str, ...]:
-    """Sentences that command or forbid, verbatim, by cue words in English, Chinese, Japanese and Korean."""
-    return _unique(line for line in sentences(text) if len(line) <= LONGEST and _CUE.search(line))
+    """Sentences that command or forbid, verbatim, by cue words in English, Chinese, Japanese and Korean; the
+    whole line where its label calls it a rule. A short prohibition stays with the figure it speaks of."""
+    return _unique(rule for line in _LINE_END.split(prose(text)) for rule in _rules(line))
+
+
+def _rules(line: str) -> list[str]:
+    places = list(_sentences(line))
+    if places and places[-1][1] - places[0][0] <= LONGEST and label_of(line[places[0][0] :]) & _RULE_LABELS:
+        return [line[places[0][0] : places[-1][1]]]
+    found: list[str] = []
+    before = ""
+    for start, end in places:
+        sentence = line[start:end]
+        figure = any(char.isdigit() for char in before) and not before.endswith(("?", "？"))
+        if figure and len(sentence) <= _SHORT and _FORBIDS.match(sentence):
+            found = [rule for rule in found if rule != before]
+            sentence = line[line.rindex(before, 0, start) : end]
+        if len(sentence) <= LONGEST and _CUE.search(sentence):
+            found.append(sentence)
+        before = sentence
+    return found
+
+
+def same_words(text: str) -> str:
+    """What two ways of writing one sentence share: its letters and digits, in one case."""
+    return "".join(char for char in text.casefold() if char.isalnum())
 
 
 # -- todos -----------------------------------------------------------------------------------------
