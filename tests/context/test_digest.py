@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -90,10 +91,23 @@ def make(
     return digest(messages, previous=previous, focus=focus, max_tokens=tokens)
 
 
-def test_it_has_exactly_the_sections_of_a_summary():
+def test_it_has_the_sections_of_a_summary_in_their_order_and_none_empty():
     lines = make(work()).splitlines()
-    assert [line for line in lines if line.startswith("#")] == HEADINGS
-    assert all(line == NONE or line.startswith(("#", "- ")) for line in lines)
+    found = [line for line in lines if line.startswith("#")]
+    assert found == [heading for heading in HEADINGS if heading in found]
+    assert all(line.startswith(("#", "- ")) for line in lines)
+    assert not [
+        line
+        for line, after in pairwise([*lines, "#"])
+        if after.startswith("#") and not line.startswith("- ") and line != "## Progress"
+    ]
+    assert make([user("Look around."), says("Nothing there.")]).splitlines() == [
+        "## Goal",
+        "- Look around.",
+        "## Progress",
+        "### Done",
+        "- Look around. → Nothing there.",
+    ]
 
 
 def test_requests_are_the_goal_and_constraints_are_verbatim():
@@ -120,7 +134,7 @@ def test_an_unanswered_request_is_in_progress():
 
 
 def test_decisions_todos_and_values_have_their_places():
-    summary = make(work())
+    summary = make([*work(), *group("read", "x = 1\n" * 200, path="src/shop/cancel.py")])
     assert any("root cause" in line for line in section(summary, "Key Decisions"))
     assert "update the changelog" in section(summary, "Next Steps")
     assert any("duplicate key" in line for line in section(summary, "Critical Context"))
@@ -155,6 +169,135 @@ def test_an_error_is_told_with_what_came_after_it():
         if "duplicate key" in line
     ]
     assert told == "bash · pytest -k retry → ValueError: duplicate key → The key has to be unique."
+
+
+def test_an_error_that_was_resolved_is_told_with_its_fix_and_blocks_no_more():
+    messages = [
+        user("Make the tests pass."),
+        *group("bash", "ValueError: no such key\n", command="pytest"),
+        *group("read", "x = 1\n" * 200, path="src/a.py"),
+        *group("edit", "Edited src/a.py.", path="src/a.py"),
+        *group("bash", "2 passed\n", command="pytest"),
+    ]
+    told = "bash · pytest → ValueError: no such key → edit · src/a.py → 2 passed"
+    assert told in section(make(messages), "Critical Context")
+    assert section(make(messages), "Blocked") == []
+
+
+def test_what_blocked_earlier_is_resolved_when_the_same_command_passes():
+    first = make([user("Make the tests pass."), *group("bash", "ValueError: no\n", command="pytest")])
+    assert section(first, "Blocked") == ["bash · pytest → ValueError: no"]
+    second = make([*group("bash", "2 passed\n", command="pytest"), says("All of them pass.")], previous=first)
+    assert "ValueError" not in second
+
+
+@pytest.mark.parametrize(
+    "assent", ["ok", "- ok", "Yes, please!", "go on", "/compact", "好的，继续。", "👍 thanks", "是的"]
+)
+def test_assent_is_no_request_and_no_goal(assent: str):
+    messages = [
+        user(assent),
+        says("What shall I do?"),
+        user("Rename the module shop to store."),
+        says("I would touch four files. Shall I?"),
+        user(assent),
+        *group("bash", "4 files changed", command="git mv shop store"),
+        says("The module is called store now."),
+    ]
+    summary = make(messages)
+    assert section(summary, "Goal") == ["Rename the module shop to store."]
+    assert "Rename the module shop to store. → The module is called store now." in section(summary, "Done")
+    assert section(summary, "In Progress") == []
+    assert (
+        section(make([user("Next part."), says("Fine.")], previous=f"## Goal\n- {assent}\n- x"), "Goal")[0]
+        == "x"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "answered"),
+    [
+        ("Add a retry to the client.", "I look at the client.", "The client tries three times now."),
+        ("给客户端加上重试。", "我先看一下客户端的代码。", "客户端现在会重试三次。"),
+    ],
+)
+def test_what_was_in_progress_is_done_once_it_is_answered(asked: str, said: str, answered: str):
+    open_ = make([user(asked), *group("read", "class Client:\n", text=said, path="client.py")])
+    assert section(open_, "In Progress") == [asked, said, "read · client.py"]
+    middle = make(group("edit", "Edited client.py.", path="client.py"), previous=open_)
+    assert section(middle, "In Progress") == [asked, "edit · client.py"]
+    done = make([says(answered)], previous=middle)
+    assert section(done, "In Progress") == []
+    assert f"{asked} → {answered}" in section(done, "Done")
+    assert section(done, "Goal") == [asked]
+
+
+def test_decisions_are_neither_plans_nor_tables_nor_questions_nor_offers():
+    decided = [
+        "We go with a unique index instead of a lock.",
+        "决定采用唯一索引。",
+        "The root cause is a missing transaction.",
+    ]
+    noise = [
+        "Let me use a different approach instead of this one.",
+        "I'll run the tests because they are quick.",
+        "Which approach do you prefer instead of that?",
+        "| Approach | instead of | effort |",
+        "**Approach 3: instead of a lock**",
+        "To talk to a real model, choose one with /model in the chat.",
+        "要使用真正的模型，请在聊天中用 /model 选择。",
+    ]
+    messages = [
+        user("Look around."),
+        says("\n\n".join([*noise, *decided])),
+        *group("read", "x\n" * 900, path="a"),
+    ]
+    assert section(make(messages), "Key Decisions") == decided
+
+
+def test_the_todo_list_of_a_tool_says_what_is_done_and_what_is_next():
+    todos = [
+        {"content": "find the cause", "status": "completed"},
+        {"content": "write the fix", "status": "in_progress"},
+        {"content": "update the docs", "status": "pending"},
+        {"content": "rename all", "status": "cancelled"},
+    ]
+    call = ToolCallPart(call_id="t", name="todo", arguments=json.dumps({"todos": todos}))
+    messages: list[BaseMessage] = [
+        user("Fix the retry."),
+        AssistantMessage(parts=(call,)),
+        ToolResultMessage(call_id="t", name="todo", parts=text_parts("Kept.")),
+    ]
+    for summary in (make(messages), digest_conversation(serialise(messages), None, None, 1500)):
+        assert "find the cause" in section(summary, "Done")
+        assert "write the fix" in section(summary, "In Progress")
+        assert section(summary, "Next Steps") == ["update the docs"]
+        assert "rename all" not in summary
+
+
+def test_what_the_user_only_told_is_context_and_no_goal():
+    told = [
+        "FACT: The staging host is demo.internal.",
+        "RULE: Report all times in UTC.",
+        "TASK: Move to OAuth.",
+    ]
+    messages = [message for text in told for message in (user(text), says("Noted."))]
+    summary = make([*messages, user("The webhook tries three times."), says("Noted.")])
+    assert section(summary, "Goal") == ["TASK: Move to OAuth."]
+    assert section(summary, "Constraints & Preferences") == ["RULE: Report all times in UTC."]
+    assert section(summary, "Critical Context") == [told[0], "The webhook tries three times."]
+    assert section(summary, "Done") == []
+    assert summary.count("UTC") == summary.count("OAuth") == 1
+
+
+def test_newer_constraints_win_over_older_ones_when_room_ends():
+    summary = None
+    for round_ in range(12):
+        rule = user(f"Never touch the table number {round_} of the payments database again.")
+        summary = make([rule, says(f"I leave table {round_} alone.")], tokens=260, previous=summary)
+    rules = section(summary, "Constraints & Preferences")
+    assert "number 11" in rules[-1]
+    assert "number 0" not in "".join(rules)
 
 
 def test_an_earlier_summary_is_carried_over_section_by_section():
@@ -204,6 +347,14 @@ def test_focus_brings_matching_things_in():
     ]
     assert "timeout_seconds = 17" not in make(messages, tokens=300)
     assert "timeout_seconds = 17" in make(messages, tokens=300, focus="the timeout")
+
+
+def test_a_focus_chooses_a_few_lines_and_does_not_pour_in_a_file():
+    page = "\n".join(f"timeout_{n} = {n}  # the timeout of part {n}" for n in range(400))
+    messages = [user("Look around."), *group("read", page, path="settings.toml"), says("Nothing special.")]
+    summary = make(messages, tokens=3000, focus="the timeout")
+    assert 1 <= summary.count("# the timeout of part") <= 2
+    assert estimate_tokens(summary) < 150
 
 
 def test_a_chinese_focus_matches_too():

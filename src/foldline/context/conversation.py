@@ -19,6 +19,8 @@ from foldline.protocol import (
     UserMessage,
 )
 
+from .todos import Todo, todo_list
+
 RESULT_CHARACTERS = 4_000
 """Of one tool result: enough for an error and its surroundings, too little for a whole file."""
 ARGUMENT_CHARACTERS = 800
@@ -132,6 +134,8 @@ class Call(NamedTuple):
     name: str
     about: str
     """What the call is about: its command, pattern or path; may be empty."""
+    todos: tuple[Todo, ...] | None = None
+    """The list a todo tool's call leaves; None for other calls."""
 
 
 class Statement(NamedTuple):
@@ -184,9 +188,7 @@ def _assistant(message: AssistantMessage) -> Iterator[Statement]:
         yield Statement("thinking", message.thinking)
     yield Statement("assistant", message.text)
     if message.calls:
-        yield Statement(
-            "calls", calls=tuple(Call(part.name, _about(part.parsed())) for part in message.calls)
-        )
+        yield Statement("calls", calls=tuple(_called(part.name, part.parsed()) for part in message.calls))
 
 
 # -- the text form -----------------------------------------------------------------------------------
@@ -241,10 +243,16 @@ def _call_line(line: str) -> Iterator[Call]:
     arguments: dict[str, object] = {}
     for key, value in _ARGUMENT.findall(match[2]):
         try:
-            arguments.setdefault(key, ast.literal_eval(value))
+            said = ast.literal_eval(value)
+            # A list stands in the text as the text of itself.
+            arguments.setdefault(key, ast.literal_eval(said) if key == "todos" else said)
         except (ValueError, SyntaxError):
             arguments.setdefault(key, value[1:-1])
-    yield Call(match[1], _about(arguments))
+    yield _called(match[1], arguments)
+
+
+def _called(name: str, arguments: dict[str, object]) -> Call:
+    return Call(name, _about(arguments), todo_list(arguments))
 
 
 _ABOUT = ("command", "cmd", "pattern", "query", "path", "file_path", "filePath", "filename", "file", "url")

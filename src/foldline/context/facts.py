@@ -214,7 +214,7 @@ _GOES_ON = re.compile(
 """Ends in a full stop that ends no sentence: of an abbreviation, an initial, or the number of an item."""
 _GOES_ON_SMALL = re.compile(r"(?:\betc\.|[\"'”’)\]*_`])\Z")
 """The same where a small letter follows."""
-_PAIRED = ("“”", "「」", "『』")
+_PAIRED = (("“", "”"), ("「", "」"), ("『", "』"))
 _MARK = re.compile(r"[ \t]*(?:[-*+•>][ \t]+|\d{1,3}[.)][ \t]+|#{1,6}[ \t]+)?(?:\[[ xX]\][ \t]+)?")
 _CUE = re.compile(
     r"\b(?:must|never|only|always|do not|don['’]t|dont|keep|avoid|ensure|make sure|should not|shouldn['’]t|"

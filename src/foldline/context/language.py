@@ -116,11 +116,11 @@ def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
 
 
 def render_summary(lines: Mapping[Section, Sequence[str]]) -> str:
-    """All sections in their order, each with its lines as a list."""
+    """The sections that are given, in their order, each with its lines as a list."""
     parts: list[str] = []
     for section in SECTIONS:
-        if section is SECTIONS.done:
-            parts.append(_PARENT)
-        parts.append(section.heading)
-        parts += [f"- {line}" for line in lines.get(section, ())] or [NONE]
+        if section in lines:
+            if section.heading.startswith("###") and _PARENT not in parts:
+                parts.append(_PARENT)
+            parts += [section.heading, *(f"- {line}" for line in lines[section])]
     return "\n".join(parts)
