@@ -17,7 +17,7 @@ from foldline.context.cut import (
 )
 from foldline.context.digest import digest
 from foldline.context.language import language_of
-from foldline.context.tokens import estimate_tokens, message_tokens
+from foldline.context.tokens import message_tokens
 from foldline.context.view import (
     clip_messages,
     hidden_placeholder,
@@ -75,8 +75,8 @@ class ToolResultHidingCompaction:
 def _hidden(message: BaseMessage) -> BaseMessage:
     if not isinstance(message, ToolResultMessage) or is_hidden_placeholder(message.text):
         return message
-    stub = hidden_placeholder(message)
-    return with_text(message, stub) if estimate_tokens(stub) < message_tokens(message) else message
+    hidden = with_text(message, hidden_placeholder(message))
+    return hidden if message_tokens(hidden) < message_tokens(message) else message
 
 
 KEPT_MESSAGES = 2
