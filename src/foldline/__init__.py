@@ -17,11 +17,20 @@ if TYPE_CHECKING:
     from foldline.agent import Agent
     from foldline.compaction import CompactionStrategy, Proposal
     from foldline.context.projection import Projection
+    from foldline.context.tokens import estimate_text_tokens
     from foldline.history import Session
     from foldline.llm import LLM
     from foldline.protocol import Entry, FoldlineError
 
-__all__ = ["Agent", "FoldlineError", "__version__", "compact", "open_session", "project"]
+__all__ = [
+    "Agent",
+    "FoldlineError",
+    "__version__",
+    "compact",
+    "estimate_text_tokens",
+    "open_session",
+    "project",
+]
 
 
 def open_session(path: "str | os.PathLike[str]") -> "Session":
@@ -119,4 +128,8 @@ def __getattr__(name: str) -> object:
         from foldline.protocol import FoldlineError
 
         return FoldlineError
+    if name == "estimate_text_tokens":
+        from foldline.context.tokens import estimate_text_tokens
+
+        return estimate_text_tokens
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -190,9 +190,7 @@ async def test_a_result_that_its_placeholder_would_not_make_shorter_stays() -> N
     """Both have the frame of a message: compared without it, hiding made views longer."""
     built = history().system("s").user("read them")
     for nth in range(9):
-        built.step(
-            "read", "ten words of a file that is short and plain, and some more of it", path=f"{nth}"
-        )
+        built.step("read", "ten words of a file that is short and plain, and some more of it", path=f"{nth}")
     hiding, projection = ToolResultHidingCompaction(), built.assistant("all read").projection()
     messages = [item.message for item in projection.view]
     assert hiding.hidden(messages, frozenset()) is None
