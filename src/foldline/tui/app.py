@@ -24,7 +24,7 @@ from foldline.tui.messages import (
 )
 from foldline.tui.presenter import Presenter, Shown
 from foldline.tui.prompting.prompt import Prompt
-from foldline.tui.startup import Load, Meanwhile, Opened, Opening
+from foldline.tui.startup import Load, Opened, Opening, import_ahead, import_client
 from foldline.tui.state import ChatState, News, Waiting
 from foldline.tui.terminal.app import not_loaded
 from foldline.tui.widgets.status import HasStatusLine
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from textual.screen import Screen
 
+    from foldline.llm import LLM
     from foldline.protocol.events import Event
     from foldline.tui.inspector_host import InspectorHost
     from foldline.tui.model_setup import Setup
@@ -82,7 +83,8 @@ class FoldlineApp(BaseApp[None]):
         self._opening = Opening(load, self.chat.transcript, prompt)
         first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
         self.presenter = Presenter(self.chat, first, clock)
-        self._meanwhile = Meanwhile(self)
+        self._client_of: LLM | None = None
+        """The model whose client is imported, or being imported."""
 
     @property
     def state(self) -> ChatState:
@@ -127,7 +129,7 @@ class FoldlineApp(BaseApp[None]):
             return
         self._use(opened)
         self._look_at_git()
-        self._meanwhile.session_is_there(opened.agent.state)
+        import_ahead(self, opened.agent.state)
         self._typing()
         self.agent_ready()
 
@@ -228,8 +230,11 @@ class FoldlineApp(BaseApp[None]):
 
     @on(Prompt.FactsChanged)
     def _typing(self) -> None:
-        if self.runner is not None and self.chat.prompt.editor.text:
-            self._meanwhile.somebody_types(self.runner.agent.state.llm)
+        if self.runner is None or not self.chat.prompt.editor.text:
+            return
+        if (llm := self.runner.agent.state.llm) is not self._client_of:
+            self._client_of = llm
+            import_client(self, llm)
 
     @on(CancelRequested)
     def _cancel(self) -> None:

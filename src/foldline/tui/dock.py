@@ -1,7 +1,7 @@
 """The place beside the chat: empty, or what is docked there; the chat has then 88 columns."""
 
 from collections.abc import Callable
-from typing import ClassVar, Final, Protocol, cast
+from typing import ClassVar, Final
 
 from textual import events
 from textual.widget import Widget
@@ -16,13 +16,6 @@ _KEPT: Final = frozenset({"complete", "escape", "page-up", "page-down"})
 same there, of the panel."""
 
 
-class Dockable(Protocol):
-    """What can be docked: a widget that says where its keys begin."""
-
-    def enter(self) -> None:
-        """Take the focus."""
-
-
 class Dock(Widget, can_focus=True):
     """Stands right of the chat, from the first row to the last; not there while it is empty. What is docked
     takes a moment to be there: until then this has the focus, and keeps the keys for it."""
@@ -34,6 +27,7 @@ class Dock(Widget, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self._inner: Widget | None = None
+        self._enter: Callable[[], None] = lambda: None
         self._too_narrow: Callable[[], None] = lambda: None
         self._early: list[events.Key] = []
         """Keys that were pressed before what is docked could take them."""
@@ -42,9 +36,10 @@ class Dock(Widget, can_focus=True):
     def taken(self) -> bool:
         return self._inner is not None
 
-    def put(self, inner: Widget, too_narrow: Callable[[], None]) -> None:
-        """Dock a widget that is `Dockable`. `too_narrow` is called where there is no room for it any more."""
-        self._inner, self._too_narrow = inner, too_narrow
+    def put(self, inner: Widget, enter: Callable[[], None], too_narrow: Callable[[], None]) -> None:
+        """Dock a widget, to which `enter` gives the focus. `too_narrow` is called where there is no room for
+        it any more."""
+        self._inner, self._enter, self._too_narrow = inner, enter, too_narrow
         self.mount(inner)
         self.chat_columns(self.screen.size.width)
         self._await_it()
@@ -100,4 +95,4 @@ class Dock(Widget, can_focus=True):
     def enter(self) -> None:
         """Give the focus to what is docked."""
         if self._inner is not None:
-            cast(Dockable, self._inner).enter()
+            self._enter()

@@ -133,7 +133,7 @@ class InspectorHost:
         panels = self._make_panels()
         panels.one_at_a_time = True
         self.docked = DockedInspector(panels, leave=self._to_prompt, maximise=self._maximise)
-        self._chat.docked.put(self.docked, self._too_narrow)
+        self._chat.docked.put(self.docked, self.docked.enter, self._too_narrow)
         self._chat.fit()
         _restore(panels, state)
 

@@ -115,23 +115,15 @@ _GIVE_WAY = 0.0005
 """Seconds after which the import gives way to what is typed; of Python's 5 ms, every key meets several."""
 
 
-class Meanwhile:
-    """The imports ahead of one program."""
+def import_ahead(app: App[None], state: "AgentState") -> None:
+    """Once the session is there: learn a window that only the server can tell, which the meter shows; import
+    the screens that are many modules, so that opening one holds up nobody."""
+    app.run_worker(_ahead(state), group="screens", exit_on_error=False)
 
-    def __init__(self, app: App[None]) -> None:
-        self._app = app
-        self._client_of: LLM | None = None
 
-    def session_is_there(self, state: "AgentState") -> None:
-        """A window that only the server can tell: the meter shows it. And the screens that are many modules:
-        opening one then holds up nobody."""
-        self._app.run_worker(_ahead(state), group="screens", exit_on_error=False)
-
-    def somebody_types(self, llm: "LLM") -> None:
-        """What asks a server: 0.3 s and 24 MB, which a program that only waits does not need."""
-        if llm is not self._client_of:
-            self._client_of = llm
-            self._app.run_worker(partial(_import_client, llm), thread=True, exit_on_error=False)
+def import_client(app: App[None], llm: "LLM") -> None:
+    """Once somebody types: import what asks a server. A program that only waits is spared 0.3 s and 24 MB."""
+    app.run_worker(partial(_import_client, llm), thread=True, exit_on_error=False)
 
 
 async def _ahead(state: "AgentState") -> None:

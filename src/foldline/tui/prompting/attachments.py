@@ -110,19 +110,13 @@ class Attachments:
         found = near or next(iter(pastes), None)
         return None if found is None else (*found.span(), self._pastes[found[0]])
 
-    def ending_at(self, line: str, column: int) -> int | None:
-        """Where the placeholder begins that ends at `column`: it is deleted as one."""
-        return next((start for start, end in self._places(line) if end == column), None)
-
-    def beginning_at(self, line: str, column: int) -> int | None:
-        """Where the placeholder ends that begins at `column`."""
-        return next((end for start, end in self._places(line) if start == column), None)
-
-    def _places(self, line: str) -> Iterator[tuple[int, int]]:
-        """Where the placeholders of a line begin and end."""
+    def beside(self, line: str, column: int, *, back: bool) -> tuple[int, int] | None:
+        """(start, end) of the placeholder that ends at a column (`back`) or begins there: it is deleted as
+        one."""
         for found in _PLACEHOLDER.finditer(line):
-            if found[0] in self._pictures or found[0] in self._pastes:
-                yield found.span()
+            if found.span()[back] == column and (found[0] in self._pictures or found[0] in self._pastes):
+                return found.span()
+        return None
 
 
 def detached(text: str) -> str:
@@ -336,14 +330,10 @@ class PromptAttachments:
         if self.editor.selected_text:
             return False
         line, column = self.editor.cursor_location
-        text = self.editor.document.get_line(line)
-        other = (
-            self.attachments.ending_at(text, column) if back else self.attachments.beginning_at(text, column)
-        )
-        if other is None:
-            return False
-        self.editor.replace("", (line, min(other, column)), (line, max(other, column)))
-        return True
+        place = self.attachments.beside(self.editor.document.get_line(line), column, back=back)
+        if place is not None:
+            self.editor.replace("", (line, place[0]), (line, place[1]))
+        return place is not None
 
     def in_vain(self, text: str, model: str) -> bool:
         """Whether a prompt holds pictures that its model is known not to take. Said once a text."""

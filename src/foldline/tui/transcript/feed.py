@@ -90,12 +90,11 @@ class Writing:
 
     def again(self, index: int, gap: int) -> "Writing":
         """The same for another index and gap, with nothing drawn yet."""
-        other = Writing(index, gap, self._clock, self._scale)
-        other._began, other._ended = self._began, self._ended
-        other._thought, other._thought_tokens = self._thought, self._thought_tokens
-        other._undrawn_thought = "".join(self._thought)
-        other._text = [*self._drawn_text, *self._text]
-        return other
+        self.index, self._gap, self.shown = index, gap, False
+        self._pieces = self._markdown = None
+        self._undrawn_thought = "".join(self._thought)
+        self._text, self._drawn_text = [*self._drawn_text, *self._text], []
+        return self
 
     def show(self, view: BlockView) -> None:
         """Draw what came since the last call."""

@@ -13,12 +13,11 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.widgets import Input
+from textual.widgets import Input, Label
 from textual.worker import Worker
 
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks import BlockView, Key
-from foldline.tui.blocks.cells import Span
 from foldline.tui.keys.table import (
     KeyTable,
     ScreenKey,
@@ -34,7 +33,6 @@ from foldline.tui.keys.table import (
 from foldline.tui.messages import EntryWanted
 from foldline.tui.terminal import clipboard
 from foldline.tui.textual_private import OrderedInput
-from foldline.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from foldline.tui.transcript.feed import Transcript
@@ -164,25 +162,6 @@ async def places_of(view: BlockView, needle: str, words_at: Callable[[Key], str]
     return tuple(places)
 
 
-class _Words(Lines):
-    """Words of one style, as wide as they are."""
-
-    DEFAULT_CSS: ClassVar[str] = "_Words { width: auto; }"
-
-    def __init__(self, style: str, words: str = "") -> None:
-        super().__init__()
-        self._style = style
-        self.say(words)
-
-    def say(self, words: str) -> None:
-        self._words = words
-        self.styles.width = len(words)
-        self.update()
-
-    def lines(self, width: int) -> list[list[Span]]:
-        return [[(self._words, self._style)]]
-
-
 class SearchBar(Horizontal):
     """Docked below the transcript while something is looked for."""
 
@@ -191,15 +170,17 @@ class SearchBar(Horizontal):
     SearchBar Input, SearchBar Input:focus {
         border: none; height: 1; padding: 0; width: 1fr; background: ansi_default;
     }
+    SearchBar Label { color: $role-muted; }
+    SearchBar #find-sign { color: $role-accent; }
     """
 
     def __init__(self) -> None:
         super().__init__(id="search-bar")
         self.field = OrderedInput(id="find-in-transcript", select_on_focus=True)
-        self._count = _Words("muted")
+        self._count = Label(markup=False)
 
     def compose(self) -> ComposeResult:
-        yield _Words("accent", " / ")
+        yield Label(" / ", id="find-sign", markup=False)
         yield self.field
         yield self._count
 
@@ -215,7 +196,7 @@ class SearchBar(Horizontal):
 
     def say(self, words: str) -> None:
         """How many there are, at the right end."""
-        self._count.say(f"  {words} " if words else "")
+        self._count.update(f"  {words} " if words else "")
 
 
 class TranscriptPanel(BlockView):
