@@ -127,13 +127,13 @@ def _waiting(state: AgentState, request: CompactionRequest) -> Proposal | None:
 
 async def _drafted(state: AgentState, request: CompactionRequest) -> Proposal | None:
     """A proposal; None where there is nothing to compact, or nothing worth breaking the cached prefix for."""
-    proposal = await _drafted_before(state, request) or await _drafted_now(state, request, state.emit)
+    proposal = await _drafted_before(state, request) or await draft_now(state, request, state.emit)
     if proposal is None or request.reason != "phase" or proposal.model_calls:
         return proposal
     return proposal if proposal.left <= WORTH_WHILE else None
 
 
-async def _drafted_now(
+async def draft_now(
     state: AgentState, request: CompactionRequest, progress: Progress, *, alone: bool = False
 ) -> Proposal | None:
     def count() -> None:
@@ -163,7 +163,7 @@ def begin_draft(state: AgentState) -> None:
     keeps as much as one at the end of a task, and goes down no failure ladder."""
     if state.draft.declined is not state.projection.newest_change:
         request = CompactionRequest("phase")
-        state.draft.begin(state.basis, lambda progress: _drafted_now(state, request, progress, alone=True))
+        state.draft.begin(state.basis, lambda progress: draft_now(state, request, progress, alone=True))
 
 
 async def _drafted_before(state: AgentState, request: CompactionRequest) -> Proposal | None:

@@ -86,7 +86,7 @@ def evaluate(
         check_new(target)
     if faults := self_test():
         raise FoldlineError(f"The instrument failed its own test, so nothing was measured: {faults[0]}")
-    subjects = subjects_of(sources, format_name)
+    subjects = subjects_of(sources, format_name, setup.meter)
     found = run_async(measure(subjects, setup, settings, judge=judge, yes=yes))
     report, answers = found.report, found.judgement
     if as_json:

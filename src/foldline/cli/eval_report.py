@@ -9,8 +9,10 @@ from foldline.evaluation.comparison import RAW, NotCompared, Setup
 from foldline.evaluation.cost import OPENAI_CACHE, RHO_SWEEP
 from foldline.evaluation.figures import USUAL, Figures
 from foldline.evaluation.judge import ENOUGH, Judgement
+from foldline.evaluation.oracle import ORACLE, of_possible
 from foldline.evaluation.recall import ATOMS_VERSION, LEAST_SESSIONS, Difference, difference
 from foldline.evaluation.record import Share
+from foldline.evaluation.recorded import RECORDED
 from foldline.evaluation.survival import KINDS
 from foldline.version import __version__
 
@@ -51,7 +53,7 @@ class Report:
         return [
             f"{row.session}, {row.strategy}, {_k(row.window)}: {violation}"
             for row in self.rows
-            if row.strategy != RAW
+            if row.strategy not in (RAW, RECORDED)
             for violation in row.violations
         ]
 
@@ -98,7 +100,7 @@ def say_report(report: Report) -> None:
     for (session, window), group in groupby(report.rows, key=lambda row: (row.session, row.window)):
         _say_session(session, window, list(group))
     for one in report.not_compared:
-        say(f"{one.session} · window {_k(one.window)} · {one.why}: nothing to compare")
+        say(f"{one.session} · {_when(one.window)} · {one.why}: nothing to compare")
     if len(report.setup.windows) > 1:
         _say_recall_at_budget(report)
     _say_differences(report)
@@ -107,7 +109,7 @@ def say_report(report: Report) -> None:
 
 def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
     say()
-    say_heading(f"{session} · {rows[0].messages} messages · window {_k(window)}")
+    say_heading(f"{session} · {rows[0].messages} messages · {_when(window)}")
     say_table(
         [
             Column("strategy"),
@@ -176,11 +178,39 @@ def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
             for row in rows
         ),
     )
+    _say_possible(rows)
     _say_losses(rows)
 
 
+def _say_possible(rows: Sequence[Figures]) -> None:
+    """What the oracle holds is the most that could be: it knows what comes."""
+    ceiling = next((row for row in rows if row.strategy == ORACLE), None)
+    if ceiling is None:
+        return
+    say()
+    say("of the possible: as a share of the oracle's, which is impossible, for it knows what comes")
+    say_table(
+        [Column("strategy"), *_right("recall", "far", "args")],
+        (
+            [
+                _name(row),
+                *(_percent(of_possible(value(row), value(ceiling))) for value in _POSSIBLE.values()),
+            ]
+            for row in rows
+            if row.strategy != RAW
+        ),
+    )
+
+
+_POSSIBLE: dict[str, Callable[[Figures], float | None]] = {
+    "recall": lambda row: row.recall.grounded,
+    "far": lambda row: row.recall.long_range_grounded,
+    "args": lambda row: row.recall.writable.value,
+}
+
+
 def _best(rows: Sequence[Figures]) -> dict[str, float | None]:
-    compacted = [row for row in rows if row.strategy != RAW and row.feasible]
+    compacted = [row for row in rows if row.strategy not in (RAW, ORACLE) and row.feasible]
     values = {
         name: [made for row in compacted if (made := value(row)) is not None]
         for name, value in _COMPARED.items()
@@ -353,6 +383,10 @@ def _percent(value: float | None) -> str:
 
 def _count(share: Share) -> str:
     return f"{share.kept}/{share.of}" if share.of else "–"
+
+
+def _when(window: int) -> str:
+    return f"window {_k(window)}" if window else "at its own compactions, to equal size"
 
 
 def _k(tokens: float) -> str:

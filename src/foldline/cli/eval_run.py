@@ -28,11 +28,13 @@ from foldline.evaluation.judge import (
     points_of,
 )
 from foldline.evaluation.record import Meter, Run
+from foldline.evaluation.recorded import recording
 from foldline.evaluation.replay import recorded_messages, recorded_pins, session_name
+from foldline.formats.codex_items import ABSENT, SEALED
 from foldline.llm import LLM
 from foldline.llm.models import Price, PriceTable, price_of
 from foldline.llm.offline import OFFLINE
-from foldline.protocol import AssistantMessage, FoldlineError, UserMessage, system_words
+from foldline.protocol import AssistantMessage, Compaction, FoldlineError, UserMessage, system_words
 
 from .arguments import UsageError
 from .eval_report import Report
@@ -48,9 +50,9 @@ def known_price(model: str, table: PriceTable) -> Price:
     return found
 
 
-def subjects_of(sources: Sequence[str], format_name: str | None) -> list[Subject]:
+def subjects_of(sources: Sequence[str], format_name: str | None, meter: Meter) -> list[Subject]:
     """The sessions, each once. Where two would be called the same, they are called as they were asked for."""
-    by_source = {source: _subject(source, format_name) for source in dict.fromkeys(sources)}
+    by_source = {source: _subject(source, format_name, meter) for source in dict.fromkeys(sources)}
     named = Counter(subject.name for subject in by_source.values())
     return [
         replace(subject, name=source) if named[subject.name] > 1 else subject
@@ -58,15 +60,19 @@ def subjects_of(sources: Sequence[str], format_name: str | None) -> list[Subject
     ]
 
 
-def _subject(source: str, format_name: str | None) -> Subject:
+def _subject(source: str, format_name: str | None, meter: Meter) -> Subject:
     found = read_source(source, format_name)
     history = recorded_messages(found.entries)
     if not any(isinstance(message, UserMessage) for message in history):
         raise FoldlineError(f"{source} holds no request of a user: there is nothing to replay.")
     if not any(isinstance(message, AssistantMessage) for message in history):
         raise FoldlineError(f"{source} holds no answer of a model: there is nothing to replay.")
-    pins = recorded_pins(found.entries)
-    return Subject(session_name(Path(found.name)), history, Path(found.header.cwd), pins)
+    name = session_name(Path(found.name))
+    told = all(
+        entry.summary not in (SEALED, ABSENT) for entry in found.entries if isinstance(entry, Compaction)
+    )
+    own = recording(found.entries, session=name, meter=meter) if told else None
+    return Subject(name, history, Path(found.header.cwd), recorded_pins(found.entries), own)
 
 
 @dataclass(frozen=True, slots=True)

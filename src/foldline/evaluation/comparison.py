@@ -1,6 +1,6 @@
 """A comparison: recorded sessions replayed under each arm at each window, and measured the same way."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -12,9 +12,12 @@ from foldline.llm.models import Price
 from foldline.llm.offline import OfflineLLM
 from foldline.protocol import BaseMessage, FoldlineError
 
-from .figures import Figures, figures, instrument_for
+from .figures import Figures, Instrument, figures, instrument_for
 from .headroom import HeadroomCompaction
+from .oracle import ORACLE, OracleCompaction
+from .recall import Need
 from .record import Meter, Run
+from .recorded import RECORDED, Recording
 from .replay import UNLIMITED, Arm, Sizes, WindowTooSmall, replay
 
 DIGEST = "digest"
@@ -36,6 +39,8 @@ REFERENCES = {
     RAW: "nothing is ever compacted; marked where it exceeds the window",
     TRUNCATE: "leaves out the oldest turns, down to half of the window",
     HEADROOM: "headroom-ai's compress(), which is installed by itself",
+    ORACLE: "impossible: the digest, and the best choice of what comes next, by who knows it",
+    RECORDED: "what the session's own agent kept; all others at its moments, at equal size",
 }
 """Arms beside the strategies, and what each is."""
 
@@ -45,8 +50,8 @@ def default_arms() -> list[str]:
     return [RAW, *BUILT_IN, TRUNCATE]
 
 
-def arm_named(name: str, window: int, dependencies: Dependencies) -> Arm:
-    """The arm of this name, made anew: strategies may remember what they did.
+def arm_named(name: str, window: int, dependencies: Dependencies, future: Sequence[Need] = ()) -> Arm:
+    """The arm of this name, made anew: strategies may remember what they did. `future` is for an oracle.
 
     Raises:
         FoldlineError: there is no such strategy, or it cannot be made.
@@ -58,6 +63,8 @@ def arm_named(name: str, window: int, dependencies: Dependencies) -> Arm:
             return Arm(name, TruncateTurns(window // 2))
         case "headroom":
             return Arm(name, HeadroomCompaction())
+        case "oracle":
+            return Arm(name, OracleCompaction(future))
         case _:
             if name not in BUILT_IN and ":" not in name:
                 known = ", ".join([*REFERENCES, *BUILT_IN])
@@ -76,6 +83,8 @@ class Subject:
     cwd: Path
     """The folder it was held in, for strategies that ask for it."""
     pins: frozenset[int] = frozenset()
+    recording: Recording | None = None
+    """As its own agent held it, where that compacted; for the arm `recorded`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +129,8 @@ Progress = Callable[[str, int], None]
 
 def messages_to_play(subjects: Sequence[Subject], setup: Setup) -> int:
     """How far progress will count at most."""
-    runs = 1 + len(setup.windows) * len([arm for arm in setup.arms if arm != RAW])
+    played = len([arm for arm in setup.arms if arm not in (RAW, RECORDED)])
+    runs = 1 + (len(setup.windows) + (RECORDED in setup.arms)) * played
     return sum(len(subject.history) for subject in subjects) * runs
 
 
@@ -136,35 +146,81 @@ async def compare(
     for subject in subjects:
         raw = await _played(subject, RAW, UNLIMITED, setup, progress)
         instrument = instrument_for(subject.history, raw, setup.meter, setup.price)
+        player = _Comparison(subject, setup, raw, instrument, progress)
         for window in setup.windows:
-            cells: list[Cell] = []
-            why = f"never full (its longest request has {instrument.raw.peak:,} tokens)"
-            for arm in (arm for arm in setup.arms if arm != RAW):
-                try:
-                    run = await _played(subject, arm, window, setup, progress)
-                except WindowTooSmall as small:
-                    why = str(small)
-                    break
-                if not run.due and not cells:  # until a compaction is due all arms do the same
-                    break
-                cells.append(Cell(run, figures(run, instrument)))
-            if not cells:
-                yield NotCompared(subject.name, window, why)
-                continue
-            if RAW in setup.arms:
-                seen = replace(raw, window=window)
-                yield Cell(seen, figures(seen, instrument))
-            for cell in cells:
+            for cell in await player.at_window(window):
                 yield cell
+        if RECORDED in setup.arms:
+            for cell in await player.as_recorded():
+                yield cell
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """One session under all arms."""
+
+    subject: Subject
+    setup: Setup
+    raw: Run
+    instrument: Instrument
+    progress: Progress
+
+    async def at_window(self, window: int) -> Sequence[Cell | NotCompared]:
+        runs: list[Run] = []
+        why = f"never full (its longest request has {self.instrument.raw.peak:,} tokens)"
+        for arm in self._arms:
+            try:
+                run = await self._play(arm, window)
+            except WindowTooSmall as small:
+                why = str(small)
+                break
+            if not run.due and not runs:  # until a compaction is due all arms do the same
+                break
+            runs.append(run)
+        return self._cells(replace(self.raw, window=window), runs, why)
+
+    async def as_recorded(self) -> Sequence[Cell | NotCompared]:
+        """At the moments of the session's own compactions, and at equal size."""
+        own = self.subject.recording
+        if own is None:
+            return self._cells(self.raw, [], "no compaction of its own can be read")
+        runs = [own.run, *[await self._play(arm, UNLIMITED, own.sizes) for arm in self._arms]]
+        base = replace(self.raw, counted_from=own.run.counted_from)
+        return self._cells(replace(base, window=0), [replace(run, window=0) for run in runs], "")
+
+    @property
+    def _arms(self) -> Sequence[str]:
+        return [arm for arm in self.setup.arms if arm not in (RAW, RECORDED)]
+
+    async def _play(self, arm: str, window: int, moments: Mapping[int, int] | None = None) -> Run:
+        future = self.instrument.needs.all
+        return await _played(
+            self.subject, arm, window, self.setup, self.progress, future=future, moments=moments
+        )
+
+    def _cells(self, raw: Run, runs: Sequence[Run], why: str) -> Sequence[Cell | NotCompared]:
+        if not runs:
+            return [NotCompared(self.subject.name, 0 if raw is self.raw else raw.window, why)]
+        shown = [raw, *runs] if RAW in self.setup.arms else runs
+        return [Cell(run, figures(run, self.instrument)) for run in shown]
 
 
 def _check_arms(subjects: Sequence[Subject], setup: Setup) -> None:
     for subject in subjects[:1]:
-        for arm in setup.arms:
+        for arm in (arm for arm in setup.arms if arm != RECORDED):
             _made(arm, UNLIMITED, subject, setup, setup.summariser(UNLIMITED))
 
 
-async def _played(subject: Subject, arm: str, window: int, setup: Setup, progress: Progress) -> Run:
+async def _played(
+    subject: Subject,
+    arm: str,
+    window: int,
+    setup: Setup,
+    progress: Progress,
+    *,
+    future: Sequence[Need] = (),
+    moments: Mapping[int, int] | None = None,
+) -> Run:
     told = 0
 
     def tell(played: int) -> None:
@@ -176,7 +232,7 @@ async def _played(subject: Subject, arm: str, window: int, setup: Setup, progres
     llm = setup.summariser(window)
     return await replay(
         subject.history,
-        _made(arm, window, subject, setup, llm),
+        _made(arm, window, subject, setup, llm, future),
         session=subject.name,
         window=window,
         summariser=llm,
@@ -184,12 +240,15 @@ async def _played(subject: Subject, arm: str, window: int, setup: Setup, progres
         meter=setup.meter,
         sizes=setup.sizes,
         pins=subject.pins,
+        moments=moments,
         progress=tell,
     )
 
 
-def _made(arm: str, window: int, subject: Subject, setup: Setup, llm: LLM) -> Arm:
-    return arm_named(arm, window, dependencies(llm, subject.cwd, embedder=setup.embedder))
+def _made(
+    arm: str, window: int, subject: Subject, setup: Setup, llm: LLM, future: Sequence[Need] = ()
+) -> Arm:
+    return arm_named(arm, window, dependencies(llm, subject.cwd, embedder=setup.embedder), future)
 
 
 _EVERY = 25

@@ -83,6 +83,8 @@ class Figures:
     peak: int
     """Tokens of the largest view that was sent."""
     mean: float
+    left: float | None
+    """Mean tokens of the view right after a compaction."""
     summary_input: int
     """Input tokens of the summary requests."""
     dollars: float | None
@@ -130,6 +132,7 @@ class Figures:
             "cache_hit_rate": cost.hit_rate,
             "peak_view": self.peak,
             "mean_view": self.mean,
+            "mean_view_after_compaction": self.left,
             "dollars": self.dollars,
             "cost_relative_to_raw": {str(rho): value for rho, value in self.relative.items()},
             "cost_relative_to_raw_cold_user_turns": self.relative_cold,
@@ -170,6 +173,7 @@ def figures(run: Run, instrument: Instrument) -> Figures:
     spent = cost(run, meter, instrument.cache)
     cold = cost(run, meter, instrument.cold)
     usual = Rates(USUAL)
+    survived = survival(run, instrument.known)
     views = [sent.tokens for sent in run.requests if sent.kind == "step"]
     return Figures(
         session=run.session,
@@ -182,6 +186,7 @@ def figures(run: Run, instrument: Instrument) -> Figures:
         cost=spent,
         peak=max(views, default=0),
         mean=fmean(views) if views else 0.0,
+        left=fmean(at.tokens for at in survived.compactions) if survived.compactions else None,
         summary_input=sum(sent.tokens for sent in run.requests if sent.kind == "summary"),
         dollars=None if instrument.price is None else spent.dollars(instrument.price),
         relative={rho: spent.equivalent(Rates(rho)) / raw.equivalent(Rates(rho)) for rho in RHO_SWEEP},
@@ -189,8 +194,8 @@ def figures(run: Run, instrument: Instrument) -> Figures:
         churn=churn(spent, raw),
         tolerance=elongation_tolerance(spent, raw, usual),
         recall=recall(run, instrument.needs),
-        survival=survival(run, instrument.known),
-        over=sum(sent.tokens > run.window for sent in run.requests),
+        survival=survived,
+        over=sum(0 < run.window < sent.tokens for sent in run.requests),
         violations=tuple(violations(run, meter)),
         failures=run.failures,
     )

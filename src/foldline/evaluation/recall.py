@@ -305,6 +305,8 @@ def recall(run: Run, needs: Needs, *, long_range: int = LONG_RANGE) -> Recall:
     refetched: dict[tuple[int, tuple[int, int]], BaseMessage] = {}
     retained, behind = Presence(needs.held_by), Presence(needs.behind)
     for step in answered_steps(run):
+        if step.answer < run.counted_from:
+            continue
         retained.show(step.messages)
         behind.show(step.messages)
         held: set[Atom] = set()

@@ -78,6 +78,8 @@ class Run:
     """Folds that were due and failed: sentences."""
     due: int = 0
     """How often a compaction was due, whatever came of it."""
+    counted_from: int = 0
+    """Index of the first message whose answer counts for recall: before it, all arms hold the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,17 @@ Teacher-forced: every answer is the recorded one, whatever the view holds. So it
 costs and what it keeps, and not how an agent would have gone on from there.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from foldline.agent.auto_compact import auto_compact_blocker, end_of_task_is_due
-from foldline.agent.compact import CompactionRequest, compact
+from foldline.agent.compact import CompactionRequest, commit, compact, draft_now
 from foldline.agent.state import AgentState
-from foldline.compaction import CompactionStrategy
-from foldline.context.budget import BudgetSettings
+from foldline.compaction import CompactionStrategy, Proposal
+from foldline.context.budget import LEAST_ANSWER, Budget, BudgetSettings
 from foldline.context.calls import paired
 from foldline.context.invariants import broken
 from foldline.context.projection import Projection, project
@@ -71,6 +71,7 @@ async def replay(
     meter: Meter,
     sizes: Sizes = lambda *_: BudgetSettings(),
     pins: frozenset[int] = frozenset(),
+    moments: Mapping[int, int] | None = None,
     progress: Progress = lambda _: None,
 ) -> Run:
     """What this arm would have sent and compacted, had it held the recorded session (`recorded_messages`).
@@ -78,8 +79,12 @@ async def replay(
     The window is that of the session's model, whose part the summariser plays; in tokens. `sizes` are those a
     user set, given a window and a model; `pins` are pinned as soon as they are said. Where the summariser
     cannot be asked, the compactions say by which later rung they were made.
+
+    Args:
+        moments: where they are given, it compacts before these messages, by index, and to so many tokens at
+            most; and at no other time. What is recalled is counted from the first on.
     """
-    player = _Player(history, arm, window, summariser, meter, sizes, pins)
+    player = _Player(history, arm, window, summariser, meter, sizes, pins, moments or {})
     player.check_room()
     for played, message in enumerate(history, start=1):
         await player.play(message)
@@ -156,6 +161,7 @@ class _Player:
     meter: Meter
     sizes: Sizes
     pins: frozenset[int]
+    moments: Mapping[int, int]
     requests: list[Sent] = field(default_factory=list)
     compactions: list[Compacted] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -200,6 +206,8 @@ class _Player:
                 raise WindowTooSmall("its system prompt and instruction files fill the window") from None
 
     async def play(self, message: BaseMessage) -> None:
+        if (size := self.moments.get(message.index)) and self.arm.strategy:
+            await self._compact_to(size)
         match message:
             case UserMessage():
                 await self._before_a_prompt(message)
@@ -286,6 +294,34 @@ class _Player:
                 self.state, CompactionRequest(asked, pending=pending, will_retry=reason == "overflow")
             )
 
+    async def _compact_to(self, size: int) -> None:
+        """To the fullest view of so many tokens at most, else to the smallest there is: of a few drafts that
+        keep more or less of the newest work, the one that comes nearest."""
+        self._due += 1
+        sent = len(self.requests)
+        drafts: list[tuple[int, Proposal, list[Sent], int]] = []
+        least, most = 1, _PARTS
+        while least < most:
+            part, self._summaries = (least + most) // 2, 0
+            del self.requests[sent:]
+            try:
+                proposal = await draft_now(self.state, _to_size(size, part), self._on_event)
+            except FoldlineError as failure:
+                self.failures.append(str(failure))
+                break
+            if proposal is None:
+                break
+            tokens = sum(map(self._length, proposal.after))
+            drafts.append((tokens, proposal, self.requests[sent:], self._summaries))
+            least, most = (part + 1, most) if tokens <= size else (least, part)
+        del self.requests[sent:]
+        if drafts:
+            fitting = [draft for draft in drafts if draft[0] <= size]
+            order = max(fitting, key=_size_of) if fitting else min(drafts, key=_size_of)
+            _, proposal, asked, self._summaries = order
+            self.requests += asked
+            await commit(self.state, proposal)
+
     def _record_compaction(self, entry: Compaction, before: tuple[BaseMessage, ...]) -> None:
         after = self.session.view
         wrong = broken(self.session.projection)
@@ -337,7 +373,25 @@ class _Player:
             broken=tuple(self.broken),
             failures=tuple(self.failures),
             due=self._due,
+            counted_from=min(self.moments, default=0),
         )
+
+
+_PARTS = 16
+"""How finely what is kept of the newest work is varied, where a view shall have a given size."""
+
+
+def _size_of(draft: tuple[int, Proposal, list[Sent], int]) -> int:
+    return draft[0]
+
+
+def _to_size(size: int, part: int) -> CompactionRequest:
+    """A compaction to so many tokens that keeps so many sixteenths of them of the newest work, and writes
+    half as much."""
+    keep = max(1, size * part // _PARTS)
+    summary = max(LEAST_ANSWER, keep // 2)
+    budget = Budget(2 * size, size // 7, keep, summary, soft_ratio=0.75, set_threshold=size + size // 2)
+    return CompactionRequest("threshold", budget=budget)
 
 
 STRIDE = 8
@@ -349,10 +403,14 @@ def recorded_messages(entries: Sequence[Entry]) -> tuple[BaseMessage, ...]:
 
     What was taken back by a rewind is no part of it. Usage is that of another view, and is dropped.
     """
-    return tuple(
-        message.model_copy(update={"index": STRIDE * (at + 1), **_without_usage(message)})
-        for at, message in enumerate(_kept_messages(entries, project(entries)))
-    )
+    return tuple(message for _, message in kept_messages(entries))
+
+
+def kept_messages(entries: Sequence[Entry]) -> Iterator[tuple[int, BaseMessage]]:
+    """The messages of `recorded_messages`, each with the index it was recorded with."""
+    for at, message in enumerate(_kept_messages(entries, project(entries))):
+        update = {"index": STRIDE * (at + 1), **_without_usage(message)}
+        yield message.index, message.model_copy(update=update)
 
 
 def recorded_pins(entries: Sequence[Entry]) -> frozenset[int]:
