@@ -9,7 +9,7 @@ from foldline.compaction import (
     ToolResultHidingCompaction,
     propose,
 )
-from foldline.compaction.summary_text import LEDGER, lists_of, notes_of, with_ledger
+from foldline.compaction.summary_text import LEDGER, ledger_of, lists_of, notes_of, with_ledger
 from foldline.context.budget import Budget
 from foldline.context.view import is_hidden_placeholder
 from foldline.protocol import NEW
@@ -105,3 +105,24 @@ def test_the_notes_do_not_hold_it() -> None:
     assert notes_of(text) == "## Goal\n- x"
     assert with_ledger(text, []) == "## Goal\n- x"
     assert dict(lists_of(text))[LEDGER] == ["[entry 3] a.py: some_name"]
+
+
+async def test_a_pinned_line_survives_later_compactions_and_a_dropped_one_is_gone() -> None:
+    built = work()
+    first = await compacted(built, DigestCompaction())
+    keep, drop = ledger_of(first.entry.summary)[0][:2]
+    revised = first.revised(ledger={keep.id: "pin", drop.id: "drop"})
+    lines, pinned = ledger_of(revised.entry.summary)
+    assert pinned == [keep] and keep not in lines and drop not in lines and revised.state == "edited"
+    assert revised.notes == first.notes
+    built.add(revised.entry)
+    for strategy in (SummaryCompaction(), DigestCompaction()):
+        for entry in work(8).entries[1:]:
+            built.add(entry)
+        later = await compacted(built, strategy)
+        lines, pinned = ledger_of(later.entry.summary)
+        assert pinned == [keep] and keep not in lines
+        built.add(later.entry)
+    undone = later.revised(ledger={keep.id: "unpin"})
+    lines, pinned = ledger_of(undone.entry.summary)
+    assert keep in lines and not pinned

@@ -89,6 +89,18 @@ def test_a_standing_constraint_an_earlier_summary_quoted_is_lost_when_the_next_o
 # -- what is still there ---------------------------------------------------------------------------
 
 
+def test_what_the_ledger_holds_is_not_lost_and_is_counted() -> None:
+    ledger = "## Goal\n<ledger>\nNames.\n[entry 2] src/a.py: OrderReplayed\n</ledger>"
+    found, without = audit(of(work()), summary(ledger)), audit(of(work()), summary("## Goal"))
+    assert {fact.text for fact in without.lost} - {fact.text for fact in found.lost} >= {"OrderReplayed"}
+    assert found.in_ledger == found.facts - len(found.lost) and without.in_ledger == 0
+
+
+def test_what_an_earlier_ledger_quoted_is_no_fact_that_somebody_said() -> None:
+    earlier = summary("## Goal\n<ledger>\nNames.\n[entry 2] src/a.py: OrderReplayed\n</ledger>")
+    assert audit(earlier, summary("## Goal")).facts == 0
+
+
 def test_nothing_is_lost_where_nothing_was_compacted() -> None:
     assert audit([], of(work())) == Audit()
     assert audit(of(work()), of(work())).lost == ()

@@ -7,8 +7,16 @@ from typing import Any
 from textual import on
 from textual.message import Message
 
-from foldline.compaction import CompactionFailed, CompactionStrategy, Proposal, SummaryCompaction, propose
+from foldline.compaction import (
+    CompactionFailed,
+    CompactionStrategy,
+    Proposal,
+    SessionLedger,
+    SummaryCompaction,
+    propose,
+)
 from foldline.context.budget import Budget
+from foldline.context.ledger import Ledger
 from foldline.protocol import Reason, Usage
 from foldline.protocol.operations import Operation, ReviseProposal
 from foldline.tui.base_app import BaseApp
@@ -82,8 +90,10 @@ async def proposed(
     focus: str | None = None,
     overhead: int = 0,
     model: str = "scripted",
+    ledger: bool = False,
 ) -> Proposal:
-    """What the engine makes of a story; without a script the model writes `NOTES`."""
+    """What the engine makes of a story; without a script the model writes `NOTES`. Stories are so short that
+    their `ledger` has room for all of them: only where that is wanted."""
     llm = ScriptedLLM(*script, always=answer(NOTES, usage=Usage(input=9_700, cached=9_400, output=90)))
     llm.info = replace(llm.info, id=model)
     made = await propose(
@@ -94,6 +104,7 @@ async def proposed(
         reason=reason,
         focus=focus,
         overhead=overhead,
+        ledger=None if ledger else SessionLedger(Ledger(score=lambda *_: 0.0)),
     )
     assert made is not None
     return made
@@ -141,8 +152,8 @@ class PreviewApp(BaseApp[None]):
         if not isinstance(operation, ReviseProposal):
             return
         pins = None if operation.pins is None else frozenset(operation.pins)
-        if operation.notes is not None or pins is not None:
-            self.revise(lambda made: made.revised(notes=operation.notes, pins=pins))
+        if operation.notes is not None or pins is not None or operation.ledger:
+            self.revise(lambda made: made.revised(notes=operation.notes, pins=pins, ledger=operation.ledger))
         if operation.first_kept_index is not None:
             index = operation.first_kept_index
             self.revise(lambda made: made.moved(index))

@@ -130,9 +130,9 @@ class PendingProposal:
     async def revise(self, asked: operations.ReviseProposal) -> None:
         """Another text, other pins, another cut, another focus. Raises FoldlineError where that cannot be."""
         made = self.demand(asked.proposal)
-        if asked.notes is not None or asked.pins is not None:
+        if asked.notes is not None or asked.pins is not None or asked.ledger:
             pins = None if asked.pins is None else frozenset(asked.pins)
-            made = await asyncio.to_thread(made.revised, notes=asked.notes, pins=pins)
+            made = await asyncio.to_thread(made.revised, notes=asked.notes, pins=pins, ledger=asked.ledger)
         if asked.first_kept_index is not None:
             made = await asyncio.to_thread(made.moved, asked.first_kept_index)
         self.demand(asked.proposal)  # another one may have come while this was worked out

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from threading import Lock
 
 from foldline.context.ledger import Group, Ledger, said_in
+from foldline.context.ledger_lines import ledger_items
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
+from foldline.context.tokens import estimate_tokens
 from foldline.context.view import is_hidden_placeholder, is_summary, with_text
 from foldline.protocol import NEW, BaseMessage, Clear, Revert
 
-from .summary_text import harmless, unframed, with_ledger
+from .summary_text import harmless, ledger_of, unframed, with_ledger
 
 SHARE = 0.35
 """Of what a compaction leaves free below the threshold, how much the ledger takes. Measured
@@ -60,9 +62,11 @@ def with_ledger_in(
     budget = int(SHARE * room)
     written = [at for at, message in enumerate(made) if message.index == NEW and is_summary(message)]
     if written:
-        summary = made[written[-1]]
-        groups = ledger.choose(budget, said_in(made))
-        made[written[-1]] = with_text(summary, _replaced(summary, [group.text for group in groups]))
+        at = written[-1]
+        pinned = _pinned(before, made)
+        made[at] = with_text(made[at], _replaced(made[at], [], pinned))
+        groups = ledger.choose(budget - estimate_tokens("\n".join(pinned)), said_in(made))
+        made[at] = with_text(made[at], _replaced(made[at], [group.text for group in groups]))
         return made
     known = {message.key: message for message in before}
     hidden = {
@@ -76,10 +80,17 @@ def with_ledger_in(
     return made
 
 
-def _replaced(summary: BaseMessage, items: Sequence[str]) -> str:
+def _pinned(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> list[str]:
+    """The pinned lines of the summaries that are not there any more."""
+    kept = {message.key for message in after}
+    gone = [message for message in before if is_summary(message) and message.key not in kept]
+    return ledger_items(dict.fromkeys(line for message in gone for line in ledger_of(unframed(message))[1]))
+
+
+def _replaced(summary: BaseMessage, items: Sequence[str], pinned: Sequence[str] | None = None) -> str:
     """The text of a summary with this ledger, within its frame where it has one."""
     said = unframed(summary)
-    return summary.text.replace(said, with_ledger(said, items), 1) if said else summary.text
+    return summary.text.replace(said, with_ledger(said, items, pinned), 1) if said else summary.text
 
 
 def _excerpt(group: Group) -> str:

@@ -12,10 +12,11 @@ from foldline.context.projection import Projection
 from foldline.context.tokens import sent_tokens
 from foldline.context.view import ViewItem, is_preamble, is_summary
 from foldline.protocol import NEW, BaseMessage, Compaction, Reason
+from foldline.protocol.operations import LedgerChange
 
 from .rewrite import derive, faults
 from .strategy import CompactionFailed, DraftRejected
-from .summary_text import appendix_of, framed, harmless, notes_of, unframed
+from .summary_text import appendix_of, framed, harmless, notes_of, revised_ledger, unframed
 
 _ids = count(1)
 
@@ -171,8 +172,15 @@ class Proposal:
         )
         return made.revised()
 
-    def revised(self, *, notes: str | None = None, pins: frozenset[int] | None = None) -> "Proposal":
-        """Another proposal with this text or these pins, checked like a draft. No model call.
+    def revised(
+        self,
+        *,
+        notes: str | None = None,
+        pins: frozenset[int] | None = None,
+        ledger: Mapping[str, LedgerChange] | None = None,
+    ) -> "Proposal":
+        """Another proposal with this text, these pins, these changes of the ledger, checked like a draft. No
+        model call.
 
         Raises:
             CompactionFailed: what comes out may not replace the view; the sentence says why.
@@ -180,6 +188,12 @@ class Proposal:
         made = self
         if notes is not None and notes.strip() != self.notes:
             made = replace(self, drafted=self._with_notes(notes.strip()), edited=True)
+        if ledger:
+            drafted = tuple(
+                framed(revised_ledger(unframed(message), ledger)) if message.index == NEW else message
+                for message in made.drafted
+            )
+            made = replace(made, drafted=drafted, edited=True)
         chosen = self._whole_groups(self.pins if pins is None else pins) - self.pinned_before
         self._refuse_what_cannot_be_pinned(chosen)
         made = made.with_pins(chosen)

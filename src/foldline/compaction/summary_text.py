@@ -1,7 +1,7 @@
 """The text of a summary: what a model or the digest wrote, and what is appended from the history itself."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -9,9 +9,11 @@ from foldline.context.conversation import defused
 from foldline.context.cut import LEAST_COMPACTED
 from foldline.context.facts import constraints, same_words
 from foldline.context.language import NONE, SECTIONS, within_frame
+from foldline.context.ledger_lines import LedgerLine, ledger_items, ledger_lines
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import clip_to_tokens
 from foldline.protocol import NEW, BaseMessage, CompactionDetails, SystemMessage, UserMessage, text_parts
+from foldline.protocol.operations import LedgerChange
 
 from .strategy import load_prompt
 
@@ -19,7 +21,9 @@ CONSTRAINTS = "standing-constraints"
 LAST_MESSAGES = "last-user-messages"
 KEPT = "kept-below"
 LEDGER = "ledger"
-_LISTS = f"{CONSTRAINTS}|{LAST_MESSAGES}|read-files|modified-files|{KEPT}|{LEDGER}"
+PINNED = "pinned-lines"
+"""Lines of the ledger that every compaction keeps."""
+_LISTS = f"{CONSTRAINTS}|{LAST_MESSAGES}|read-files|modified-files|{KEPT}|{PINNED}|{LEDGER}"
 
 _OPEN, _CLOSE = "<summary>", "</summary>"
 _BEGIN = re.compile(rf"<({_LISTS})>\n")
@@ -135,12 +139,36 @@ def _without(notes: str, quoted: Sequence[str]) -> str:
     return "\n".join(kept)
 
 
-def with_ledger(summary: str, items: Sequence[str]) -> str:
-    """The summary with this ledger in place of the one it has, at its end."""
-    old = next((found for found in _lists(summary) if found.name == LEDGER), None)
-    rest = summary[: old.start] + summary[old.end :] if old else summary
-    block = _block(LEDGER, [load_prompt("ledger"), *items])
-    return f"{rest}\n\n{defused(block, 'summary')}" if items else rest
+def with_ledger(summary: str, items: Sequence[str], pinned: Sequence[str] | None = None) -> str:
+    """The summary with this ledger in place of the one it has, at its end, below the lines that are `pinned`;
+    None: those that it has."""
+    kept = _bodies(summary, PINNED) if pinned is None else pinned
+    rest = summary
+    for old in reversed([found for found in _lists(summary) if found.name in (PINNED, LEDGER)]):
+        rest = rest[: old.start] + rest[old.end :]
+    blocks = [_block(PINNED, kept)] if kept else []
+    blocks += [_block(LEDGER, [load_prompt("ledger"), *items])] if items else []
+    return "\n\n".join([rest, *(defused(block, "summary") for block in blocks)])
+
+
+def ledger_of(summary: str) -> tuple[list[LedgerLine], list[LedgerLine]]:
+    """The lines of its ledger, and those that are pinned."""
+    lines, pinned = (ledger_lines("\n".join(_bodies(summary, name))) for name in (LEDGER, PINNED))
+    return lines, pinned
+
+
+def revised_ledger(summary: str, changes: Mapping[str, LedgerChange]) -> str:
+    """The summary with some lines of its ledger dropped, pinned or no longer pinned, by their ids."""
+    lines, pinned = ledger_of(summary)
+    stays = [line for line in (*lines, *pinned) if changes.get(line.id) != "drop"]
+    was = {line.id for line in pinned}
+    kept = [line for line in stays if changes.get(line.id, "pin" if line.id in was else "") == "pin"]
+    others = [line for line in stays if line not in kept]
+    return with_ledger(summary, ledger_items(others), ledger_items(kept))
+
+
+def _bodies(summary: str, name: str) -> list[str]:
+    return [found.body for found in _lists(summary) if found.name == name]
 
 
 def counted(items: Iterable[str]) -> int:
@@ -187,7 +215,7 @@ def _items_of(summary: str, tag: str) -> list[str]:
 
 
 def _items(tag: str, body: str) -> list[str]:
-    if tag not in (LAST_MESSAGES, LEDGER):
+    if tag not in (LAST_MESSAGES, PINNED, LEDGER):
         return body.splitlines()
     starts = [found.start() for found in _QUOTE.finditer(body)]
     return [body[start:end].rstrip("\n") for start, end in pairwise([*starts, len(body)])]
@@ -219,5 +247,5 @@ def _newest(items: list[str], max_tokens: int) -> list[str]:
     return kept[::-1]
 
 
-def _block(tag: str, items: list[str]) -> str:
+def _block(tag: str, items: Sequence[str]) -> str:
     return "\n".join([f"<{tag}>", *map(harmless, items), f"</{tag}>"])

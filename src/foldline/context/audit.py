@@ -40,6 +40,7 @@ from foldline.protocol import (
 
 from . import facts
 from .facts import effective_commands, joined, script
+from .view import is_summary, with_text
 
 FactKind = Literal["path", "command", "error", "number", "identifier", "constraint", "todo"]
 
@@ -129,7 +130,7 @@ class _Mentions:
                 yield from _spoken(message.text, Voice.ASSISTANT)
             case SystemMessage():
                 yield from _ruled("\n".join(_standing(message.text)))
-                yield from _spoken(message.text, Voice.ASSISTANT)
+                yield from _spoken(LEDGER.sub("", message.text), Voice.ASSISTANT)
             case AssistantMessage():
                 yield from _spoken(message.text, Voice.ASSISTANT)
                 for call in message.calls:
@@ -380,6 +381,8 @@ class Audit:
     """Worth most first."""
     facts: int = 0
     """Facts found in the compacted part, lost or not."""
+    in_ledger: int = 0
+    """Of those that are not lost, how many the ledger of the new view holds."""
 
 
 def audit(folded: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Audit:
@@ -387,10 +390,22 @@ def audit(folded: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Audit:
     found = mentions(folded)
     view = ViewText(after, namesakes(found))
     lost = sorted((mention for mention in found if not view.holds(mention)), key=_worth)
+    ledger = ViewText(list(_ledgers(after)), namesakes(found))
     return Audit(
         lost=tuple(Lost(mention.kind, mention.text, tuple(mention.indices)) for mention in lost),
         facts=len(found),
+        in_ledger=sum(map(ledger.holds, found)),
     )
+
+
+LEDGER = re.compile(r"<(ledger|pinned-lines)>\n.*?\n</\1>", re.DOTALL)
+"""What is quoted there nobody has said: it is no fact of a summary, but holds those of others."""
+
+
+def _ledgers(messages: Iterable[BaseMessage]) -> Iterator[BaseMessage]:
+    for message in messages:
+        if is_summary(message) and (found := [each[0] for each in LEDGER.finditer(message.text)]):
+            yield with_text(message, "\n".join(found))
 
 
 def taken(before: Iterable[BaseMessage], after: Iterable[BaseMessage]) -> list[BaseMessage]:

@@ -76,7 +76,9 @@ _NAMES: Mapping[str, Section] = {
     **dict.fromkeys(("context for suffix", "关键上下文", "后续所需上下文"), SECTIONS.critical),
 }
 
-_APPENDED = re.compile(r"<(last-user-messages|read-files|modified-files)>.*?(?:</\1>|\Z)", re.DOTALL)
+_APPENDED = re.compile(
+    r"<(last-user-messages|read-files|modified-files|pinned-lines|ledger)>.*?(?:</\1>|\Z)", re.DOTALL
+)
 """What every compaction appends anew from the history."""
 _OPEN, _CLOSE = "<summary>\n", "\n</summary>"
 _STANDING = "<standing-constraints>"

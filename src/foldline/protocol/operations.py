@@ -50,6 +50,9 @@ class HoldCommit(Record):
     type: Literal["hold_commit"] = "hold_commit"
 
 
+LedgerChange = Literal["drop", "pin", "unpin"]
+
+
 class ReviseProposal(Record):
     """Change the proposal that waits, without a model call. What is None stays. Acts at once."""
 
@@ -63,6 +66,8 @@ class ReviseProposal(Record):
     """Where to cut instead. The draft is stale until it is drafted again."""
     focus: str | None = None
     """What the next draft should dwell on; makes this one stale."""
+    ledger: dict[str, LedgerChange] | None = None
+    """What becomes of lines of the ledger, by their ids: left out, kept by later compactions, too, or not."""
 
 
 class RedraftProposal(Record):

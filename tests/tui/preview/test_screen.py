@@ -8,6 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from foldline.compaction import Proposal, ToolResultHidingCompaction, plan
+from foldline.compaction.summary_text import ledger_of
 from foldline.protocol.operations import ApplyProposal, DiscardProposal, RedraftProposal, ReviseProposal
 from foldline.tui.keys.table import bindings
 from foldline.tui.messages import CancelRequested, EntryWanted
@@ -306,6 +307,39 @@ async def test_d_shows_what_the_draft_changes_in_the_earlier_summary() -> None:
 
 
 # --- drafting -----------------------------------------------------------------------------------------
+
+
+# --- the ledger ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [WIDE, SMALL], ids=["wide", "small"])
+async def test_a_line_of_the_ledger_is_pinned_unpinned_dropped_and_opened_under_the_cursor(
+    size: tuple[int, int],
+) -> None:
+    made = await proposed(orders(), ledger=True)
+    async with running(await state(proposal=made), size) as (app, pilot):
+        assert f"{made.audit.in_ledger} in the ledger" in text(app) or size == SMALL
+        await pilot.press("2", "end", "up")
+        await pilot.pause()
+        row = app.preview.panels.ledger_row
+        assert row is not None and "keeps it in later compactions" in status(app)
+        await pilot.press("o")
+        assert app.posted[-1].index == row.line.entry
+        for pinned in (True, False):
+            await pilot.press("p")
+            await pilot.pause()
+            assert app.preview.panels.ledger_row == (row.line, pinned), "the cursor stays on its line"
+        await pilot.press("delete")
+        await pilot.pause()
+        lines, _ = ledger_of(shown(app).entry.summary)
+        assert row.line not in lines and row.line in ledger_of(made.entry.summary)[0]
+        assert shown(app).state == "edited" and shown(app).notes == NOTES
+
+
+async def test_a_draft_without_a_ledger_has_no_keys_for_one() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("2", "end", "p", "delete")
+        assert app.posted == [] and "ledger" not in text(app)
 
 
 async def drafting(words: str = "") -> PreviewState:

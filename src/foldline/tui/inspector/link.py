@@ -8,7 +8,9 @@ from typing import Final
 from foldline.context.projection import Projection
 from foldline.tui.blocks import Key, Span, Spans
 from foldline.tui.inspector.files import FileBlock, FilesPanel, file_table, names_of
+from foldline.tui.inspector.ledger_uses import LedgerUses
 from foldline.tui.inspector.sheets import HistorySheet, ViewSheet
+from foldline.tui.panels.bodies import LedgerBlock
 from foldline.tui.panels.entry_list import EntryList, ViewAnchor, row_key, row_of
 from foldline.tui.panels.entry_rows import (
     SummaryPreview,
@@ -85,9 +87,17 @@ class Columns(Lines):
 class LinkedLists:
     """Fills the three lists. Where the cursor is in one, the others show the same entry."""
 
-    def __init__(self, projection: Projection, cwd: str, overhead: int, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        projection: Projection,
+        cwd: str,
+        overhead: int,
+        changed: Callable[[], None],
+        uses: LedgerUses,
+    ) -> None:
         """`changed` is called when rows were built or counted later than the rest."""
         self.projection = projection
+        self.uses = uses
         self.cwd = cwd
         self.link: Link | None = None
         self.picked: set[int] = set()
@@ -271,7 +281,7 @@ class LinkedLists:
     def _history_gutter(self, key: Key, line: int) -> Spans:
         width = gutter_width(self.projection.last_index)
         spans = history_gutter(self.projection, self.view.new_from, key, line, width)
-        return with_tick(spans) if self.picked and self._is_picked(key, line) else spans
+        return self._marked(self.history.view, spans, key, line)
 
     def _view_gutter(self, key: Key, line: int) -> Spans:
         view = self.view.view
@@ -280,10 +290,17 @@ class LinkedLists:
             block = view.block(row_of(key))
         width = gutter_width(self.projection.last_index)
         spans = view_gutter(block, self.view.new_from, key, line, width)
-        return with_tick(spans) if self.picked and self._is_picked(key, line) else spans
+        return self._marked(view, spans, key, line)
 
-    def _is_picked(self, key: Key, line: int) -> bool:
-        return not line and key == row_of(key) and key[0] in self.picked
+    def _marked(self, view: EntryList, spans: Spans, key: Key, line: int) -> Spans:
+        """The gutter with a tick: of a row that was picked, or a line of a ledger that the model has used."""
+        if line:
+            return spans
+        if key == row_of(key):
+            return with_tick(spans) if key[0] in self.picked else spans
+        block = view.block(key)
+        used = isinstance(block, LedgerBlock) and block.line.id in self.uses.known(key[0]).used
+        return (*spans, ("✓", "live bold")) if used else spans
 
     def _faded(self, key: Key) -> bool:
         return key[0] >= 0 and is_gone(self.projection, key[0])

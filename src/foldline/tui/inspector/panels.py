@@ -24,6 +24,7 @@ from foldline.tui.inspector.files import FileBlock
 from foldline.tui.inspector.filter_bar import FilterBar
 from foldline.tui.inspector.filters import EVERYTHING
 from foldline.tui.inspector.keys import EDIT, KEYS, hints, time_hints
+from foldline.tui.inspector.ledger_uses import LedgerUses
 from foldline.tui.inspector.link import (
     FILES,
     HEADER_ROWS,
@@ -97,7 +98,8 @@ class InspectorPanels(Workbench):
             threshold: size in tokens from which on the view is compacted before a request.
             activity: what the agent does just now; empty: nothing, edits act at once.
         """
-        self.lists = LinkedLists(projection, cwd, overhead, self._rows_changed)
+        uses = LedgerUses(self, self._uses_found)
+        self.lists = LinkedLists(projection, cwd, overhead, self._rows_changed, uses)
         super().__init__(*self.lists.panels, id=id)
         self.history, self.view, self._files = self.lists.history, self.lists.view, self.lists.files
         self.travel = TimeTravel(projection, overhead, window)
@@ -239,6 +241,12 @@ class InspectorPanels(Workbench):
     def _rows_changed(self) -> None:
         """Other rows are shown: the place stays."""
         self.lists.relink(self.active, scroll=False)
+        self.describe()
+
+    def _uses_found(self) -> None:
+        """More is known of a ledger: its used lines are marked."""
+        for sheet in self.lists.sheets:
+            sheet.view.refresh()
         self.describe()
 
     def relink(self) -> None:
@@ -434,14 +442,16 @@ class InspectorPanels(Workbench):
             file = self._files.file
             said = "" if file is None else f"{file.shown} · {many(len(file.touches), 'touch', 'touches')}"
             return row([piece(said, cut="left")], [], width)
+        uses = self.lists.uses.look_at(self.projection, self._index).words if self._index >= 0 else ""
         if self._edit_hints is None or not self.live:
             cursor = self.active_view.cursor
-            return [] if link is None else entry_row(self.projection, link.key, cursor, width)
+            return [] if link is None else entry_row(self.projection, link.key, cursor, width, uses)
         index = None if link is None else link.index
         picked = tuple(sorted(self.lists.picked))
         found = self._edit_hints.at(self.projection, picked or index)
         found = found or edit_hints.EditHints(index, picked=picked)
-        return edit_hints.edit_row(self.projection, found, self.key, later=self._busy, width=width)
+        later = self._busy
+        return edit_hints.edit_row(self.projection, found, self.key, later=later, width=width, more=uses)
 
     # --- Keys -----------------------------------------------------------------------------------------
 

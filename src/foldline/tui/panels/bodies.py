@@ -1,12 +1,15 @@
 """What an opened row shows below it: the whole message, in blocks of about a screen."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from textual.strip import Strip
 
+from foldline.context.audit import LEDGER
+from foldline.context.ledger_lines import LedgerLine, ledger_lines
 from foldline.context.projection import Projection
 from foldline.protocol import (
     AssistantMessage,
@@ -62,6 +65,31 @@ class _RawText(Block):
         return clean(self.body)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LedgerBlock(TextBlock):
+    """A line of a ledger."""
+
+    line: LedgerLine = field(kw_only=True)
+
+
+def ledger_blocks(
+    lines: Sequence[LedgerLine], key_of: Callable[[int], Key], pinned: Container[str] = ()
+) -> list[Block]:
+    """` 262 src/a.py  apply_order retry_order`: the entry, what it was about, its names; texts below them."""
+    digits = max((len(str(line.entry)) for line in lines), default=0)
+    blocks: list[Block] = []
+    place: tuple[int, str] = (-1, "")
+    for at, line in enumerate(lines):
+        again, place = line[:2] == place, line[:2]
+        about = clean_line(line.place) if line.place != line.text else ""
+        words = clean_line(line.text) if line.is_text or not about else f"{about}  {clean_line(line.text)}"
+        right = ((about, "muted"),) if line.is_text and not again else ()
+        mark = ("* ", "accent") if line.id in pinned else ("  ", "")
+        lead = (mark, (f"{line.entry:>{digits}} ", "muted"))
+        blocks.append(LedgerBlock(key_of(at), words, lead=lead, right=right, line=line))
+    return blocks
+
+
 class _Pieces:
     """Collects the pieces below a row and numbers them."""
 
@@ -73,6 +101,9 @@ class _Pieces:
     def _key(self) -> Key:
         return piece_key(self._row, len(self.blocks))
 
+    def _key_of(self, first: int, nth: int) -> Key:
+        return piece_key(self._row, first + nth)
+
     def head(self, words: str) -> None:
         self.blocks.append(TextBlock(self._key, clean_line(words), "muted", gap=int(bool(self.blocks))))
 
@@ -83,6 +114,16 @@ class _Pieces:
     def markdown(self, text: str) -> None:
         index, first = self._key
         self.blocks += markdown_blocks(text, index, first, gap=int(bool(self.blocks)))
+
+    def summary(self, text: str) -> None:
+        """Markdown, but for the ledger: its lines stand one below the other."""
+        at = 0
+        for found in LEDGER.finditer(text):
+            self.markdown(text[at : found.start()])
+            self.head(found[1].replace("-", " "))
+            self.blocks += ledger_blocks(ledger_lines(found[0]), partial(self._key_of, len(self.blocks)))
+            at = found.end()
+        self.markdown(text[at:])
 
     def diff(self, text: str) -> None:
         lines = tuple(lines_of_diff(text))
@@ -108,7 +149,7 @@ def body_blocks(projection: Projection, entry: Entry, row: Key) -> list[Block]:
     pieces = _Pieces(row)
     match entry:
         case Compaction():
-            pieces.markdown(entry.summary)
+            pieces.summary(entry.summary)
         case Revert():
             pieces.markdown(entry.message or "")
         case ToolResultMessage():
@@ -125,7 +166,10 @@ def body_blocks(projection: Projection, entry: Entry, row: Key) -> list[Block]:
 def _message(pieces: _Pieces, message: BaseMessage) -> None:
     is_summary = isinstance(message, SystemMessage) and message.origin == "summary"
     for part in message.parts:
-        _part(pieces, part, as_markdown=is_summary or isinstance(message, AssistantMessage))
+        if is_summary and isinstance(part, TextPart):
+            pieces.summary(part.text)
+        else:
+            _part(pieces, part, as_markdown=isinstance(message, AssistantMessage))
     if isinstance(message, AssistantMessage):
         if message.error:
             pieces.plain(message.error, "alert", gap=1)

@@ -304,14 +304,16 @@ _LEVELS: Final = 5
 
 
 def edit_row(
-    projection: Projection, hints: EditHints, name: KeyName, *, later: bool, width: int
+    projection: Projection, hints: EditHints, name: KeyName, *, later: bool, width: int, more: str = ""
 ) -> list[Span]:
     """` 348 S┊ summarised by 373. Keys act on its tool group 347–348:   r restore +3.2k → 31.8k   …`.
 
-    `later`: something runs, and an edit waits for its end. What does not fit is said shorter, then left out.
+    `later`: something runs, and an edit waits for its end; `more` is known of the entry. What does not fit is
+    said shorter, then left out.
     """
     for level in range(_LEVELS):
         left = _place(projection, hints, later, level)
+        left += [piece(more, "muted", rank=9)] if more else []
         right = [_piece(hint, hints, name, level, rank) for rank, hint in enumerate(hints.keys, 1)]
         if hints.refused:
             right.append(piece(hints.refused, "muted", rank=len(right) + 1))

@@ -343,8 +343,10 @@ def summary_words(projection: Projection, item: ViewItem) -> str:
     return ("of " if of else "") + ", ".join(part for part in (of, entries) if part)
 
 
-def entry_row(projection: Projection, row_key: Key, cursor: Key | None, width: int) -> list[Span]:
-    """The status row of an entry: its number and state, its tool group, its time."""
+def entry_row(
+    projection: Projection, row_key: Key, cursor: Key | None, width: int, more: str = ""
+) -> list[Span]:
+    """The status row of an entry: its number and state, its tool group, `more` that is known, its time."""
     if row_key == TOOLS_KEY:
         return row([piece("The tool schemas go with every request.")], [], width)
     index, group = row_key[0], projection.group(row_key[0])
@@ -352,6 +354,8 @@ def entry_row(projection: Projection, row_key: Key, cursor: Key | None, width: i
     parts = [Piece(((f"{index} ", "bold"), *signs(projection, index), (state, "text")), cut="right")]
     if len(group) > 1:
         parts.append(piece(f"tool group {group[0]}–{group[-1]}", "muted", rank=1))
+    if more:
+        parts.append(piece(more, "muted", rank=1))
     if cursor is not None and row_of(cursor) != cursor:
         parts.append(piece("inside it: Enter closes", "muted", rank=3))
     entry = projection.entry(index)

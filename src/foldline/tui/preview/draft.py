@@ -2,16 +2,29 @@
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from textual.message import Message
 from textual.strip import Strip
 
 from foldline.compaction import Proposal
-from foldline.compaction.summary_text import CONSTRAINTS, LAST_MESSAGES, counted, lists_of, notes_of, unframed
+from foldline.compaction.summary_text import (
+    CONSTRAINTS,
+    LAST_MESSAGES,
+    LEDGER,
+    PINNED,
+    counted,
+    ledger_of,
+    lists_of,
+    notes_of,
+    unframed,
+)
+from foldline.context.ledger_lines import LedgerLine
+from foldline.context.numbers import many
 from foldline.tui.blocks import Block, DiffBlock, Key, Span, Styles, TextBlock, clean, clean_line, diff_lines
 from foldline.tui.blocks.cells import crop, to_strip
 from foldline.tui.keys.table import key_of
+from foldline.tui.panels.bodies import ledger_blocks
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.frame import Panel
 from foldline.tui.preview.keys import KEYS
@@ -20,7 +33,8 @@ from foldline.tui.widgets.fields import Editor
 
 NOTES: Final = 0
 HISTORY: Final = 1
-"""Key numbers: lines of the notes, lines from the history."""
+LEDGER_ROWS: Final = 2
+"""Key numbers: lines of the notes, lines from the history, lines of the ledger."""
 
 _ITEM: Final = re.compile(r"(\s*(?:[-*+•]|\d+[.)])\s+)(?=\S)")
 _WORDS: Final = {CONSTRAINTS: "quoted constraints", LAST_MESSAGES: "messages"}
@@ -32,6 +46,13 @@ class HistoryRule(TextBlock):
     def render(self, width: int, styles: Styles) -> list[Strip]:
         line: list[Span] = crop([(f"┄┄ {self.body} ", "muted")], width)
         return [to_strip([*line[:-1], ("┄" * len(line[-1][0]), "muted")], styles)]
+
+
+class LedgerRow(NamedTuple):
+    """A line of the ledger, and whether later compactions keep it."""
+
+    line: LedgerLine
+    pinned: bool
 
 
 def note_lines(text: str) -> list[str]:
@@ -77,8 +98,9 @@ def history_blocks(proposal: Proposal) -> list[Block]:
 
 
 def appended(summary: str) -> list[tuple[str, list[str]]]:
-    """The lists at the end of a summary: files first, as they are counted."""
-    return sorted(lists_of(summary), key=lambda each: each[0] in _WORDS)
+    """The lists at the end of a summary but its ledger: files first, as they are counted."""
+    lists = [each for each in lists_of(summary) if each[0] not in (LEDGER, PINNED)]
+    return sorted(lists, key=lambda each: each[0] in _WORDS)
 
 
 def earlier_notes(proposal: Proposal) -> tuple[int, str] | None:
@@ -104,6 +126,10 @@ class DraftSheet:
         self.view = view
         self.shows_difference = False
         """Whether the difference to the earlier summary is shown."""
+        self.ledger: dict[Key, LedgerRow] = {}
+        """The lines of the ledger that are shown."""
+        self._numbers: dict[str, int] = {}
+        """The key of every line of a ledger that was shown, by its id."""
         self._lines: list[str] = []
         self._shown: tuple[object, ...] = ()
 
@@ -116,6 +142,7 @@ class DraftSheet:
         if shown == self._shown:
             return
         grew, self._shown = self._shown[1:2] == (False,), shown
+        self.ledger = {}
         earlier = earlier_notes(made) if made is not None and self.shows_difference else None
         if made is not None and earlier is not None:
             self._lines = []
@@ -124,13 +151,25 @@ class DraftSheet:
         elif drafting is not None or made is None:
             self._write(text, [])
         else:
-            self._write(made.notes, history_blocks(made))
+            self._write(made.notes, [*history_blocks(made), *self._ledger_blocks(summary)])
             if grew:
                 self._to_top()
 
     def line_of(self, key: Key | None) -> int:
         """The line of the notes that a block shows; the first one for everything else."""
         return key[1] if key is not None and key[0] == NOTES and not self.shows_difference else 0
+
+    def _ledger_blocks(self, summary: str) -> list[Block]:
+        """The ledger under its own rule, by entry. A line keeps its key whatever becomes of others."""
+        ledger, pinned = ledger_of(summary)
+        if not ledger and not pinned:
+            return []
+        lines, kept = sorted((*ledger, *pinned), key=lambda line: line.entry), {line.id for line in pinned}
+        keys = [(LEDGER_ROWS, self._numbers.setdefault(line.id, len(self._numbers) + 1)) for line in lines]
+        self.ledger = {key: LedgerRow(line, line.id in kept) for key, line in zip(keys, lines, strict=True)}
+        words = f"ledger: {many(len(lines), 'line')} most likely to be needed"
+        rule = HistoryRule((LEDGER_ROWS, 0), words, stop=False, gap=1)
+        return [rule, *ledger_blocks(lines, keys.__getitem__, kept)]
 
     def _write(self, text: str, below: list[Block]) -> None:
         before, self._lines = self._lines, note_lines(text) if text else []

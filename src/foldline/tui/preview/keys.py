@@ -40,6 +40,8 @@ class Facts:
     """Whether the Draft panel shows what it changes in that."""
     facts: bool = False
     """Whether anything is lost."""
+    on_ledger: bool = False
+    """Whether the cursor is on a line of the ledger."""
     searching: bool = False
 
 
@@ -58,6 +60,10 @@ def _in_cut(facts: Facts) -> bool:
 
 def _in_audit(facts: Facts) -> bool:
     return _decidable(facts) and facts.panel == 2 and facts.facts
+
+
+def _in_ledger(facts: Facts) -> bool:
+    return _decidable(facts) and facts.panel == 1 and facts.on_ledger
 
 
 def _in_panels(keys: Iterable[ScreenKey[Facts]]) -> list[ScreenKey[Facts]]:
@@ -136,9 +142,17 @@ KEYS: Final[tuple[ScreenKey[Facts], ...]] = table(
     PreviewKey(
         "pin",
         ("p",),
-        "Pins: it stays verbatim, now and in later compactions. In Cut a second press takes that back.",
+        "Pins: it stays verbatim, now and in later compactions; so does a line of the ledger. In Cut and "
+        "Draft a second press takes that back.",
         hint="pin",
-        works=lambda f: _in_cut(f) or _in_audit(f),
+        works=lambda f: _in_cut(f) or _in_audit(f) or _in_ledger(f),
+    ),
+    PreviewKey(
+        "drop",
+        ("delete",),
+        "In Draft: takes a line out of the ledger.",
+        hint="drop",
+        works=_in_ledger,
     ),
     "Audit",
     PreviewKey(
@@ -161,7 +175,7 @@ KEYS: Final[tuple[ScreenKey[Facts], ...]] = table(
         "entry",
         ("o",),
         "Opens the entry under the cursor.",
-        works=lambda f: f.mode == "panels" and f.panel != 1,
+        works=lambda f: f.mode == "panels" and (f.panel != 1 or f.on_ledger),
     ),
     *_in_panels(cursor_keys(hint="")),
     *_in_panels(jump_keys("prompt", ("[", "]"), "prompt", to="In Cut: to the")),

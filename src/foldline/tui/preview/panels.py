@@ -11,7 +11,7 @@ from textual.binding import BindingType
 
 from foldline.context import numbers
 from foldline.protocol import operations
-from foldline.protocol.operations import Operation
+from foldline.protocol.operations import LedgerChange, Operation
 from foldline.tui import dialogs
 from foldline.tui.blocks import Block, BlockView, Key, Span, Spans, clean, clean_line
 from foldline.tui.blocks.cells import Piece, piece, row
@@ -23,7 +23,7 @@ from foldline.tui.panels.workbench import Workbench
 from foldline.tui.preview import words
 from foldline.tui.preview.audit_rows import Fact, FactKeys, empty_block, fact_blocks, facts_of
 from foldline.tui.preview.cut_rows import CUT_KEY, GUTTER, Row, cut_rows, row_blocks, row_gutter
-from foldline.tui.preview.draft import DraftPanel, DraftSheet, NotesEditor, earlier_notes
+from foldline.tui.preview.draft import DraftPanel, DraftSheet, LedgerRow, NotesEditor, earlier_notes
 from foldline.tui.preview.keys import KEYS, Facts, Mode, hints, named
 from foldline.tui.preview.outlook import Outlook, redraft_words
 from foldline.tui.preview.state import PendingRevision, PreviewState
@@ -105,6 +105,7 @@ class PreviewPanels(Workbench):
             has_earlier=made is not None and earlier_notes(made) is not None,
             differing=self._text.shows_difference,
             facts=bool(self._facts),
+            on_ledger=self.ledger_row is not None,
             searching=bool(self.needle),
         )
 
@@ -214,6 +215,12 @@ class PreviewPanels(Workbench):
         return self._facts.get(key) if key is not None else None
 
     @property
+    def ledger_row(self) -> LedgerRow | None:
+        """The line of the ledger under the cursor of Draft."""
+        key = self.draft.view.cursor
+        return self._text.ledger.get(key) if key is not None else None
+
+    @property
     def chosen(self) -> list[Fact]:
         """The facts a key acts on: all marked ones, else the one under the cursor."""
         if self._marked:
@@ -310,6 +317,8 @@ class PreviewPanels(Workbench):
             return "What runs goes first: the draft starts when that has ended."
         if self.active == CUT:
             return words.about_cut(outlook, self.row)
+        if self.active == DRAFT and self.ledger_row is not None:
+            return words.about_ledger(self.ledger_row)
         if self.active == DRAFT:
             return "Enter edits the text. No model is asked for that." if facts.editable else ""
         return words.about_facts(outlook, self.chosen, bool(self._marked), facts.stale)
@@ -363,7 +372,8 @@ class PreviewPanels(Workbench):
             "difference": self._show_difference,
             "keep-more": lambda: self._move_cut(-1),
             "keep-less": lambda: self._move_cut(1),
-            "pin": self._pin_facts if self.active == AUDIT else self._pin_row,
+            "pin": (self._pin_row, self._pin_line, self._pin_facts)[self.active],
+            "drop": lambda: self._change_line("drop"),
             "focus": self._add_focus,
             "mark": self._mark,
             "entry": self._open_entry,
@@ -407,6 +417,8 @@ class PreviewPanels(Workbench):
             index = self.fact.entry
         elif self.active == CUT and self.row is not None:
             index = self.row.index
+        elif self.active == DRAFT and self.ledger_row is not None:
+            index = self.ledger_row.line.entry
         if index is None:
             self.news = "No entry under the cursor."
         else:
@@ -464,6 +476,17 @@ class PreviewPanels(Workbench):
         else:
             self._pending.want_pins(pin=entries)
         self._ask_next()
+
+    def _pin_line(self) -> None:
+        row = self.ledger_row
+        self._change_line("unpin" if row is not None and row.pinned else "pin")
+
+    def _change_line(self, change: LedgerChange) -> None:
+        """What becomes of the line of the ledger under the cursor."""
+        row = self.ledger_row
+        if row is not None:
+            self._pending.ledger[row.line.id] = change
+            self._ask_next()
 
     def _pin_facts(self) -> None:
         pins = frozenset(index for fact in self.chosen for index in fact.group)

@@ -6,7 +6,7 @@ from foldline.compaction import Plan, Proposal
 from foldline.context.projection import Projection
 from foldline.llm.models import Price
 from foldline.protocol import Reason
-from foldline.protocol.operations import ReviseProposal
+from foldline.protocol.operations import LedgerChange, ReviseProposal
 from foldline.tui.state import Retry
 
 
@@ -70,6 +70,7 @@ class PendingRevision:
     notes: str | None = None
     pin: frozenset[int] = frozenset()
     unpin: frozenset[int] = frozenset()
+    ledger: dict[str, LedgerChange] = field(default_factory=dict)
     focus: list[str] = field(default_factory=list)
     cut: int | None = None
     """Index of the entry to cut before."""
@@ -88,7 +89,7 @@ class PendingRevision:
     @property
     def open(self) -> bool:
         """Whether anything is under way or still to be asked for."""
-        wanted = self.pin or self.unpin or self.focus
+        wanted = self.pin or self.unpin or self.focus or self.ledger
         return bool(self.asked or wanted or self.notes is not None or self.cut is not None)
 
     def answered(self, proposal: Proposal | None) -> None:
@@ -108,7 +109,7 @@ class PendingRevision:
     def _clear(self) -> None:
         self.notes = self.cut = None
         self.pin = self.unpin = frozenset()
-        self.focus = []
+        self.focus, self.ledger = [], {}
 
     def next(self, proposal: Proposal, focus: str | None) -> ReviseProposal | None:
         """The operation for all that changes anything in this proposal; it is under way from now on."""
@@ -124,6 +125,7 @@ class PendingRevision:
             pins=tuple(sorted(pins)) if pins != proposal.pins else None,
             first_kept_index=cut,
             focus="; ".join(filter(None, [focus, *added])) if added else None,
+            ledger=self.ledger or None,
         )
         self._clear()
         if asked == ReviseProposal(proposal=proposal.id):

@@ -8,6 +8,7 @@ from foldline.tui.blocks import Span, clean_line
 from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.preview.audit_rows import Fact
 from foldline.tui.preview.cut_rows import Row
+from foldline.tui.preview.draft import LedgerRow
 from foldline.tui.preview.keys import Facts, named
 from foldline.tui.preview.outlook import Outlook, draft_words, saving_words
 from foldline.tui.preview.state import PreviewState
@@ -128,7 +129,8 @@ def audit_head(state: PreviewState) -> tuple[str, str]:
     if state.proposal is None:
         return "follows the draft", title
     audit = state.proposal.audit
-    return f"{len(audit.lost)} of {audit.facts} facts lost", title
+    held = f" · {audit.in_ledger} in the ledger" if audit.in_ledger else ""
+    return f"{len(audit.lost)} of {audit.facts} facts lost{held}", title
 
 
 # --- what Enter and p would do ------------------------------------------------------------------------
@@ -179,6 +181,12 @@ def about_facts(outlook: Outlook, chosen: Sequence[Fact], marked: bool, stale: b
     if outlook.after + cost >= outlook.before:
         return f"{lead}, {after}: nothing would be saved any more."
     return f"{lead} {verb} verbatim, {after}.{'' if stale else ' The draft stays current.'}"
+
+
+def about_ledger(row: LedgerRow) -> str:
+    """Of a line of the ledger: what the keys would do."""
+    pin = "unpins it" if row.pinned else "keeps it in later compactions, too"
+    return f"From entry {row.line.entry}. {named('pin')} {pin}; {named('drop')} drops it."
 
 
 def group_words(group: Sequence[int]) -> str:

@@ -1,0 +1,73 @@
+"""The lines of a ledger as it stands in a summary: read, written, and which of them were used since. Pure."""
+
+import re
+from collections.abc import Iterable
+from itertools import groupby
+from typing import NamedTuple
+
+from foldline.protocol import BaseMessage
+
+from .ledger import names, said_in
+from .ledger_score import Key
+
+_HEAD = re.compile(r"\[entry (\d{1,18})\](:?) ?(.*)")
+
+
+class LedgerLine(NamedTuple):
+    """The names that an entry showed, or one line of text that it held."""
+
+    entry: int
+    place: str
+    """The file, or the beginning of the command."""
+    text: str
+    is_text: bool
+
+    @property
+    def id(self) -> str:
+        """Names it among the lines of a ledger."""
+        return f"{self.entry}: {self.text}"
+
+    @property
+    def keys(self) -> frozenset[Key]:
+        """What the ledger's index knows it by."""
+        return frozenset([("line", self.text)] if self.is_text else [key for key, _ in names(self.text)])
+
+
+def ledger_lines(body: str) -> list[LedgerLine]:
+    """The lines of a ledger: `[entry 12] src/a.py: name name`, and indented the text below it."""
+    found: list[LedgerLine] = []
+    entry, place = -1, ""
+    for line in body.splitlines():
+        if head := _HEAD.fullmatch(line):
+            entry, rest = int(head[1]), head[3]
+            place, _, named = ("", "", rest) if head[2] else rest.rpartition(": ")
+            if named and not (place or head[2]):
+                place, named = named, ""
+            if named:
+                found.append(LedgerLine(entry, place, named, is_text=False))
+        elif entry >= 0 and line.startswith("  "):
+            found.append(LedgerLine(entry, place, line.strip(), is_text=True))
+    return found
+
+
+def ledger_items(lines: Iterable[LedgerLine]) -> list[str]:
+    """The lines as they are written, an item for each entry and place."""
+    items: list[str] = []
+    for (entry, place), group in groupby(sorted(lines, key=_order), key=lambda line: line[:2]):
+        listed = list(group)
+        named = " ".join(line.text for line in listed if not line.is_text)
+        head = f"[entry {entry}] {place}".rstrip()
+        texts = [line.text for line in listed if line.is_text]
+        items.append("\n  ".join([f"{head}: {named}" if named else head, *texts]))
+    return items
+
+
+def _order(line: LedgerLine) -> tuple[int, str, bool]:
+    return line.entry, line.place, line.is_text
+
+
+def used_lines(lines: Iterable[LedgerLine], said: Iterable[BaseMessage]) -> frozenset[str]:
+    """The ids of the lines that these messages say: any of the names, or the whole text. Linear in the
+    messages."""
+    keys = said_in(said)
+    return frozenset(line.id for line in lines if not keys.isdisjoint(line.keys))
