@@ -99,7 +99,7 @@ async def test_an_answer_about_a_rule_that_was_not_offered_grants_none(folder: P
     await agent.aclose()
     assert asked == ["true", "true"]
     assert not agent.state.policy.always
-    assert not agent.state.project.rules()
+    assert not agent.state.project.known()[0]
 
 
 async def test_a_call_that_reaches_outside_is_offered_no_rule_and_always_is_once(folder: Path) -> None:
@@ -113,7 +113,7 @@ async def test_a_call_that_reaches_outside_is_offered_no_rule_and_always_is_once
         ((), False)
     ] * 3
     assert not agent.state.policy.always
-    assert not agent.state.project.rules()
+    assert not agent.state.project.known()[0]
 
 
 async def test_a_rule_of_the_project_holds_in_its_other_sessions_until_it_is_taken_back(folder: Path) -> None:
@@ -132,7 +132,7 @@ async def test_a_rule_of_the_project_holds_in_its_other_sessions_until_it_is_tak
     assert not watch.notices
     await other.aclose()
     elsewhere = ProjectRules(folder.parent)
-    assert not elsewhere.rules()
+    assert not elsewhere.known()[0]
 
 
 async def test_taking_back_and_switching_act_at_once_beside_a_running_turn_and_are_on_record(

@@ -138,9 +138,6 @@ class ProjectRules:
         """The rules in force, oldest first; none where the file cannot be trusted."""
         return self._read()[0]
 
-    def rules(self) -> frozenset[Rule]:
-        return frozenset(each.rule for each in self.kept())
-
     def known(self) -> tuple[frozenset[Rule], str]:
         """The rules in force, and why the file counts for nothing, where it does."""
         kept, fault = self._read()

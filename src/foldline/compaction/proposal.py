@@ -29,9 +29,6 @@ class Outline:
 
     folded: int
     """Entries, as `Proposal.folded` counts them."""
-    folded_tokens: int
-    kept_tokens: int
-    """Of what stays verbatim, preamble and pins included."""
     tokens_after: int
     """Of the next request; for a stale draft as if its summary stayed as long as it is."""
 
@@ -122,13 +119,10 @@ class Proposal:
             kept = self._weight(item for item in self.view if item.key in stays)
         else:
             kept = self._tokens(message for message in self.after if message.index != NEW)
-        folded = self._weight(item for item in self.view if item.key not in stays)
         return Outline(
             folded=sum(not item.written and item.key not in stays for item in self.view)
             if self.state == "stale"
             else self.folded,
-            folded_tokens=round(folded * self.scale),
-            kept_tokens=round(kept * self.scale),
             tokens_after=round((kept + written + self.overhead) * self.scale),
         )
 

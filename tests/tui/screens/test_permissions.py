@@ -38,7 +38,7 @@ async def test_rules_are_listed_with_where_they_came_from_and_one_key_takes_them
         assert "project  edit" in running.text and "abcd" in running.text
         await running.press("down", "x")
         await running.until(lambda: "project  edit" not in running.text)
-        assert not running.agent.state.project.rules()
+        assert not running.agent.state.project.known()[0]
         await running.press("up", "x")
         await running.until(lambda: "Nothing is always allowed" in running.text)
         assert running.agent.state.policy == Policy()
