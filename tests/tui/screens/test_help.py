@@ -1,5 +1,6 @@
 """Help: whose keys it shows, in which order, how it is laid out and searched; over every screen."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -7,45 +8,38 @@ import pytest
 from foldline.tui.blocks.cells import width_of
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.keys.commands import BY_ID, BY_SLASH
-from foldline.tui.screens.help import COLUMN, HelpGroup, HelpPart, HelpRow, HelpScreen, found, help_lines
+from foldline.tui.screens.help import COLUMN, HelpRow, HelpScreen, found, help_lines
 from support.live import Live, live
 
-PARTS = (
-    HelpPart(
-        "",
-        (
-            HelpGroup("Move", (HelpRow("↑ ↓", "Moves the cursor."), HelpRow("Tab", "To the next panel."))),
-            HelpGroup("Edit", (HelpRow("p", "Pins it, for every later fold.", works=False),)),
-        ),
-    ),
-    HelpPart(
-        "Slash commands", (HelpGroup("", tuple(HelpRow(f"/{n}", "Does 幂等 things. " * 3) for n in "abcd")),)
-    ),
+ROWS = (
+    HelpRow("", "Move", "↑ ↓", "Moves the cursor."),
+    HelpRow("", "Move", "Tab", "To the next panel."),
+    HelpRow("", "Edit", "p", "Pins it, for every later fold.", works=False),
+    *(HelpRow("Slash commands", "", f"/{name}", "Does 幂等 things. " * 3) for name in "abcd"),
 )
 
 
-def text_of(parts: tuple[HelpPart, ...], width: int) -> list[str]:
-    return ["".join(text for text, _ in line).rstrip() for line in help_lines(parts, width)]
+def text_of(rows: Sequence[HelpRow], width: int) -> list[str]:
+    return ["".join(text for text, _ in line).rstrip() for line in help_lines(rows, width)]
 
 
 @pytest.mark.parametrize("width", [12, 40, 76, 140, 172, 300])
 def test_every_line_has_the_width_and_every_row_is_there(width: int) -> None:
-    lines = help_lines(PARTS, width)
+    lines = help_lines(ROWS, width)
     assert {width_of(line) for line in lines} == {width}
-    said = " ".join(text_of(PARTS, width)).split()
-    for part in PARTS:
-        assert all(word in said for group in part.groups for row in group.rows for word in row.keys.split())
+    said = " ".join(text_of(ROWS, width)).split()
+    assert all(word in said for row in ROWS for word in row.keys.split())
 
 
 def test_where_it_is_wide_groups_stand_side_by_side_whole() -> None:
-    narrow, wide = text_of(PARTS, COLUMN), text_of(PARTS, 2 * COLUMN + 3)
+    narrow, wide = text_of(ROWS, COLUMN), text_of(ROWS, 2 * COLUMN + 3)
     assert len(wide) < len(narrow)
     (rules,) = [line for line in wide if "── Move" in line]
     assert "── Edit" in rules
 
 
 def test_what_does_nothing_now_says_so() -> None:
-    (line,) = [line for line in text_of(PARTS, 76) if "Pins it" in line]
+    (line,) = [line for line in text_of(ROWS, 76) if "Pins it" in line]
     assert line.endswith("Not now.")
 
 
@@ -54,7 +48,7 @@ def test_what_does_nothing_now_says_so() -> None:
     [("", 7), ("pin", 1), ("PANEL next", 1), ("move", 2), ("/b", 1), ("幂等", 4), ("nothing of that", 0)],
 )
 def test_what_holds_every_word_is_found(typed: str, rows: int) -> None:
-    assert sum(part.count for part in found(PARTS, typed)) == rows
+    assert len(found(ROWS, typed)) == rows
 
 
 async def helped(running: Live, *keys: str) -> str:

@@ -1,9 +1,10 @@
 """Help, over any screen: its keys first, then what works everywhere, then the slash commands."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
+from rich.cells import cell_len
 from textual import on
 from textual.app import App
 from textual.binding import BindingType
@@ -50,55 +51,21 @@ _WIDEST_KEYS: Final = 26
 class HelpRow:
     """A key or slash command, and what it does."""
 
+    part: str
+    """Whose it is: a screen's, or everybody's. Nothing for the first, whose title the box has."""
+    group: str
     keys: str
     text: str
     works: bool = True
     """Whether it does anything now."""
 
 
-@dataclass(frozen=True, slots=True)
-class HelpGroup:
-    """Rows that belong together."""
-
-    title: str
-    rows: tuple[HelpRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class HelpPart:
-    """The keys of one screen, or what works everywhere."""
-
-    title: str
-    """Nothing where it is the first, whose title the box has."""
-    groups: tuple[HelpGroup, ...]
-
-    @property
-    def count(self) -> int:
-        return sum(len(group.rows) for group in self.groups)
-
-
-def found(parts: Sequence[HelpPart], typed: str) -> tuple[HelpPart, ...]:
-    """What holds every word typed, in keys, text or the title of its group."""
+def found(rows: Sequence[HelpRow], typed: str) -> Sequence[HelpRow]:
+    """The rows that hold every word typed, in keys, text or the title of their group."""
     words = typed.lower().split()
-    if not words:
-        return tuple(parts)
-
-    def holds(group: HelpGroup, row: HelpRow) -> bool:
-        said = f"{row.keys} {row.text} {group.title}".lower()
-        return all(word in said for word in words)
-
-    kept = (
-        replace(
-            part,
-            groups=tuple(
-                HelpGroup(group.title, rows)
-                for group in part.groups
-                if (rows := tuple(row for row in group.rows if holds(group, row)))
-            ),
-        )
-        for part in parts
-    )
-    return tuple(part for part in kept if part.groups)
+    return [
+        row for row in rows if all(word in f"{row.keys} {row.text} {row.group}".lower() for word in words)
+    ]
 
 
 def open_help(app: App[Any]) -> None:
@@ -110,36 +77,27 @@ def open_help(app: App[Any]) -> None:
         app.push_screen(HelpScreen(*help_of(screen)))
 
 
-def help_of(screen: Screen[Any]) -> tuple[str, list[HelpPart]]:
-    """The title and the parts of the help for a screen."""
-    here = active_tables(screen)
-    inner = [table for table in here if table.name != CHAT]
-    parts = [_part(table) for table in (*inner, *(each for each in here if each.name == CHAT))]
-    parts.append(HelpPart("On every screen", (HelpGroup("", tuple(_everywhere())),)))
-    if any(table.name == CHAT for below in screen.app.screen_stack for table in active_tables(below)):
-        parts.append(HelpPart("Slash commands, in the prompt", (HelpGroup("", tuple(_slash())),)))
-    first, *others = (part for part in parts if part.count)
-    return first.title, [replace(first, title=""), *others]
+def help_of(screen: Screen[Any]) -> tuple[str, list[HelpRow]]:
+    """The title and the rows of the help for a screen."""
+    rows = [row for table in sorted(active_tables(screen), key=_is_chat) for row in _of_table(table)]
+    everywhere = [key for key in COMMANDS if is_everywhere(key)]
+    rows += [HelpRow("On every screen", "", " ".join(key.names), key.help) for key in everywhere]
+    if any(_is_chat(table) for below in screen.app.screen_stack for table in active_tables(below)):
+        slash = sorted((command for command in COMMANDS if command.slash), key=lambda each: each.slash)
+        rows += [HelpRow("Slash commands, in the prompt", "", each.usage, each.help) for each in slash]
+    first = rows[0].part
+    return first, [replace(row, part="") if row.part == first else row for row in rows]
 
 
-def _part(table: ActiveTable) -> HelpPart:
-    rows: dict[str, list[HelpRow]] = {}
+def _is_chat(table: ActiveTable) -> bool:
+    return table.name == CHAT
+
+
+def _of_table(table: ActiveTable) -> Iterator[HelpRow]:
     for key, works in table.entries():
-        if key.pressed and not (table.name == CHAT and is_everywhere(key)):
+        if key.pressed and not (_is_chat(table) and is_everywhere(key)):
             also = f" Also /{key.slash}." if isinstance(key, Command) and key.slash else ""
-            rows.setdefault(key.group, []).append(HelpRow(" ".join(key.names), key.help + also, works))
-    return HelpPart(table.table.title, tuple(HelpGroup(group, tuple(each)) for group, each in rows.items()))
-
-
-def _everywhere() -> Iterator[HelpRow]:
-    for key in COMMANDS:
-        if is_everywhere(key):
-            yield HelpRow(" ".join(key.names), key.help)
-
-
-def _slash() -> Iterator[HelpRow]:
-    for command in sorted((command for command in COMMANDS if command.slash), key=lambda each: each.slash):
-        yield HelpRow(command.usage, command.help)
+            yield HelpRow(table.table.title, key.group, " ".join(key.names), key.help + also, works)
 
 
 class HelpScreen(PageScreen[Line]):
@@ -150,12 +108,11 @@ class HelpScreen(PageScreen[Line]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
     margin = 3
 
-    def __init__(self, title: str, parts: Sequence[HelpPart]) -> None:
+    def __init__(self, title: str, rows: Sequence[HelpRow]) -> None:
         self._find = Field("find", "type to find a key or a command")
         super().__init__((), (self._find,))
         self._title = f"Help · {title}"
-        self._parts = parts
-        self._shown = tuple(parts)
+        self._all = self._shown = rows
 
     def field(self) -> Field:
         return self._find
@@ -168,7 +125,7 @@ class HelpScreen(PageScreen[Line]):
         event.stop()
         if event.value == "?":  # the key that opened it, once more
             self.dismiss()
-        self._shown, self.at = found(self._parts, event.value), 0
+        self._shown, self.at = found(self._all, event.value), 0
         self.update()
 
     def leave(self) -> None:
@@ -195,41 +152,45 @@ class HelpScreen(PageScreen[Line]):
         return ((whole if len(whole) <= width - 6 else f"{find} · {closes}", "muted"),)
 
     def _place(self, room: int) -> Spans:
-        count, total = (sum(part.count for part in parts) for parts in (self._shown, self._parts))
+        count, total = len(self._shown), len(self._all)
         if count < total:
             return ((f"{count} of {total}", "muted"),)
         below = len(self.rows) - self.at - room
         return ((f"{below} more lines ▼", "muted"),) if below > 0 else ()
 
 
-def help_lines(parts: Sequence[HelpPart], width: int) -> list[Line]:
+def help_lines(rows: Sequence[HelpRow], width: int) -> list[Line]:
     """All lines, each of exactly `width` cells."""
     columns = max(width // COLUMN, 1)
     inner = (width - _BETWEEN * (columns - 1)) // columns
     lines: list[Line] = []
-    for part in parts:
+    for title, part in _by(rows, lambda row: row.part):
         lines.append([])  # below the field, and between parts
-        if part.title:
-            lines.append([(part.title, "text bold")])
-        keys = _keys_column(part)
-        blocks = [block for group in part.groups for block in _blocks(group, keys, inner)]
+        if title:
+            lines.append([(title, "text bold")])
+        keys = max((cells for row in part if (cells := cell_len(row.keys)) <= _WIDEST_KEYS), default=0) + 2
+        groups = _by(part, lambda row: row.group)
+        blocks = [block for group, each in groups for block in _blocks(group, each, keys, inner)]
         lines += _side_by_side(_in_columns(blocks, columns), inner)
     return [crop(line, width) for line in lines]
 
 
-def _keys_column(part: HelpPart) -> int:
-    widths = [width_of([(row.keys, "")]) for group in part.groups for row in group.rows]
-    return min(max((width for width in widths if width <= _WIDEST_KEYS), default=0), _WIDEST_KEYS) + 2
+def _by(rows: Sequence[HelpRow], name: Callable[[HelpRow], str]) -> Iterable[tuple[str, Sequence[HelpRow]]]:
+    """The rows by what they have in common, in the order in which that first comes."""
+    grouped: dict[str, list[HelpRow]] = {}
+    for row in rows:
+        grouped.setdefault(name(row), []).append(row)
+    return grouped.items()
 
 
-def _blocks(group: HelpGroup, keys: int, width: int) -> Iterator[list[Line]]:
+def _blocks(title: str, rows: Sequence[HelpRow], keys: int, width: int) -> Iterator[list[Line]]:
     """What stays together in a column: a group with its title, else each row."""
-    rows = [list(_row_lines(row, keys, width)) for row in group.rows]
-    if group.title:
-        rule = [(f"── {group.title} ", "muted"), ("─" * max(width - len(group.title) - 4, 0), "muted")]
-        yield [rule, *(line for row in rows for line in row)]
+    drawn = [list(_row_lines(row, keys, width)) for row in rows]
+    if title:
+        rule = [(f"── {title} ", "muted"), ("─" * max(width - len(title) - 4, 0), "muted")]
+        yield [rule, *(line for row in drawn for line in row)]
     else:
-        yield from rows
+        yield from drawn
 
 
 def _row_lines(row: HelpRow, keys: int, width: int) -> Iterator[Line]:
