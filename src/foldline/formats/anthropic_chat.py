@@ -26,7 +26,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import ForeignSession, Json, JsonObject, header, json_lines, parse_document
+from .base import ForeignSession, Json, JsonObject, json_lines, parse_document
 from .parts import UsageFields, anthropic_part, arguments_text, user_messages
 from .tool_results import Changes, changes_of, tool_result
 from .transcript import Transcript
@@ -86,15 +86,12 @@ def read_anthropic_chat(data: bytes, path: Path) -> ForeignSession:
         log.add(SystemMessage(parts=text_parts(system)))
     spans = [reader.read(record) for record in records]
     reader.hide(spans, _truncated(path))
-    head = header(
-        about.text("id") or (path.parent.name if path.stem == _CLINE else path.stem),
-        (_time(about, "created"), *(entry.at for entry in log.in_order())),
-        about.text("working_dir") or _tree(about),
-    )
+    name = about.text("id") or (path.parent.name if path.stem == _CLINE else path.stem)
+    cwd, begun = about.text("working_dir") or _tree(about), _time(about, "created")
     told = about.count("message_count")
     differs = f"The file says that it has {told:,} messages, and holds {len(records):,}."
     missing = [differs] if told and told != len(records) else []
-    return log.session("anthropic", head, damage, (*missing, *log.notes()))
+    return log.session("anthropic", name, cwd, damage, (*missing, *log.notes()), begun=begun)
 
 
 def _chat(data: bytes) -> tuple[JsonObject, list[JsonObject], Damage]:

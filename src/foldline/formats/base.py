@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -126,10 +126,6 @@ class ForeignSession:
     """What a reader should know: what was left out, and why. Sentences."""
     counted: tuple[Counted, ...] = ()
     """What the file says of its requests, oldest first: held against the view by `reader.checked`."""
-
-
-def header(session_id: str, times: Iterable[datetime | None], cwd: str) -> SessionHeader:
-    return SessionHeader(id=session_id, created_at=next(filter(None, times), EPOCH), cwd=cwd)
 
 
 # --- JSON lines -------------------------------------------------------------------------------------

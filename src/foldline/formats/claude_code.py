@@ -7,7 +7,7 @@ from pathlib import Path
 from foldline.context.numbers import many
 from foldline.protocol import BaseMessage, Entry, NoticeRecord, Title, text_parts
 
-from .base import ForeignSession, JsonLine, JsonObject, header, known_lines
+from .base import ForeignSession, JsonLine, JsonObject, known_lines
 from .claude_code_messages import (
     Compactions,
     answer,
@@ -56,14 +56,11 @@ def read_claude_code(data: bytes, path: Path) -> ForeignSession:
     reader = _Reader(lines)
     records = [line.record for line in lines]
     # The oldest folder and time, but the newest id: a fork opens with records of the session before it.
-    head = header(
-        next(filter(None, (record.text("sessionId") for record in reversed(records))), path.stem),
-        (record.time("timestamp") for record in records),
-        next(filter(None, (record.text("cwd") for record in records)), ""),
-    )
+    name = next(filter(None, (record.text("sessionId") for record in reversed(records))), path.stem)
+    cwd = next(filter(None, (record.text("cwd") for record in records)), "")
     origin = next(filter(None, (record.text("forkedFrom", "sessionId") for record in records)), "")
     forked = [f"The session was forked from session {origin}."] if origin else []
-    return reader.log.session("claude-code", head, damage, (*forked, *notes, *reader.notes()))
+    return reader.log.session("claude-code", name, cwd, damage, (*forked, *notes, *reader.notes()))
 
 
 # --- the branch in use --------------------------------------------------------------------------------
@@ -323,13 +320,11 @@ class _Reader:
         found = list(filter(None, entries))
         found = found or [self.log.unknown(line.record, line.record.text("type"))]
         records = list(map(_uuid, pieces))
-        view = self.log.view
         for nth, entry in enumerate(found):
-            before = len(view.messages)
             index = self.log.next_index(line.position) if nth else index
             self.log.put(index, entry, line.record.time("timestamp"))
             if isinstance(message := self.log.entries[index], BaseMessage):
-                self._compactions.add(message, records, in_view=len(view.messages) > before)
+                self._compactions.add(message, records)
 
     def _entries(self, line: JsonLine, index: int) -> Sequence[Entry | None]:
         record = line.record

@@ -282,20 +282,10 @@ class Compactions:
         """What the newest compaction put before its summary."""
         self._details = CompactionDetails()
         self._of_record: dict[str, list[int]] = defaultdict(list)
-        self._groups: dict[str, list[int]] = {}
-        """An answer and the results of its call, by the id of the call."""
-        self._seen: set[int] = set()
-        """The messages that were in the view at some time."""
 
-    def add(self, message: BaseMessage, records: Sequence[str], *, in_view: bool) -> None:
-        if in_view:
-            self._seen.add(message.index)
+    def add(self, message: BaseMessage, records: Sequence[str]) -> None:
         for uuid in records:
             self._of_record[uuid].append(message.index)
-        if isinstance(message, AssistantMessage):
-            self._groups.update({call.call_id: [message.index] for call in message.calls})
-        elif isinstance(message, ToolResultMessage):
-            self._groups.setdefault(message.call_id, []).append(message.index)
 
     def compaction(self, index: int, boundary: JsonObject, summary: Sequence[Part]) -> Compaction:
         """The one at this index. A boundary without fields is one that the file does not have."""
@@ -326,22 +316,8 @@ class Compactions:
         """The messages that were kept word for word, tool groups whole, in their order."""
         records = _kept_records(boundary.object("compactMetadata"), self._chain)
         self.lost_kept += records is None
-        named = {index for uuid in records or () for index in self._of_record.get(uuid, ())}
-        firsts = {self._group_of(index)[0] for index in named}
-        whole = {index for first in firsts for index in self._group_of(first)} | named
-        return sorted(whole & self._seen, key=lambda index: (self._group_of(index)[0], index))
-
-    def _group_of(self, index: int) -> list[int]:
-        """A message alone; an answer with the results of its calls; a result behind its answer."""
-        message = self._log.entries[index]
-        match message:
-            case AssistantMessage():
-                groups = [self._groups[call.call_id] for call in message.calls]
-                return [index, *(result for group in groups if group[0] == index for result in group[1:])]
-            case ToolResultMessage():
-                return [self._groups[message.call_id][0], index]
-            case _:
-                return [index]
+        named = (index for uuid in records or () for index in self._of_record.get(uuid, ()))
+        return self._log.view.whole_groups(named)
 
     def cleared(self, index: int, record: JsonObject) -> Compaction | None:
         told = record.object("microcompactMetadata")

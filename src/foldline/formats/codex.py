@@ -28,7 +28,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import ForeignSession, Json, JsonLine, JsonObject, header, json_lines, known_lines
+from .base import ForeignSession, Json, JsonLine, JsonObject, json_lines, known_lines
 from .codex_items import (
     ABSENT,
     ON_THE_SERVER,
@@ -105,12 +105,9 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
     origin = payload.text("forked_from_id")
     notes = [f"The session was forked from {origin}."] * bool(origin) + notes
     folders = (payload.text("cwd"), *(row.payload.text("cwd") for row in rows if row.kind == "turn_context"))
-    head = header(
-        payload.text("id") or path.stem,
-        (payload.time("timestamp"), *(row.at for row in rows)),
-        next(filter(None, folders), ""),
-    )
-    return reader.log.session("codex", head, damage, (*notes, *reader.notes()))
+    name, cwd = payload.text("id") or path.stem, next(filter(None, folders), "")
+    begun, notes = payload.time("timestamp"), [*notes, *reader.notes()]
+    return reader.log.session("codex", name, cwd, damage, notes, begun=begun)
 
 
 @dataclass(frozen=True, slots=True)

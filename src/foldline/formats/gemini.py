@@ -26,7 +26,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import ForeignSession, Json, JsonObject, header, json_lines, parse_document
+from .base import ForeignSession, Json, JsonObject, json_lines, parse_document
 from .parts import UsageFields, call_part, sub_agent_note, user_messages
 from .tool_results import Changes, changes_of, tool_result
 from .transcript import Transcript
@@ -192,9 +192,8 @@ def read_gemini(data: bytes, path: Path) -> ForeignSession:
         reader.log.add(Title(title=title))
     for change in log.changes:
         reader.apply(change)
-    times = (log.about.time("startTime"), *(entry.at for entry in reader.log.in_order()))
-    head = header(log.about.text("sessionId") or path.stem, times, project_of(path))
-    return reader.log.session("gemini-cli", head, damage, reader.notes())
+    name, begun = log.about.text("sessionId") or path.stem, log.about.time("startTime")
+    return reader.log.session("gemini-cli", name, project_of(path), damage, reader.notes(), begun=begun)
 
 
 def project_of(path: Path) -> str:

@@ -7,7 +7,6 @@ compacts, rewinds or clears. A wire file is what the screen was told; that of Ki
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 from foldline.files import is_file, is_folder, read_regular
@@ -31,8 +30,8 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from .base import Counted, ForeignSession, Json, JsonLine, JsonObject, header, json_lines
-from .kimi_code import CodeWire, Step, result_of
+from .base import Counted, ForeignSession, Json, JsonLine, JsonObject, json_lines
+from .kimi_code import CodeWire, Step, StepReader, result_of
 from .neighbours import Neighbours
 from .parts import UsageFields, parts_of, sub_agent_note, tool_call_parts
 from .transcript import Transcript
@@ -103,8 +102,7 @@ def _session(
 ) -> ForeignSession:
     name = session_id_of(path)
     cwd = cwd or Neighbours().of("kimi-cli", path, name).cwd
-    head = header(name, (entry.at for entry in log.in_order()), cwd)
-    return log.session("kimi-cli", head, damage, notes, counted)
+    return log.session("kimi-cli", name, cwd, damage, notes, counted=counted)
 
 
 # --- context files ----------------------------------------------------------------------------------
@@ -354,15 +352,13 @@ _USAGE = UsageFields(
 
 
 @dataclass
-class _Wire:
+class _Wire(StepReader):
     """Turns the events of a wire file into entries: what the screen was told, put together again.
 
     It holds no system prompt and no summaries; the context file beside it does.
     """
 
-    log: Transcript = field(default_factory=lambda: Transcript("kimi"))
     compactions: int = 0
-    _step: Step | None = None
     _compacting: bool = False
 
     def notes(self) -> list[str]:
@@ -387,12 +383,6 @@ class _Wire:
         if entry is None and self._step is not None and self._step.index == line.position:
             return
         self._add(entry or self.log.unknown(record, kind or record.text("type")), line.position, at)
-
-    def _add(self, entry: Entry, position: int, at: datetime | None) -> None:
-        waits = self._step is not None and isinstance(entry, ToolResultMessage)
-        self.log.put(position, entry, at, in_view=not waits)
-        if self._step is not None and waits:
-            self._step.later.append(position)
 
     def _entry(self, kind: str, payload: JsonObject, position: int) -> Entry | None:
         match kind:
@@ -437,14 +427,6 @@ class _Wire:
             before = "" if last.arguments == "{}" else last.arguments
             call = last.model_copy(update={"arguments": before + arguments})
             self.log.calls[call.call_id] = said[-1] = call
-
-    def end_step(self) -> None:
-        step, self._step = self._step, None
-        if step is not None:
-            self._add(AssistantMessage(parts=tuple(step.parts), usage=step.usage), step.index, step.at)
-            for index in step.later:
-                if isinstance(result := self.log.entries[index], BaseMessage):
-                    self.log.view.add(result)
 
     def _tool_result(self, payload: JsonObject) -> BaseMessage:
         value = payload.object("return_value") or payload.object("result")

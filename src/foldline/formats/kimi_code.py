@@ -74,6 +74,39 @@ class Step:
     """The entries that are here before it is complete: results, and what waits for them."""
 
 
+@dataclass
+class StepReader:
+    """Reads answers that come in pieces. What comes before one is complete is shown to the model after it."""
+
+    log: Transcript = field(default_factory=lambda: Transcript("kimi"))
+    _step: Step | None = None
+
+    def _add(self, entry: Entry, index: int, at: datetime | None) -> None:
+        self.log.put(index, entry, at, in_view=False)
+        if self._step is not None and isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage):
+            self._step.later.append(index)
+        else:
+            self._show(index)
+
+    def _show(self, index: int) -> None:
+        if isinstance(message := self.log.entries[index], BaseMessage):
+            self.log.view.add(message)
+
+    def end_step(self) -> None:
+        """The answer is complete: it, its results, then what waited for them."""
+        step, self._step = self._step, None
+        if step is None:
+            return
+        if (answer := self._answer(step)) is not None:
+            self._add(answer, step.index, step.at)
+        entries = self.log.entries
+        for index in sorted(step.later, key=lambda each: not isinstance(entries[each], ToolResultMessage)):
+            self._show(index)
+
+    def _answer(self, step: Step) -> AssistantMessage | None:
+        return AssistantMessage(parts=tuple(step.parts), usage=step.usage)
+
+
 # --- the spine --------------------------------------------------------------------------------------
 
 _OPEN, _CLOSE, _NEXT = "spine_open", "spine_close", "spine_next"
@@ -182,18 +215,17 @@ class _Prompt:
     """The spine then: its open scopes, and how many messages it had."""
 
 
-class CodeWire:
+class CodeWire(StepReader):
     def __init__(self, lines: Sequence[JsonLine]) -> None:
+        super().__init__()
         prompts = [text for line in lines if (text := _system_prompt(line.record))]
         self._prompt = prompts[-1] if prompts else ""
         """The system prompt the model had last: a view has only one."""
         self._has_undos = any(line.record.get("type") == "context.undo" for line in lines)
         self._spine = _Spine(on_record=any(line.record.get("type") in _RECORDS for line in lines))
-        self.log = Transcript("kimi")
         self.cwd = ""
         self.counted: list[Counted] = []
         self._notes: list[str] = []
-        self._step: Step | None = None
         self._prompts: list[_Prompt] = []
         """In the context at this point, oldest first."""
         self._model = ""
@@ -202,7 +234,7 @@ class CodeWire:
         """The newest compaction that no undo goes back over."""
         for line in lines:
             self._read(line)
-        self._end_step()
+        self.end_step()
         self._close_scope(lines[-1].position + 1, None)
         if len(set(prompts)) > 1:
             self._notes.append("The system prompt changed: the last one stands for all.")
@@ -213,7 +245,7 @@ class CodeWire:
     def _read(self, line: JsonLine) -> None:
         record, at = line.record, line.record.time("time")
         if record.at("event", "type") == "step.begin" or (record.at("message", "role") == "assistant"):
-            self._end_step()
+            self.end_step()
             self._close_scope(line.position, at)
         self.cwd = self.cwd or record.text("environmentDisclosure", "cwd") or record.text("cwd")
         message = record.object("message")
@@ -232,20 +264,11 @@ class CodeWire:
             entry = self.log.unknown(record, record.text("type"))
         self._add(entry, index, at)
 
-    def _add(self, entry: Entry, index: int, at: datetime | None) -> None:
-        waits = isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage)
-        if self._step is not None and waits:
-            self._step.later.append(self.log.put(index, entry, at, in_view=False))
-            return
-        self.log.put(index, entry, at, in_view=False)
-        self._show(index)
-
     def _show(self, index: int) -> None:
+        super()._show(index)
         message = self.log.entries[index]
-        if isinstance(message, BaseMessage):
-            self.log.view.add(message)
-            if not isinstance(message, SystemMessage):
-                self._spine.add(message)
+        if isinstance(message, BaseMessage) and not isinstance(message, SystemMessage):
+            self._spine.add(message)
 
     def _entry(self, record: JsonObject, message: JsonObject, index: int) -> Entry | None:
         match record.get("type"):
@@ -269,7 +292,7 @@ class CodeWire:
                 | "turn.prompt"
                 | "turn.cancel" as kind
             ):
-                self._end_step()
+                self.end_step()
                 return self._marker(kind, record, index)
             case _:
                 pass
@@ -429,23 +452,17 @@ class CodeWire:
                 return result_of(event.text("toolCallId"), parts, self.log, failed=failed)
             case "step.end" if step is not None:
                 step.usage = _USAGE.read(event.get("usage"))
-                self._end_step()
+                self.end_step()
             case _:
                 pass
         return None
 
-    def _end_step(self) -> None:
-        """The answer is complete: it, its results, then what waited for them. One without a word is none."""
-        step, self._step = self._step, None
-        if step is None:
-            return
-        if step.parts:
-            model = self._model.rpartition("/")[2] or None
-            answer = AssistantMessage(parts=tuple(step.parts), model=model, usage=step.usage)
-            self._add(answer, step.index, step.at)
-        entries = self.log.entries
-        for index in sorted(step.later, key=lambda each: not isinstance(entries[each], ToolResultMessage)):
-            self._show(index)
+    def _answer(self, step: Step) -> AssistantMessage | None:
+        """One without a word is none."""
+        model = self._model.rpartition("/")[2] or None
+        return (
+            AssistantMessage(parts=tuple(step.parts), model=model, usage=step.usage) if step.parts else None
+        )
 
 
 def _system_prompt(record: JsonObject) -> str:

@@ -31,7 +31,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import ForeignSession, JsonLine, JsonObject, header, known_lines, parse_object
+from .base import ForeignSession, JsonLine, JsonObject, known_lines, parse_object
 from .parts import UsageFields, call_part, image_at, stop_reason, sub_agent_note, text_in
 from .tool_results import line_count, tool_result, touched
 from .transcript import Moment, Transcript
@@ -62,9 +62,9 @@ def read_klaude(data: bytes, path: Path) -> ForeignSession:
         reader.read(line)
     log = reader.log
     name = path.parent.name if path.stem == "events" and path.parent.name else path.stem
-    times = (meta.time("created_at", unit=1), *(entry.at for entry in log.in_order()))
-    head = header(meta.text("id") or name, times, meta.text("work_dir"))
-    return log.session("klaude-code", head, damage, (*log.notes(_SILENT), *sub_agent_note(reader.by_agent)))
+    name, cwd, begun = meta.text("id") or name, meta.text("work_dir"), meta.time("created_at", unit=1)
+    notes = (*log.notes(_SILENT), *sub_agent_note(reader.by_agent))
+    return log.session("klaude-code", name, cwd, damage, notes, begun=begun)
 
 
 def beside(path: Path) -> JsonObject:

@@ -24,7 +24,7 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from .base import ForeignSession, JsonObject, header, json_lines, parse_document
+from .base import ForeignSession, JsonObject, json_lines, parse_document
 from .parts import UsageFields, call_part, stop_reason, text_in, tool_call_parts
 from .tool_results import line_count, tool_result
 from .transcript import Transcript
@@ -61,13 +61,9 @@ def read_openai(data: bytes, path: Path) -> ForeignSession:
     )
     for position, message in chat.messages:
         reader.read(message, position)
-    log = reader.log
-    head = header(
-        about.text("instance_id") or path.stem,
-        (entry.at for entry in log.in_order()),
-        info.text("config", "environment", "cwd"),
-    )
-    return log.session("openai", head, chat.damage, (*chat.notes, *log.notes(("exit",))))
+    name, cwd = about.text("instance_id") or path.stem, info.text("config", "environment", "cwd")
+    notes = (*chat.notes, *reader.log.notes(("exit",)))
+    return reader.log.session("openai", name, cwd, chat.damage, notes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import ForeignSession, JsonObject, header, parse_object
+from .base import ForeignSession, JsonObject, parse_object
 from .opencode_store import (
     StoredSession,
     exported_files,
@@ -149,14 +149,13 @@ def _session(document: JsonObject, path: Path, notes: list[str]) -> ForeignSessi
     notes += [f"Messages without info and parts, left out: {odd}."] if odd else []
     origin = info.text("parentID")
     notes += [f"It is a sub-session of {origin}."] if origin else []
-    times = (
-        about.time("time", "created") for about in (info, *(message.object("info") for message in messages))
-    )
-    head = header(info.text("id") or path.stem, times, info.text("directory"))
-    failed = f"Failed answers that opencode never sent again, dropped from the view: {reader.failed}."
-    return reader.log.session(
-        "opencode", head, Damage(), (*notes, *reader.log.notes(), *([failed] if reader.failed else []))
-    )
+    notes += reader.log.notes()
+    if reader.failed:
+        notes.append(
+            f"Failed answers that opencode never sent again, dropped from the view: {reader.failed}."
+        )
+    name, cwd, begun = info.text("id") or path.stem, info.text("directory"), info.time("time", "created")
+    return reader.log.session("opencode", name, cwd, Damage(), notes, begun=begun)
 
 
 def _completed_compactions(messages: Sequence[JsonObject]) -> frozenset[str]:

@@ -18,22 +18,19 @@ from foldline.protocol import (
     DeveloperMessage,
     Entry,
     FileTouch,
-    Kept,
     ModelChange,
     NoticeRecord,
     Part,
-    Span,
     SystemMessage,
     TextPart,
     ThinkingPart,
     Title,
     ToolResultMessage,
     UserMessage,
-    Written,
     text_parts,
 )
 
-from .base import ForeignSession, Json, JsonLine, JsonObject, header, known_lines
+from .base import ForeignSession, Json, JsonLine, JsonObject, known_lines
 from .parts import UsageFields, arguments_of, call_part, image, stop_reason, text_in
 from .tool_results import FILE_TOOLS, Changes, line_count, tool_result
 from .transcript import Transcript, file_lists
@@ -71,9 +68,8 @@ def read_pi(data: bytes, path: Path) -> ForeignSession:
         reader.read(line)
     origin = head.first("branchedFrom", "parentSession")
     notes += [f"The session was branched from {origin}."] if origin else []
-    times = (record.time("timestamp") for record in (head, *(line.record for line in body)))
-    about = header(head.text("id") or path.stem, times, head.text("cwd"))
-    return reader.log.session("pi", about, damage, [*notes, *reader.notes()])
+    name, begun, notes = head.text("id") or path.stem, head.time("timestamp"), [*notes, *reader.notes()]
+    return reader.log.session("pi", name, head.text("cwd"), damage, notes, begun=begun)
 
 
 def is_pi(record: JsonObject) -> bool:
@@ -130,8 +126,7 @@ def _active_branch(body: Sequence[JsonLine], notes: list[str]) -> list[JsonLine]
 class _Reader:
     log: Transcript = field(default_factory=lambda: Transcript("pi"))
     _positions: dict[str, int] = field(default_factory=dict)
-    _in_view: set[int] = field(default_factory=set)
-    _last: Compaction | None = None
+    _details: CompactionDetails = field(default_factory=CompactionDetails)
     _lost_cuts: int = 0
     _has_prompt: bool = False
 
@@ -149,10 +144,8 @@ class _Reader:
         if isinstance(identity := record.get("id"), str):
             self._positions.setdefault(identity, line.position)
         entry = self._entry(record, line.position) or self.log.unknown(record, record.text("type"))
-        if isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage):
-            self._in_view.add(line.position)
         at = record.time("timestamp") or record.time("message", "timestamp")
-        self.log.put(line.position, entry, at, in_view=False)
+        self.log.put(line.position, entry, at)
 
     def _entry(self, record: JsonObject, position: int) -> Entry | None:
         match record.get("type"):
@@ -170,7 +163,8 @@ class _Reader:
                 self._has_prompt = True
                 return SystemMessage(parts=text_parts(record.text("systemPrompt")))
             case "reset_boundary":
-                self._in_view, self._last = set(), None
+                self.log.view.clear()
+                self._details = CompactionDetails()
                 return Clear()
             case "session_info" | "title":
                 title = record.first("name", "title")
@@ -213,11 +207,8 @@ class _Reader:
         return DeveloperMessage(origin="notice", parts=self._parts(content))
 
     def _tool_result(self, message: JsonObject, parts: tuple[Part, ...]) -> ToolResultMessage:
-        call_id, name, details = (
-            message.text("toolCallId"),
-            message.text("toolName"),
-            message.object("details"),
-        )
+        call_id, name = message.text("toolCallId"), message.text("toolName")
+        details = message.object("details")
         failed = message.flag("isError")
         call = self.log.calls.get(call_id)
         arguments = arguments_of(call)
@@ -248,35 +239,27 @@ class _Reader:
     # --- compactions ---------------------------------------------------------------------------------
 
     def _compaction(self, record: JsonObject, position: int) -> Compaction:
-        """A compaction of pi's: a summary, then every message from the first kept record on.
-
-        A kept message that an earlier one had removed comes back into pi's view; here it is named in `head`.
-        """
+        """A compaction of pi's: a summary, then every message from the first kept record on, also one that an
+        earlier compaction had removed."""
         cut = self._cut(record, position)
-        summary, before = record.text("summary"), self._last
-        covered = {index for index in self._in_view if index < cut}
-        kept = [
-            index
-            for index, entry in self.log.entries.items()
-            if isinstance(entry, BaseMessage) and index >= cut
-        ]
-        text = Written(
-            message=SystemMessage(origin="summary", parts=text_parts(summary)),
-            covers=self._spans(covered),
-            inputs=(before.index,) if before else (),
-        )
-        back = [Kept(ref=index) for index in kept if index not in self._in_view]
-        self._last = Compaction(
-            index=position,
-            summary=summary,
-            first_kept_index=cut,
-            head=(text, *back),
+        entries, view = self.log.entries, self.log.view
+        covered = [entries[index] for index in view.messages if index < cut]
+        written, before = record.object("details"), self._details
+        if written:
+            self._details = CompactionDetails(
+                read_files=tuple(filter(None, written.texts("readFiles"))),
+                modified_files=tuple(filter(None, written.texts("modifiedFiles"))),
+            )
+        else:
+            self._details = file_lists(before, covered)
+        return view.compacted(
+            position,
+            text_parts(record.text("summary")),
+            [index for index, entry in entries.items() if isinstance(entry, BaseMessage) and index >= cut],
             strategy="pi",
             tokens_before=record.count("tokensBefore"),
-            details=self._details(record, covered),
+            details=self._details,
         )
-        self._in_view = set(kept)
-        return self._last
 
     def _cut(self, record: JsonObject, position: int) -> int:
         """The first kept record: named by its id, or in layout 1 by its position in the file."""
@@ -293,28 +276,6 @@ class _Reader:
             elif index >= cut and isinstance(entry, BaseMessage):
                 break
         return cut
-
-    def _spans(self, covered: set[int]) -> tuple[Span, ...]:
-        """The covered messages as ranges. A range holds no other message, and no summary."""
-        spans: list[Span] = []
-        open_span = False
-        for index, entry in self.log.entries.items():
-            if index in covered:
-                start = spans.pop()[0] if open_span else index
-                spans.append((start, index))
-                open_span = True
-            elif isinstance(entry, BaseMessage | Compaction):
-                open_span = False
-        return tuple(spans)
-
-    def _details(self, record: JsonObject, covered: set[int]) -> CompactionDetails:
-        if written := record.object("details"):
-            return CompactionDetails(
-                read_files=tuple(filter(None, written.texts("readFiles"))),
-                modified_files=tuple(filter(None, written.texts("modifiedFiles"))),
-            )
-        before = self._last.details if self._last else CompactionDetails()
-        return file_lists(before, [self.log.entries[index] for index in sorted(covered)])
 
 
 def _part(piece: JsonObject) -> Part | None:

@@ -17,7 +17,7 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from .base import ForeignSession, JsonObject, header, known_lines
+from .base import ForeignSession, JsonObject, known_lines
 from .gemini import Contents, by_program, contents_of, is_content
 from .parts import UsageFields, sub_agent_note
 from .transcript import Transcript
@@ -65,14 +65,12 @@ def read_qwen(data: bytes, path: Path) -> ForeignSession:
     newest_first = records[::-1]
     # What the program notes may be about other folders than the one where the newest message was said.
     folders = (record.text("cwd") for record in newest_first if record.get("type") != "system")
-    head = header(
-        next(filter(None, (record.text("sessionId") for record in newest_first)), path.stem),
-        (record.time("timestamp") for record in records),
-        next(filter(None, folders), ""),
-    )
+    name = next(filter(None, (record.text("sessionId") for record in newest_first)), path.stem)
+    begun = next(filter(None, (record.time("timestamp") for record in records)), None)
     by_agent = any(node.first.flag("isSidechain") for node in reader.nodes)
     notes = (*reader.log.notes(_SILENT), *sub_agent_note(by_agent))
-    return reader.log.session("qwen-code", head, damage, notes)
+    cwd = next(filter(None, folders), "")
+    return reader.log.session("qwen-code", name, cwd, damage, notes, begun=begun)
 
 
 # --- the tree ---------------------------------------------------------------------------------------

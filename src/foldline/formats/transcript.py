@@ -33,7 +33,7 @@ from foldline.protocol import (
     Written,
 )
 
-from .base import Counted, ForeignSession, Json, JsonObject
+from .base import EPOCH, Counted, ForeignSession, Json, JsonObject
 from .parts import LONGEST_KIND, PartReader, left_out_note, parts_of, text_in, unknown_note
 
 _SNAPSHOT = "<state_snapshot>"
@@ -192,6 +192,12 @@ class ForeignView:
             reason="threshold",
         )
 
+    def whole_groups(self, indices: Iterable[int]) -> list[int]:
+        """These messages in order, each answer with all its results, each result with its answer."""
+        results = self.results()
+        callers = sorted({self._group.get(index, index) for index in indices})
+        return self._in_groups([each for caller in callers for each in (caller, *results.get(caller, ()))])
+
     def _in_groups(self, kept: Sequence[int]) -> list[int]:
         """These messages with each result right after its call; without what was never in a view."""
         results: dict[int, list[int]] = {}
@@ -276,13 +282,20 @@ class Transcript:
     def session(
         self,
         format: str,
-        header: SessionHeader,
+        identity: str,
+        cwd: str,
         damage: Damage,
         notes: Iterable[str],
+        *,
+        begun: datetime | None = None,
         counted: Iterable[Counted] = (),
     ) -> ForeignSession:
+        """What was read. Where nothing says when it was `begun`, the first entry with a time does."""
+        entries = self.in_order()
+        times = (begun, *(entry.at for entry in entries))
+        header = SessionHeader(id=identity, created_at=next(filter(None, times), EPOCH), cwd=cwd)
         damaged = (f"{damage}.",) if damage else ()
-        return ForeignSession(format, header, self.in_order(), damage, (*damaged, *notes), tuple(counted))
+        return ForeignSession(format, header, entries, damage, (*damaged, *notes), tuple(counted))
 
     def notes(self, silent: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Sentences on pieces and records that were left out. `silent` is how the kinds of records begin that
