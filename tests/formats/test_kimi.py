@@ -329,7 +329,7 @@ def test_any_states_give_the_view_of_the_last(tmp_path: Path, states: list[Any],
     if len(states) > 1:
         states[-1] = [*states[-2][:repeats], *states[-1]]
     # Without a message in it, a file of ten records is refused.
-    assume(any(not record["role"].startswith("_") for state in states for record in state))
+    assume(any(record["role"] in ("user", "assistant") for state in states for record in state))
     write(tmp_path / "context.jsonl", states[-1])
     session = read_foreign(tmp_path / "context.jsonl", "kimi-cli")
     assert faults(session) == []
