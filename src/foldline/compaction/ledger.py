@@ -16,6 +16,9 @@ from .summary_text import harmless, ledger_of, unframed, with_ledger
 SHARE = 0.35
 """Of what a compaction leaves free below the threshold, how much the ledger takes. Measured
 (docs/decisions/0038-ledger.md)."""
+_FURTHEST = 10_000
+"""Entries that are read for it at most, the newest ones: of a session that was opened again, about 6 s in its
+thread."""
 
 
 class SessionLedger:
@@ -35,7 +38,7 @@ class SessionLedger:
             if gone != self._gone:
                 self.ledger, self._position, self._gone = Ledger(self.ledger.score), 0, gone
             outlines = projection.entries.outlines
-            for position in range(self._position, len(outlines)):
+            for position in range(max(self._position, len(outlines) - _FURTHEST), len(outlines)):
                 outline = outlines[position]
                 if isinstance(outline, MessageOutline) and projection.fate(outline.index).kind not in _GONE:
                     message = projection.entries[position]

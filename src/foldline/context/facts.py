@@ -69,7 +69,8 @@ def paths(text: str) -> tuple[str, ...]:
     """File paths: rooted, with an extension or a well-known folder, and bare file names; not `and/or` or
     `24/7`."""
     runs = (match[0] for match in _RUN.finditer(_URL.sub(" ", text)))
-    return _unique(path for path in map(_trimmed, runs) if is_path(path))
+    likely = (run for run in dict.fromkeys(runs) if "/" in run or "." in run or _trimmed(run) in _FILE_NAMES)
+    return _unique(path for path in map(_trimmed, likely) if is_path(path))
 
 
 def _trimmed(run: str) -> str:

@@ -15,7 +15,7 @@ from .tokens import estimate_tokens
 
 SHORTEST_LINE, LONGEST_LINE = 20, 240
 """Characters of a line without its indentation; `return None` is everywhere, and a longer one is data."""
-_FULL, _KEPT = 14_000, 10_000
+_FULL, _KEPT = 9_000, 7_000
 """Things at most, and how many of them stay when so many are known: those most likely to be needed."""
 
 
@@ -57,9 +57,9 @@ class Ledger:
     def _of(self, key: Key, text: str) -> Seen:
         seen = self.seen.get(key)
         if seen is None:
-            seen = self.seen[key] = Seen(key[0], text, self.now)
+            seen = self.seen[key] = Seen(key[0], text, _cost(text), self.now)
         elif key[0] == "path" and _says_more(text, seen.text):
-            seen.text = text
+            seen.text, seen.tokens = text, _cost(text)
         return seen
 
     def _used(self, text: str, entry: int, *, in_edit: bool = False, place: str = "") -> None:
@@ -92,7 +92,7 @@ class Ledger:
             if seen.edited != self.now:
                 seen.edits, seen.edited = seen.edits + 1, self.now
             seen.replaced, seen.entry, seen.place = False, entry, place
-            self._define(line)
+        self._define("\n".join(new), entry, place)
 
     def _resulted(self, result: ToolResultMessage) -> None:
         place = self._calls.pop(result.call_id, "")
@@ -104,23 +104,25 @@ class Ledger:
             seen = self._of(("line", line), line)
             seen.show(self.now, result.index, place)
             seen.replaced = False
+        self._define(result.text, result.index, place)
 
     def _shown(self, text: str, entry: int, place: str) -> None:
         for key, name in names(text):
             self._of(key, name).show(self.now, entry, place)
-        for line in text.splitlines():
-            self._define(_bare(line))
-        for line in facts.errors(text):
-            for key, _ in names(line):
+        if not _is_file(place):
+            for key, _ in names("\n".join(facts.errors(text))):
                 if seen := self.seen.get(key):
                     seen.failed = self.now
 
-    def _define(self, line: str) -> None:
-        if len(line) <= LONGEST_LINE and (found := _DEFINES.search(line)):
-            if seen := self.seen.get(("identifier", found[1])):
-                seen.defined = line
-            if seen := self.seen.get(("line", line)):
-                seen.defined = line
+    def _define(self, text: str, entry: int, place: str) -> None:
+        for found in _DEFINES.finditer(text):
+            start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
+            line = _bare(text[start : end if end >= 0 else len(text)])
+            if len(line) > LONGEST_LINE:
+                continue
+            for key in (("identifier", found[1]), ("line", line)):
+                if seen := self.seen.get(key):
+                    seen.defined, seen.entry, seen.place = line, entry, place
 
     def likelihood(self, seen: Seen) -> float:
         """How likely this is needed before the next compaction, by the ledger's score."""
@@ -142,30 +144,43 @@ class Ledger:
         Args:
             entries: only things that these show.
         """
-        ranked = sorted(
-            (
-                (self.likelihood(seen) / (cost := _cost(seen)), cost, key, seen)
-                for key, seen in self.seen.items()
-                if key not in said and seen.entry >= 0 and (entries is None or seen.entry in entries)
-            ),
-            key=lambda candidate: (-candidate[0], candidate[2]),
+        known = (
+            (self.likelihood(seen) / seen.tokens, key, seen)
+            for key, seen in self.seen.items()
+            if key not in said and seen.entry >= 0 and (entries is None or seen.entry in entries)
         )
+        ranked = sorted(known, key=lambda candidate: (-candidate[0], candidate[1]))
         groups: dict[int, Group] = {}
-        for gain, cost, _, seen in ranked:
+        defined: set[str] = set()
+        more = budget * _DEFINITIONS
+        budget -= more
+        for gain, _, seen in ranked:
             if gain <= 0 or budget < _SMALLEST:
                 break
-            group = groups.get(seen.entry)
-            opened = 0 if group else _HEAD + estimate_tokens(_short(seen.place))
-            if cost + opened <= budget:
-                if group is None:
-                    group = groups[seen.entry] = Group(seen.entry, _short(seen.place))
-                budget -= cost + opened
-                group.take(seen)
+            if (seen.defined or seen.text) in defined:
+                continue
+            group = groups.get(seen.entry) or Group(seen.entry, _short(seen.place))
+            opened = 0 if seen.entry in groups else _HEAD + estimate_tokens(group.place)
+            if seen.tokens + opened > budget:
+                continue
+            groups[seen.entry] = group
+            budget -= seen.tokens + opened
+            extra = _cost(seen.defined) - seen.tokens
+            if seen.defined and extra <= more:
+                more -= max(0, extra)
+                defined.add(seen.defined)
+                group.lines.append(seen.defined)
+            elif seen.kind == "line":
+                group.lines.append(seen.text)
+            else:
+                group.names.append(seen.text)
         return [groups[entry] for entry in sorted(groups)]
 
 
 _HEAD, _SMALLEST = 6, 4
 """Tokens of `[entry 123] `, and of the shortest name."""
+_DEFINITIONS = 1 / 6
+"""Of the budget, for the lines that define the likeliest names: a name says more beside what it is."""
 
 
 @dataclass(slots=True)
@@ -176,9 +191,6 @@ class Group:
     place: str
     names: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
-
-    def take(self, seen: Seen) -> None:
-        (self.lines if seen.kind == "line" else self.names).append(seen.text)
 
     @property
     def text(self) -> str:
@@ -246,8 +258,8 @@ def _is_file(place: str) -> bool:
     return bool(place) and facts.is_path(place)
 
 
-def _cost(seen: Seen) -> float:
-    return estimate_tokens(seen.text) + 1
+def _cost(text: str) -> int:
+    return estimate_tokens(text) + 1
 
 
 # -- calls -----------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ class Seen:
 
     kind: Kind
     text: str
+    tokens: int
     first: int
     entry: int = NEVER
     """The newest entry that showed it, a result where there is one."""
@@ -43,7 +44,8 @@ class Seen:
     replaced: bool = False
     """Whether an edit has taken this line out of its file."""
     defined: str = ""
-    """The line that defines it; of a line itself, whether it defines something."""
+    """The line that defines it; of a line itself, whether it defines something. `entry` is then the newest
+    that shows it."""
 
     def use(self, now: int, *, in_edit: bool) -> None:
         if self.used != now:
@@ -52,9 +54,9 @@ class Seen:
             self.edits, self.edited = self.edits + 1, now
 
     def show(self, now: int, entry: int, place: str) -> None:
-        if self.entry != entry or not self.shows:
-            self.shows, self.shown_before, self.shown = self.shows + 1, self.shown, now
-        self.entry, self.place = entry, place
+        self.shows, self.shown_before, self.shown = self.shows + 1, self.shown, now
+        if not self.defined:
+            self.entry, self.place = entry, place
 
 
 @dataclass(slots=True)

@@ -1,0 +1,207 @@
+"""Fits the weights of `foldline.context.ledger_score` on recorded sessions. Run by hand:
+
+    python tests/bench/fit_ledger.py WINDOW FILE… > weights.txt
+
+Every session is replayed with the digest. At each compaction all that the ledger knows and the view does not
+say is a case; whether an answer before the next compaction needed it is its outcome. Sessions of one project
+are a family. Weights are fitted without each family in turn, and the replay of its sessions with these is the
+figure that is printed; the table at the end is fitted on all.
+"""
+
+import asyncio
+import math
+import random
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import groupby
+
+from foldline.cli.eval_run import subjects_of
+from foldline.compaction import DigestCompaction
+from foldline.compaction.summary_text import with_ledger
+from foldline.context import ledger_score
+from foldline.context.ledger import Ledger, said_in
+from foldline.context.view import with_text
+from foldline.evaluation.comparison import Subject, digest_summariser
+from foldline.evaluation.cost import Rates, cost
+from foldline.evaluation.figures import meter_named
+from foldline.evaluation.recall import Atom, Needs, needs, recall, said
+from foldline.evaluation.record import Run
+from foldline.evaluation.replay import UNLIMITED, Arm, WindowTooSmall, replay
+from foldline.protocol import NEW, BaseMessage
+
+METER = meter_named("weights")
+KEPT_OF = 20
+"""One in so many cases that were not needed is kept, with that weight."""
+RIDGE = 3.0
+Case = tuple[tuple[float, ...], bool, float]
+"""Features, whether it was needed, and its weight."""
+
+
+@dataclass
+class Played:
+    """One session at one window: its cases and its figures."""
+
+    subject: Subject
+    family: str
+    needs: Needs
+    names: list[Case] = field(default_factory=list)
+    lines: list[Case] = field(default_factory=list)
+
+
+def replayed(subject: Subject, window: int) -> Run | None:
+    """Under the digest, with the weights in force; None where the window is never full."""
+    strategy = None if window == UNLIMITED else DigestCompaction()
+    try:
+        run = asyncio.run(
+            replay(
+                subject.history,
+                Arm("digest", strategy),
+                session=subject.name,
+                window=window,
+                summariser=digest_summariser(window),
+                summarised_by="digest",
+                meter=METER,
+            )
+        )
+    except WindowTooSmall:
+        return None
+    return run if run.due or strategy is None else None
+
+
+def collect(played: Played, run: Run) -> None:
+    """The cases of all compactions of a run."""
+    ledger, position, rng = Ledger(), 0, random.Random(1)
+    history, folds = played.subject.history, run.compactions
+    for fold, after in zip(folds, [*folds[1:], None], strict=True):
+        newest = max(message.index for message in fold.before)
+        while position < len(history) and history[position].index <= newest:
+            ledger.add(history[position])
+            position += 1
+        view = [_without_ledger(message) for message in fold.after]
+        until = max(message.index for message in after.before) if after else history[-1].index + 1
+        wanted = _missed(played.needs, view, [m for m in history[position:] if m.index <= until])
+        shown = said_in(view)
+        for key, seen in ledger.seen.items():
+            if key in shown or seen.entry < 0:
+                continue
+            needed = not wanted.isdisjoint(said([Atom(seen.kind, seen.text)]))
+            if needed or rng.randrange(KEPT_OF) == 0:
+                is_line = seen.kind == "line"
+                features = ledger_score.line_features if is_line else ledger_score.name_features
+                case = features(seen, ledger.places.get(seen.place), ledger.now)
+                cases = played.lines if is_line else played.names
+                cases.append((case, needed, 1.0 if needed else float(KEPT_OF)))
+
+
+def _without_ledger(message: BaseMessage) -> BaseMessage:
+    return with_text(message, with_ledger(message.text, [])) if message.index == NEW else message
+
+
+def _missed(known: Needs, view: Sequence[BaseMessage], later: Sequence[BaseMessage]) -> set[tuple[str, str]]:
+    """The forms of what answers needed that neither the view nor a later message said before them."""
+    forms: set[tuple[str, str]] = set()
+    for message in view:
+        forms |= known.held_by(message)
+    missed: set[tuple[str, str]] = set()
+    for message in later:
+        for need in known.by_step.get(message.index, ()):
+            if forms.isdisjoint(need.forms):
+                missed.update(need.forms)
+        forms |= known.held_by(message)
+    return missed
+
+
+# -- the fit ---------------------------------------------------------------------------------------
+
+
+def fitted(cases: Sequence[Case]) -> list[float]:
+    """Logistic regression by Newton's method, with a ridge on all but the first weight."""
+    width = len(cases[0][0])
+    weights = [0.0] * width
+    for _ in range(8):
+        gradient = [RIDGE * weight if at else 0.0 for at, weight in enumerate(weights)]
+        curvature = [[RIDGE * (row == column and row > 0) for column in range(width)] for row in range(width)]
+        for features, needed, weight in cases:
+            power = sum(map(float.__mul__, weights, features))
+            likely = 1 / (1 + math.exp(-max(-30.0, min(30.0, power))))
+            error, bend = weight * (likely - needed), weight * likely * (1 - likely)
+            set_ = [(at, value) for at, value in enumerate(features) if value]
+            for at, value in set_:
+                gradient[at] += error * value
+                row, bent = curvature[at], bend * value
+                for other, more in set_:
+                    row[other] += bent * more
+        weights = [w - step for w, step in zip(weights, _solved(curvature, gradient), strict=True)]
+    return weights
+
+
+def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Gauss, with the largest pivot; a column of nothing gives 0."""
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    for at in range(len(rows)):
+        pivot = max(range(at, len(rows)), key=lambda row: abs(rows[row][at]))
+        rows[at], rows[pivot] = rows[pivot], rows[at]
+        head = rows[at][at]
+        if abs(head) < 1e-12:
+            continue
+        for row in range(len(rows)):
+            if row != at and (factor := rows[row][at] / head):
+                rows[row] = [a - factor * b for a, b in zip(rows[row], rows[at], strict=True)]
+    return [row[-1] / row[at] if abs(row[at]) >= 1e-12 else 0.0 for at, row in enumerate(rows)]
+
+
+def put_in_force(learnt: Iterable[Played]) -> None:
+    chosen = list(learnt)
+    ledger_score.NAMES = tuple(fitted([case for played in chosen for case in played.names]))
+    ledger_score.LINES = tuple(fitted([case for played in chosen for case in played.lines]))
+
+
+# -- the report ------------------------------------------------------------------------------------
+
+
+def figures(played: Played, window: int) -> tuple[int, ...]:
+    """Needs, of them retained, far ones, of them retained, and cost and that of the raw session at .1."""
+    run, raw = replayed(played.subject, window), replayed(played.subject, UNLIMITED)
+    assert run is not None and raw is not None
+    found = recall(run, played.needs)
+    spent = [round(cost(each, METER).equivalent(Rates(0.1))) for each in (run, raw)]
+    kept = (found.all.retained, found.long_range.needs, found.long_range.retained)
+    return (found.all.needs, *kept, *spent)
+
+
+def line(name: str, rows: Sequence[Sequence[int]]) -> str:
+    needed, kept, far, far_kept, spent, raw = map(sum, zip(*rows, strict=True))
+    return f"{name:24} recall {kept / needed:6.1%}  far {far_kept / max(1, far):6.1%}  cost {spent / raw:.3f}"
+
+
+def families(subjects: Iterable[Subject]) -> Iterator[tuple[str, Subject]]:
+    """Sessions whose names begin alike are of one project."""
+    for subject in subjects:
+        yield subject.name.split("-")[0], subject
+
+
+def main(window: int, files: Sequence[str]) -> None:
+    known: list[Played] = []
+    for family, subject in families(subjects_of(files, None)):
+        if run := replayed(subject, window):
+            played = Played(subject, family, needs(subject.history, METER))
+            collect(played, run)
+            known.append(played)
+            print(f"{subject.name}: {len(run.compactions)} compactions", file=sys.stderr)
+    rows = []
+    for family, members in groupby(sorted(known, key=lambda each: each.family), lambda each: each.family):
+        put_in_force(played for played in known if played.family != family)
+        for played in members:
+            rows.append(figures(played, window))
+            print(line(played.subject.name, rows[-1:]), flush=True)
+    print(line("all, each held out", rows))
+    put_in_force(known)
+    for name in ("NAMES", "LINES"):
+        print(f"{name} = ({', '.join(f'{weight:.3f}' for weight in getattr(ledger_score, name))})")
+    print(f"# {date.today()}, {len(known)} sessions at {window:,}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])
