@@ -46,6 +46,8 @@ class Played:
     subject: Subject
     family: str
     needs: Needs
+    raw: float
+    """What sending everything costs, at a cached price of .1."""
     names: list[Case] = field(default_factory=list)
     lines: list[Case] = field(default_factory=list)
 
@@ -119,7 +121,9 @@ def _missed(known: Needs, view: Sequence[BaseMessage], later: Sequence[BaseMessa
 def fitted(cases: Sequence[Case]) -> list[float]:
     """Logistic regression by Newton's method, with a ridge on all but the first weight."""
     width = len(cases[0][0])
-    weights = [0.0] * width
+    common = sum(weight for _, needed, weight in cases if needed) / sum(weight for *_, weight in cases)
+    # From 0, Newton's method takes a step for each power of e to a rare outcome.
+    weights = [math.log(common / (1 - common)), *[0.0] * (width - 1)]
     for _ in range(8):
         gradient = [RIDGE * weight if at else 0.0 for at, weight in enumerate(weights)]
         curvature = [[RIDGE * (row == column and row > 0) for column in range(width)] for row in range(width)]
@@ -161,17 +165,20 @@ def put_in_force(learnt: Iterable[Played]) -> None:
 # -- the report ------------------------------------------------------------------------------------
 
 
-def figures(played: Played, window: int) -> tuple[int, ...]:
-    """Needs, of them retained, far ones, of them retained, and cost and that of the raw session at .1."""
-    run, raw = replayed(played.subject, window), replayed(played.subject, UNLIMITED)
-    assert run is not None and raw is not None
+def price(run: Run) -> float:
+    return cost(run, METER).equivalent(Rates(0.1))
+
+
+def figures(played: Played, window: int) -> tuple[float, ...]:
+    """Needs, of them retained, far ones, of them retained, the price, and that of the raw session."""
+    run = replayed(played.subject, window)
+    assert run is not None
     found = recall(run, played.needs)
-    spent = [round(cost(each, METER).equivalent(Rates(0.1))) for each in (run, raw)]
     kept = (found.all.retained, found.long_range.needs, found.long_range.retained)
-    return (found.all.needs, *kept, *spent)
+    return (found.all.needs, *kept, price(run), played.raw)
 
 
-def line(name: str, rows: Sequence[Sequence[int]]) -> str:
+def line(name: str, rows: Sequence[Sequence[float]]) -> str:
     needed, kept, far, far_kept, spent, raw = map(sum, zip(*rows, strict=True))
     return f"{name:24} recall {kept / needed:6.1%}  far {far_kept / max(1, far):6.1%}  cost {spent / raw:.3f}"
 
@@ -186,7 +193,9 @@ def main(window: int, files: Sequence[str]) -> None:
     known: list[Played] = []
     for family, subject in families(subjects_of(files, None)):
         if run := replayed(subject, window):
-            played = Played(subject, family, needs(subject.history, METER))
+            raw = replayed(subject, UNLIMITED)
+            assert raw is not None
+            played = Played(subject, family, needs(subject.history, METER), price(raw))
             collect(played, run)
             known.append(played)
             print(f"{subject.name}: {len(run.compactions)} compactions", file=sys.stderr)

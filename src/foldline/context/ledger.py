@@ -131,7 +131,8 @@ class Ledger:
     def _forget(self) -> None:
         """Keeps the likeliest things: an endless session takes no endless memory."""
         ranked = sorted(self.seen.items(), key=lambda item: self.likelihood(item[1]), reverse=True)
-        self.seen = dict(ranked[:_KEPT])
+        likely = {key for key, _ in ranked[:_KEPT]}
+        self.seen = {key: seen for key, seen in self.seen.items() if key in likely}
 
     # -- choosing ----------------------------------------------------------------------------------
 
@@ -139,23 +140,33 @@ class Ledger:
         self, budget: float, said: Collection[Key], *, entries: Collection[int] | None = None
     ) -> "list[Group]":
         """What is most likely to be needed and not said yet, within so many tokens, by the entry that showed
-        it. Greedy by likelihood per token.
+        it. Greedy by likelihood per token; what one edit wrote is one block, for it is read as one.
 
         Args:
             entries: only things that these show.
         """
-        known = (
-            (self.likelihood(seen) / seen.tokens, key, seen)
-            for key, seen in self.seen.items()
+        candidates = [
+            (self.likelihood(seen), at, seen)
+            for at, (key, seen) in enumerate(self.seen.items())
             if key not in said and seen.entry >= 0 and (entries is None or seen.entry in entries)
-        )
-        ranked = sorted(known, key=lambda candidate: (-candidate[0], candidate[1]))
+        ]
+        blocks: dict[int, tuple[float, int]] = {}
+        for likely, _, seen in candidates:
+            if seen.is_written:
+                more, tokens = blocks.get(seen.entry, (0.0, 0))
+                blocks[seen.entry] = more + likely, tokens + seen.tokens
+
+        def gain(likely: float, seen: Seen) -> float:
+            likely, tokens = blocks[seen.entry] if seen.is_written else (likely, seen.tokens)
+            return likely / tokens
+
+        ranked = sorted((-gain(likely, seen), at, seen) for likely, at, seen in candidates)
         groups: dict[int, Group] = {}
         defined: set[str] = set()
         more = budget * _DEFINITIONS
         budget -= more
-        for gain, _, seen in ranked:
-            if gain <= 0 or budget < _SMALLEST:
+        for loss, at, seen in ranked:
+            if loss >= 0 or budget < _SMALLEST:
                 break
             if (seen.defined or seen.text) in defined:
                 continue
@@ -169,9 +180,9 @@ class Ledger:
             if seen.defined and extra <= more:
                 more -= max(0, extra)
                 defined.add(seen.defined)
-                group.lines.append(seen.defined)
+                group.found[at] = seen.defined
             elif seen.kind == "line":
-                group.lines.append(seen.text)
+                group.found[at] = seen.text
             else:
                 group.names.append(seen.text)
         return [groups[entry] for entry in sorted(groups)]
@@ -190,7 +201,13 @@ class Group:
     entry: int
     place: str
     names: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
+    found: dict[int, str] = field(default_factory=dict)
+    """Lines, by their place among all that is known."""
+
+    @property
+    def lines(self) -> list[str]:
+        """In the order of the text they are from."""
+        return [self.found[at] for at in sorted(self.found)]
 
     @property
     def text(self) -> str:

@@ -47,6 +47,11 @@ class Seen:
     """The line that defines it; of a line itself, whether it defines something. `entry` is then the newest
     that shows it."""
 
+    @property
+    def is_written(self) -> bool:
+        """Whether it is a line that an edit wrote, and no result has shown since."""
+        return self.kind == "line" and self.edited > self.shown
+
     def use(self, now: int, *, in_edit: bool) -> None:
         if self.used != now:
             self.uses, self.used_before, self.used = self.uses + 1, self.used, now
