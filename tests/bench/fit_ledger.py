@@ -32,9 +32,11 @@ from foldline.evaluation.replay import UNLIMITED, Arm, WindowTooSmall, replay
 from foldline.protocol import NEW, BaseMessage
 
 METER = meter_named("weights")
-KEPT_OF = 20
+KEPT_OF = 40
 """One in so many cases that were not needed is kept, with that weight."""
 RIDGE = 3.0
+ROUNDS = 20
+"""At most. What is rare takes Newton's method one for each power of e."""
 Case = tuple[tuple[float, ...], bool, float]
 """Features, whether it was needed, and its weight."""
 
@@ -121,10 +123,8 @@ def _missed(known: Needs, view: Sequence[BaseMessage], later: Sequence[BaseMessa
 def fitted(cases: Sequence[Case]) -> list[float]:
     """Logistic regression by Newton's method, with a ridge on all but the first weight."""
     width = len(cases[0][0])
-    common = sum(weight for _, needed, weight in cases if needed) / sum(weight for *_, weight in cases)
-    # From 0, Newton's method takes a step for each power of e to a rare outcome.
-    weights = [math.log(common / (1 - common)), *[0.0] * (width - 1)]
-    for _ in range(8):
+    weights = [0.0] * width
+    for _ in range(ROUNDS):
         gradient = [RIDGE * weight if at else 0.0 for at, weight in enumerate(weights)]
         curvature = [[RIDGE * (row == column and row > 0) for column in range(width)] for row in range(width)]
         for features, needed, weight in cases:
@@ -137,7 +137,10 @@ def fitted(cases: Sequence[Case]) -> list[float]:
                 row, bent = curvature[at], bend * value
                 for other, more in set_:
                     row[other] += bent * more
-        weights = [w - step for w, step in zip(weights, _solved(curvature, gradient), strict=True)]
+        steps = _solved(curvature, gradient)
+        weights = [w - step for w, step in zip(weights, steps, strict=True)]
+        if max(map(abs, steps)) < 0.01:
+            break
     return weights
 
 
