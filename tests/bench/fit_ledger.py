@@ -32,8 +32,8 @@ from foldline.evaluation.replay import UNLIMITED, Arm, WindowTooSmall, replay
 from foldline.protocol import NEW, BaseMessage
 
 METER = meter_named("weights")
-KEPT_OF = 40
-"""One in so many cases that were not needed is kept, with that weight."""
+KEPT_OF = {False: 6, True: 30}
+"""Of names and of lines, one in so many cases that were not needed is kept, with that weight."""
 RIDGE = 3.0
 ROUNDS = 20
 """At most. What is rare takes Newton's method one for each power of e."""
@@ -91,12 +91,12 @@ def collect(played: Played, run: Run) -> None:
             if key in shown or seen.entry < 0:
                 continue
             needed = not wanted.isdisjoint(said([Atom(seen.kind, seen.text)]))
-            if needed or rng.randrange(KEPT_OF) == 0:
-                is_line = seen.kind == "line"
+            is_line = seen.kind == "line"
+            if needed or rng.randrange(KEPT_OF[is_line]) == 0:
                 features = ledger_score.line_features if is_line else ledger_score.name_features
                 case = features(seen, ledger.places.get(seen.place), ledger.now)
                 cases = played.lines if is_line else played.names
-                cases.append((case, needed, 1.0 if needed else float(KEPT_OF)))
+                cases.append((case, needed, 1.0 if needed else float(KEPT_OF[is_line])))
 
 
 def _without_ledger(message: BaseMessage) -> BaseMessage:
@@ -139,7 +139,7 @@ def fitted(cases: Sequence[Case]) -> list[float]:
                     row[other] += bent * more
         steps = _solved(curvature, gradient)
         weights = [w - step for w, step in zip(weights, steps, strict=True)]
-        if max(map(abs, steps)) < 0.01:
+        if max(map(abs, steps)) < 0.02:
             break
     return weights
 
@@ -194,7 +194,7 @@ def families(subjects: Iterable[Subject]) -> Iterator[tuple[str, Subject]]:
 
 def main(window: int, files: Sequence[str]) -> None:
     known: list[Played] = []
-    for family, subject in families(subjects_of(files, None)):
+    for family, subject in families(subjects_of(files, None, METER)):
         if run := replayed(subject, window):
             raw = replayed(subject, UNLIMITED)
             assert raw is not None

@@ -39,8 +39,6 @@ class Seen:
     edits: int = 0
     """In how many edits it stood."""
     edited: int = NEVER
-    failed: int = NEVER
-    """When it stood in a line that reports a failure."""
     replaced: bool = False
     """Whether an edit has taken this line out of its file."""
     defined: str = ""
@@ -112,7 +110,6 @@ def name_features(seen: Seen, place: Place | None, now: int) -> tuple[float, ...
         *_age(seen.asked, now),
         _log(seen.edits),
         *_age(seen.edited, now),
-        *_age(seen.failed, now),
         float(bool(seen.defined)),
         _log(len(seen.text)),
         _log(now - seen.first),
@@ -144,7 +141,7 @@ def line_features(seen: Seen, place: Place | None, now: int) -> tuple[float, ...
 
 NAMES: tuple[float, ...] = (
     -2.472, 0.278, -1.071, 1.161, 1.527, -0.274, 0.611, -0.154, -0.325, 2.042, -0.738, 0.999, -0.092,
-    -0.082, -0.369, -0.777, 0.369, 0.109, -0.365, 0.146, 0.147, -0.311, 0.397, -0.750, -0.315, 0.327,
+    -0.082, -0.369, -0.777, 0.369, 0.109, 0.147, -0.311, 0.397, -0.750, -0.315, 0.327,
 )  # fmt: skip
 LINES: tuple[float, ...] = (
     -2.380, 0.343, -0.068, 0.208, -0.396, 0.011, -0.194, -0.051, 0.656, -0.169, -1.739, -0.312, -0.272,
