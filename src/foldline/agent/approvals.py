@@ -195,12 +195,12 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _same_folder(then: FolderMark, now: FolderMark) -> bool:
-    """Whether it is the folder it was; where the system cannot tell, the git remote must be the same."""
+    """Whether it is the folder it was; where the system does not say, the git remote must be the same."""
     return then.id == now.id and (bool(then.id) or then.remote == now.remote)
 
 
 async def grant(state: "AgentState", rule: Rule) -> None:
-    """Allow its calls unasked in this session.
+    """Allow its calls without a question in this session.
 
     Raises:
         FoldlineError: it could not be recorded, and does not count.
@@ -209,7 +209,7 @@ async def grant(state: "AgentState", rule: Rule) -> None:
 
 
 async def grant_in_project(state: "AgentState", rule: Rule) -> None:
-    """Allow its calls unasked in every session of this folder. Where that cannot be kept, it is said.
+    """Allow its calls without a question in every session of this folder. Says where that cannot be kept.
 
     Raises:
         FoldlineError: the session could not record that it was said; it counts all the same.
@@ -224,7 +224,7 @@ async def grant_in_project(state: "AgentState", rule: Rule) -> None:
 
 
 async def permit(state: "AgentState", asked: operations.Revoke | operations.SwitchApprovals) -> None:
-    """Take back a rule or change the mode, beside whatever runs. A refusal is told."""
+    """Take back a rule or change the mode, while other things run. A refusal is reported."""
     try:
         match asked:
             case operations.SwitchApprovals():

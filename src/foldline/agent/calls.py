@@ -116,7 +116,7 @@ class Calls:
         try:
             diff = await asyncio.to_thread(tool.preview, arguments, context)
         except ToolFailure as failure:
-            if inside:  # else the failure would tell what is in a file that the user has not let it read
+            if inside:  # else the failure would show what is in a file that the user has not let it read
                 return failed(failure)
         if diff is None and tool.level == "edit":
             # What cannot be compared is shown as it was asked for.

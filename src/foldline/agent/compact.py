@@ -53,7 +53,7 @@ async def compact(
 ) -> Literal["compacted", "nothing", "postponed"]:
     """Compact the view now; what came of it. Reports start, progress and end as events.
 
-    With nothing to compact, only who asked for it is told so.
+    With nothing to compact, it says so only where the user asked.
 
     Raises:
         FoldlineError: it failed, and the view is as it was.
@@ -76,7 +76,7 @@ async def compact(
             report.proposal = proposal = await _decided(state, request)
             if proposal is None:
                 kept = request.preview and review.usable(state.projection) is not None
-                # Nobody asked for one at the end of a task: nobody is told.
+                # Nobody asked for one at the end of a task: no message.
                 nothing = not kept and request.reason != "phase"
                 report.update(aborted=False, proposed=kept, nothing=nothing)
                 return "postponed" if kept else "nothing"

@@ -1,4 +1,4 @@
-"""What the model is told before a prompt: system prompt, instruction files, a moved folder, ended jobs."""
+"""What goes before a prompt: system prompt, instruction files, a moved folder, ended jobs."""
 
 import asyncio
 import os
@@ -83,7 +83,7 @@ def job_end(job: Job) -> str:
 
 
 def job_notice(jobs: Jobs) -> list[BaseMessage]:
-    """The jobs that have ended without a result that told of it."""
+    """The jobs that have ended without a result that says so."""
     ended = jobs.news()
     if not ended:
         return []
@@ -112,7 +112,7 @@ def _source(message: BaseMessage) -> str | None:
 
 
 def _read(path: Path, within: Path | None) -> str:
-    """The file's text; empty where there is none. Of a huge one the beginning, and that it goes on."""
+    """The file's text; empty where there is none. Of a huge one the beginning, and that there is more."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise _NotRead("it is no ordinary file")

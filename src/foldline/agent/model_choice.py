@@ -98,7 +98,7 @@ def asked_now(settings: "Settings", environ: Mapping[str, str]) -> Asked | None:
 
 
 def server_of_environment(url: str) -> Provider:
-    """The server that OPENAI_BASE_URL names. Whose it is is told by its host, where that is one we know.
+    """The server that OPENAI_BASE_URL names. Its host says whose it is, where that is one we know.
 
     Raises:
         FoldlineError: it is no address.

@@ -15,7 +15,7 @@ from foldline.protocol.events import Event
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Commit this proposal: the one the user saw, also where a revision of it is finished meanwhile."""
+    """Commit this proposal: the one the user saw, also where a revision of it was finished since."""
 
     proposal: Proposal
 
@@ -111,7 +111,7 @@ class PendingProposal:
         except CompactionFailed:
             made = None
         if self.proposal is not kept or self.drafting:
-            return  # it has gone its way meanwhile
+            return  # it was decided on since
         if made is None or not made.fits(projection):
             self.close(applied=False)
         else:

@@ -69,7 +69,7 @@ async def send_request(state: AgentState) -> AssistantMessage:
             raise LLMError("The model's answer ended without an end: try again.")
     if answer.usage is not None:
         _suspect_silent_cut(state, answer.usage.input, estimated)
-    state.forget_refusal()  # what went through is smaller: from here on, the history tells of it
+    state.forget_refusal()  # what went through is smaller: from here on, the history has it
     stated = state.llm.info.window if state.llm.info.window_from == "server" else record.window
     await sent.close(answer, usage=answer.usage, stop_reason=answer.stop_reason, window=stated)
     if answer.usage is not None:

@@ -66,7 +66,7 @@ async def foresee(state: AgentState, checkpoint: int) -> Foreseen:
 
 
 async def rewind(state: AgentState, asked: operations.Rewind) -> None:
-    """Go back. Once begun it is finished, also when the caller is cancelled meanwhile.
+    """Go back. Once begun it is finished, also when the caller is cancelled.
 
     Raises:
         FoldlineError: there is no such checkpoint, or nothing that could be put back.

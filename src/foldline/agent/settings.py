@@ -58,7 +58,7 @@ class Settings(AllSettings):
 
     def values(self) -> dict[str, object]:
         """Every setting by its dotted key, as plain JSON values; of models, providers and tool servers, what
-        was set. What may hold a password is not told."""
+        was set. What may hold a password is left out."""
         from foldline.llm.failures import Endpoint
 
         sections = self.model_dump(mode="json")
@@ -253,7 +253,7 @@ async def known_window(llm: "LLM") -> int:
 
 
 def _same_for_all_spellings(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Servers do not tell models apart by upper and lower case; variables of the environment cannot."""
+    """Servers ignore upper and lower case in the names of models; variables of the environment cannot."""
     return (names[0], names[1].lower(), *names[2:]) if names[0] in (MODELS, PROVIDERS) else names
 
 

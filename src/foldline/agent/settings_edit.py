@@ -107,7 +107,7 @@ def _write(environ: Mapping[str, str], names: Sequence[str], value: bool | int |
 
 
 def _as_in(table: Mapping[str, Any], name: str) -> str:
-    """The name as the file spells it: upper and lower case do not tell models apart."""
+    """The name as the file spells it: upper and lower case are the same model."""
     return next((each for each in table if each.lower() == name.lower()), name)
 
 

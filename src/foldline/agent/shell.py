@@ -1,4 +1,4 @@
-"""The user's own shell (`!command`): run at once, unasked, and put into the history for the model to see."""
+"""The user's own shell (`!command`): run at once without asking, and put into the history for the model."""
 
 import asyncio
 import shutil

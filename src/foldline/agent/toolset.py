@@ -21,8 +21,8 @@ def tools_digest(specs: Sequence[ToolSpec]) -> str:
     """SHA-256 of tools as they are offered, one canonical JSON line each."""
     digest = hashlib.sha256()
     for spec in specs:
-        told = [spec.name, spec.description, spec.parameters]
-        digest.update(json.dumps(told, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        sent = [spec.name, spec.description, spec.parameters]
+        digest.update(json.dumps(sent, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         digest.update(b"\n")
     return digest.hexdigest()
 

@@ -37,7 +37,7 @@ class Turn:
     async def run(
         self, parts: Sequence[Part] | None, max_steps: int | None = None
     ) -> AssistantMessage | None:
-        """The final answer to a prompt; without `parts`, that of the turn that broke off, which goes on.
+        """The final answer to a prompt; without `parts`, that of the turn that broke off, which is continued.
 
         None where the prompt was not sent: `AgentState.unsent` says why.
 
@@ -117,7 +117,7 @@ class Turn:
     async def query(self) -> AssistantMessage:
         """The answer to one request. Refused as too long, it is sent again, each time strictly smaller."""
         state = self._state
-        # The model is told of the checkpoint where it may come back.
+        # The model sees the checkpoint where it may come back to it.
         shown = state.mailbox is not None
         await state.session.append(Checkpoint(id=state.projection.next_checkpoint_id, shown=shown))
         if self._is_gone_on_from():

@@ -11,7 +11,7 @@ INEFFECTIVE = 0.9
 
 
 def pause_reason(projection: Projection) -> str:
-    """Why automatic compaction stops, as a sentence; empty where it goes on.
+    """Why automatic compaction stops, as a sentence; empty where it does not.
 
     The two newest changes of the view are automatic compactions that were of no use, or summarised the same
     messages: another would loop. A change by hand since is the user acting (docs/design/invariants.md).
@@ -58,7 +58,7 @@ def _is_dmail(marker: ViewMarker) -> bool:
 
 
 def compaction_undone(projection: Projection) -> bool:
-    """Whether the newest change of the view is a compaction the user undid: it is not made again unasked."""
+    """Whether the newest change is a compaction that the user undid: it is not made again by itself."""
     newest = projection.newest_change
     return isinstance(newest, Undo) and isinstance(projection.outline(newest.target), CompactionOutline)
 

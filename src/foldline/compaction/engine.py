@@ -162,7 +162,7 @@ async def propose(
 ) -> Proposal | None:
     """Draft and verify a compaction of the present view; None where there is nothing to compact.
 
-    Where the configured strategy fails, the failure ladder goes on, and the entry's `rung` says how far.
+    Where the configured strategy fails, the failure ladder takes over; the entry's `rung` says how far.
 
     Args:
         planned: the plan it follows, where that was made already.
@@ -210,7 +210,7 @@ async def propose(
     )
     if llm.info.id != projection.model:
         ctx = replace(ctx, draft_window=llm.info.window)
-    # Last, for the history may grow meanwhile. In a thread: what was opened again is read from the disk.
+    # Last, for the history may grow until then. In a thread: what was opened again is read from the disk.
     originals = originals_of(projection)
     ctx = replace(ctx, history=tuple(await asyncio.to_thread(shown, view, originals, wished.pins)))
     climb = FailureLadder(ctx, need, metered, alone=alone)

@@ -1,8 +1,8 @@
 """The failure ladder: what is tried, in order, until a view comes out that will do.
 
 Configured strategy, the same in chunks; where the window is full also: hide old results, clip giant ones,
-digest, truncate whole turns (docs/decisions/0004-ladder.md). Each rung goes on from the best view so far, or
-starts over where it writes a summary.
+digest, truncate whole turns (docs/decisions/0004-ladder.md). Each rung takes the best view so far, or starts
+over where it writes a summary.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ CHUNK_SHARE = 4
 _LEAST_CHUNK = 1_024
 """Tokens of a request below which instructions and answer leave nothing to read."""
 _IN_CHUNKS = (SummaryCompaction, SimpleCompaction, HierarchicalCompaction)
-"""Those that can be told how much to send at once; what they were answered before is not asked again."""
+"""Those that take a limit of how much to send at once; what they were answered before is not asked again."""
 
 
 @dataclass(frozen=True, slots=True)

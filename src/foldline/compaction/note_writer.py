@@ -83,7 +83,7 @@ class Levels:
         self._refusals = 0
 
     async def notes(self, messages: Sequence[BaseMessage], after: int = EARLIER) -> list[Note]:
-        """A note on each turn of these messages; `after` is the newest entry that was told already.
+        """A note on each turn of these messages; `after` is the newest entry that has one already.
 
         Raises:
             ContextOverflow: the model refuses even a quarter of what should fit.
@@ -150,7 +150,7 @@ class Levels:
         return batch
 
     async def _answered(self, batch: Sequence[Piece | Topic]) -> list[Note]:
-        """The notes on a batch; one on all of it where the answer does not tell them apart."""
+        """The notes on a batch; one on all of it where the answer does not separate them."""
         if (known := self._known(batch)) is not None:
             return [_note(known, batch)]
         level = batch[0].level

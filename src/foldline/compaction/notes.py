@@ -16,7 +16,7 @@ from .turns import parts_of
 
 MILESTONES, TURNS = "## Milestones", "## Turns"
 EARLIER = -1
-"""The index of what no entry of this text tells: a summary that was there before."""
+"""The index of what is from no entry of this text: a summary that was there before."""
 
 _HEADED = re.compile(r"^### (?:Entries (\d+)–(\d+)|Entry (\d+)|Entries up to (\d+)|Earlier)$")
 _HEADING = re.compile(r"^[ \t]*#{1,6}[ \t]+(.*\S)[ \t]*$", re.MULTILINE)
@@ -79,7 +79,7 @@ class Record:
 
     @property
     def last(self) -> int:
-        """The newest entry it tells of."""
+        """The newest entry it is about."""
         return max((note.last for note in (*self.milestones, *self.turns)), default=EARLIER)
 
     def rendered(self) -> str:
@@ -245,10 +245,10 @@ class Topic:
 LEAST_MILESTONE = 120
 """Tokens below which a milestone says too little to be one of its own."""
 _NEAR = 3
-"""So many notes on either side of a gap tell whether the topic changes there."""
+"""So many notes on either side of a gap decide whether the topic changes there."""
 _WORD = re.compile(r"[A-Za-z_][\w-]{3,40}|[\u3400-\u9fff\u3040-\u30ff\uac00-\ud7af]{2}")
 _NEARLY_ALL = 0.8
-"""A word that so many of the notes have tells nothing."""
+"""A word that so many of the notes have separates nothing."""
 _LITTLE = 0.1
 """Neighbours with a smaller share of their words in common are about different things."""
 _PATH_WEIGHT = 3

@@ -279,7 +279,7 @@ def _clipped(message: BaseMessage, limit: int) -> BaseMessage:
 
 
 class ImportanceCompaction:
-    """Keeps the newest work, and what tells most of all before it: failures and fixes, decisions,
+    """Keeps the newest work, and what matters most of all before it: failures and fixes, decisions,
     constraints, code."""
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
@@ -295,7 +295,7 @@ _NEAREST = 8.0
 _OWN_SHARE = 0.4
 """What is left of the points a unit has by itself. Constraints count in full, whatever the task is."""
 _MOST_EMBEDDED = 96
-"""Units whose vectors are asked for: many more than can be kept. The best by words and by what they tell."""
+"""Units whose vectors are asked for: many more than can be kept. The best by words and by importance."""
 _REQUESTS_SHARE = 0.7
 """What was asked says what the task is; the newest steps say where it has come to."""
 _NOWHERE = NoEmbedder()
@@ -363,12 +363,12 @@ def blended(scores: Sequence[Importance], near: Near, at_hand: Container[int] = 
 def _gists(units: Sequence[Unit], scores: Sequence[Importance], task: CurrentTask) -> dict[int, str]:
     """What the units are about, by place; nothing for those that say nothing, and for the task itself."""
     task_itself = task.asked_at | task.worked_at
-    told = {
+    gists = {
         place: unit_text(unit)
         for place, unit in enumerate(units)
         if not scores[place].empty and place not in task_itself
     }
-    return {place: text for place, text in told.items() if text.strip()}
+    return {place: text for place, text in gists.items() if text.strip()}
 
 
 def _near_by_words(texts: Mapping[int, str], task: CurrentTask) -> Near:

@@ -87,7 +87,7 @@ _FIRST, _UPDATE = "simple", "simple-update"
 
 class SimpleCompaction:
     """Keeps the newest `keep` user and assistant messages, with the results of their calls. The summary of
-    the rest is written in tags; thinking is not told."""
+    the rest is written in tags; thinking is left out."""
 
     def __init__(self, *, keep: int = KEPT_MESSAGES) -> None:
         self._keep = keep
@@ -102,8 +102,8 @@ class SimpleCompaction:
 
     async def _summarised(self, ctx: CompactionContext, cut: Cut[BaseMessage]) -> str:
         writer = Writer(ctx, language_of(ctx.history), first=_FIRST, update=_UPDATE)
-        told = [_without_thinking(message) for message in (*cut.history, *split_turn(cut))]
-        return await writer.update(notes_of(earlier_summary(cut)), told)
+        read = [_without_thinking(message) for message in (*cut.history, *split_turn(cut))]
+        return await writer.update(notes_of(earlier_summary(cut)), read)
 
     def _cut(self, ctx: CompactionContext) -> Cut[BaseMessage] | None:
         """Where the kept messages begin: each is a legal place, and takes its tool group along."""

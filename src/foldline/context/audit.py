@@ -242,7 +242,7 @@ _SIGN = re.compile(
     r"(?:Error|Exception|\berror(?:\[\w+\]|\s\w{1,12})?|\bfatal|\bpanic|ERR!|错误|失败|エラー|오류)[:：] *"
 )
 _TELLING = 12
-"""Characters of an error's message from which on it is told from others without its class or place."""
+"""Characters of an error's message from which on it is another without its class or place."""
 
 
 def error_message(line: str) -> str:

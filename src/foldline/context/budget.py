@@ -234,7 +234,7 @@ NOTHING_SEEN = WindowProof()
 
 # --- refusals ---------------------------------------------------------------------------------------
 
-# Whether a refusal means "too long for the window" is told in this order: structured code; the reject list;
+# Whether a refusal means "too long for the window" follows this order: structured code; the reject list;
 # status and text. Throttling never means it: waiting cures that, not compacting. The shapes were collected
 # from providers and public agents.
 _CODES = frozenset(

@@ -27,7 +27,7 @@ _WORDS = ("command", "cmd", *_SEARCHES, "url", "prompt", "description", "name")
 
 
 class Subject(NamedTuple):
-    """The argument that tells most. Foreign text: clean it before it is shown."""
+    """The argument that says most. Foreign text: clean it before it is shown."""
 
     text: str
     kind: Literal["path", "search", "words"]

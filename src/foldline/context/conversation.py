@@ -144,7 +144,7 @@ class Statement(NamedTuple):
     calls: tuple[Call, ...] = ()
     """Of kind `calls` only. The results that follow answer them in this order."""
     failed: bool = False
-    """Whether a result is known to be an error; the text form does not tell."""
+    """Whether a result is known to be an error; the text form does not say."""
 
 
 def statements_of(messages: Sequence[BaseMessage]) -> list[Statement]:

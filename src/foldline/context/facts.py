@@ -267,7 +267,7 @@ def _sentences(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _goes_on(piece: str, after: str) -> bool:
-    """Whether a sentence goes on behind what looks like its end. Quotation marks count in short ones only."""
+    """Whether a sentence continues behind its seeming end. Quotation marks count in short ones only."""
     if len(piece) > LONGEST:
         return False
     return (

@@ -56,7 +56,7 @@ FAILS = 4.0
 FAILED = 2.0
 """One that has."""
 QUOTED = 3.0
-"""A failure the user tells of."""
+"""A failure the user reports."""
 NEWEST_FILE = 3.0
 NEWEST_NAME = 1.0
 """Code in an answer, for each name it defines."""
@@ -64,7 +64,7 @@ NEWEST_NAME = 1.0
 _AT_HAND = 3
 """So many requests, the newest ones, belong to what is worked on now."""
 _OLDEST = 0.8
-"""Of two units that tell as much, the newer one is worth more: the oldest one gets this share."""
+"""Of two units that matter as much, the newer one is worth more: the oldest one gets this share."""
 _COMMAND = re.compile(r"/[\w:-]+(?:\s|\Z)")
 """`/model x`; a request may begin with a path."""
 _TELLING = 40
@@ -73,13 +73,13 @@ _TELLING = 40
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """How much a unit tells, and why."""
+    """How much a unit matters, and why."""
 
     reasons: dict[PointReason, float] = field(default_factory=dict)
     recency: float = 1.0
     """1 for the newest unit."""
     empty: bool = False
-    """Whether it tells nothing but what it has points for: it only agrees, or was asked or called again."""
+    """Whether it says nothing but what it has points for: it only agrees, or was asked or called again."""
 
     @property
     def points(self) -> float:
@@ -92,7 +92,7 @@ class Importance:
 
 
 def importance(units: Sequence[Unit]) -> list[Importance]:
-    """How much each of these units tells, in their order."""
+    """How much each of these units matters, in their order."""
     reasons: list[dict[PointReason, float]] = [{} for _ in units]
     for place, reason, points in _points(units):
         reasons[place][reason] = min(MOST_POINTS[reason], reasons[place].get(reason, 0) + points)

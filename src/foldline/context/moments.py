@@ -88,7 +88,7 @@ def first_entry(projection: Projection, moment: Moment | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class SinceRequest:
-    """How a view differs from that of the request before, as far as its markers tell."""
+    """How a view differs from that of the request before, as far as its markers say."""
 
     number: int
     """Of the request before."""

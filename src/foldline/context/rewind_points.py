@@ -126,7 +126,7 @@ Images = Sequence[tuple[int, FileImage]]
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Why it cannot be told what a file holds now: no reason to take it for missing."""
+    """Why it is not known what a file holds now: no reason to take it for missing."""
 
     why: str
 

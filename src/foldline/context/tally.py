@@ -19,7 +19,7 @@ Kind = Literal[
     "hidden",
     "notes",
 ]
-"""`notes` is what the program itself tells the model; `images` are those of what is there verbatim."""
+"""`notes` is what the program itself says to the model; `images` are those of what is there verbatim."""
 
 FIXED: Final[frozenset[Kind]] = frozenset({"system", "instructions"})
 """Opens every view and is never compacted."""
@@ -142,7 +142,7 @@ class _Top:
         """Whether there are no others."""
 
     def wants(self, count: int) -> bool:
-        """Whether it has too few to tell the `count` heaviest."""
+        """Whether it has too few for the `count` heaviest."""
         return not self._all and len(self.items) < count
 
     def add(self, item: ViewItem) -> None:

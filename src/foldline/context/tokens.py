@@ -60,7 +60,7 @@ MESSAGE_OVERHEAD = 4
 """Tokens a message costs beyond its text: role and delimiters."""
 CALL_OVERHEAD = 8
 CHECKPOINT_TOKENS = 16
-"""The marked line that tells the model of a checkpoint."""
+"""The marked line that names a checkpoint for the model."""
 IMAGE_TOKENS = 1200
 """An image of unknown size."""
 IMAGE_CAP = 1600
@@ -158,7 +158,7 @@ _WEIGHT = 0.3
 _SILENTLY_CUT = 0.7
 """A usage below this share of a calibrated estimate means that the server truncated the request."""
 LEAST_GROWTH = 2_000
-"""Estimated tokens by which a view must have grown between two usages: less tells little."""
+"""Estimated tokens by which a view must have grown between two usages: less is too little to learn from."""
 _LIGHTEST, _HEAVIEST = 0.7, 3.0
 """Reported tokens for each estimated one, of an answer. Recorded were 0.71 (gpt-5.6) to 2.8 (short calls)."""
 _TRIFLE = 8

@@ -142,7 +142,7 @@ class ViewItem:
     content: str | None = None
     """What stands in place of its text; None where it is verbatim."""
     checkpoint: int | None = None
-    """Id of the checkpoint that the model is told of at its end."""
+    """Id of the checkpoint that is named at its end."""
     _made: "ref[BaseMessage] | None" = field(default=None, init=False, repr=False)
     """The message with its content and its mark, or as a compaction wrote it, as long as somebody uses it."""
 

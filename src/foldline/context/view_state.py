@@ -320,7 +320,7 @@ class ViewState:
         return self._caller.get(index, index)
 
     def _mark(self, checkpoint: Checkpoint) -> None:
-        """Tell the model of a checkpoint, where it may go back to it."""
+        """Name a checkpoint for the model, where it may go back to it."""
         if not checkpoint.shown or not self.view:
             return
         item = self.view[-1]
@@ -522,7 +522,7 @@ class ViewState:
 
 
 def unmarked(item: ViewItem) -> ViewItem:
-    """The item without the checkpoint that the model was told of at its end."""
+    """The item without the checkpoint that was named at its end."""
     return replace(item, checkpoint=None, tokens=item.tokens - CHECKPOINT_TOKENS)
 
 

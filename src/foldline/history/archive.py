@@ -40,7 +40,7 @@ def kept_folder(home: Path, events: Path) -> Path:
 
 @contextmanager
 def held(folder: Path, deed: str) -> Iterator[None]:
-    """Nobody else writes to the session in `folder` meanwhile; `deed` is what cannot be done where somebody
+    """Nobody else writes to the session in `folder` during it; `deed` is what cannot be done where somebody
     does: "moved". Raises FoldlineError."""
     lock = WriterLock(folder)
     try:

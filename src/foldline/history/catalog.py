@@ -340,7 +340,7 @@ def rebuilt(events: Path, earlier: Meta | None) -> Meta:
 
 
 def _caught_up(events: Path, earlier: Meta) -> Meta | None:
-    """None where only the whole history tells: it has damaged lines, or is not the file described."""
+    """None where only the whole history says: it has damaged lines, or is not the file described."""
     if earlier.note or not earlier.size:
         return None
     appended = _appended(events, earlier.size)

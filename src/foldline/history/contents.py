@@ -75,7 +75,7 @@ def _share(source: Path, target: Path) -> None:
         return
     make_private(target)
     for name in files:
-        with suppress(FileNotFoundError):  # it went meanwhile: nothing here depends on it alone
+        with suppress(FileNotFoundError):  # it is gone: nothing here depends on it alone
             _link(source / name, target / name)
 
 

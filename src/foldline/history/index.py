@@ -236,7 +236,7 @@ LEAST = 4 * 1024 * 1024
 VERSION = 6
 """Raised when tables change, or what an outline means."""
 _ENTRIES = 2_000
-"""In a table. Reading one takes some milliseconds, in which no other thread goes on."""
+"""In a table. Reading one takes some milliseconds, in which no other thread runs."""
 _PARTS = 50
 """So many with fewer entries than a table holds are made into one."""
 _SEAM = 4096
@@ -484,7 +484,7 @@ _listener: ContextVar[Callable[[float], None]] = ContextVar("_listener", default
 
 @contextmanager
 def on_read_progress(listener: Callable[[float], None]) -> Iterator[None]:
-    """Within it, `listener` is told in this thread what share of a session file is read, each megabyte.
+    """Within it, `listener` gets in this thread what share of a session file is read, each megabyte.
     Whoever waits is many calls away from where files are read; nobody between has a use for it."""
     token = _listener.set(listener)
     try:

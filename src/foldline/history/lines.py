@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an event file was read, and what must be remembered of that to go on."""
+    """How far an event file was read, and what must be remembered of that to continue."""
 
     upto: int
     """Bytes."""

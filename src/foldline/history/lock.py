@@ -37,7 +37,7 @@ class _Note(Record):
     host: str = Field(max_length=255)
     since: AwareDatetime
     ticks: int = 0
-    """When the process started, in the kernel's own measure: tells it from a later one with its number."""
+    """When the process started, in the kernel's own measure: not that of a later one with its number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class Describer:
 
     @classmethod
     def after(cls, header: SessionHeader, meta: Meta) -> "Describer":
-        """One that goes on where this description ended, so that only what came since need be read."""
+        """One that continues where this description ended, so that only what came since need be read."""
         made = cls(header)
         made._title = "" if meta.title == meta.first_prompt else meta.title
         made._first, made._last, made._model = meta.first_prompt, meta.last_prompt, meta.model

@@ -36,7 +36,7 @@ class FolderMark(Record):
 
 
 class SessionPlace(NamedTuple):
-    """Where a session goes on."""
+    """Where a session is continued."""
 
     folder: Path
     tie: Tie | None
@@ -44,7 +44,7 @@ class SessionPlace(NamedTuple):
 
 
 class Folder:
-    """A working folder as it is now. It tells which sessions are its own."""
+    """A working folder as it is now. It says which sessions are its own."""
 
     def __init__(self, cwd: Path | str) -> None:
         self.path = real_path(cwd)
@@ -56,7 +56,7 @@ class Folder:
         return tie(header.cwd, recorded_mark(header), self.path, self.mark, there=self._is_there(header.cwd))
 
     def place(self, header: SessionHeader) -> SessionPlace:
-        """Where a session goes on that is resumed from this folder: in its own one, wherever that is now."""
+        """Where a session resumed from this folder continues: in its own one, wherever that is now."""
         found = self.tie(header)
         if found is None and self._is_there(header.cwd):
             return SessionPlace(Path(header.cwd), "path")
@@ -107,7 +107,7 @@ def _identity(path: str) -> str:
 
 
 def _born_by_statx(path: str) -> int:
-    """Linux tells it, Python before 3.15 does not: `statx(2)`, whose layout never changes."""
+    """Linux has it, Python before 3.15 does not: `statx(2)`, whose layout never changes."""
     import ctypes
     import struct
 
@@ -155,7 +155,7 @@ class Parent(Record):
 
 
 def parent_of(header: SessionHeader) -> Parent | None:
-    """Where the session comes from; None where it began empty, or that is not told as we understand it."""
+    """Where the session comes from; None where it began empty, or that is not said as we understand it."""
     try:
         return Parent.model_validate((header.model_extra or {}).get(PARENT))
     except ValidationError:
@@ -168,7 +168,7 @@ def is_foreign(header: SessionHeader, events: Path) -> bool:
 
 
 def foreign_upto(header: SessionHeader) -> int:
-    """The last entry that was not written here, as the header tells; all of them where it cannot be read."""
+    """The last entry that was not written here, as the header says; all of them where it cannot be read."""
     parent = parent_of(header)
     if parent is not None:
         return parent.foreign

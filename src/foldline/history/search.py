@@ -95,7 +95,7 @@ class EntrySearch:
             ]
         except _Stopped:
             return Found((), 0)
-        # Simple keys, one after the other: while tuples are compared, no other thread goes on.
+        # Simple keys, one after the other: while tuples are compared, no other thread runs.
         relevant_first = matching[::-1]  # of equals, the newest first
         relevant_first.sort(key=lambda match: match.relevance, reverse=True)
         scores = fused_scores([match.index for match in relevant_first])
@@ -146,7 +146,7 @@ def fused_scores(by_relevance: Sequence[int]) -> dict[int, float]:
     return scores
 
 
-# --- what the bytes of a record tell ----------------------------------------------------------------------
+# --- what the bytes of a record say -----------------------------------------------------------------------
 
 _WORDS: Final = re.compile(r"[^\W_]+")
 _ASCII: Final = bytes(range(128))

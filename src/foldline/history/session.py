@@ -285,7 +285,7 @@ class Session:
 
     @property
     def progress(self) -> Progress | None:
-        """How far the file was read, to go on from there; None where its end is torn, or there is none."""
+        """How far the file was read, to continue from there; None where its end is torn, or there is none."""
         return self._log.settled if self._log else None
 
     def take_in(self, written: Sequence[Entry]) -> None:
@@ -314,7 +314,7 @@ class Session:
         self._log.claim()
 
     def close(self) -> None:
-        """Let other processes write to the session. Reading goes on; an append claims it again."""
+        """Let other processes write to the session. Reading still works; an append claims it again."""
         if self._log is not None:
             self._log.close()
 

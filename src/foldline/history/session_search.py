@@ -212,7 +212,7 @@ class SessionSearch:
                     break
 
     def _tidied(self, there: Collection[str]) -> dict[str, IndexedSession]:
-        """What the index knows, after it was told of sessions that were moved or deleted."""
+        """What the index knows, after it was updated for sessions that were moved or deleted."""
         known = self._store.run(search_index.all_known)
         gone = [folder for folder in known if folder not in there]
         if not gone:

@@ -182,7 +182,7 @@ class StoredEntries(Entries):
         for offset, length in places:
             self._offsets.append(offset)
             self._lengths.append(length)
-        self.outlines.extend(outlines)  # last: a thread that reads meanwhile goes by how many these are
+        self.outlines.extend(outlines)  # last: a thread that reads goes by how many these are
 
     def found(self, entry: Entry, place: ByteRange) -> None:
         """Add an entry just read from the file. It is kept while there is room."""
@@ -215,7 +215,7 @@ class StoredEntries(Entries):
 
     def __iter__(self) -> Iterator[Entry]:
         position = 0
-        while position < len(self):  # what is appended meanwhile belongs to it, as to a list
+        while position < len(self):  # what is appended during it belongs to it, as to a list
             for entry in self._run(position, len(self)):
                 position += 1
                 yield entry

@@ -33,7 +33,7 @@ _PROGRAM_ENDS = 4.0
 _GOODBYE = 0.5
 """Seconds that the end of a session at an address is waited for: who does not hear it forgets it some day."""
 _CANCEL_SECONDS = 0.1
-"""How long a cancelled call waits until the server is told of it: a cancel must be done within 200 ms."""
+"""How long a cancelled call waits until the server hears of it: a cancel must be done within 200 ms."""
 _REASON_SECONDS = 1.0
 """How long a call that broke off waits for the reason of it."""
 _ENDING_SECONDS = 0.2
@@ -164,7 +164,7 @@ class Connection:
     async def call(
         self, tool: str, arguments: dict[str, Any], output: Callable[[str], None]
     ) -> "CallToolResult":
-        """Calls a tool. On cancel the server is told, and nothing more is waited for.
+        """Calls a tool. On cancel the server is notified, and nothing more is waited for.
 
         Raises:
             Gone: the connection ended before there was an answer.
@@ -312,7 +312,7 @@ class Connection:
         client.session.validate_tool_result = any_result  # type: ignore[method-assign]
 
     async def _listen(self, client: "Client") -> None:
-        """Servers of the newer protocol are asked to tell of changes; the older ones do unasked."""
+        """Servers of the newer protocol are asked to report changes; the older ones do so by themselves."""
         from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
         lists = client.server_capabilities.tools

@@ -31,7 +31,7 @@ _LONGEST_NAME = 64
 _LONGEST_SERVER = 24
 """Characters of a server's part: so much is left for the tool's."""
 _MARK = 6
-"""Hexadecimal digits that tell apart what would otherwise have one name."""
+"""Hexadecimal digits that keep apart what would otherwise have one name."""
 
 
 def prefixes(servers: Collection[str]) -> Mapping[str, str]:
@@ -94,7 +94,7 @@ def plain_schema(schema: object) -> Schema:
     """The schema of a tool's arguments, plain.
 
     Raises:
-        BrokenSchema: there is none that can be told a model.
+        BrokenSchema: there is none that a model can be sent.
     """
     if not isinstance(schema, Mapping):
         raise BrokenSchema("its schema is not an object")

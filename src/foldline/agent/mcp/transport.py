@@ -240,7 +240,7 @@ def _lines_of(log: ServerLog) -> "type[TextReceiveStream]":
 
 @asynccontextmanager
 async def over_http(config: ServerConfig, refused: Callable[[int], None]) -> AsyncGenerator[Any]:
-    """Streamable HTTP. `refused` is told the status of each message that was not taken."""
+    """Streamable HTTP. `refused` gets the status of each message that was not taken."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 

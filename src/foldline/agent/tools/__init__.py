@@ -23,7 +23,7 @@ __all__ = [
 
 
 def default_tools() -> tuple[Tool, ...]:
-    """The tools every session has, in the order the model is told about them."""
+    """The tools every session has, in the order of a request."""
     return (
         ReadTool(),
         WriteTool(),

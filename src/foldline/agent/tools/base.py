@@ -58,7 +58,7 @@ class FileMemory:
         self.lock = threading.RLock()
 
     async def settled(self) -> None:
-        """Wait for the tool that is writing a file, if one is: when it is cancelled, its thread goes on."""
+        """Wait for the tool that is writing a file, if one is: when it is cancelled, its thread runs on."""
         await asyncio.to_thread(self._wait)
 
     def _wait(self) -> None:
@@ -148,13 +148,13 @@ class Tool(ABC):
         """The call on one line: the path, the pattern, or the whole command."""
 
     def inside(self, arguments: dict[str, Any], context: ToolContext) -> bool:
-        """Whether the call stays in the working directory, as far as its arguments tell. Follows links."""
+        """Whether the call stays in the working directory, as far as its arguments say. Follows links."""
         return True
 
     def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
         """What an "always" may stand for that covers this call; the one to offer first. None: each asks.
 
-        A call runs unasked where one of its rules was granted, so a rule must say all that it covers.
+        A call runs without asking where one of its rules was granted: a rule must say all that it covers.
         """
         return ()
 
@@ -239,7 +239,7 @@ class BaseTool(Tool, Generic[A]):
         except ToolFailure:
             return True  # such a call fails before it reaches anything
         except OSError:
-            return False  # where it leads cannot be told
+            return False  # its target is not known
 
     def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
         try:

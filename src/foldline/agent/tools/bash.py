@@ -169,7 +169,7 @@ class Output:
 
 
 def ending_words(status: int, has_output: bool) -> tuple[str, str]:
-    """The outcome in a few words, and what the model is told after the output."""
+    """The outcome in a few words, and what the model reads after the output."""
     if status == 0:
         return "exit 0", "" if has_output else "[no output, exit 0]"
     how = ending(status)

@@ -237,12 +237,12 @@ class DmailTool(BaseTool[DmailArguments]):
 
 
 def reachable(session: Session) -> list[int]:
-    """The checkpoints the model was told of since the newest compaction and that its view still leads to."""
-    told = {item.message.checkpoint for item in session.projection.view}
+    """The checkpoints the model was shown since the newest compaction and that its view still leads to."""
+    shown = {item.message.checkpoint for item in session.projection.view}
     compactions = session.projection.compactions()
     newest = compactions[-1].index if compactions else NEW
     places = (place for place in session.projection.checkpoints if place.index > newest)
-    return [place.id for place in places if place.id in told]
+    return [place.id for place in places if place.id in shown]
 
 
 # --- todo ------------------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ _UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 """What HFS+ does not see in names: `.g\u200cit` is `.git` there (git's own check, utf8.c)."""
 _BETWEEN_WORDS = re.compile(r"[\s;|&'\"()!=]+")
 _PATIENCE = 5.0
-"""Seconds git may take to tell its settings: a pipe may stand in place of one of their files."""
+"""Seconds git may take to list its settings: a pipe may stand in place of one of their files."""
 _MOST_SETTINGS = 256 * 1024
 """Bytes of settings that are looked through; what has more is nothing people wrote."""
 
@@ -170,7 +170,7 @@ def may_be_changed(path: Path, cwd: Path) -> bool:
     try:
         real, folder = Path(real_path(path)), Path(real_path(cwd))
     except OSError:
-        return False  # where it leads cannot be told
+        return False  # its target is not known
     return is_open(real, folder) and not (
         _acts(real, folder) or _is_of_home(real, folder) or _is_named_by_git(real)
     )
@@ -253,6 +253,6 @@ def _is_of_home(path: Path, folder: Path) -> bool:
 
 
 def _plain(name: str) -> str:
-    """As file systems see it that do not tell capitals apart, pass over signs, or have short names."""
+    """As file systems see it that ignore case, skip signs, or have short names."""
     seen = _UNSEEN.sub("", name).casefold().rstrip(". ")
     return ".git" if seen == "git~1" else seen

@@ -48,7 +48,7 @@ _PROC = Path("/proc")
 _GRACE = 0.07
 """Seconds they have to end politely."""
 _SWEEP = 0.07
-"""Seconds those who go on are looked for and killed: a process may start others while it is being ended. Both
+"""Seconds that survivors are looked for and killed: a process may start others while it is being ended. Both
 together stay below the 200 ms within which a cancel must be done."""
 _LOOK_EVERY = 0.01
 _REAPED = 0.03
@@ -329,7 +329,7 @@ def _everybody(family: Family, known: _Known) -> set[int]:
 
 
 def _running(family: Family, known: _Known) -> Iterator[_Process]:
-    """The processes of this machine that have not ended; those of others tell no environment."""
+    """The processes of this machine that have not ended; those of other users hide their environment."""
     if not (_PROC / "self" / "environ").exists():
         return
     for folder in _PROC.iterdir():

@@ -278,7 +278,7 @@ def _newest_files(
 
 
 def _changed(path: str) -> int:
-    """When it was last changed, in nanoseconds; 0 for a file that has gone meanwhile."""
+    """When it was last changed, in nanoseconds; 0 for a file that is gone."""
     try:
         return os.lstat(path).st_mtime_ns
     except OSError:

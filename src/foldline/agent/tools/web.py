@@ -1,7 +1,7 @@
 """The tool `fetch`: what is at a URL, as text a model can read.
 
 A page or a file can make a model fetch what its author cannot reach: a router, a database, the metadata
-service of a cloud. So whatever is not plainly public counts as outside of what may be fetched unasked. Only
+service of a cloud. So whatever is not plainly public counts as outside of what may be fetched so. Only
 addresses that were looked at before are connected to: the name of the host goes into the header and the
 handshake, never to a resolver again.
 """
@@ -93,9 +93,9 @@ class Location:
     """What a URL leads to."""
 
     url: "URL"
-    """Without the fragment, which no server is told."""
+    """Without the fragment, which is sent to no server."""
     host: str
-    """In lower case and ASCII: a letter of another script that looks like a Latin one is told apart."""
+    """In lower case and ASCII: a letter of another script that looks like a Latin one is another."""
     port: int
 
     @property
