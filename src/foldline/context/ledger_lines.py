@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from foldline.protocol import BaseMessage
 
+from . import facts
 from .ledger import names, said_in
 from .ledger_score import Key
 
@@ -68,6 +69,9 @@ def _order(line: LedgerLine) -> tuple[int, str, bool]:
 
 def used_lines(lines: Iterable[LedgerLine], said: Iterable[BaseMessage]) -> frozenset[str]:
     """The ids of the lines that these messages say: any of the names, or the whole text. Linear in the
-    messages."""
-    keys = said_in(said)
-    return frozenset(line.id for line in lines if not keys.isdisjoint(line.keys))
+    messages; names are looked for only in those that hold some letters of one."""
+    wanted = [(line.id, line.keys) for line in lines]
+    ends = {text.rpartition("/")[2] if kind != "line" else text for _, keys in wanted for kind, text in keys}
+    hits = (each for each in said if any(end in text for text in facts.texts(each) for end in ends))
+    keys = said_in(hits)
+    return frozenset(id for id, of_line in wanted if not keys.isdisjoint(of_line))

@@ -1,6 +1,10 @@
 """Which lines of a compaction's ledger were used since: found when somebody looks, and kept up to date."""
 
+import asyncio
+from collections.abc import Callable
+
 import pytest
+from textual.pilot import Pilot
 
 from foldline.compaction.summary_text import ledger_of
 from foldline.protocol import AssistantMessage, text_parts
@@ -57,6 +61,22 @@ async def test_what_the_model_said_since_is_counted_and_ticked(
         await pilot.pause()
         assert "2 used since" in screen_rows(app)[-2]
         assert marks(app.panels, index) == ["load.js", "OrderReplayed"]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "large"])
+def test_a_ledger_and_what_of_it_was_used(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+    story, index = asyncio.run(compacted())
+    app = PanelsApp(story.projection())
+
+    async def play(pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        app.panels.focus_panels()
+        app.panels.reveal(index)
+        await pilot.press("enter", *(["pagedown"] if size == (80, 24) else []))
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=size, run_before=play)
 
 
 async def test_a_compaction_without_a_ledger_and_an_entry_say_nothing_of_one() -> None:

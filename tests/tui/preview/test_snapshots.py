@@ -136,3 +136,10 @@ def test_chinese_preview(snap_compare: Compare) -> None:
 def test_preview_without_colour(snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "NO_COLOR", "1")
     assert taken(snap_compare, small_shop(), (120, 36), "3", "end", "space", "home")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "large"])
+def test_preview_of_a_ledger_with_a_pinned_line(snap_compare: Compare, size: tuple[int, int]) -> None:
+    story = orders()
+    made = asyncio.run(proposed(story, ledger=True))
+    assert taken(snap_compare, _waiting(made, story, BUDGET.window), size, "2", "end", "up", "p")

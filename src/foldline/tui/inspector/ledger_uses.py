@@ -13,6 +13,7 @@ from foldline.context.outline import CompactionOutline, MessageOutline
 from foldline.context.projection import Projection
 from foldline.history.stored import without_gc
 from foldline.protocol import Compaction
+from foldline.tui.panels.edit_hints import REST
 
 _SLICE = 500
 """Entries looked through before the thread asks whether anybody still wants to know."""
@@ -62,6 +63,7 @@ class LedgerUses:
 
     async def _follow(self, projection: Projection, index: int) -> None:
         """Look through all that came since, a slice at a time, in a thread."""
+        await asyncio.sleep(REST)  # whoever moves on wants to know nothing of it
         with without_gc():
             while self._wanted == index and self._of is projection:
                 known = self.known(index)
@@ -90,4 +92,5 @@ def _looked_at(projection: Projection, index: int, known: LedgerUse, stop: int) 
         for outline in entries.outlines[start:stop]
         if isinstance(outline, MessageOutline) and outline.type == "assistant"
     )
-    return LedgerUse(lines, known.used | used_lines(lines, answers), stop)
+    unused = [line for line in lines if line.id not in known.used]
+    return LedgerUse(lines, known.used | used_lines(unused, answers), stop)
