@@ -102,7 +102,6 @@ def tool_result(log: Transcript, block: JsonObject, noted: JsonObject) -> ToolRe
     call_id, is_error = block.text("tool_use_id"), block.flag("is_error")
     call, parts = log.calls.get(call_id), parts_of(log, block.pieces("content"))
     changes = _changes(call, noted, is_error)
-    milliseconds = noted.count("durationMs") or noted.count("totalDurationMs")
     return result_of(
         call_id,
         call.name if call else "",
@@ -110,7 +109,7 @@ def tool_result(log: Transcript, block: JsonObject, noted: JsonObject) -> ToolRe
         failed=is_error,
         brief=_failure(text_in(parts)) if is_error else _brief(changes, parts),
         changes=changes,
-        seconds=milliseconds / 1000 if milliseconds else None,
+        milliseconds=noted.count("durationMs") or noted.count("totalDurationMs"),
         full_output=noted.text("persistedOutputPath"),
     )
 

@@ -420,7 +420,6 @@ def _tool_result(part: JsonObject, call: ToolCallPart) -> ToolResultMessage | No
             text, failed = state.text("error"), True
         case _:
             return None
-    milliseconds = state.count("time", "end") - state.count("time", "start")
     images = [
         image_at(file.text("url"))
         for file in state.objects("attachments")
@@ -433,7 +432,7 @@ def _tool_result(part: JsonObject, call: ToolCallPart) -> ToolResultMessage | No
         failed=failed,
         brief=f"exit {exit_code}" if exit_code else "",
         changes=Changes() if failed else _changes(call, about, text),
-        seconds=milliseconds / 1000 if milliseconds > 0 else None,
+        milliseconds=state.count("time", "end") - state.count("time", "start"),
         full_output=about.text("outputPath"),
     )
 

@@ -224,7 +224,6 @@ class _Reader:
             brief = f"+{touch.added} −{touch.removed}"
         else:
             brief = line_count(arguments.text("content") if name == "write" else text)
-        milliseconds = details.count("wallTimeMs")
         return tool_result(
             call_id,
             name,
@@ -232,7 +231,7 @@ class _Reader:
             failed=failed,
             brief=brief,
             changes=Changes((touch,) if touch else (), diff or None),
-            seconds=milliseconds / 1000 if milliseconds else None,
+            milliseconds=details.count("wallTimeMs"),
             full_output=details.text("fullOutputPath"),
         )
 

@@ -429,9 +429,7 @@ class Redactor:
         reasoning about it, which its model would tell whoever sends it back.
         """
         value: Json = record.model_dump(exclude_none=True)
-        clean = _walked(value, self.text, self.arguments)
-        if self._counts:
-            clean = _unsigned(clean)
+        clean = _walked(value, self.text, self.arguments, signed=not self._counts)
         return record if clean == value else type(record).model_validate(clean)
 
     def data(self, data: bytes) -> bytes:
@@ -473,24 +471,32 @@ def _parsed(text: str) -> Json:
 
 
 def _walked(
-    value: Json, on_text: Callable[[str], str], on_arguments: Callable[[str], str] | None = None
+    value: Json,
+    on_text: Callable[[str], str],
+    on_arguments: Callable[[str], str] | None = None,
+    *,
+    signed: bool = True,
 ) -> Json:
+    """The value with other texts. Where it is not to stay `signed`, without what a provider signed, and who
+    that was."""
     match value:
         case str():
             return on_text(value)
         case list() | tuple():
-            return type(value)(_walked(item, on_text, on_arguments) for item in value)
+            return type(value)(_walked(item, on_text, on_arguments, signed=signed) for item in value)
         case dict():
             opaque = _OPAQUE.get(value.get("type", "")) if on_arguments else None
+            gone = () if signed or opaque != "signature" else ("signature", "signed_by")
             return {
                 on_text(key) if isinstance(key, str) else key: (
                     item
                     if key == opaque
                     else on_arguments(item)
                     if on_arguments and key == "arguments" and isinstance(item, str)
-                    else _walked(item, on_text, on_arguments)
+                    else _walked(item, on_text, on_arguments, signed=signed)
                 )
                 for key, item in value.items()
+                if key not in gone
             }
         case _:
             return value
@@ -498,22 +504,6 @@ def _walked(
 
 _OPAQUE = {"image": "data", "thinking": "signature", "tool_call": "signature"}
 """What no text can be read out of: base64 of pixels, and what a provider encrypted."""
-
-
-def _unsigned(value: Json) -> Json:
-    """The same value without what a provider signed, and who that was."""
-    match value:
-        case list() | tuple():
-            return type(value)(map(_unsigned, value))
-        case dict():
-            signed = _OPAQUE.get(value.get("type", "")) == "signature"
-            return {
-                key: _unsigned(item)
-                for key, item in value.items()
-                if not (signed and key in ("signature", "signed_by"))
-            }
-        case _:
-            return value
 
 
 def _texts(original: Original) -> Iterator[str]:

@@ -59,6 +59,7 @@ def tool_result(
     brief: str = "",
     changes: Changes | None = None,
     seconds: float | None = None,
+    milliseconds: int = 0,
     full_output: str = "",
 ) -> ToolResultMessage:
     """A result. Where nothing is known to be `brief`, its outcome is what changed, else how long it is."""
@@ -70,7 +71,7 @@ def tool_result(
         parts=tuple(parts),
         details=ToolDetails(
             brief=brief or ("failed" if failed else done.brief or line_count(text_in(parts))),
-            seconds=seconds,
+            seconds=milliseconds / 1000 if milliseconds > 0 else seconds,
             files=done.files,
             diff=done.diff,
             full_output=full_output or None,

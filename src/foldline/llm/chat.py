@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from foldline.protocol import Part, TextPart, ThinkingPart, ToolCallPart, Usage
+from foldline.protocol import Part, TextPart, ThinkingPart, ToolCallPart
 from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk
@@ -17,7 +17,6 @@ from .wire import (
     Room,
     Said,
     arguments_of,
-    count,
     expected,
     mapping,
     sequence,
@@ -80,6 +79,8 @@ class _Call:
 class ChatReader(AnswerReader):
     """One answer of `/chat/completions`, put together from plain JSON: compatible servers send fields the
     SDK's models do not know, or of other types."""
+
+    _asked, _said = "prompt", "completion"
 
     def __init__(self, expected: Expected) -> None:
         super().__init__(expected)
@@ -165,21 +166,6 @@ class ChatReader(AnswerReader):
         refusal = string(delta.get("refusal"))
         self._refused = self._refused or bool(refusal)
         return refusal
-
-    def _take_usage(self, value: object) -> None:
-        usage = mapping(value)
-        if not usage:
-            return
-        prompt = mapping(usage.get("prompt_tokens_details"))
-        completion = mapping(usage.get("completion_tokens_details"))
-        self.usage = Usage(
-            input=count(usage.get("prompt_tokens")),
-            cached=count(prompt.get("cached_tokens"))
-            or count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
-            or count(usage.get("cached_tokens")),  # Moonshot
-            output=count(usage.get("completion_tokens")),
-            reasoning=count(completion.get("reasoning_tokens")),
-        )
 
     def _take_call(self, delta: Mapping[str, object]) -> ToolCallChunk:
         function = mapping(delta.get("function"))

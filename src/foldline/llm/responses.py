@@ -21,7 +21,6 @@ from foldline.protocol import (
     ThinkingPart,
     ToolCallPart,
     ToolResultMessage,
-    Usage,
     UserMessage,
     text_parts,
 )
@@ -50,7 +49,6 @@ from .wire import (
     Room,
     Said,
     arguments_of,
-    count,
     expected,
     mapping,
     sequence,
@@ -249,6 +247,8 @@ class ResponsesReader(AnswerReader):
     """One answer of `/responses`: a list of items. Deltas let them grow; the finished item fills in what was
     not streamed. A full window is an error in this API."""
 
+    _asked, _said = "input", "output"
+
     def __init__(self, expected: Expected, signer: str) -> None:
         """`signer` is who can read the reasoning again: see `ThinkingPart.signed_by`."""
         super().__init__(expected)
@@ -360,17 +360,6 @@ class ResponsesReader(AnswerReader):
                 self._room.take_call()
                 self._items[key] = _Item(kind, self._room)
         return self._items[key]
-
-    def _take_usage(self, value: object) -> None:
-        usage = mapping(value)
-        if not usage:
-            return
-        self.usage = Usage(
-            input=count(usage.get("input_tokens")),
-            cached=count(mapping(usage.get("input_tokens_details")).get("cached_tokens")),
-            output=count(usage.get("output_tokens")),
-            reasoning=count(mapping(usage.get("output_tokens_details")).get("reasoning_tokens")),
-        )
 
 
 def _shown(item: _Item, text: str) -> list[Said]:

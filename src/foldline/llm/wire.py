@@ -5,6 +5,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from foldline.protocol import AssistantMessage, Part, Usage
 from foldline.protocol.messages import StopReason, json_object
@@ -54,6 +55,11 @@ def expected(request: Request, info: ModelInfo) -> Expected:
 
 class AnswerReader(ABC):
     """One answer, while it arrives. Pure, and forgiving."""
+
+    _asked: ClassVar[str]
+    """How the names of the fields begin that count the tokens of the request."""
+    _said: ClassVar[str]
+    """The same of the answer's."""
 
     def __init__(self, expected: Expected) -> None:
         self.usage: Usage | None = None
@@ -111,6 +117,21 @@ class AnswerReader(ABC):
             usage=self.usage,
             stop_reason="error" if error else stopped,
             error=error or (TOO_MUCH.format(model=self._model) if self.full else None),
+        )
+
+    def _take_usage(self, value: object) -> None:
+        usage = mapping(value)
+        if not usage:
+            return
+        asked = mapping(usage.get(f"{self._asked}_tokens_details"))
+        said = mapping(usage.get(f"{self._said}_tokens_details"))
+        self.usage = Usage(
+            input=count(usage.get(f"{self._asked}_tokens")),
+            cached=count(asked.get("cached_tokens"))
+            or count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
+            or count(usage.get("cached_tokens")),  # Moonshot
+            output=count(usage.get(f"{self._said}_tokens")),
+            reasoning=count(said.get("reasoning_tokens")),
         )
 
     def _call_ids(self) -> "CallIds":

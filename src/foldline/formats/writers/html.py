@@ -29,9 +29,7 @@ from .page import (
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-    from markdown_it.renderer import RendererHTML
     from markdown_it.token import Token
-    from markdown_it.utils import OptionsDict
 
 _MOST_CHARACTERS: Final = 60_000
 """Larger pieces of code stay plain: nobody reads colours there."""
@@ -177,9 +175,7 @@ def _parser() -> "MarkdownIt":
     return parser
 
 
-def _fence(
-    renderer: "RendererHTML", tokens: "Sequence[Token]", at: int, options: "OptionsDict", env: _Env
-) -> str:
+def _fence(renderer: object, tokens: "Sequence[Token]", at: int, options: object, env: _Env) -> str:
     token = tokens[at]
     language = token.info.split()[0] if token.info.split() else ""
     text = token.content.rstrip("\n")
@@ -187,15 +183,11 @@ def _fence(
     return f"<pre>{lines_of_diff(text) if language == 'diff' else painter.code(text, language)}</pre>\n"
 
 
-def _named_image(
-    renderer: "RendererHTML", tokens: "Sequence[Token]", at: int, options: "OptionsDict", env: _Env
-) -> str:
+def _named_image(renderer: object, tokens: "Sequence[Token]", at: int, *_: object) -> str:
     return f"<i>[picture: {escape(tokens[at].content)}]</i>"
 
 
-def _link_open(
-    renderer: "RendererHTML", tokens: "Sequence[Token]", at: int, options: "OptionsDict", env: _Env
-) -> str:
+def _link_open(renderer: object, tokens: "Sequence[Token]", at: int, *_: object) -> str:
     target = str(tokens[at].attrs.get("href", ""))
     if _WEB.match(target):
         return f'<a href="{escape(target)}" rel="noopener noreferrer nofollow">'
