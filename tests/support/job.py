@@ -12,13 +12,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from foldline.agent import Agent
 from foldline.history import Session
-from foldline.protocol import RequestRecord
-from support.agents import agent_in
+from foldline.protocol import RequestRecord, operations
+from support.agents import Watch, agent_in
 from support.clients import chat_at
-from support.job_files import Coverage, make_files
+from support.job_files import KINDS, Coverage, make_files
 from support.job_reader import ONE_BY_ONE, TOGETHER, is_summary_request
-from support.server_checks import CACHE_STEP, count, request_tokens, text_of
+from support.server_checks import CACHE_STEP, count, count_by, request_tokens, text_of
 from support.server_process import Seen, running_server
 
 SCRIPT = [{"answer": {"builtin": "reader"}}]
@@ -39,12 +40,15 @@ class Job:
     """All reads of a prompt in one step, or one a step."""
     strategy: str = "summary"
     ahead: bool = False
-    """Whether the next fold is drafted in the background."""
+    """Whether it runs as in the chat, where the next compaction is drafted in the background."""
+    plain: bool = False
+    """Code alone, four characters a token: as issue 19 counted, when it held us against other agents."""
 
     @property
     def name(self) -> str:
         how = f"{self.strategy}{' ahead' if self.ahead else ''}"
-        return f"{self.window // 1024}k, {self.prompts} x {self.reads} reads, {self._order}, {how}"
+        kind = ", code" if self.plain else ""
+        return f"{self.window // 1024}k, {self.prompts} x {self.reads} reads{kind}, {self._order}, {how}"
 
     @property
     def _order(self) -> str:
@@ -52,22 +56,42 @@ class Job:
 
     async def run(self, folder: Path) -> "Report":
         """Runs it in an empty folder, to the end."""
-        files = make_files(folder / "project", self.prompts * self.reads)
-        with running_server(window=self.window, script=SCRIPT, strict=True) as server:
+        kinds = ("py",) if self.plain else tuple(KINDS)
+        files = make_files(folder / "project", self.prompts * self.reads, kinds)
+        flags = ("--characters", str(self.characters))
+        with running_server(window=self.window, script=SCRIPT, strict=True, flags=flags) as server:
             llm = chat_at(server.base_url, model=server.model, window=self.window)
-            options = {"compaction": self.strategy, "draft_ahead": self.ahead}
-            agent, _ = agent_in(folder / "project", llm, **options)
+            options = {"compaction": self.strategy, "draft_ahead": self.ahead, "interactive": self.ahead}
+            agent, watch = agent_in(folder / "project", llm, **options)
             try:
-                answers = [(await agent.prompt(prompt)).text for prompt in self._asked(files)]
+                answers = []
+                for prompt in self._asked(files):
+                    answers.append((await agent.prompt(prompt)).text)
+                    if self.ahead:
+                        await _at_rest(agent, watch)
             finally:
                 await agent.aclose()
             return Report(self, files, answers, server.requests(), agent.session)
+
+    @property
+    def characters(self) -> int:
+        """Of a token; 0: the server's own rule."""
+        return 4 if self.plain else 0
 
     def _asked(self, files: Sequence[Path]) -> Iterator[str]:
         for number in range(self.prompts):
             names = [path.name for path in files[number * self.reads :][: self.reads]]
             rule = f" {RULE}" if number == 0 else ""
             yield f"Read {', '.join(names)} {self._order} and say what is out of place.{rule}"
+
+
+async def _at_rest(agent: Agent, watch: Watch) -> None:
+    """As the chat does while the user reads the answer: what is due is compacted, once it is drafted."""
+    if agent.at_good_moment():
+        agent.executor.submit(operations.CompactSession(reason="phase"))
+        await agent.executor.settle()
+    await watch.until(lambda: not agent.state.draft.drafting)
+    await agent.executor.settle()
 
 
 @dataclass(frozen=True)
@@ -110,6 +134,7 @@ class Report:
     @cached_property
     def tokens_read(self) -> int:
         """Tokens of all files, by the server's own counter."""
+        count_by(self.job.characters)
         return sum(count(path.read_text(encoding="utf-8")) for path in self.files)
 
     @property
@@ -121,6 +146,10 @@ class Report:
         """Input not served by the prefix cache, summaries included."""
         return sum(map(uncached, self.requests))
 
+    def cost(self, cached: float) -> float:
+        """Of all input, in uncached tokens; `cached`: the price of a cached one."""
+        return self.uncached + cached * (self.input - self.uncached)
+
     @property
     def ratio(self) -> float:
         return self.uncached / self.tokens_read
@@ -131,6 +160,7 @@ class Report:
 
     @cached_property
     def bill(self) -> "Bill":
+        count_by(self.job.characters)
         return _bill(self.requests)
 
 

@@ -6,7 +6,7 @@ alike, in one file or across files: which lines a request carried is then a fact
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 SMALLEST, LARGEST = 20_000, 40_000
@@ -145,16 +145,16 @@ KINDS: dict[str, Callable[[_Words, str], Iterator[str]]] = {
 }
 
 
-def make_files(folder: Path, count: int) -> list[Path]:
+def make_files(folder: Path, count: int, kinds: Sequence[str] = tuple(KINDS)) -> list[Path]:
     """`count` files in `folder`, of each kind in turn, their sizes spread over 20 to 40 kB."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for number in range(count):
-        ending, lines_of = list(KINDS.items())[number % len(KINDS)]
+        ending = kinds[number % len(kinds)]
         tag = f"part{number:02}"
         size = SMALLEST + 500 + number * 7_919 % (LARGEST - SMALLEST - 1_500)
         path = folder / f"{tag}.{ending}"
-        path.write_text(_up_to(size, lines_of(_Words(tag), tag)), encoding="utf-8")
+        path.write_text(_up_to(size, KINDS[ending](_Words(tag), tag)), encoding="utf-8")
         assert SMALLEST <= path.stat().st_size <= LARGEST
         files.append(path)
     return files

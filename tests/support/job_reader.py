@@ -1,6 +1,7 @@
 """The model of the reading job: reads what it is asked to, to the last line, as a careful model would.
 
-It calls again what was not run, and reads on where a result was clipped, at the line the tool names. It
+It calls again what was not run, and reads on where a result is a portion or was clipped, at the line the
+tool names. It
 keeps what is left to read by itself, because a fold may take the calls out of the request. Part of the script
 of the test server (`server_rules`, builtin `reader`), and so of another process than what is tested.
 """
@@ -18,6 +19,7 @@ _NOTE = re.compile(r"<system-note>.*?</system-note>", re.DOTALL)
 _FILE = re.compile(r"\bpart\d\d\.\w+")
 _NOT_RUN = "window full, call again"
 _LEFT_OUT = re.compile(r"\[… [^\n]* left out, [^\n]*`read` (\S+) with offset (\d+) and limit (\d+) …\]")
+_GO_ON = re.compile(r"\[Portion \d+ of \d+, [^\n]*\. Go on with offset (\d+)(?: and limit (\d+))?\.\]\Z")
 _MOST_STEPS = 80
 """Of one prompt; a job that needs more is stuck."""
 
@@ -112,6 +114,9 @@ def _to_do(results: list[tuple[Call, str]]) -> list[Call]:
     for call, text in results:
         if _NOT_RUN in text and len(text) < 200:
             again.append(call)
+        if portion := _GO_ON.search(text):
+            further = {"offset": portion[1], "limit": portion[2]}
+            again.append({"path": call["path"], **{name: int(at) for name, at in further.items() if at}})
         again += [
             {"path": path, "offset": int(first), "limit": int(count)}
             for path, first, count in _LEFT_OUT.findall(text)

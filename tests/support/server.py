@@ -33,7 +33,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from support import server_responses
-from support.server_checks import PrefixCache, Violation, count, pieces, request_tokens, validate
+from support.server_checks import PrefixCache, Violation, count, count_by, pieces, request_tokens, validate
 from support.server_embeddings import WAYS, embedded
 from support.server_process import MODEL, RunningServer, Seen, running_server
 from support.server_rules import DEFAULT, Script
@@ -427,8 +427,10 @@ def main() -> None:
     parser.add_argument("--refuse-stream-options", action="store_true")
     parser.add_argument("--bare-listing", action="store_true", help="/v1/models does not say the window")
     parser.add_argument("--embeddings", choices=WAYS, default="", help="serve /v1/embeddings, in this way")
+    parser.add_argument("--characters", type=int, default=0, help="of a token; without it by a pattern")
     parser.add_argument("--ttl", type=float, default=3600.0, help="seconds to live")
     options = parser.parse_args()
+    count_by(options.characters)
     rules = load_rules(options.script.read_text(encoding="utf-8")) if options.script else DEFAULT
     if options.then_default and options.script:
         rules = [*rules, *DEFAULT]

@@ -55,7 +55,8 @@ class Agent:
         """`compaction` is a strategy, or the name of one. `budget` in tokens, or as a function of window and
         model; `connect` is the way to other models.
 
-        `draft_ahead` has the next compaction drafted in the background, once the window is nearly full.
+        `draft_ahead` has the next compaction drafted in the background, once the window is nearly full and
+        where somebody waits for it: `interactive`.
         `summariser` writes the summaries in place of `llm`; `embedder` is there for strategies that ask for
         one. `interactive` says that somebody answers proposals and choices; without anybody, the mode `ask`
         compacts like `auto`. `dmail` lets the model go back to checkpoints of its own. `servers` lend more
@@ -72,7 +73,7 @@ class Agent:
             summary_llm=summariser,
             embedder=embedder,
             mode="auto" if mode == "ask" and not interactive else mode,
-            draft=BackgroundDraft(on=draft_ahead),
+            draft=BackgroundDraft(on=draft_ahead and interactive),
             choices=Choices(interactive=interactive),
             budget_settings=budget if callable(budget) else lambda *_: budget or BudgetSettings(),
             policy=policy_of(session, approvals),
@@ -196,7 +197,7 @@ def retune(state: AgentState, now: Settings, environ: Mapping[str, str]) -> Call
         state.mode = "auto" if mode == "ask" and not state.choices.interactive else mode
         state.budget_settings = now.budget_settings
         state.strategy = strategy
-        state.draft.on = now.compaction.draft_ahead == "on"
+        state.draft.on = now.compaction.draft_ahead == "on" and state.choices.interactive
         state.draft.drop()  # the strategy is another, and the model that writes may be closed now
         unused, state.summary_llm = state.summary_llm, summariser
         return unused

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from foldline.compaction import (
+    WORTH_WHILE,
     CompactionFailed,
     ToolResultHidingCompaction,
     TruncateTurns,
@@ -27,8 +28,11 @@ from foldline.llm import ContextOverflow, LLMError
 from foldline.protocol import NEW, AssistantMessage, Edit, FoldlineError, Reason, UserMessage
 from foldline.protocol.events import Option
 
-from .compact import WORTH_WHILE, CompactionRequest, begin_draft, compact
+from .compact import CompactionRequest, begin_draft, compact
 from .state import AgentState
+
+_LITTLE_MORE = 2
+"""A draft may keep so many times what it should."""
 
 NextStep = Literal["send", "compact", "ask"]
 
@@ -60,10 +64,11 @@ def auto_compact_blocker(state: AgentState) -> str | None:
 
 
 def end_of_task_is_due(state: AgentState) -> bool:
-    """Whether to compact at the end of a task: the window is nearly full, and it would free enough."""
-    if not state.past_soft_mark or _was_declined(state):
+    """Whether to compact at the end of a task: the window is nearly full and it would free enough, or what
+    is hidden pays for itself before the window is full."""
+    if _was_declined(state):
         return False
-    planned = state.plan("phase")
+    planned = state.plan("phase") if state.past_soft_mark else state.plan_early()
     return planned is not None and planned.tokens_expected <= WORTH_WHILE * planned.tokens_before
 
 
@@ -157,6 +162,7 @@ class AutoCompact:
             not draft.serves(state.basis)
             and auto_compact_blocker(state) is None
             and end_of_task_is_due(state)
+            and _keeps_little(state)
         ):
             begin_draft(state)
 
@@ -191,12 +197,21 @@ async def compact_between_turns(state: AgentState) -> None:
     if auto_compact_blocker(state) is not None:
         return
     draft, basis = state.draft, state.basis
-    if not (draft.on and state.choices.interactive) or (draft.ready and draft.serves(basis)):
+    if not draft.on or (draft.ready and draft.serves(basis)):
         await compact(state, CompactionRequest("phase", preview=state.mode == "ask"))
         return
     if not draft.serves(basis):
         begin_draft(state)
     draft.overdue = draft.drafting
+
+
+def _keeps_little(state: AgentState) -> bool:
+    """Whether a draft begun now keeps no more than a compaction that is made when it is due: what it keeps
+    beyond that would be sent again, at a higher price than that of the wait."""
+    planned = state.plan("phase")
+    if planned is None or planned.cut is None:
+        return planned is not None
+    return sum(item.tokens for item in planned.cut.tail) <= _LITTLE_MORE * planned.keep_recent_tokens
 
 
 def _was_declined(state: AgentState) -> bool:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from foldline.compaction import (
     WORDS,
+    WORTH_WHILE,
     CompactionFailed,
     CompactionStrategy,
     Progress,
@@ -25,9 +26,6 @@ from foldline.protocol import FoldlineError, Reason, events
 
 from .proposals import Apply, Discard, Redraft
 from .state import AgentState
-
-WORTH_WHILE = 0.75
-"""A compaction before it is needed has to leave no more than this share of the view."""
 
 
 @dataclass(frozen=True, slots=True)

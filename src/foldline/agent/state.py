@@ -17,6 +17,7 @@ from foldline.compaction import (
     SessionLedger,
     dependencies,
     plan,
+    plan_early,
 )
 from foldline.context.budget import Budget, BudgetSettings, WindowProof, budget_for
 from foldline.context.projection import Projection
@@ -26,6 +27,7 @@ from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
 from foldline.history import Session
 from foldline.llm import LLM, Embedder, LLMError, ToolSpec, spec_tokens
+from foldline.llm.models import cached_price
 from foldline.protocol import (
     Approval,
     BaseMessage,
@@ -254,8 +256,17 @@ class AgentState:
         """What a compaction would do now, computed once per history; None: nothing to compact."""
         facts = (reason, budget or self.budget, self.overhead)
         if facts not in self._plans:
-            self._plans[facts] = plan(self.projection, facts[1], reason, overhead=facts[2])
+            early = self.plan_early() if reason == "phase" and not self.past_soft_mark else None
+            self._plans[facts] = early or plan(self.projection, facts[1], reason, overhead=facts[2])
         return self._plans[facts]
+
+    def plan_early(self) -> Plan | None:
+        """What pays although the window is not nearly full; None: nothing does, or it is switched off."""
+        budget = self.budget
+        if not isinstance(self.strategy, AdaptiveCompaction) or budget.soft_ratio >= 1:
+            return None
+        price = cached_price(self.llm.info.id)
+        return plan_early(self.projection, budget, price, overhead=self.overhead)
 
     @property
     def scale(self) -> float:

@@ -120,8 +120,7 @@ class Turn:
         # The model sees the checkpoint where it may come back to it.
         shown = state.mailbox is not None
         await state.session.append(Checkpoint(id=state.projection.next_checkpoint_id, shown=shown))
-        if self._is_gone_on_from():
-            self._compaction.draft_next()  # not before: the checkpoint may change the last item
+        self._compaction.draft_next()  # not before: the checkpoint may change the last item
         while True:
             size = state.size()
             try:
@@ -152,10 +151,6 @@ class Turn:
             f"{largest_items(state.projection)}. Compact with /compact, start over with /clear, or switch to "
             "a model with a larger window (/model)."
         ) from overflow
-
-    def _is_gone_on_from(self) -> bool:
-        """Whether the next compaction is worth drafting: without a user, not in the last step of the turn."""
-        return self._state.choices.interactive or (self._steps > 0 and self._steps + 1 != self._max_steps)
 
     def _demand_steps_left(self) -> None:
         """Raises FoldlineError where the turn has had its steps. Requests for summaries count: a model that

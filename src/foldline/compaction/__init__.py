@@ -1,7 +1,7 @@
 """How a view is rewritten: strategies, the engine that runs them, and the prompts they use."""
 
 from .automation import compaction_undone, kind_of, largest_items, no_request_since_compaction, pause_reason
-from .engine import Plan, RedraftOptions, plan, propose
+from .engine import WORTH_WHILE, Plan, RedraftOptions, plan, plan_early, propose
 from .fallbacks import WORDS
 from .hierarchical import HierarchicalCompaction
 from .ladder import LadderCompaction
@@ -40,6 +40,7 @@ __all__ = [
     "BUILT_IN",
     "DEFAULT",
     "WORDS",
+    "WORTH_WHILE",
     "AdaptiveCompaction",
     "CompactionContext",
     "CompactionFailed",
@@ -72,6 +73,7 @@ __all__ = [
     "no_request_since_compaction",
     "pause_reason",
     "plan",
+    "plan_early",
     "plans_by_cut",
     "propose",
     "strategy_for",

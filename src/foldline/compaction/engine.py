@@ -4,12 +4,23 @@ Nothing here changes a session. A `Proposal` is a value: what is previewed is wh
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from foldline.context.audit import Audit
 from foldline.context.budget import Budget
-from foldline.context.cut import Cut, clip_limit, cut_before, find_cut, giant_limit, giant_results, oversized
+from foldline.context.cut import (
+    Cut,
+    clip_limit,
+    cut_before,
+    find_cut,
+    giant_limit,
+    giant_results,
+    groups_from,
+    oversized,
+    seen_up_to,
+)
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem, total_tokens
@@ -20,8 +31,10 @@ from foldline.protocol import NEW, BaseMessage, Compaction, Reason
 from .automation import INEFFECTIVE
 from .fallbacks import FailureLadder, Need
 from .ledger import SessionLedger, with_ledger_in
+from .price import gain, least_hidden, steps_until_full
 from .proposal import Proposal, originals_of, shown
 from .registry import BUILT_IN
+from .simple import KEPT_GROUPS
 from .strategy import (
     CompactionContext,
     CompactionStrategy,
@@ -33,6 +46,8 @@ from .strategy import (
 
 _MANUAL_SHARE = 4
 """By hand, at most a quarter of what could be compacted is kept: who asks for a compaction wants one."""
+WORTH_WHILE = 0.75
+"""A compaction before it is needed has to leave no more than this share of the view."""
 _LEAST_SUMMARISER = 4
 """A summariser's window must hold at least this many times the longest summary: input, prompt and answer."""
 
@@ -52,6 +67,8 @@ class Plan:
     kept: int
     clipped: Mapping[int, int] = field(default_factory=dict)
     """Giants that stay and what no request can carry: by index, the estimated tokens they are clipped to."""
+    least_hidden: int | None = None
+    """Of a plan before the window is full: as in `CompactionContext`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +129,42 @@ def plan(
         folded=len(cut.compacted) if cut else 0,
         kept=len(view) - len(gone),
         clipped=clipped,
+    )
+
+
+def plan_early(projection: Projection, budget: Budget, cached: float, *, overhead: int = 0) -> Plan | None:
+    """Hiding large results at the end of a task, before the window is full; None where that does not pay.
+    Linear in the view; reads no text. `cached`: as in `price.least_hidden`."""
+    view, scale = tuple(projection.view), projection.scale
+    keep, least = _keep(projection, budget) // 2, least_hidden(cached) / scale
+    old = view[: groups_from(view, KEPT_GROUPS, keep)]
+    large = [
+        at
+        for at, item in enumerate(old)
+        if item.outline.type == "tool_result" and item.tokens >= least and item.index not in projection.pins
+    ]
+    if not large:
+        return None
+    hidden = [view[at].tokens * scale for at in large]
+    before = view_size(projection, overhead=overhead).tokens
+    left = before - sum(hidden)
+    behind = total_tokens(view[large[0] : seen_up_to(view)]) * scale - sum(hidden)
+    worth = gain(
+        hidden,
+        resent=behind if projection.prefix_cached else 0.0,
+        steps=steps_until_full(budget.threshold - left, [sent.tokens for sent in projection.requests]),
+        cached=cached,
+    )
+    if before < budget.early_mark or left > WORTH_WHILE * before or worth <= 0:
+        return None
+    return Plan(
+        cut=None,
+        keep_recent_tokens=max(1, keep),
+        tokens_before=before,
+        tokens_expected=round(left),
+        folded=len(large),
+        kept=len(view),
+        least_hidden=math.ceil(least),
     )
 
 
@@ -200,6 +253,7 @@ async def propose(
         details=file_lists(projection),
         first_kept_index=wished.first_kept_index,
         cut_position=planned.cut.position if planned and planned.cut else None,
+        least_hidden=planned.least_hidden if planned else None,
         guidance=wished.guidance,
         earlier_draft=wished.earlier_draft,
         tools=tools,

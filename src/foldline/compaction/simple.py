@@ -11,6 +11,7 @@ from foldline.context.cut import (
     clip_limit,
     cut_before,
     giant_results,
+    groups_from,
     oversized,
     seen_up_to,
     unseen_from,
@@ -56,17 +57,21 @@ class ToolResultHidingCompaction:
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         return self.hidden(ctx.history, ctx.pins)
 
-    def hidden(self, messages: Sequence[BaseMessage], pins: frozenset[int]) -> Sequence[BaseMessage] | None:
-        """The messages with old results hidden; None where there is nothing more to hide."""
-        groups = [
-            at
-            for at, message in enumerate(messages)
-            if isinstance(message, AssistantMessage) and message.calls
+    def hidden(
+        self,
+        messages: Sequence[BaseMessage],
+        pins: frozenset[int],
+        *,
+        most: int | None = None,
+        least: int = 0,
+    ) -> Sequence[BaseMessage] | None:
+        """The messages with old results hidden; None where there is nothing more to hide. In estimated tokens
+        before calibration, kept groups take no more than `most`, and results below `least` stay."""
+        until = groups_from(messages, self._keep, most)
+        older = [
+            message if message.index in pins or message_tokens(message) < least else _hidden(message)
+            for message in messages[:until]
         ]
-        if len(groups) <= self._keep:
-            return None
-        until = min([*groups[len(groups) - self._keep :], seen_up_to(messages)])
-        older = [_hidden(message) if message.index not in pins else message for message in messages[:until]]
         if all(a is b for a, b in zip(older, messages, strict=False)):
             return None
         return [*older, *messages[until:]]
@@ -146,7 +151,8 @@ Measured (docs/decisions/0014-default-strategy.md)."""
 
 class AdaptiveCompaction:
     """The cheapest compaction that will do: placeholders where they free enough, and a summary where they do
-    not or the user asks for what they cannot do."""
+    not or the user asks for what they cannot do. Results stay of at most five groups, and of no more than
+    `keep_recent_tokens`. Before the window is full, only large ones go, where that pays (`price`)."""
 
     def __init__(self) -> None:
         self._hiding = ToolResultHidingCompaction()
@@ -154,7 +160,13 @@ class AdaptiveCompaction:
         """For who asks for a compaction: they want one to read."""
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
-        hidden = None if _has_wishes(ctx) else await self._hiding.compact(ctx)
+        if _has_wishes(ctx):
+            return await self.by_hand.compact(ctx)
+        hidden = self._hiding.hidden(
+            ctx.history, ctx.pins, most=ctx.keep_recent_tokens, least=ctx.least_hidden or 0
+        )
+        if ctx.least_hidden is not None:
+            return hidden
         if hidden is not None and tokens_of(hidden) <= ENOUGH * tokens_of(ctx.history):
             return hidden
         return await self.by_hand.compact(ctx)

@@ -72,6 +72,8 @@ class CompactionContext:
     """Where the user put the cut; None leaves it to the strategy."""
     cut_position: int | None = None
     """Where the plan cuts `history`; None leaves it to the strategy."""
+    least_hidden: int | None = None
+    """Nothing is due yet: only results of so many estimated tokens, before calibration, are worth hiding."""
     guidance: str | None = None
     """What the user wants done better than in `earlier_draft`."""
     earlier_draft: str | None = None

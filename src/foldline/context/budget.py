@@ -54,6 +54,12 @@ class Budget:
         return min(max(int(self.threshold * self.soft_ratio), left_by_a_fold + 1), self.threshold - 1)
 
     @property
+    def early_mark(self) -> int:
+        """From here on large results may be hidden at the end of a task, in tokens. A third: hidden below it,
+        what had just been read for the next task was missed (decision 39)."""
+        return self.threshold // 3
+
+    @property
     def draft_mark(self) -> int:
         """From here on the next compaction is drafted ahead, in tokens. So near the threshold that no more
         comes until then than is kept verbatim anyway: its cut stands (decision 35)."""

@@ -158,6 +158,21 @@ def seen_up_to(view: Sequence[Piece]) -> int:
     return next((at for at in range(len(view) - 1, -1, -1) if _type(view[at]) == "assistant"), 0)
 
 
+def groups_from(view: Sequence[Piece], groups: int, most: int | None = None) -> int:
+    """Where the newest `groups` tool groups begin, as far as their results take no more than `most` estimated
+    tokens together; never behind the newest answer, whose results no request may have carried yet."""
+    found, tokens, start = 0, 0, len(view)
+    for position in range(len(view) - 1, -1, -1):
+        if _type(view[position]) == "tool_result":
+            tokens += _tokens(view[position])
+        elif _calls(view[position]):
+            found += 1
+            if found > groups or (most is not None and tokens > most):
+                break
+            start = position
+    return min(start, seen_up_to(view))
+
+
 def giant_limit(keep_tokens: int, window: int) -> int:
     """Estimated tokens above which a single result is a giant: more than all that is kept, and no trifle."""
     return max(keep_tokens, window // 16, _LEAST_GIANT)
@@ -210,6 +225,11 @@ def _type(piece: Piece) -> str:
 def _is_talk(piece: Piece) -> bool:
     said = piece.outline if isinstance(piece, ViewItem) else piece
     return said.type == "assistant" or (said.type == "user" and getattr(said, "origin", "") == "typed")
+
+
+def _calls(piece: Piece) -> bool:
+    said = piece.outline if isinstance(piece, ViewItem) else piece
+    return said.type == "assistant" and bool(getattr(said, "calls", ()))
 
 
 def _tokens(piece: Piece) -> int:

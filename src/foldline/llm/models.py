@@ -168,6 +168,16 @@ def _price(row: Mapping[str, object]) -> Price:
     return Price(**{name: float(str(row[name])) for name in _FIELDS})
 
 
+CACHED = 0.1
+"""Of the price of fresh input: what most providers ask for what their cache had, and our guess for others."""
+
+
+def cached_price(model_id: str) -> float:
+    """What a cached token costs where a fresh one, with what writing it to the cache costs, is 1."""
+    price = price_of(model_id)
+    return price.cached_ratio / price.write if price else CACHED
+
+
 def price_of(model_id: str, table: PriceTable | None = None) -> Price | None:
     """The price of a model; None where the table has none: `gpt-5-nano` is no `gpt-5`.
 

@@ -5,6 +5,7 @@
 
 import asyncio
 import difflib
+import math
 import os
 import re
 import stat
@@ -39,10 +40,13 @@ from .text import (
     FullText,
     clipped,
     decoded,
+    first_lines,
+    fits,
     is_binary,
     is_wide,
     line_count,
     line_span,
+    lines_from,
     sized,
     with_notes,
 )
@@ -167,13 +171,41 @@ def _read(arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
         )
         raise ToolFailure(sentence, brief="binary ✗")
     context.known_files.remember(path, content)
-    part, first, note = lines_of(context.mask(decoded(content)), shown, arguments.offset, arguments.limit)
+    text = context.mask(decoded(content))
+    part, first, note = lines_of(text, shown, arguments.offset, arguments.limit)
     if not part:
         return ToolOutcome(f"[{shown} is empty]", brief="0 lines", files=(touch,))
-    # The pointer gives the path as it was named, unless its name had to be escaped.
-    whole = FullText(shown if located(shown, context) == path else str(path), first)
-    result = with_notes(clipped(part, context.max_tokens - estimate_tokens(note), whole), note)
+    result = _portion(text, part, first, arguments, context.max_tokens)
+    if result is None:
+        # The pointer gives the path as it was named, unless its name had to be escaped.
+        whole = FullText(shown if located(shown, context) == path else str(path), first)
+        result = with_notes(clipped(part, context.max_tokens - estimate_tokens(note), whole), note)
     return ToolOutcome(result, brief=many(line_count(part), "line"), files=(touch,))
+
+
+_MOST_PORTIONS = 12
+"""A file of more is clipped to its head and tail: nobody reads that one through."""
+_PORTION_NOTE = 40
+"""Estimated tokens of the line that says how to go on, at the most."""
+
+
+def _portion(text: str, part: str, first: int, asked: ReadArguments, room: int) -> str | None:
+    """The first lines of a part of a text that is too long for one result, and how to go on; None where it
+    fits, or would take too many portions."""
+    if fits(part, room - _PORTION_NOTE):
+        return None
+    shown = first_lines(part, room - _PORTION_NOTE)
+    before = len(text) if not shown else len(lines_from(text, 1, first - 1))
+    number = 1 + round(before / max(1, len(shown)))
+    portions = number + math.ceil((len(part) - len(shown)) / max(1, len(shown)))
+    if not shown or portions > _MOST_PORTIONS:
+        return None
+    lines = line_count(shown)
+    left = "" if asked.limit is None else f" and limit {asked.limit - lines}"
+    return (
+        f"{shown}[Portion {number} of {portions}, lines {first}–{first + lines - 1} of {line_count(text)}. "
+        f"Go on with offset {first + lines}{left}.]"
+    )
 
 
 # --- write and edit ---------------------------------------------------------------------------------

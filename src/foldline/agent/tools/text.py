@@ -157,6 +157,12 @@ def clipped(text: str, room: int, whole: FullText) -> str:
     return _joined(text[:head_end], _pointer(text, head_end, tail_start, whole), text[tail_start:])
 
 
+def first_lines(text: str, room: int) -> str:
+    """As many whole lines from the start as fit `room` tokens; empty where lines are too long for that."""
+    end = _at_line_end(text, _longest(len(text), room, lambda n: text[:n]))
+    return text[:end] if text[:end].endswith("\n") else ""
+
+
 def _longest(most: int, room: int, piece: Callable[[int], str]) -> int:
     """The most characters a piece may have within `room` tokens, by bisection."""
     low, high = 0, min(most, max(room, 0) * _MOST_CHARS)

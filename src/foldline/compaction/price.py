@@ -1,0 +1,41 @@
+"""What hiding results before the window is full saves and costs, in tokens of fresh input.
+
+The formula, with where its figures come from: docs/design/compaction.md.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+NEEDED = 0.05
+"""Chance that a step needs a large result of work that is done: recorded sessions, decision 39."""
+MISS = 4_000
+"""What that costs beyond reading it again: one more step, which sends 40,000 tokens from the cache at .1."""
+_STEPS_LOOKED_AT = 20
+"""So many of the newest requests say how fast the view grows."""
+
+
+def least_hidden(cached: float) -> float:
+    """Tokens from which on a result costs more to hold than to hide. `cached`: the price of a token that the
+    provider has in its cache, where a fresh one costs 1."""
+    return NEEDED * MISS / (cached - NEEDED) if cached > NEEDED else float("inf")
+
+
+def gain(hidden: Iterable[float], *, resent: float, steps: float, cached: float) -> float:
+    """What hiding these results now is worth: below 0, it does not pay.
+
+    Args:
+        hidden: tokens of each.
+        resent: tokens behind the first of them that the cache holds now, and that have to be sent once more.
+        steps: how many are expected until the next compaction.
+        cached: as in `least_hidden`.
+    """
+    each_step = sum(cached * tokens - NEEDED * (tokens + MISS) for tokens in hidden)
+    return steps * each_step - (1 - cached) * resent
+
+
+def steps_until_full(free: float, requests: Sequence[int]) -> float:
+    """Steps until the view has grown by `free` tokens at the pace of its newest requests, given the tokens of
+    all; no more than there were so far: a session goes on about as long as it has lasted."""
+    newest = requests[-_STEPS_LOOKED_AT - 1 :]
+    grown = sum(max(0, later - earlier) for earlier, later in pairwise(newest))
+    return min(len(requests), free / max(1.0, grown / max(1, len(newest) - 1)))
