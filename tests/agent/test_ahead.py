@@ -75,24 +75,11 @@ async def test_at_the_threshold_only_the_commit_of_it_is_left(tmp_path: Path) ->
         assert bytes_of(reloaded(agent).projection) == bytes_of(agent.session.projection)
 
 
-@pytest.mark.parametrize(
-    ("script", "max_steps", "drafts"),
-    [
-        (("read",), None, 0),  # a plain question
-        ((reading("small.txt"), "read"), None, 1),
-        ((reading("small.txt"), "read"), 2, 0),
-    ],
-)
-async def test_where_nobody_goes_on_it_is_not_begun_beside_what_may_be_the_last_step(
-    tmp_path: Path, script: tuple[Play, ...], max_steps: int | None, drafts: int
-) -> None:
-    async with nearly_full(tmp_path, *script, interactive=False) as (agent, watch, llm):
-        await agent.executor.wait_for(
-            agent.executor.submit(GO_ON.model_copy(update={"max_steps": max_steps}))
-        )
+async def test_where_nobody_waits_for_it_none_is_begun(tmp_path: Path) -> None:
+    async with nearly_full(tmp_path, reading("small.txt"), "read", interactive=False) as (agent, watch, llm):
+        await done(agent)
         await others_done()
-        assert len(llm.requests) == len(script)
-        assert len(llm.summary_requests) == states(watch).count("drafting") == drafts
+        assert (len(llm.requests), len(llm.summary_requests), states(watch)) == (2, 0, [])
 
 
 async def test_where_nobody_goes_on_a_fold_between_two_turns_is_made_and_not_drafted(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ folding costs: summaries, and what is sent a second time after a fold.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -23,7 +24,12 @@ JOBS = [
     Job(window=131_072, prompts=10, reads=6, together=True),
     Job(window=131_072, prompts=10, reads=6, together=False, strategy=DEFAULT),
     Job(window=32_768, prompts=6, reads=4, together=False, ahead=True),
+    Job(window=16_384, prompts=3, reads=2, together=False, strategy=DEFAULT),
 ]
+SMALL = Job(window=32_768, prompts=6, reads=4, together=False, strategy=DEFAULT, plain=True)
+LARGE = Job(window=131_072, prompts=10, reads=6, together=False, strategy=DEFAULT, plain=True)
+MOST_AHEAD = 1.02
+"""Of what the same job costs without drafts."""
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
@@ -43,10 +49,24 @@ def test_a_job_many_times_the_window_is_read_whole_at_little_more_than_its_own_p
     assert report.ratio <= most, f"{report.ratio:.3f} for each token read: {report.bill}"
 
 
+@pytest.mark.parametrize(("job", "most"), [(SMALL, 225_000), (LARGE, 760_000)], ids=["small", "large"])
+def test_the_default_costs_no_more_than_asked_and_drafts_ahead_cost_nothing_to_speak_of(
+    benchmark: Callable[..., object], report_of: Callable[[Job], Report], job: Job, most: int
+) -> None:
+    report: Report = benchmark.pedantic(report_of, args=(job,), rounds=1)  # type: ignore[attr-defined]
+    ahead = report_of(replace(job, ahead=True))
+    for each in (report, ahead):
+        _note(each)
+        assert (each.refused, each.coverage.missing(), each.rule_survives) == ([], [], True)
+    assert report.cost(0.1) <= most
+    assert ahead.cost(0.1) <= MOST_AHEAD * report.cost(0.1)
+
+
 def _note(report: Report) -> None:
     shown = table(
         "The reading job (tokens by the server's own counter and log)",
-        *("job", "requests", "folds", "input", "uncached", "read", "ratio", "seen", "overflows", "rule"),
+        *("job", "requests", "folds", "input", "uncached", "cost at .1", "at .25", "read", "ratio", "seen"),
+        *("overflows", "rule"),
     )
     overflows = report.refused.count("too long")
     shown.row(
@@ -55,6 +75,7 @@ def _note(report: Report) -> None:
         len(report.session.projection.all_compactions),
         f"{report.input:,}",
         f"{report.uncached:,}",
+        *(f"{report.cost(cached):,.0f}" for cached in (0.1, 0.25)),
         f"{report.tokens_read:,}",
         f"{report.ratio:.3f}",
         f"{report.coverage.share:.2%}",

@@ -31,7 +31,7 @@ from foldline.protocol import NEW, BaseMessage, Compaction, Reason
 from .automation import INEFFECTIVE
 from .fallbacks import FailureLadder, Need
 from .ledger import SessionLedger, with_ledger_in
-from .price import gain, least_hidden, steps_until_full
+from .price import gain, least_hidden, ledger_room, steps_until_full
 from .proposal import Proposal, originals_of, shown
 from .registry import BUILT_IN
 from .simple import KEPT_GROUPS
@@ -273,6 +273,9 @@ async def propose(
         return None
     known = await asyncio.to_thread((ledger or SessionLedger()).follow, projection)
     room = need.enough - tokens_of(after)
+    steps = steps_until_full(room * projection.scale, [sent.tokens for sent in projection.requests])
+    early = planned is not None and planned.least_hidden is not None
+    room = ledger_room(room, freed=tokens_of(ctx.history) - tokens_of(after), steps=steps, early=early)
     after = await asyncio.to_thread(with_ledger_in, ctx.history, after, known, room)
     return await asyncio.to_thread(
         _proposed, projection, view, climb, planned, after, wished, reason, overhead

@@ -39,3 +39,14 @@ def steps_until_full(free: float, requests: Sequence[int]) -> float:
     newest = requests[-_STEPS_LOOKED_AT - 1 :]
     grown = sum(max(0, later - earlier) for earlier, later in pairwise(newest))
     return min(len(requests), free / max(1.0, grown / max(1, len(newest) - 1)))
+
+
+_FEW_STEPS = 12
+_OF_FREED = 11
+
+
+def ledger_room(room: int, *, freed: int, steps: float, early: bool) -> int:
+    """Of the tokens that a compaction leaves free, those that a ledger may take its share of: fewer where the
+    next few steps fill them, and before the window is full no more than a part of what was `freed`."""
+    room = int(room * min(1.0, steps / _FEW_STEPS))
+    return min(room, freed // _OF_FREED) if early else room

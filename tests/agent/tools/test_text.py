@@ -1,5 +1,6 @@
 """Every tool whose result was too long points at the rest, and the pointer shows it."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -30,14 +31,13 @@ TODOS = [{"content": f"item number {number} of a list", "status": "pending"} for
 @pytest.mark.parametrize(
     ("prepared", "tool", "arguments"),
     [
-        (_file, "read", {"path": "a"}),
         (_file, "grep", {"pattern": "needle"}),
         (_tree, "glob", {"pattern": "*.txt"}),
         (_tree, "ls", {}),
         (_nothing, "todo", {"todos": TODOS}),
         (_nothing, "bash", {"command": f"seq -f 'line %g of it' 1 {LINES}"}),
     ],
-    ids=["read", "grep", "glob", "ls", "todo", "bash"],
+    ids=["grep", "glob", "ls", "todo", "bash"],
 )
 async def test_head_rest_and_tail_are_the_whole(
     context: ToolContext,
@@ -61,3 +61,35 @@ async def test_head_rest_and_tail_are_the_whole(
     assert len(rest) == limit
     found = [*shown[:at], *rest, *shown[at + 1 :]]
     assert found == whole
+
+
+async def test_a_long_file_is_read_in_portions_each_of_which_says_how_to_go_on(context: ToolContext) -> None:
+    _file(context)
+    context.max_tokens = 600
+    read, offset, told = "", 1, []
+    while offset:
+        outcome = await call(context, "read", path="a", offset=offset)
+        assert estimate_tokens(outcome.text) <= 600
+        said = re.search(r"\[Portion (\d+) of (\d+), lines .*\. Go on with offset (\d+)\.\]\Z", outcome.text)
+        read += outcome.text[: said.start() if said else outcome.text.rfind("[lines")]
+        offset = int(said[3]) if said else 0
+        told += [(int(said[1]), int(said[2]))] if said else []
+    assert read == (context.cwd / "a").read_text()
+    assert [number for number, _ in told] == list(range(1, len(told) + 1))
+    assert {of for _, of in told} == {len(told) + 1}
+
+
+async def test_a_portion_of_some_lines_ends_where_these_end(context: ToolContext) -> None:
+    _file(context)
+    context.max_tokens = 600
+    outcome = await call(context, "read", path="a", offset=11, limit=200)
+    offset, limit = map(int, re.findall(r"Go on with offset (\d+) and limit (\d+)\.\]\Z", outcome.text)[0])
+    assert offset + limit == 211
+
+
+async def test_of_a_file_of_very_many_portions_head_and_tail_are_shown(context: ToolContext) -> None:
+    (context.cwd / "a").write_text("".join(f"needle in line {number}\n" for number in range(100 * LINES)))
+    context.max_tokens = 600
+    outcome = await call(context, "read", path="a")
+    assert "left out" in outcome.text
+    assert outcome.text.endswith(f"needle in line {100 * LINES - 1}\n")
