@@ -42,7 +42,9 @@ def steps_until_full(free: float, requests: Sequence[int]) -> float:
 
 
 _FEW_STEPS = 12
+"""A window that is full again after fewer has less room for a ledger."""
 _OF_FREED = 11
+"""Before the window is full, a ledger reckons with this part of what was freed: it takes a third of that."""
 
 
 def ledger_room(room: int, *, freed: int, steps: float, early: bool) -> int:
