@@ -118,7 +118,7 @@ def test_requests_are_the_goal_and_constraints_are_verbatim():
 
 
 def test_what_was_done_has_its_outcome():
-    done = section(make(work()), "Done")
+    done = section(make([*work(), *group("read", "x = 1\n" * 200, path="src/shop/cancel.py")]), "Done")
     assert "edit · src/shop/orders.py" in done
     assert "bash · pytest -q → 31 passed in 9.3s" in done
     assert any(line.startswith("Yes, use a unique index.") and "A retry now gets" in line for line in done)
@@ -314,6 +314,23 @@ def test_a_summary_among_the_messages_is_an_earlier_summary():
     second = make([summary, user("Write the docs.")])
     assert "Never touch the payments table." in section(second, "Constraints & Preferences")
     assert "This is a record." not in second
+
+
+@pytest.mark.parametrize("name", ["ledger", "kept-below", "last-user-messages", "read-files"])
+def test_what_every_compaction_appends_anew_is_not_carried_on(name: str):
+    earlier = (
+        "## Goal\n- Write the docs.\n\n<standing-constraints>\nNever push.\n</standing-constraints>\n\n"
+    )
+    lines = list(parse_summary(f"{earlier}<{name}>\n[entry 4]: secret_name other_name\n</{name}>"))
+    assert [line for _, line in lines] == ["Write the docs.", "Never push."]
+
+
+def test_an_outcome_is_how_the_answer_begins_and_not_what_stands_far_below():
+    answer = (
+        "## Result\n\nDone.\n\n1. The cache is gone.\n2. `make` passes.\n\nBy the way: I am a small program."
+    )
+    done = section(make([user("Remove the cache, please, everywhere."), says(answer)]), "Done")
+    assert done == ["Remove the cache, please, everywhere. → The cache is gone. … `make` passes."]
 
 
 def test_ten_compactions_keep_goal_and_constraint():

@@ -82,8 +82,8 @@ def is_request(text: str) -> bool:
     return bool(words) and not command and not (len(words) <= 60 and _ASSENTS.fullmatch(words))
 
 
-_NOTHING_SAID = re.compile(r"#|```|\||---|<|\W*\d{0,3}\W*\Z|.{0,60}[:：]\W*\Z", re.DOTALL)
-"""Headings, fences, tables, numbers, and what only introduces the next line."""
+_NOTHING_SAID = re.compile(r"---|<|\W*\d{0,3}\W*\Z|.{0,60}[:：]\W*\Z", re.DOTALL)
+"""Rules, tags, numbers, and what only introduces the next line."""
 _TRAILER = re.compile(
     r"\W*(?:wall time|took|duration|output|process exited|exit(?:ed)?|chunk id|script (?:completed|running))"
     r"\b",
@@ -93,13 +93,16 @@ _TRAILER = re.compile(
 
 
 def opening(text: str) -> str:
-    """The first sentences of an answer that say something."""
+    """How an answer begins: the first sentences of its first paragraph that says something."""
     found: list[str] = []
-    for sentence in sentences(text):
-        if not _NOTHING_SAID.match(sentence) and not _ASSENTS.fullmatch(sentence[:_OUTCOME]):
-            found.append(one_line(sentence))
-            if sum(map(len, found)) > 80:
-                break
+    for paragraph in prose(text).split("\n\n"):
+        lines = (line for line in paragraph.splitlines() if not line.lstrip().startswith(("#", "|")))
+        for sentence in (sentence for line in lines for sentence in sentences(line)):
+            telling = not _NOTHING_SAID.match(sentence) and not _ASSENTS.fullmatch(sentence[:_OUTCOME])
+            if telling and sum(map(len, found)) <= 80:
+                found.append(one_line(sentence))
+        if found:
+            break
     return clip(" … ".join(found) or one_line(next(sentences(text), text)), _OUTCOME)
 
 
@@ -393,8 +396,8 @@ _NARRATES = re.compile(
 )
 """What the assistant is about to do, table rows and headings: none is a decision."""
 _AHEAD = re.compile(
-    r"\b(?:next steps?|next,|remaining|remains to|still (?:need|have) to|left to do|follow-?ups?|not yet|"
-    r"todo)\b|下一步|接下来|还需要|剩下|尚未|待办|次に|残り|まだ|다음|남은|아직",
+    r"\b(?:next steps?|next,|remaining|remains to|still (?:need|have) to|left to do|follow-?ups?|not yet)\b|"
+    r"下一步|接下来|还需要|剩下|尚未|待办|次に|残り|まだ|다음|남은|아직",
     re.IGNORECASE,
 )
 

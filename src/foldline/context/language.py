@@ -77,7 +77,8 @@ _NAMES: Mapping[str, Section] = {
 }
 
 _APPENDED = re.compile(
-    r"<(last-user-messages|read-files|modified-files|pinned-lines|ledger)>.*?(?:</\1>|\Z)", re.DOTALL
+    r"<(last-user-messages|read-files|modified-files|kept-below|pinned-lines|ledger)>.*?(?:</\1>|\Z)",
+    re.DOTALL,
 )
 """What every compaction appends anew from the history."""
 _OPEN, _CLOSE = "<summary>\n", "\n</summary>"

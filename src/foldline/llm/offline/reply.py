@@ -184,7 +184,8 @@ class _Conversation:
         return Reply(self._say(self._voice.doing(actions)).text, tuple(calls))
 
     def _say(self, text: str) -> Reply:
-        return Reply(f"{self._voice.identity}\n\n{text}" if self._is_first else text)
+        # Last: an answer begins with what was asked for, and so does what a digest quotes of it.
+        return Reply(f"{text}\n\n{self._voice.identity}" if self._is_first else text)
 
     def _report(self, orders: Orders, left: Sequence[tuple[Action, ...]]) -> str:
         newest = {_key(call.name, call.parsed()): (call, result) for call, result in self._done}
@@ -201,11 +202,11 @@ class _Conversation:
     def _without_tools(self, orders: Orders) -> str:
         if orders.recall is not None:
             return self._recalled(orders.recall)
-        # What this is belongs to it; a first answer says that anyway.
-        parts = [] if self._is_first else [self._voice.identity]
+        parts = [self._voice.abilities]
         if orders.unclear and not orders.help:
-            parts.append(self._voice.unclear(orders.unclear))
-        return "\n\n".join([*parts, self._voice.abilities])
+            parts.insert(0, self._voice.unclear(orders.unclear))
+        # What this is belongs to it; a first answer says that anyway.
+        return "\n\n".join(parts if self._is_first else [*parts, self._voice.identity])
 
     def _recalled(self, about: str) -> str:
         """What the messages before the question hold, quoted: it shows what a compaction has kept."""
