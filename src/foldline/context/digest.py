@@ -59,7 +59,7 @@ def within(text: str, tokens: int) -> str:
 
 
 _ASSENTS = re.compile(
-    r"(?:(?:ok(?:ay)?|yes|yep|yeah|sure|go(?: on| ahead| for it)?|continue|proceed|do (?:it|that)|please|"
+    r"(?:(?:ok(?:ay)?|yes|yep|yeah|sure|go(?: on| ahead| for it)?|continue|proceed|do (?:it|that)|all|please|"
     r"thanks?(?: you)?|great|good|perfect|fine|nice|cool|done|lgtm|looks good|sounds good|approved?|next|"
     r"retry|try again|y|"
     r"好的?|可以|行|对|是的?|继续|嗯|没问题|同意|谢谢|请|はい|了解|続けて|ありがとう|네|응|계속)"
@@ -239,7 +239,9 @@ def _told(turns: Sequence[_Turn], said: Sequence[Statement]) -> Iterator[DigestP
 
 
 def _tells(sentence: str) -> bool:
-    return 8 <= len(sentence) <= _QUOTE and not sentence.endswith((":", "：", "?", "？"))
+    return (24 if sentence.isascii() else 8) <= len(sentence) <= _QUOTE and not sentence.endswith(
+        (":", "：", "?", "？")
+    )
 
 
 def _is_prose(sentence: str) -> bool:
