@@ -318,9 +318,7 @@ def test_a_summary_among_the_messages_is_an_earlier_summary():
 
 @pytest.mark.parametrize("name", ["ledger", "kept-below", "last-user-messages", "read-files"])
 def test_what_every_compaction_appends_anew_is_not_carried_on(name: str):
-    earlier = (
-        "## Goal\n- Write the docs.\n\n<standing-constraints>\nNever push.\n</standing-constraints>\n\n"
-    )
+    earlier = "## Goal\n- Write the docs.\n\n<standing-constraints>\nNever push.\n</standing-constraints>\n\n"
     lines = list(parse_summary(f"{earlier}<{name}>\n[entry 4]: secret_name other_name\n</{name}>"))
     assert [line for _, line in lines] == ["Write the docs.", "Never push."]
 

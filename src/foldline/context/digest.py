@@ -5,7 +5,7 @@ left out of a quotation.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from foldline.protocol import BaseMessage
@@ -272,10 +272,6 @@ class _Run:
     wrong: str
     """The line that tells how the call failed; empty where it did not."""
 
-    @property
-    def outcome(self) -> str:
-        return arrow(_named(self.call), ending(self.result.text))
-
 
 def _runs(said: Sequence[Statement]) -> Iterator[_Run]:
     for at, item in enumerate(said):
@@ -337,9 +333,11 @@ def _work(runs: Sequence[_Run], count: int) -> Iterator[DigestPoint]:
     for name, files in changed.items():
         for at, text in _listed(name, files):
             yield DigestPoint(SECTIONS.done, text, 6.5 + at / last, at)
-    for run in passed.values():
+    for key, run in passed.items():
         if _does_something(run.call):
-            yield DigestPoint(SECTIONS.done, run.outcome, 3 + 2 * run.at / last, run.at)
+            yield DigestPoint(
+                SECTIONS.done, arrow(key, ending(run.result.text)), 3 + 2 * run.at / last, run.at
+            )
     yield from _open(failed, count)
 
 
@@ -603,8 +601,7 @@ def _chosen(points: Sequence[DigestPoint], room: int) -> list[DigestPoint]:
             if point.section is section:
                 share -= taken.add(point, share, clip=section is SECTIONS.goal)
     for point in ranked:
-        heading = 0 if point.section in taken.sections else _heading_cost(point.section)
-        taken.add(point, room - taken.tokens - heading)
+        taken.add(point, room - taken.tokens - taken.heading(point.section))
     return taken.points
 
 
@@ -614,17 +611,17 @@ class _Taken:
     def __init__(self) -> None:
         self.points: list[DigestPoint] = []
         self.tokens = 0
-        self._seen: dict[Section, list[str]] = {}
+        self._seen: dict[Section, list[str]] = {section: [] for section in SECTIONS}
 
-    @property
-    def sections(self) -> Set[Section]:
-        return {section for section, seen in self._seen.items() if seen}
+    def heading(self, section: Section) -> int:
+        """The tokens that the first line of a section takes beyond its own."""
+        return 0 if self._seen[section] else _heading_cost(section)
 
     def add(self, point: DigestPoint, room: int, clip: bool = False) -> int:
         """Takes a point where it is new and there is room, a section's first one shortened with `clip`; its
         tokens."""
         key = same_words(point.text)
-        seen = self._seen.setdefault(point.section, [])
+        seen = self._seen[point.section]
         if not key or any(key in other for other in seen):
             return 0
         cost = _cost(point.text)
@@ -633,7 +630,7 @@ class _Taken:
                 return 0
             point = replace(point, text=within(point.text, room - 2))
             cost = _cost(point.text)
-        self.tokens += cost + (0 if seen else _heading_cost(point.section))
+        self.tokens += cost + self.heading(point.section)
         seen.append(key)
         self.points.append(point)
         return cost
