@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.compaction.summary_text import notes_of
 from foldline.context.invariants import broken
 from foldline.history import Session
 from foldline.protocol import Compaction, FoldlineError, RequestRecord, UserMessage, events
@@ -139,8 +138,8 @@ def test_the_job_completes_and_every_file_is_seen_whole(done: Done) -> None:
     assert len(done.folds) >= 2
     assert {fold.rung for fold in done.folds} == {"strategy"}
     assert {fold.reason for fold in done.folds} <= {"threshold", "phase"}
-    # What is left is mostly the newest file, which no request had carried yet.
-    assert all(fold.tokens_after < 0.7 * fold.tokens_before for fold in done.folds)
+    # What is left is mostly the newest file, which no request had carried yet, and the ledger.
+    assert all(fold.tokens_after < 0.8 * fold.tokens_before for fold in done.folds)
 
 
 def test_the_view_after_the_job_is_sound_and_the_same_when_loaded_again(done: Done) -> None:
@@ -154,12 +153,8 @@ def test_between_folds_each_request_is_served_from_the_cache_of_the_one_before(d
     assert len(sent) - 1 - len(done.folds) >= 10
 
 
-def test_every_later_summary_is_written_from_the_earlier_one(done: Done) -> None:
-    asked = summaries(done.requests)
-    assert "<previous-summary>" not in contents(asked[0])
-    assert len(asked) - len(done.folds) in (0, 1)  # the last may have been drafted ahead of a fold to come
-    for earlier, request in zip(done.folds, asked[1:], strict=False):
-        assert notes_of(earlier.summary) in contents(request)
+def test_no_compaction_of_its_own_accord_asks_a_model_for_a_summary(done: Done) -> None:
+    assert summaries(done.requests) == []
 
 
 def test_each_request_has_a_record_and_the_reported_usage_is_learnt(done: Done) -> None:

@@ -155,7 +155,7 @@ async def stopped(tmp_path: Path, **options: Any) -> tuple[Agent, Watch, PlayedL
         write_lines(tmp_path / f"f{n}.txt", 10)
     steps = [calling(("read", {"path": f"f{n}.txt"}), stem=f"s{n}") for n in range(7)]
     llm = PlayedLLM(*steps, "all read", window=16_384)
-    agent, watch = agent_in(tmp_path, llm, **options)
+    agent, watch = agent_in(tmp_path, llm, compaction="summary", **options)
     return agent, watch, llm
 
 
@@ -236,7 +236,7 @@ async def test_switching_to_a_smaller_window_folds_first_with_the_model_that_sti
 ) -> None:
     other = PlayedLLM("from the small one", window=10_240)
     other.info = ModelInfo(id="small", window=10_240)
-    agent, watch, llm = await filled(tmp_path, prompts=6, connect=lambda _: other)
+    agent, watch, llm = await filled(tmp_path, prompts=6, compaction="summary", connect=lambda _: other)
     finished = await agent.executor.wait_for(agent.executor.submit(operations.SwitchModel(model="small")))
     assert finished.outcome == "done"
     types = [entry.type for entry in agent.session.entries[-2:]]

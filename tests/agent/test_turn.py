@@ -236,7 +236,7 @@ async def test_a_summariser_that_fails_falls_to_the_next_rung_and_the_entry_says
         write_lines(tmp_path / f"f{n}.txt", 150)
     refusal = LLMError("No more credit.", status=402)
     llm = PlayedLLM(*long_turn(8), window=16_384, summaries=(refusal, refusal))
-    agent, watch = agent_in(tmp_path, llm)
+    agent, watch = agent_in(tmp_path, llm, compaction="summary")
     await agent.prompt("read them all")
     fold = agent.session.projection.all_compactions[0]
     assert fold.rung == "clip"
@@ -250,7 +250,7 @@ async def test_two_folds_of_no_use_stop_automation_with_one_notice_a_turn(tmp_pa
     for n in range(7):
         write_lines(tmp_path / f"f{n}.txt", 10)
     llm = PlayedLLM(*long_turn(7), window=16_384)
-    agent, watch = agent_in(tmp_path, llm)
+    agent, watch = agent_in(tmp_path, llm, compaction="summary")
     await agent.prompt("read them all " + "word after word after word " * 2_100)
     assert len(agent.session.projection.all_compactions) == 2
     stopped = [text for text in watch.notices if "Two compactions in a row freed little" in text]

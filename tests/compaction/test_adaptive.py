@@ -1,4 +1,4 @@
-"""`AdaptiveCompaction`: the cheapest fold that will do, and a summary for who asks for one."""
+"""`AdaptiveCompaction`: the cheapest compaction that will do, and a summary for who asks for one."""
 
 from foldline.compaction import (
     AdaptiveCompaction,
@@ -52,18 +52,19 @@ async def test_where_stubs_free_a_quarter_no_model_is_asked() -> None:
     assert proposal.entry.tokens_after <= 0.75 * proposal.entry.tokens_before
 
 
-async def test_where_stubs_free_little_the_view_as_it_is_is_summarised() -> None:
-    llm = ScriptedLLM("notes", "notes of the turn")
+async def test_where_stubs_free_little_the_view_as_it_is_is_extracted_and_no_model_is_asked() -> None:
+    llm = ScriptedLLM()
     proposal = await folded(read(7, 10, answers=12), llm)
-    assert proposal.entry.summary.startswith("notes")
-    assert "file 0" in "".join(llm.prompts), "the summary is written from the results, not from stubs"
+    assert "## Goal" in proposal.entry.summary
+    assert "question 0" in proposal.entry.summary
+    assert llm.requests == []
 
 
-async def test_a_second_fold_summarises_what_the_first_one_hid() -> None:
+async def test_a_second_fold_extracts_what_the_first_one_hid() -> None:
     built = read(12, 60)
     await folded(built, ScriptedLLM())
-    proposal = await folded(built, ScriptedLLM("notes"))
-    assert proposal.entry.summary.startswith("notes")
+    proposal = await folded(built, ScriptedLLM())
+    assert "read it all" in proposal.entry.summary
 
 
 async def test_a_fold_by_hand_is_a_summary() -> None:

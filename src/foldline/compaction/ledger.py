@@ -13,7 +13,7 @@ from foldline.protocol import NEW, BaseMessage, Clear, Revert
 
 from .summary_text import harmless, ledger_of, unframed, with_ledger
 
-SHARE = 0.35
+SHARE = 0.5
 """Of what a compaction leaves free below the threshold, how much the ledger takes. Measured
 (docs/decisions/0038-ledger.md)."""
 _FURTHEST = 10_000

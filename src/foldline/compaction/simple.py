@@ -150,12 +150,14 @@ Measured (docs/decisions/0014-default-strategy.md)."""
 
 
 class AdaptiveCompaction:
-    """The cheapest compaction that will do: placeholders where they free enough, and a summary where they do
-    not or the user asks for what they cannot do. Results stay of at most five groups, and of no more than
-    `keep_recent_tokens`. Before the window is full, only large ones go, where that pays (`price`)."""
+    """The cheapest compaction that will do, without a model: placeholders where they free enough, else an
+    extract; a summary is for who asks for what these cannot do. Results stay of at most five groups, and of
+    no more than `keep_recent_tokens`. Before the window is full, only large ones go, where that pays
+    (`price`)."""
 
     def __init__(self) -> None:
         self._hiding = ToolResultHidingCompaction()
+        self._extract = DigestCompaction()
         self.by_hand = SummaryCompaction()
         """For who asks for a compaction: they want one to read."""
 
@@ -169,7 +171,7 @@ class AdaptiveCompaction:
             return hidden
         if hidden is not None and tokens_of(hidden) <= ENOUGH * tokens_of(ctx.history):
             return hidden
-        return await self.by_hand.compact(ctx)
+        return await self._extract.compact(ctx)
 
 
 def _has_wishes(ctx: CompactionContext) -> bool:
