@@ -26,6 +26,10 @@ _LEFT_SHARE = 0.3
 leaves is then below the default soft mark."""
 
 
+_LEAST_EARLY = 32_000
+"""Tokens of a view below which a step costs too little to forget anything for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """The limits compaction works with, for one model."""
@@ -55,9 +59,9 @@ class Budget:
 
     @property
     def early_mark(self) -> int:
-        """From here on large results may be hidden at the end of a task, in tokens. A third: hidden below it,
-        what had just been read for the next task was missed (decision 39)."""
-        return self.threshold // 3
+        """From here on large results may be hidden at the end of a task, in tokens. Hidden below it, what had
+        just been read for the next task was missed (decision 39)."""
+        return max(self.threshold // 3, _LEAST_EARLY)
 
     @property
     def draft_mark(self) -> int:
