@@ -5,8 +5,16 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from foldline.compaction import BUILT_IN, Dependencies, TruncateTurns, dependencies, load_strategy
+from foldline.compaction import (
+    BUILT_IN,
+    Dependencies,
+    DigestCompaction,
+    TruncateTurns,
+    dependencies,
+    load_strategy,
+)
 from foldline.context.budget import BudgetSettings
+from foldline.context.ledger_score import Score, likelihood
 from foldline.llm import LLM, Embedder
 from foldline.llm.models import Price
 from foldline.llm.offline import OfflineLLM
@@ -14,8 +22,7 @@ from foldline.protocol import BaseMessage, FoldlineError
 
 from .figures import Figures, Instrument, figures, instrument_for
 from .headroom import HeadroomCompaction
-from .oracle import ORACLE, OracleCompaction
-from .recall import Need
+from .oracle import ORACLE, foresight
 from .record import Meter, Run
 from .recorded import RECORDED, Recording
 from .replay import UNLIMITED, Arm, Sizes, WindowTooSmall, replay
@@ -39,7 +46,7 @@ REFERENCES = {
     RAW: "nothing is ever compacted; marked where it exceeds the window",
     TRUNCATE: "leaves out the oldest turns, down to half of the window",
     HEADROOM: "headroom-ai's compress(), which is installed by itself",
-    ORACLE: "impossible: the digest, and the best choice of what comes next, by who knows it",
+    ORACLE: "impossible: the digest, and a ledger that knows what comes",
     RECORDED: "what the session's own agent kept; all others at its moments, at equal size",
 }
 """Arms beside the strategies, and what each is."""
@@ -50,8 +57,8 @@ def default_arms() -> list[str]:
     return [RAW, *BUILT_IN, TRUNCATE]
 
 
-def arm_named(name: str, window: int, dependencies: Dependencies, future: Sequence[Need] = ()) -> Arm:
-    """The arm of this name, made anew: strategies may remember what they did. `future` is for an oracle.
+def arm_named(name: str, window: int, dependencies: Dependencies, score: Score = likelihood) -> Arm:
+    """The arm of this name, made anew: strategies may remember what they did. `score` is the oracle's.
 
     Raises:
         FoldlineError: there is no such strategy, or it cannot be made.
@@ -64,7 +71,7 @@ def arm_named(name: str, window: int, dependencies: Dependencies, future: Sequen
         case "headroom":
             return Arm(name, HeadroomCompaction())
         case "oracle":
-            return Arm(name, OracleCompaction(future))
+            return Arm(name, DigestCompaction(), score)
         case _:
             if name not in BUILT_IN and ":" not in name:
                 known = ", ".join([*REFERENCES, *BUILT_IN])
@@ -142,7 +149,8 @@ async def compare(
     Raises:
         FoldlineError: an arm cannot be made; told before anything is played.
     """
-    _check_arms(subjects, setup)
+    for subject in subjects[:1]:
+        check_arms(setup, subject.cwd)
     for subject in subjects:
         raw = await _played(subject, RAW, UNLIMITED, setup, progress)
         instrument = instrument_for(subject.history, raw, setup.meter, setup.price)
@@ -193,9 +201,9 @@ class _Comparison:
         return [arm for arm in self.setup.arms if arm not in (RAW, RECORDED)]
 
     async def _play(self, arm: str, window: int, moments: Mapping[int, int] | None = None) -> Run:
-        future = self.instrument.needs.all
+        score = foresight(self.subject.history, self.instrument.needs.all) if arm == ORACLE else likelihood
         return await _played(
-            self.subject, arm, window, self.setup, self.progress, future=future, moments=moments
+            self.subject, arm, window, self.setup, self.progress, score=score, moments=moments
         )
 
     def _cells(self, raw: Run, runs: Sequence[Run], why: str) -> Sequence[Cell | NotCompared]:
@@ -205,10 +213,13 @@ class _Comparison:
         return [Cell(run, figures(run, self.instrument)) for run in shown]
 
 
-def _check_arms(subjects: Sequence[Subject], setup: Setup) -> None:
-    for subject in subjects[:1]:
-        for arm in (arm for arm in setup.arms if arm != RECORDED):
-            _made(arm, UNLIMITED, subject, setup, setup.summariser(UNLIMITED))
+def check_arms(setup: Setup, folder: Path) -> None:
+    """Raises FoldlineError where an arm cannot be made."""
+    for arm in setup.arms:
+        if arm != RECORDED:
+            arm_named(
+                arm, UNLIMITED, dependencies(setup.summariser(UNLIMITED), folder, embedder=setup.embedder)
+            )
 
 
 async def _played(
@@ -218,7 +229,7 @@ async def _played(
     setup: Setup,
     progress: Progress,
     *,
-    future: Sequence[Need] = (),
+    score: Score = likelihood,
     moments: Mapping[int, int] | None = None,
 ) -> Run:
     told = 0
@@ -232,7 +243,7 @@ async def _played(
     llm = setup.summariser(window)
     return await replay(
         subject.history,
-        _made(arm, window, subject, setup, llm, future),
+        arm_named(arm, window, dependencies(llm, subject.cwd, embedder=setup.embedder), score),
         session=subject.name,
         window=window,
         summariser=llm,
@@ -243,12 +254,6 @@ async def _played(
         moments=moments,
         progress=tell,
     )
-
-
-def _made(
-    arm: str, window: int, subject: Subject, setup: Setup, llm: LLM, future: Sequence[Need] = ()
-) -> Arm:
-    return arm_named(arm, window, dependencies(llm, subject.cwd, embedder=setup.embedder), future)
 
 
 _EVERY = 25

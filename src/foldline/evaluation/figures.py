@@ -15,7 +15,6 @@ from .cost import (
     OPENAI_CACHE,
     RHO_SWEEP,
     Cost,
-    PromptCache,
     Rates,
     churn,
     cost,
@@ -34,6 +33,9 @@ USUAL = 0.1
 """The price of cached input that tables show, as a share of fresh input: OpenAI's, Anthropic's, Kimi K3's."""
 
 
+_COLD = replace(OPENAI_CACHE, cold_user_turns=True)  # pessimistic: nothing is found after a new user message
+
+
 @dataclass(frozen=True, slots=True)
 class Instrument:
     """How a session is measured, the same for all its runs. Made once a session."""
@@ -45,25 +47,18 @@ class Instrument:
     raw: Cost
     """Of the run that never compacts: what costs are relative to."""
     raw_cold: Cost
-    cache: PromptCache = OPENAI_CACHE
-
-    @property
-    def cold(self) -> PromptCache:
-        """The pessimistic cache: nothing is found right after a new user message."""
-        return replace(self.cache, cold_user_turns=True)
 
 
 def instrument_for(
     history: Sequence[BaseMessage], raw: Run, meter: Meter, price: Price | None = None
 ) -> Instrument:
-    cold = replace(OPENAI_CACHE, cold_user_turns=True)
     return Instrument(
         meter=meter,
         price=price,
         needs=needs(history, meter),
         known=Known(history, meter),
         raw=cost(raw, meter),
-        raw_cold=cost(raw, meter, cold),
+        raw_cold=cost(raw, meter, _COLD),
     )
 
 
@@ -170,8 +165,8 @@ class Figures:
 def figures(run: Run, instrument: Instrument) -> Figures:
     """All figures of a run."""
     meter, raw = instrument.meter, instrument.raw
-    spent = cost(run, meter, instrument.cache)
-    cold = cost(run, meter, instrument.cold)
+    spent = cost(run, meter)
+    cold = cost(run, meter, _COLD)
     usual = Rates(USUAL)
     survived = survival(run, instrument.known)
     views = [sent.tokens for sent in run.requests if sent.kind == "step"]

@@ -287,7 +287,8 @@ class Recall:
     @property
     def writable(self) -> Share:
         """All arguments together."""
-        return Share.of_all(self.arguments.values())
+        found = self.arguments.values()
+        return Share(sum(share.kept for share in found), sum(share.of for share in found))
 
     @property
     def grounded(self) -> float | None:

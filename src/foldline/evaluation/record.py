@@ -89,12 +89,6 @@ class Share:
     kept: int
     of: int
 
-    @classmethod
-    def of_all(cls, shares: Iterable["Share"]) -> "Share":
-        """Of several things together."""
-        known = list(shares)
-        return cls(sum(share.kept for share in known), sum(share.of for share in known))
-
     @property
     def value(self) -> float | None:
         """None where there was nothing to keep."""

@@ -64,8 +64,7 @@ class _Views:
         self.history = dict(kept_messages(self.entries))
         self._tokens = PerMessage(self.meter.tokens)
         self._numbered: dict[int, tuple[BaseMessage, BaseMessage]] = {}
-        self._waiting: int | None = None
-        """Tokens after a compaction that no message has followed yet."""
+        self._waiting: int | None = None  # tokens after a compaction that no message has followed yet
 
     def play(self, entry: Entry) -> None:
         message = self.history.get(entry.index) if isinstance(entry, BaseMessage) else None

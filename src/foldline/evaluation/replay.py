@@ -14,9 +14,12 @@ from foldline.agent.auto_compact import auto_compact_blocker, end_of_task_is_due
 from foldline.agent.compact import CompactionRequest, commit, compact, draft_now
 from foldline.agent.state import AgentState
 from foldline.compaction import CompactionStrategy, Proposal
+from foldline.compaction.ledger import SessionLedger
 from foldline.context.budget import LEAST_ANSWER, Budget, BudgetSettings
 from foldline.context.calls import paired
 from foldline.context.invariants import broken
+from foldline.context.ledger import Ledger
+from foldline.context.ledger_score import Score, likelihood
 from foldline.context.projection import Projection, project
 from foldline.context.todos import newly_completed
 from foldline.context.tokens import message_tokens
@@ -58,6 +61,8 @@ class Arm:
     name: str
     strategy: CompactionStrategy | None
     """None: the whole history is sent each time."""
+    score: Score = likelihood
+    """What its ledger goes by."""
 
 
 async def replay(
@@ -187,6 +192,7 @@ class _Player:
             tools=(),
             emit=self._on_event,
             budget_settings=self.sizes,
+            ledger=SessionLedger(Ledger(self.arm.score)),
         )
         if self.arm.strategy is None:
             self.state.mode = "off"
@@ -317,8 +323,8 @@ class _Player:
         del self.requests[sent:]
         if drafts:
             fitting = [draft for draft in drafts if draft[0] <= size]
-            order = max(fitting, key=_size_of) if fitting else min(drafts, key=_size_of)
-            _, proposal, asked, self._summaries = order
+            drafts.sort(key=lambda draft: draft[0])
+            _, proposal, asked, self._summaries = drafts[max(0, len(fitting) - 1)]
             self.requests += asked
             await commit(self.state, proposal)
 
@@ -377,12 +383,7 @@ class _Player:
         )
 
 
-_PARTS = 16
-"""How finely what is kept of the newest work is varied, where a view shall have a given size."""
-
-
-def _size_of(draft: tuple[int, Proposal, list[Sent], int]) -> int:
-    return draft[0]
+_PARTS = 16  # how finely what is kept of the newest work is varied, where a view shall have a given size
 
 
 def _to_size(size: int, part: int) -> CompactionRequest:
@@ -415,11 +416,8 @@ def kept_messages(entries: Sequence[Entry]) -> Iterator[tuple[int, BaseMessage]]
 
 def recorded_pins(entries: Sequence[Entry]) -> frozenset[int]:
     """What the user had pinned in the end, by the index it has in `recorded_messages`."""
-    projection = project(entries)
-    messages = _kept_messages(entries, projection)
-    return frozenset(
-        STRIDE * (at + 1) for at, message in enumerate(messages) if message.index in projection.pins
-    )
+    pins = project(entries).pins
+    return frozenset(message.index for index, message in kept_messages(entries) if index in pins)
 
 
 def _kept_messages(entries: Sequence[Entry], projection: Projection) -> list[BaseMessage]:
