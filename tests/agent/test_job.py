@@ -190,7 +190,7 @@ async def test_with_folding_off_the_session_ends_in_one_sentence_and_loses_nothi
 async def test_a_window_smaller_than_believed_is_found_out_and_the_same_step_goes_through(
     tmp_path: Path, believed: int
 ) -> None:
-    async with job(tmp_path, believed=believed) as run:
+    async with job(tmp_path, believed=believed, compaction="summary") as run:
         await run.run()
         requests = run.server.requests()
         refused = [seen for seen in requests if seen.rejected]
