@@ -141,7 +141,7 @@ def test_a_recorded_job_is_worked_through_to_its_end_and_billed_by_the_server(tm
     said.result("files " * 400).assistant(calls=[asks("ls", "b"), asks("x", "c")]).result("more")
     said.user("and now?").assistant("done")
     job = job_of("made", messages_of(said))
-    assert [(turn.prompt, len(turn.steps)) for turn in job.turns] == [("one\n\ngo", 2), ("and now?", 1)]
+    assert [(turn.prompt, len(turn.steps)) for turn in job.turns] == [("one\n\ngo", 3), ("and now?", 1)]
     assert job.turns[0].steps[0].answer.text == "wait"
     run = asyncio.run(worked(job, tmp_path / "p"))
     assert run.failures == []
@@ -149,7 +149,7 @@ def test_a_recorded_job_is_worked_through_to_its_end_and_billed_by_the_server(tm
     results = [message["content"] for message in last if message["role"] == "tool"]
     assert results == ["files " * 400, "more", INTERRUPTED]
     bill = run.bill
-    assert (bill.requests, bill.summaries, bill.compactions, bill.broken) == (3, 0, 0, ())
+    assert (bill.requests, bill.summaries, bill.compactions, bill.broken) == (4, 0, 0, ())
     assert bill.input == sum(seen.prompt_tokens for seen in run.requests)
     assert bill.uncached == bill.input - sum(seen.cached_tokens for seen in run.requests) < bill.input
     assert bill.output == sum(seen.completion_tokens for seen in run.requests) > 3
