@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -39,6 +39,9 @@ from foldline.tui.widgets.meter import header_row, meter_row
 from foldline.tui.widgets.question import QuestionDock
 from foldline.tui.widgets.sidebar import Sidebar
 from foldline.tui.widgets.status import StatusContext, hints_row, next_change, status_row
+
+if TYPE_CHECKING:
+    from foldline.tui.base_app import BaseApp
 
 SIDEBAR_FROM = 100
 """Columns from which the side list is shown."""
@@ -106,7 +109,7 @@ class ChatScreen(Screen[None]):
             "decline": lambda _: self.dock.answer("deny"),
             "escape": lambda _: self.leaving.escape(),
             "interrupt": lambda _: self.leaving.interrupt(),
-            "theme": lambda name: dialogs.change_theme(self.app, name, self.remark),
+            "theme": lambda name: dialogs.change_theme(cast("BaseApp[Any]", self.app), name, self.remark),
             "help": lambda _: dialogs.open_help(self.app),
             "paste-picture": lambda _: self.prompt.attaching.paste_picture(),
             "open-paste": lambda _: self.prompt.attaching.open_paste(),

@@ -26,14 +26,11 @@ def open_palette(app: App[Any]) -> None:
     app.call_later(app.run_action, "app.everywhere('palette')")
 
 
-def change_theme(app: App[Any], name: str, remark: Remark) -> None:
+def change_theme(app: "BaseApp[Any]", name: str, remark: Remark) -> None:
     """Take the theme of that name, as its file is now, and keep it for the next start; without a name, let
     the reader pick one."""
-    from foldline.tui.base_app import BaseApp
     from foldline.tui.themes import own_themes
 
-    if not isinstance(app, BaseApp):
-        return
     names = own_themes(app.themes)
     if name in (faults := app.theme_faults()):
         remark(faults[name])
