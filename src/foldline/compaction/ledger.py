@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from threading import Lock
 
+from foldline.context.harmless import clean
 from foldline.context.ledger import Group, Ledger, said_in
 from foldline.context.ledger_lines import ledger_items
 from foldline.context.outline import MessageOutline
@@ -16,6 +17,8 @@ from .summary_text import harmless, ledger_of, unframed, with_ledger
 SHARE = 0.5
 """Of what a compaction leaves free below the threshold, how much the ledger takes. Measured
 (docs/decisions/0038-ledger.md)."""
+MOST = 8_000
+"""Tokens of it at most, however large the window: what comes after them was needed too seldom."""
 _FURTHEST = 10_000
 """Entries that are read for it at most, the newest ones: of a session that was opened again, about 6 s in its
 thread."""
@@ -62,14 +65,14 @@ def with_ledger_in(
         room: estimated tokens that are free in it.
     """
     made = list(after)
-    budget = int(SHARE * room)
+    budget = min(MOST, int(SHARE * room))
     written = [at for at, message in enumerate(made) if message.index == NEW and is_summary(message)]
     if written:
         at = written[-1]
         pinned = _pinned(before, made)
         made[at] = with_text(made[at], _replaced(made[at], [], pinned))
         groups = ledger.choose(budget - estimate_tokens("\n".join(pinned)), said_in(made))
-        made[at] = with_text(made[at], _replaced(made[at], [group.text for group in groups]))
+        made[at] = with_text(made[at], _replaced(made[at], [clean(group.text) for group in groups]))
         return made
     known = {message.key: message for message in before}
     hidden = {
@@ -79,7 +82,7 @@ def with_ledger_in(
     }
     for group in ledger.choose(budget, said_in(made), entries=hidden):
         stub = made[hidden[group.entry]]
-        made[hidden[group.entry]] = with_text(stub, f"{stub.text}\n{harmless(_excerpt(group))}")
+        made[hidden[group.entry]] = with_text(stub, f"{stub.text}\n{harmless(clean(_excerpt(group)))}")
     return made
 
 

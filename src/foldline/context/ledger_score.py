@@ -1,6 +1,6 @@
 """How likely a name or a line is needed before the next compaction: what is known of it, and the model.
 
-The weights were fitted on recorded sessions; nothing here is set by hand.
+The weights were fitted to recorded sessions; only `LINE_WORTH` was chosen by trial.
 """
 
 import math
@@ -147,6 +147,7 @@ LINES: tuple[float, ...] = (
     -2.380, 0.343, -0.068, 0.208, -0.396, 0.011, -0.194, -0.051, 0.656, -0.169, -1.739, -0.312, -0.272,
     -0.183, -0.625, 0.087, 1.618, 0.025, 0.091, 0.123,
 )  # fmt: skip
-"""By `tests/bench/fit_ledger.py` on 24 November 2026, from 16 recorded sessions at 32k."""
+"""Fitted on 24 November 2026 to all cases of 16 recorded sessions at 32k; `tests/bench/fit_ledger.py`, which
+prints such a table, fits to a sample of them (docs/decisions/0038-ledger.md)."""
 LINE_WORTH = 0.5
 """Lines are needed by the block, and a block's lines are counted one by one: half of it was best."""
