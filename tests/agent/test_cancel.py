@@ -271,7 +271,7 @@ async def test_a_fold_inside_a_turn_cancelled_ends_the_turn_with_the_old_view(tm
         write_lines(tmp_path / f"f{n}.txt", 150)
     reads = [calling(("read", {"path": f"f{n}.txt"}), stem=f"s{n}_") for n in range(8)]
     llm = PlayedLLM(*reads, window=16_384, summaries=(Hang("half"),))
-    agent, watch = agent_in(tmp_path, llm, draft_ahead=False)
+    agent, watch = agent_in(tmp_path, llm, compaction="summary", draft_ahead=False)
     task = prompt(agent, "read them")
     await llm.silent.wait()
     asked = len(llm.requests)

@@ -299,7 +299,7 @@ async def test_an_agent_without_a_way_to_other_models_says_so(tmp_path: Path) ->
 
 async def test_a_prompt_whose_fold_was_cancelled_is_not_sent(tmp_path: Path) -> None:
     llm = PlayedLLM(summaries=(Hang(),))
-    agent, _ = agent_in(tmp_path, llm)
+    agent, _ = agent_in(tmp_path, llm, compaction="summary")
     for n in range(3):
         await agent.prompt(long(n) * 8)
     llm.info = ModelInfo(id="played", window=12_288)

@@ -75,7 +75,7 @@ async def test_an_overflow_folds_and_the_turn_goes_on(tmp_path: Path) -> None:
         write_lines(tmp_path / f"f{number}.txt", 260)
     with running_server(window=16_384) as server:
         # The client believes in a window twice as large: the server's refusal is the first it hears.
-        agent, _ = agent_in(tmp_path, responding(server, window=32_768))
+        agent, _ = agent_in(tmp_path, responding(server, window=32_768), compaction="summary")
         for number in range(4):
             answer = await agent.prompt(f"Read f{number}.txt and say its last line")
             assert "The last line of the result is" in answer.text

@@ -330,7 +330,7 @@ async def test_the_record_says_sizes_ratio_messages_and_rung(caplog: pytest.LogC
     assert proposal is not None
     said = record(caplog)
     assert said["tokens_before"] == proposal.entry.tokens_before
-    assert said["tokens_after"] == pytest.approx(proposal.entry.tokens_after, rel=0.02)
+    assert said["tokens_after"] <= proposal.entry.tokens_after, "the ledger comes after the strategy"  # type: ignore[operator]
     assert said["ratio"] == pytest.approx(said["tokens_after"] / said["tokens_before"], abs=0.001)  # type: ignore[operator]
     assert said["message_count"] == count
 

@@ -71,6 +71,7 @@ async def driven(tmp_path: Path, *script: Any, **options: Any) -> AsyncIterator[
     """A runner with a model that plays this script. Where no `budget` says so, no turn ends in a fold."""
     summaries = options.pop("summaries", ())
     options.setdefault("budget", NO_PHASE)
+    options.setdefault("compaction", "summary")  # its drafts take time, and can be looked at
     played = options.pop("played", PlayedLLM)
     llm = played(*script, window=options.pop("window", 16_384), summaries=summaries)
     agent, watch = agent_in(tmp_path, llm, **options)

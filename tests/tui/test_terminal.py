@@ -33,7 +33,13 @@ def test_a_session_from_start_to_quit_at_any_size(tmp_path: Path, columns: int, 
     folder.mkdir()
     for name in "abcdef":
         (folder / f"{name}.txt").write_text(LINES)
-    with terminal(folder, columns=columns, rows=rows, FOLDLINE_CONTEXT_WINDOW="8192") as term:
+    with terminal(
+        folder,
+        columns=columns,
+        rows=rows,
+        FOLDLINE_CONTEXT_WINDOW="8192",
+        FOLDLINE_COMPACTION__STRATEGY="summary",
+    ) as term:
         term.until("Enter sends")
         for name in "abcdef":
             term.ask(f"read {name}.txt")

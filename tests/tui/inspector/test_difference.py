@@ -1,5 +1,6 @@
 """The difference of two views: what is compared with what, what is open, and the way back."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -19,6 +20,12 @@ from support.stories import PanelsApp, long_story, screen_rows
 WIDE = (120, 36)
 
 
+async def at_rest(app: PanelsApp) -> None:
+    """Until no worker works; one may have given way to a newer one."""
+    while any(not worker.is_finished for worker in app.workers):
+        await asyncio.sleep(0.005)
+
+
 @asynccontextmanager
 async def compared(
     projection: Projection, *commands: str, size: tuple[int, int] = WIDE
@@ -29,11 +36,11 @@ async def compared(
         await pilot.pause()
         for command in commands:
             app.panels.action_inspect(command)
-            await app.workers.wait_for_complete()
+            await at_rest(app)
             await pilot.pause()
         screen = app.screen
         assert isinstance(screen, CompareScreen)
-        await app.workers.wait_for_complete()
+        await at_rest(app)
         await pilot.pause()
         yield app, screen, pilot
 
@@ -84,7 +91,7 @@ async def test_the_cursor_on_a_compaction_compares_the_views_before_and_after_it
         assert f"before and after compaction {FOLD}" in text(app)
         assert "− 16 gone" in text(app) and "+ 1 new" in text(app) and "summarised by" in text(app)
         await pilot.press("d")
-        await app.workers.wait_for_complete()
+        await at_rest(app)
         await pilot.pause()
         assert "request 15 → request 16, the next" in text(app)
         assert screen.found is not None and {p.change for p in screen.found.pairs} == {"same", "new"}
@@ -137,7 +144,7 @@ async def test_the_entry_is_gone_to_also_where_the_moment_does_not_have_it() -> 
         new = [pair.item.index for pair in screen.found.pairs if pair.change == "new"][-1]
         screen.list.cursor_to(row_key(new))
         await pilot.press("o")
-        await app.workers.wait_for_complete()
+        await at_rest(app)
         await pilot.pause()
         assert app.panels.travel.moment is None
         assert app.panels.history.view.cursor == row_key(new) and app.panels.history.view.has_focus
@@ -148,7 +155,7 @@ async def test_the_first_request_has_nothing_to_be_compared_with() -> None:
     async with app.run_test(size=WIDE) as pilot:
         await pilot.pause()
         app.panels.go_by("first-request")
-        await app.workers.wait_for_complete()
+        await at_rest(app)
         await pilot.pause()
         app.panels.action_inspect("diff")
         await pilot.pause()
