@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from foldline.compaction import Proposal
+from foldline.compaction import Proposal, SessionLedger
 from foldline.context.budget import BudgetSettings
+from foldline.context.ledger import Ledger
 from foldline.protocol import Compaction, UserMessage, events
 from foldline.tui.preview.screen import PreviewScreen
 from support.agents import Gate, Hang
@@ -319,6 +320,7 @@ async def test_the_entry_of_a_lost_fact_opens_in_the_inspector(tmp_path: Path) -
     from foldline.tui.inspector import InspectorScreen
 
     async with live(tmp_path, summaries=("## Goal\n- go on",)) as running:
+        running.agent.state.ledger = SessionLedger(Ledger(score=lambda *_: 0.0))  # which would keep it
         await running.ask(f"{FULL[:3_000]} Look at deploy/nginx/upstream.conf first. {FULL[3_000:]}")
         await fill(running, 5)
         await running.press("f3")

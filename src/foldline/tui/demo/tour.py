@@ -218,6 +218,7 @@ def replaying_agent(root: Path, home: Path, pace: float) -> Agent:
         session,
         llm=ReplayLLM(answers, WINDOW, pace=pace),
         tools=(*(ReplayTool(tool, results) for tool in default_tools()), *recall_tools(session)),
+        compaction="summary",  # as it was recorded: the tour shows one
         approvals="all",
         interactive=True,
         draft_ahead=False,  # the compactions fall where they were recorded, however fast it is played
