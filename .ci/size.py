@@ -11,11 +11,11 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 85_700,
-    "statements": 54_900,
-    "files": 366,
-    "lines in tui": 29_988,
-    "files in tui": 130,
+    "lines": 85_436,
+    "statements": 54_793,
+    "files": 360,
+    "lines in tui": 29_739,
+    "files in tui": 122,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
     "import circles": 0,
