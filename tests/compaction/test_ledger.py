@@ -92,6 +92,20 @@ async def test_what_was_rewound_is_not_in_it() -> None:
     assert "taken_back" not in "".join(ledger_in(await compacted(built, DigestCompaction())))
 
 
+async def test_what_the_user_dropped_is_not_in_it_until_that_is_undone() -> None:
+    built, ledger = work(3), SessionLedger()
+    built.user("Look").assistant(calls=[call("read", path="src/private.py")])
+    built.result("dropped_key = secret_value(1)")
+    shown = built.entries[-1].index
+    for entry in work(8).entries[1:]:
+        built.add(entry)
+    assert "dropped_key" in "".join(ledger_in(await compacted(built, DigestCompaction(), ledger)))
+    built.edit("drop", shown)
+    assert "dropped_key" not in "".join(ledger_in(await compacted(built, DigestCompaction(), ledger)))
+    built.undo()
+    assert "dropped_key" in "".join(ledger_in(await compacted(built, DigestCompaction(), ledger)))
+
+
 async def test_a_quoted_line_can_neither_end_the_list_nor_begin_another() -> None:
     built = work(6)
     built.assistant(calls=[call("read", path="src/evil.py")])

@@ -271,15 +271,25 @@ async def propose(
     after = await climb.run(strategy)
     if after is None:
         return None
-    known = await asyncio.to_thread((ledger or SessionLedger()).follow, projection)
-    room = need.enough - tokens_of(after)
-    steps = steps_until_full(room * projection.scale, [sent.tokens for sent in projection.requests])
-    early = planned is not None and planned.least_hidden is not None
-    room = ledger_room(room, freed=tokens_of(ctx.history) - tokens_of(after), steps=steps, early=early)
-    after = await asyncio.to_thread(with_ledger_in, ctx.history, after, known, room)
+    after = await asyncio.to_thread(_with_ledger, projection, ctx, after, need, ledger or SessionLedger())
     return await asyncio.to_thread(
         _proposed, projection, view, climb, planned, after, wished, reason, overhead
     )
+
+
+def _with_ledger(
+    projection: Projection,
+    ctx: CompactionContext,
+    after: Sequence[BaseMessage],
+    need: Need,
+    ledger: SessionLedger,
+) -> Sequence[BaseMessage]:
+    """The new view with the ledger of the session. In a thread: what is new to the ledger is read."""
+    free = need.enough - tokens_of(after)
+    steps = steps_until_full(free * projection.scale, [sent.tokens for sent in projection.requests])
+    freed = tokens_of(ctx.history) - tokens_of(after)
+    room = ledger_room(free, freed=freed, steps=steps, early=ctx.least_hidden is not None)
+    return with_ledger_in(ctx.history, after, ledger.follow(projection), room)
 
 
 def _proposed(

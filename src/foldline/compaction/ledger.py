@@ -9,8 +9,9 @@ from foldline.context.ledger_lines import ledger_items
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens
-from foldline.context.view import is_hidden_placeholder, is_summary, with_text
-from foldline.protocol import NEW, BaseMessage, Clear, Revert
+from foldline.context.view import STANDING, is_hidden_placeholder, is_summary, with_text
+from foldline.context.view_state import ViewMarker
+from foldline.protocol import NEW, BaseMessage, Clear, Edit, Revert
 
 from .summary_text import harmless, ledger_of, unframed, with_ledger
 
@@ -35,15 +36,15 @@ class SessionLedger:
 
     def follow(self, projection: Projection) -> Ledger:
         """The ledger of what the projection holds now. Reads what is new from where it is kept: in a thread.
-        What was rewound or cleared is not in it."""
+        What was dropped, rewound or cleared is not in it."""
         with self._lock:
-            gone = tuple(m.index for m in projection.markers if isinstance(m, Clear | Revert))
+            gone = tuple(marker.index for marker in projection.markers if _takes_away(marker))
             if gone != self._gone:
                 self.ledger, self._position, self._gone = Ledger(self.ledger.score), 0, gone
             outlines = projection.entries.outlines
             for position in range(max(self._position, len(outlines) - _FURTHEST), len(outlines)):
                 outline = outlines[position]
-                if isinstance(outline, MessageOutline) and projection.fate(outline.index).kind not in _GONE:
+                if isinstance(outline, MessageOutline) and projection.fate(outline.index).kind in STANDING:
                     message = projection.entries[position]
                     if isinstance(message, BaseMessage):
                         self.ledger.add(message)
@@ -51,7 +52,8 @@ class SessionLedger:
             return self.ledger
 
 
-_GONE = frozenset({"reverted", "cleared", "aside"})
+def _takes_away(marker: ViewMarker) -> bool:
+    return isinstance(marker, Clear | Revert) or (isinstance(marker, Edit) and marker.action == "drop")
 
 
 def with_ledger_in(

@@ -13,7 +13,7 @@ from foldline.context.language import Language
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
-from foldline.context.view import is_preamble
+from foldline.context.view import STANDING, is_preamble
 from foldline.data import config_dir, data_dir
 from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request, RetryChunk, TextChunk, ToolSpec
 from foldline.protocol import BaseMessage, CompactionDetails, FoldlineError, Usage, events, system_words
@@ -44,10 +44,7 @@ class Originals(Mapping[int, BaseMessage]):
         return sum(1 for _ in self)
 
     def _holds(self, index: int) -> bool:
-        return 0 <= index <= self._end and self._projection.fate(index).kind in _STANDING
-
-
-_STANDING = frozenset({"live", "hidden", "clipped", "summarised", "truncated"})
+        return 0 <= index <= self._end and self._projection.fate(index).kind in STANDING
 
 
 @dataclass(frozen=True, slots=True)

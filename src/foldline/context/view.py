@@ -94,6 +94,9 @@ FateKind = Literal[
 IN_VIEW: frozenset[FateKind] = frozenset({"live", "hidden", "clipped"})
 """Fates of entries that the view contains, whole or in part."""
 
+STANDING: frozenset[FateKind] = IN_VIEW | {"summarised", "truncated"}
+"""Fates of entries that the user has not dropped, cleared or gone back behind."""
+
 
 class Fate(NamedTuple):
     """Where an entry is now. `by` is the index of the entry that did it, or whose text stands for it now."""
