@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 85_436,
-    "statements": 54_793,
+    "lines": 85_434,
+    "statements": 54_785,
     "files": 360,
     "lines in tui": 29_739,
     "files in tui": 122,

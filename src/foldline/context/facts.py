@@ -6,7 +6,7 @@ consumed whole.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from foldline.protocol import AssistantMessage, BaseMessage
 
@@ -343,6 +343,12 @@ def todos(text: str) -> tuple[str, ...]:
 # -- tool calls ------------------------------------------------------------------------------------
 
 
+SHORTEST_LINE = 20
+"""Characters of a line without its indentation; shorter ones, such as `return None`, are everywhere."""
+NUMBERED = re.compile(r"\s*(?:[^\s:]{1,200}:)?\d{1,6}[:|\t→-]\s?")
+"""What `cat -n`, `grep -n` and the read tools of several agents put before a line."""
+
+
 def texts(message: BaseMessage) -> Iterator[str]:
     """All that the model reads of a message: its text, and the strings in its calls' arguments."""
     yield message.text
@@ -363,6 +369,33 @@ def strings(value: object) -> Iterator[str]:
                 pending += reversed(items)
             case _:
                 pass
+
+
+FILE_ARGUMENTS = ("path", "file_path", "filePath", "filename", "file", "absolute_path", "notebook_path")
+OLD_ARGUMENTS = frozenset({"old", "oldText", "old_text", "oldString", "old_string", "old_str"})
+"""What edit tools call the text to replace: ours, pi, Claude Code, opencode, SWE-agent, kimi-cli."""
+PATCH = "*** Begin Patch"
+"""Begins the one argument of apply_patch, as Codex and others have it."""
+
+
+def named(arguments: object, names: Collection[str]) -> Iterator[str]:
+    """The strings of these names within the arguments of a call, at any depth: some tools take a
+    list of replacements."""
+    pending = [arguments]
+    while pending:
+        match pending.pop():
+            case dict() as mapping:
+                yield from (text for key, text in mapping.items() if key in names and isinstance(text, str))
+                pending += mapping.values()
+            case list() as items:
+                pending += items
+            case _:
+                pass
+
+
+def patches(arguments: object) -> Iterator[str]:
+    """The patches within the arguments of a call."""
+    return (text for text in strings(arguments) if text.lstrip().startswith(PATCH))
 
 
 def command_arguments(arguments: dict[str, object]) -> Iterator[str]:

@@ -13,8 +13,8 @@ from .audit import path_parts
 from .ledger_score import NEVER, Key, Place, Score, Seen, likelihood
 from .tokens import estimate_tokens
 
-SHORTEST_LINE, LONGEST_LINE = 20, 240
-"""Characters of a line without its indentation; `return None` is everywhere, and a longer one is data."""
+LONGEST_LINE = 240
+"""Characters of a line without its indentation; a longer one is data."""
 _FULL, _KEPT = 9_000, 7_000
 """Things at most, and how many of them stay when so many are known: those most likely to be needed."""
 
@@ -97,7 +97,7 @@ class Ledger:
     def _resulted(self, result: ToolResultMessage) -> None:
         place = self._calls.pop(result.call_id, "")
         self._shown(result.text, result.index, place)
-        if not _is_file(place):
+        if not (place and facts.is_path(place)):
             return
         self.places.setdefault(place, Place()).read = self.now
         for line in filter(_is_telling, map(_bare, result.text.splitlines())):
@@ -251,8 +251,6 @@ def _says_more(path: str, known: str) -> bool:
     return len(path) > len(known)
 
 
-_NUMBERED = re.compile(r"\s*(?:[^\s:]{1,200}:)?\d{1,6}[:|\t→-]\s?")
-"""What `cat -n`, `grep -n` and read tools put before a line."""
 _DEFINES = re.compile(
     r"\b(?:def|class|function|fn|func|interface|type|struct|enum|const|let|var|trait|impl|mod|module)\s+"
     r"([A-Za-z_]\w{0,80})"
@@ -260,16 +258,12 @@ _DEFINES = re.compile(
 
 
 def _bare(line: str) -> str:
-    number = _NUMBERED.match(line)
+    number = facts.NUMBERED.match(line)
     return line[number.end() if number else 0 :].strip()
 
 
 def _is_telling(line: str) -> bool:
-    return SHORTEST_LINE <= len(line) <= LONGEST_LINE
-
-
-def _is_file(place: str) -> bool:
-    return bool(place) and facts.is_path(place)
+    return facts.SHORTEST_LINE <= len(line) <= LONGEST_LINE
 
 
 def _cost(text: str) -> int:
@@ -278,17 +272,14 @@ def _cost(text: str) -> int:
 
 # -- calls -----------------------------------------------------------------------------------------
 
-_FILE_ARGUMENTS = ("path", "file_path", "filePath", "filename", "file", "absolute_path", "notebook_path")
-_OLD = frozenset({"old", "oldText", "old_text", "oldString", "old_string", "old_str"})
 _NEW = frozenset({"new", "newText", "new_text", "newString", "new_string", "new_str", "content", "file_text"})
-"""What edit tools call the text to replace and the text to write, as far as agents are known."""
-_PATCH = "*** Begin Patch"
+"""What edit tools call the text to write, as far as agents are known."""
 _PATCHED = re.compile(r"\*\*\* (?:Update|Add|Delete) File: (.+)")
 
 
 def _about(arguments: Mapping[str, object]) -> str:
     """The file a call names, else the first one in its command."""
-    for name in _FILE_ARGUMENTS:
+    for name in facts.FILE_ARGUMENTS:
         if isinstance(found := arguments.get(name), str):
             return found
     for text in facts.strings(dict(arguments)):
@@ -308,21 +299,9 @@ class Change:
     @classmethod
     def of(cls, arguments: Mapping[str, object]) -> "Change | None":
         """None where the call changes no file, as far as its arguments tell."""
-        old: list[str] = []
-        new: list[str] = []
-        pending: list[object] = [arguments]
-        while pending:
-            match pending.pop():
-                case dict() as mapping:
-                    old += (text for name, text in mapping.items() if name in _OLD and isinstance(text, str))
-                    new += (text for name, text in mapping.items() if name in _NEW and isinstance(text, str))
-                    pending += mapping.values()
-                case list() as items:
-                    pending += items
-                case _:
-                    pass
-        patches = [text for text in facts.strings(dict(arguments)) if text.lstrip().startswith(_PATCH)]
-        return cls(tuple(old), tuple(new), tuple(patches)) if old or new or patches else None
+        old, new = (tuple(facts.named(arguments, names)) for names in (facts.OLD_ARGUMENTS, _NEW))
+        patches = tuple(facts.patches(arguments))
+        return cls(old, new, patches) if old or new or patches else None
 
     def files(self, about: str) -> Iterator[tuple[str, list[str], list[str]]]:
         """File by file the old and the new lines, without what is blank around them."""

@@ -29,9 +29,6 @@ KINDS: tuple[AtomKind, ...] = get_args(AtomKind)
 USABLE: tuple[AtomKind, ...] = ("path", "identifier", "url", "hash", "line")
 """Kinds that an answer can be seen to use."""
 
-SHORTEST_LINE = 20
-"""Characters of a line without its indentation; shorter ones, such as `return None`, are everywhere."""
-
 
 class Atom(NamedTuple):
     kind: AtomKind
@@ -67,7 +64,7 @@ def _lines(text: str) -> list[Atom]:
 
 def lines(text: str) -> Iterator[str]:
     """Lines long enough to be told from others, without what is blank around them."""
-    return (stripped for line in text.splitlines() if len(stripped := line.strip()) >= SHORTEST_LINE)
+    return (stripped for line in text.splitlines() if len(stripped := line.strip()) >= facts.SHORTEST_LINE)
 
 
 _READERS: Mapping[AtomKind, Callable[[str], Iterable[str]]] = {
@@ -105,8 +102,6 @@ Form = tuple[str, str]
 
 _ABBREVIATED = range(7, 13)
 """Digits of a commit id that people and git write."""
-_NUMBERED = re.compile(r"\s*(?:[^\s:]{1,200}:)?\d{1,6}[:|\t→-]\s?")
-"""What `cat -n`, `grep -n` and the read tools of several agents put before a line."""
 
 
 def said(found: Iterable[Atom]) -> frozenset[Form]:
@@ -140,7 +135,7 @@ def _forms(atom: Atom) -> Iterator[Form]:
             yield atom.kind, atom.text
             if atom.text[0] in "+-":
                 yield atom.kind, atom.text[1:].strip()
-            if number := _NUMBERED.match(atom.text):
+            if number := facts.NUMBERED.match(atom.text):
                 yield atom.kind, atom.text[number.end() :].strip()
         case _:
             yield atom.kind, atom.text
