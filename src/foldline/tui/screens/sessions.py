@@ -474,7 +474,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         return [Rule(((view.details_head(listed), "muted"),), place), *filled(known, rows)]
 
     def _status(self, width: int) -> Line:
-        """What goes on, the news, or what keys would do."""
+        """What is under way, the news, or what keys would do."""
         if self.mode == "renaming":
             return [(" ❯ ", "accent")]
         words = self.busy or self._news
