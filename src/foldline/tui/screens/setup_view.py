@@ -1,4 +1,4 @@
-"""The words and rows of Setup: the steps, what a field is for, providers and models, what is under way. Pure."""
+"""The words and rows of Setup: the steps, what a field is for, providers, models, what is under way. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -217,7 +217,7 @@ def _note(row: Row, state: SetupState) -> Line:
 
 
 def below(state: SetupState, width: int, most: int, now: float) -> list[Line]:
-    """What is under way, or went wrong; else what Enter would do at the mark: in at most so many lines. The first
+    """Progress, or what went wrong; else what Enter would do at the mark: in at most so many lines. The first
     sentence gives way, and shows where it is cut."""
     first, *rest = [wrap_spans(spans, width) for spans in _details(state, now)] or [[]]
     room = max(most - sum(map(len, rest)), 1)
