@@ -11,9 +11,9 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 85_621,
-    "statements": 54_950,
-    "files": 363,
+    "lines": 86_600,
+    "statements": 55_700,
+    "files": 366,
     "lines in tui": 29_739,
     "files in tui": 122,
     "files under 40 lines": 2,
