@@ -1,6 +1,7 @@
 """A turn: what it sends, what it keeps, when it folds, and how it ends when something fails."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -330,6 +331,49 @@ async def test_the_window_a_refusal_names_is_believed_from_then_on(tmp_path: Pat
     agent, _ = agent_in(tmp_path, PlayedLLM(*script, window=100_000))  # type: ignore[arg-type]
     await agent.prompt("read them all")
     assert agent.state.budget.window == 10_000
+    await agent.aclose()
+
+
+def unknown_refusal(words: str = "Bad Request") -> LLMError:
+    return LLMError(f'The server refused the request (400): it says "{words}".', status=400)
+
+
+async def test_an_unknown_refusal_of_a_nearly_full_window_is_tried_once_as_an_overflow(
+    tmp_path: Path,
+) -> None:
+    llm = PlayedLLM("earlier work " * 30_700, unknown_refusal(), "all read", window=100_000)
+    agent, watch = agent_in(tmp_path, llm, budget=BudgetSettings(soft_ratio=1))
+    await agent.prompt("tell me of what was earlier")
+    assert 80_000 < agent.state.size() < agent.state.budget.threshold
+    assert (await agent.prompt("go on")).text == "all read"
+    assert [fold.reason for fold in agent.session.projection.all_compactions] == ["overflow"]
+    assert any("tried once more" in notice.text for notice in watch.of(events.Notice))
+    assert agent.state.budget.window == 100_000  # nobody said that it was the length
+    await agent.aclose()
+
+
+async def test_an_unknown_refusal_that_comes_again_is_not_tried_for_ever(tmp_path: Path) -> None:
+    llm = PlayedLLM("earlier work " * 30_700, always=unknown_refusal(), window=100_000)
+    agent, _ = agent_in(tmp_path, llm, budget=BudgetSettings(soft_ratio=1))
+    await agent.prompt("tell me of what was earlier")
+    with pytest.raises(FoldlineError, match="Bad Request"):
+        await agent.prompt("go on")
+    assert len(llm.requests) == 3
+    await agent.aclose()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"), [(100, "Bad Request"), (80_500, "Unknown parameter: 'foo'.")], ids=["short", "known"]
+)
+async def test_an_unknown_refusal_of_a_short_request_or_one_that_says_why_is_not_an_overflow(
+    tmp_path: Path, tokens: int, words: str
+) -> None:
+    llm = PlayedLLM("word " * tokens, unknown_refusal(words), window=100_000)
+    agent, _ = agent_in(tmp_path, llm, budget=BudgetSettings(soft_ratio=1))
+    await agent.prompt("tell me of what was earlier")
+    with pytest.raises(FoldlineError, match=re.escape(words)):
+        await agent.prompt("go on")
+    assert not agent.session.projection.all_compactions
     await agent.aclose()
 
 

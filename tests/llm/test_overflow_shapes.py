@@ -73,6 +73,112 @@ FAILED = {
     },
 }
 
+ELSEWHERE: list[tuple[str, int, Any, int | None]] = [
+    (
+        "OpenAI's configured limit",
+        400,
+        error("Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 509178."),
+        272_000,
+    ),
+    (
+        "Cloudflare",
+        413,
+        {
+            "errors": [
+                {
+                    "code": 5021,
+                    "message": "AiError: The estimated number of input and maximum output tokens (155740) "
+                    "exceeded this model context window limit (128000).",
+                }
+            ]
+        },
+        128_000,
+    ),
+    ("Poolside", 400, error("Input exceeds the maximum allowed input length of 131072 tokens."), 131_072),
+    ("DeepInfra", 400, error("Requested input length 40000 exceeds maximum input length 32768"), 32_768),
+    ("Nova", 400, {"message": "The number of input tokens exceeds maximum length 300000."}, 300_000),
+    ("Novita", 400, error("The input is longer than the model's context length."), None),
+    ("ds4", 400, error("Prompt has 32769 tokens, but the configured context size is 32768 tokens"), 32_768),
+    (
+        "Text Generation Inference",
+        422,
+        {
+            "error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: "
+            "4031 `inputs` tokens and 200 `max_new_tokens`",
+            "error_type": "validation",
+        },
+        4_096,
+    ),
+    (
+        "Text Generation Inference, inputs alone",
+        422,
+        {"error": "Input validation error: `inputs` must have less than 1024 tokens. Given: 3000"},
+        1_024,
+    ),
+    (
+        "Volcengine",
+        400,
+        error(
+            "Total tokens of image and text exceed max message tokens. Request id: 0217", type="BadRequest"
+        ),
+        None,
+    ),
+    (
+        "SiliconFlow",
+        400,
+        {"code": 20015, "message": "length of prompt_tokens (40960) must be less than max_seq_len (32768)."},
+        32_768,
+    ),
+    (
+        "watsonx",
+        400,
+        {
+            "errors": [
+                {
+                    "code": "invalid_input_argument",
+                    "message": "Invalid input argument for Model 'x': the number of input tokens 9000 cannot "
+                    "exceed the total tokens limit 8192 for this model",
+                }
+            ]
+        },
+        8_192,
+    ),
+    ("NIM", 400, {"error": "Input length 9001 exceeds maximum allowed token size 8192"}, 8_192),
+    ("AWS", 400, {"message": "tokens in request more than max tokens allowed"}, None),
+    (
+        "Vertex of old",
+        400,
+        error("The input token count is 135538 but model only supports up to 131072"),
+        131_072,
+    ),
+    ("Cohere", 400, {"message": "too many tokens: total number of tokens cannot exceed 4081"}, None),
+    ("Baidu", 400, {"error_code": 336103, "error_msg": "prompt tokens too long"}, None),
+    ("vLLM's own name", 400, error("The prompt of 9000 tokens exceeds the max_model_len"), None),
+    (
+        "LiteLLM of an OpenAI-compatible server",
+        400,
+        error(
+            "litellm.BadRequestError: OpenAIException - Input length (265330) exceeds model's maximum "
+            "context length (262144).",
+            code="400",
+        ),
+        262_144,
+    ),
+    (
+        "llama-cpp-python",
+        400,
+        error(
+            "This model's maximum context length is 4096 tokens. However, you requested 5210 tokens (5210 in "
+            "the messages, 0 in the completion). Please reduce the length of the messages or completion.",
+            type="invalid_request_error",
+            param="messages",
+            code="context_length_exceeded",
+        ),
+        4_096,
+    ),
+]
+"""What other servers answer: status, body, and the window it names."""
+
 TOO_LONG = [
     Shape(
         "OpenAI",
@@ -310,6 +416,7 @@ TOO_LONG = [
             )
         )
     ),
+    *(Shape(name, status, body) for name, status, body, _ in ELSEWHERE),
     Shape(
         "litellm",
         body=error(
@@ -379,12 +486,25 @@ SOMETHING_ELSE = [
     Shape("another bad request", body=error("Unknown parameter: 'foo'.", type="invalid_request_error")),
     Shape("a failure of the server", 500, error("maximum context length is 8192 tokens")),
     Shape("overloaded in the stream", answer=streamed(error("Overloaded", type="overloaded_error"))),
+    Shape("the answer's range", body=error("Range of max_tokens should be [1, 8192]")),
+    Shape(
+        "the answer's limit of Text Generation Inference",
+        422,
+        {"error": "Input validation error: `max_new_tokens` must be <= 4096. Given: 8000"},
+    ),
+    Shape("too many tokens at a time", body=error("Rate limit exceeded: too many tokens")),
+    Shape("too many tokens for now", body=error("Too many tokens, retry after 12 seconds")),
+    Shape("Bedrock's daily limit", body=error("Too many tokens per day, please wait", code="400")),
+    Shape("too many tools", body=error("Invalid 'tools': array too long. Expected at most 128.")),
     Shape(
         "a quota",
         429,
         error("You exceeded your current quota, please check your plan.", code="insufficient_quota"),
     ),
 ]
+
+WINDOWS = {"in words 3": 12_000, "in words 4": 30_720} | {name: size for name, _, _, size in ELSEWHERE}
+"""What each refusal says of the window."""
 
 CUT_OFF = [Shape("cut off by length", answer={"text": "half of it", "finish_reason": "length"})]
 
@@ -418,8 +538,8 @@ async def test_a_request_that_is_too_long_is_overflow_and_sent_once(
     with pytest.raises(ContextOverflow) as overflow:
         await ask(server, shape.name)
     assert len(server.requests()) == before + 1
-    if shape.name == "in words 3":
-        assert overflow.value.window == 12_000
+    if shape.name in WINDOWS:
+        assert overflow.value.window == WINDOWS[shape.name]
 
 
 @pytest.mark.parametrize("shape", SOMETHING_ELSE, ids=lambda shape: shape.name)

@@ -35,6 +35,14 @@ from .toolset import tools_digest
 TOO_MANY_BYTES = 413
 """The status of a request too large in bytes, which says nothing about the window."""
 _PICTURE_NOT_TAKEN = {400, 422}
+_NEARLY_FULL = 0.8
+"""Share of the window, by estimate, from which a refusal without a known reason may be about the length."""
+_OTHER_REASON = re.compile(
+    r"param|not found|does not exist|unsupported|not support|images?\b|pictures?\b|filter|polic|\bkeys?\b"
+    r"|schema|\btools?\b|\brole|billing|\bjson\b|max_(new_)?tokens|temperature",
+    re.IGNORECASE,
+)
+"""In a refusal that is about something else than the length."""
 _PICTURE = re.compile(r"\bimages?\b|\bpictures?\b", re.IGNORECASE)
 
 
@@ -170,6 +178,12 @@ def _suspect_silent_cut(state: AgentState, reported: int, estimated: int) -> Non
         return
     state.suspected.add(model)
     state.warn(text)
+
+
+def may_be_too_long(failure: LLMError, size: int, window: int) -> bool:
+    """Whether a refusal that nobody knows is perhaps about the length of a request of `size` tokens."""
+    unknown = failure.status == 400 and not _OTHER_REASON.search(str(failure))
+    return unknown and size > _NEARLY_FULL * window
 
 
 # --- pictures a server does not take ----------------------------------------------------------------------

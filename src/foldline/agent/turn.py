@@ -14,7 +14,7 @@ from foldline.protocol import AssistantMessage, Checkpoint, Edit, FoldlineError,
 from .auto_compact import AutoCompact, auto_compact_blocker
 from .calls import Calls
 from .instructions import job_notice, moved_notice, session_preamble
-from .request import TOO_MANY_BYTES, hide_refused_picture, picture_advice, send_request
+from .request import TOO_MANY_BYTES, hide_refused_picture, may_be_too_long, picture_advice, send_request
 from .rewind import deliver
 from .state import AgentState
 from .toolset import take_tools
@@ -121,6 +121,7 @@ class Turn:
         shown = state.mailbox is not None
         await state.session.append(Checkpoint(id=state.projection.next_checkpoint_id, shown=shown))
         self._compaction.draft_next()  # not before: the checkpoint may change the last item
+        suspected = False
         while True:
             size = state.size()
             try:
@@ -129,10 +130,16 @@ class Turn:
                 if not await hide_refused_picture(state, overflow):
                     await self._make_smaller(overflow, size)
             except LLMError as failure:
-                if not await hide_refused_picture(state, failure):
-                    if advice := picture_advice(state, failure):
-                        state.warn(advice)
-                    raise
+                if await hide_refused_picture(state, failure):
+                    continue
+                if not suspected and may_be_too_long(failure, size, state.window):
+                    suspected = True
+                    state.warn(f"{failure} It may be too long: made smaller, it is tried once more.")
+                    if await self._compaction.after_overflow():
+                        continue
+                if advice := picture_advice(state, failure):
+                    state.warn(advice)
+                raise
 
     async def _make_smaller(self, overflow: ContextOverflow, size: int) -> None:
         """Make room after a request of this size, in tokens, was refused as too long."""

@@ -271,33 +271,42 @@ _NOT_CODES = RATE_CODES | {
 
 _REJECT = re.compile(
     r"per[ _]min(ute)?\b|\b[TR]PM\b|per[ _]day|throttl|please wait|rate.?limit|too many requests|quota"
-    r"|\b(hour|dai|week|month)ly\b|max_tokens_exceeded",
+    r"|\b(hour|dai|week|month)ly\b|max_tokens_exceeded|retry.?after|try again in \d",
     re.IGNORECASE,
 )
 
 _TEXT = re.compile(
     r"maximum context length"  # OpenAI, OpenRouter, DeepSeek, vLLM, Together, Mistral
-    r"|exceeds? (the )?context (window|length)"  # OpenAI Responses, llama-cpp-python, LM Studio
+    # OpenAI Responses, llama.cpp and its Python server, LM Studio, Ollama, Cloudflare, Anthropic (max_tokens)
+    r"|exceed(s|ed)? ((the|this|max(imum)?|available|model('?s)?) ){0,4}context (window|length|size|limit)"
     r"|context[ _](length|window)[ _]exceeded|token limit exceeded"  # gateways
-    r"|too many tokens"  # gateways; those who throttle with these words were sorted out above
+    r"|too many tokens"  # Cohere, gateways; those who throttle with these words were sorted out above
     r"|range of input length should be"  # Alibaba's DashScope
-    r"|longer than the model's context length|exceeds the maximum allowed length"  # SGLang
+    # SGLang, DeepInfra, Amazon's Nova, Volcengine
+    r"|longer than the model'?s context length|exceeds the maximum allowed (input )?length"
+    r"|input (tokens|length)( [\d,]+)? exceeds? (the )?max(imum)?( input)? length"
     r"|prompt exceeds max length"  # z.ai
     r"|context window exceeds limit"  # MiniMax
-    r"|prompt is too long"  # Anthropic
-    r"|prompt too long"  # z.ai, Ollama where it is told not to truncate
-    r"|exceed context limit"  # Anthropic: input and max_tokens together
-    r"|input is too long for"  # Bedrock
+    r"|(prompt|input)( tokens)?( is|:)? too long"  # Anthropic, Bedrock, z.ai, Ollama, Baidu
     r"|input token count.{0,40}exceeds the maximum number of tokens"  # Gemini, Vertex
+    r"|input token count is [\d,]+ but (the )?model only supports up to"  # Vertex
     r"|maximum prompt length is"  # xAI
     r"|reduce the length of the messages"  # Groq, OpenAI
+    r"|input tokens exceed the configured limit"  # OpenAI
     r"|context too long|input too large|couldn'?t fit with truncation"  # Mistral
     r"|exceeded model token limit"  # Kimi, Moonshot
     # The words before "exceeds the limit of" matter: file-size errors share the rest (Copilot).
     r"|prompt token count of [\d,]+ exceeds the limit of"
-    r"|exceeds the available context size"  # llama.cpp
     r"|initial prompt is greater than the context length|with context length of only \d+"  # LM Studio
-    r"|longer than the maximum model length"  # vLLM
+    r"|longer than the maximum model length|exceeds? the max_model_len"  # vLLM
+    r"|the configured context size is"  # ds4
+    # Text Generation Inference; `max_new_tokens` alone is about the answer.
+    r"|tokens`? \+ `?max_new_tokens`? must be <=|`?inputs`? must have less than [\d,]+ tokens"
+    r"|exceed max message tokens"  # Volcengine
+    r"|must be less than max_seq_len"  # SiliconFlow
+    r"|cannot exceed the total tokens limit"  # watsonx
+    r"|exceeds maximum allowed token size"  # NVIDIA's NIM
+    r"|tokens in request more than max tokens allowed"  # AWS
     r"|model_context_exceeded|prompt_too_long|exceed_context_size_error|request_too_large"
     r"|ContextWindowExceededError",
     re.IGNORECASE | re.DOTALL,
@@ -306,7 +315,10 @@ _TEXT = re.compile(
 _SIZE = re.compile(
     r"(?:maximum context length (?:is|of)|maximum prompt length is|context window of|exceeds the limit of"
     r"|model token limit:|context length(?: of(?: only)?| \()?|maximum model length of|allowed length \("
-    r"|tokens allowed \(|input length should be \[\d+,|\bn_ctx\\?\":|tokens >|\d \+ \d+ >)\s*([\d,]{3,12})\b"
+    r"|tokens allowed \(|input length should be \[\d+,|\bn_ctx\\?\":|tokens >|\d \+ \d+ >"
+    r"|configured (?:limit of|context size is)|window limit \(|max_new_tokens`? must be <=|max_seq_len \("
+    r"|total tokens limit|allowed token size|(?:allowed|maximum) input length(?: of)?|supports up to"
+    r"|exceeds (?:the )?maximum length|must have less than)\s*([\d,]{3,12})\b"
     r"|too large for model with ([\d,]{3,12}) maximum",
     re.IGNORECASE,
 )
