@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from foldline.protocol import Compaction, SystemMessage, Written, text_parts
 from support.front_door import FrontDoor
 from support.history import History, history, modified
 from support.server import running_server
@@ -93,6 +94,17 @@ def test_several_windows_give_recall_at_budget(door: FrontDoor) -> None:
     assert "recall at budget" in said.out
     as_json = door("eval", kept(door), "--window", "8192,16384", "--strategies", "hide", "--json").json
     assert [row["window"] for row in as_json["rows"]] == [8_192, 8_192, 16_384, 16_384]
+
+
+def test_a_session_with_compactions_of_its_own_has_them_beside_recall_at_budget(door: FrontDoor) -> None:
+    built = long(4)
+    written = Written(message=SystemMessage(origin="summary", parts=text_parts("Never touch payments_1.")))
+    built.add(Compaction(summary="Part 1.", first_kept_index=built.last + 1, head=(written,)))
+    folder = kept(door, built.user("Go on.").assistant("See src/part_1/file_1.py."))
+    said = door("eval", folder, "--window", "4k,8k", "--strategies", "hide,recorded")
+    assert said.code == 0, said.err
+    assert "at its own compactions" in said.out
+    assert "recall at budget" in said.out
 
 
 def test_ten_sessions_give_intervals_and_one_gives_none(door: FrontDoor) -> None:

@@ -11,7 +11,9 @@ USUAL_WINDOW = 32_768
 
 
 def eval_command(parser: ArgumentParser) -> Handler:
-    parser.add_argument("sources", nargs="+", metavar="FILE|ID", help="recorded sessions of any format")
+    parser.add_argument(
+        "sources", nargs="+", metavar="FILE|ID|FOLDER", help="recorded sessions of any format"
+    )
     add_format(parser)
     parser.add_argument(
         "--strategies", type=_names, metavar="A,B", help="what is compared; all that comes along by default"
@@ -29,6 +31,11 @@ def eval_command(parser: ArgumentParser) -> Handler:
     parser.add_argument(
         "--judge", action="store_true", help="ask the model questions about what was compacted"
     )
+    parser.add_argument("--jobs", type=int, metavar="N", help="measure many sessions in so many processes")
+    parser.add_argument("--cluster", metavar="ADDRESS", help="measure them on this Dask cluster")
+    parser.add_argument(
+        "--results", metavar="FILE.jsonl", help="a line a session; what is in it is not measured again"
+    )
     add_yes(parser, "send what costs money without asking")
     add_json(parser)
     return evaluate
@@ -42,6 +49,16 @@ def _windows(text: str) -> list[int]:
     return [tokens_of(name) for name in _names(text)]
 
 
+def _new_picture(plot: str) -> Path:
+    from .sources import check_new
+
+    target = Path(plot).expanduser()
+    if target.suffix.lower() != ".svg":
+        raise UsageError(f"--plot draws SVG: call it {target.with_suffix('.svg').name}.")
+    check_new(target)
+    return target
+
+
 def evaluate(
     sources: Sequence[str],
     strategies: Sequence[str] | None,
@@ -52,6 +69,9 @@ def evaluate(
     price_table: str | None,
     plot: str | None,
     judge: bool,
+    jobs: int | None,
+    cluster: str | None,
+    results: str | None,
     yes: bool,
     as_json: bool,
     format_name: str | None,
@@ -64,10 +84,11 @@ def evaluate(
     from foldline.termination import run_async
 
     from .agents import settings_here
+    from .eval_corpus import measure_all, sessions_in, tasks_of
+    from .eval_pooled import say_pooled
     from .eval_report import report_json, say_judgement, say_report
     from .eval_run import draw, known_price, measure, subjects_of
     from .output import say_json
-    from .sources import check_new
 
     settings = settings_here(model=model, offline__pace=0)
     table = prices_in(Path(price_table).expanduser()) if price_table else prices_in()
@@ -79,13 +100,22 @@ def evaluate(
         prices_dated=table.date,
         sizes=settings.budget_settings,
     )
-    target = Path(plot).expanduser() if plot else None
-    if target is not None:
-        if target.suffix.lower() != ".svg":
-            raise UsageError(f"--plot draws SVG: call it {target.with_suffix('.svg').name}.")
-        check_new(target)
+    target = _new_picture(plot) if plot else None
+    files = sessions_in(sources)
+    is_corpus = bool(jobs or cluster or results) or files != list(dict.fromkeys(sources))
+    if is_corpus and (judge or plot or prices or model not in (None, "offline")):
+        raise UsageError("Many sessions are measured without a model, --judge, --prices and --plot.")
     if faults := self_test():
         raise FoldlineError(f"The instrument failed its own test, so nothing was measured: {faults[0]}")
+    if is_corpus:
+        lines = measure_all(
+            tasks_of(files, setup, tokenizer, settings, format_name), jobs or 1, cluster, results
+        )
+        if as_json:
+            say_json({"sessions": sorted(lines, key=lambda line: line["source"])})
+        else:
+            say_pooled(lines)
+        return 0
     subjects = subjects_of(sources, format_name, setup.meter)
     found = run_async(measure(subjects, setup, settings, judge=judge, yes=yes))
     report, answers = found.report, found.judgement

@@ -241,7 +241,8 @@ def _say_losses(rows: Iterable[Figures]) -> None:
 def _say_recall_at_budget(report: Report) -> None:
     """Recall is compared at equal windows; the mean over doublings is the area under that curve."""
     windows = sorted(set(report.setup.windows))
-    by_session = groupby(sorted(report.rows, key=lambda row: row.session), key=lambda row: row.session)
+    rows_in_windows = [row for row in report.rows if row.window]
+    by_session = groupby(sorted(rows_in_windows, key=lambda row: row.session), key=lambda row: row.session)
     for session, group in by_session:
         rows = list(group)
         if len({row.window for row in rows}) < 2:

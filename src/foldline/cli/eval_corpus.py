@@ -1,0 +1,309 @@
+"""`foldline eval` over folders: many sessions side by side, in processes or on a cluster.
+
+A line of JSON a session goes to a file as soon as it is measured, and a second run goes on from there. What
+cannot be read or measured is a line that says why.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Container, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from io import BytesIO
+from itertools import islice
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from foldline.agent.settings import Settings
+from foldline.evaluation.comparison import Cell, NotCompared, Setup, check_arms, compare
+from foldline.evaluation.figures import meter_named
+from foldline.evaluation.recall import ATOMS_VERSION
+from foldline.files import is_folder, put_whole
+from foldline.formats import session_file
+from foldline.protocol import FoldlineError, system_words
+from foldline.version import __version__
+
+from .output import Bar
+
+# What one session came to: key, source, session, rows as `--json` has them, not_compared, error.
+Line = dict[str, Any]
+_SUFFIXES = frozenset({".json", ".jsonl", ".traj"})  # files of a folder that may be sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One session to measure, and how. It travels to another process, maybe on another machine, which has to
+    find the file under the same path."""
+
+    source: str
+    format_name: str | None
+    arms: tuple[str, ...]
+    windows: tuple[int, ...]
+    tokenizer: str
+    settings: Settings
+
+    @property
+    def key(self) -> str:
+        """The same where a second run would measure the same again."""
+        path = Path(self.source).expanduser()
+        file = (path.stat().st_size, path.stat().st_mtime_ns) if path.exists() else ()
+        sizes = [asdict(self.settings.budget_settings(window, "")) for window in self.windows]
+        how = [self.source, file, self.arms, self.windows, self.tokenizer, sizes, ATOMS_VERSION, __version__]
+        return hashlib.sha256(json.dumps(how).encode()).hexdigest()[:16]
+
+
+def sessions_in(sources: Sequence[str]) -> list[str]:
+    """The sources; for a folder that is no session itself, all files below it that may be sessions."""
+    found: dict[str, None] = {}
+    for source in sources:
+        path = Path(source).expanduser()
+        try:
+            session_file(path)
+        except FoldlineError:
+            files = sorted(path.rglob("*")) if is_folder(path) else ()
+            found |= {str(file): None for file in files if file.suffix in _SUFFIXES and file.is_file()}
+        else:
+            found[source] = None
+    return list(found)
+
+
+def tasks_of(
+    files: Sequence[str], setup: Setup, tokenizer: str, settings: Settings, format_name: str | None
+) -> list[Task]:
+    """A task a session.
+
+    Raises:
+        FoldlineError: there is none, or an arm cannot be made: said once, and not by each session.
+    """
+    if not files:
+        raise FoldlineError("No session is there: nothing was measured.")
+    check_arms(setup, Path.cwd())
+    arms, windows = tuple(setup.arms), tuple(setup.windows)
+    return [Task(file, format_name, arms, windows, tokenizer, settings) for file in files]
+
+
+def measured_session(task: Task) -> Line:
+    """All rows of one session. Runs in the process of a worker, and asks no model."""
+    from .eval_run import subjects_of
+
+    meter, sizes = meter_named(task.tokenizer), task.settings.budget_settings
+    setup = Setup(arms=task.arms, windows=task.windows, meter=meter, sizes=sizes)
+
+    async def compared() -> list[Cell | NotCompared]:
+        return [cell async for cell in compare(subjects, setup)]
+
+    try:
+        subjects = subjects_of([task.source], task.format_name, meter)
+        found = asyncio.run(compared())
+    except Exception as failure:  # noqa: BLE001 (one bad session is a line, and not the end)
+        kind = "" if isinstance(failure, FoldlineError) else f"{type(failure).__name__}: "
+        return _line(task, error=f"{kind}{failure}")
+    return _line(
+        task,
+        session=subjects[0].name,
+        rows=[cell.figures.as_json() for cell in found if isinstance(cell, Cell)],
+        not_compared=[asdict(cell) for cell in found if isinstance(cell, NotCompared)],
+    )
+
+
+def _line(task: Task, **found: object) -> Line:
+    empty: Line = {"session": "", "rows": [], "not_compared": [], "error": None}
+    return {"key": task.key, "source": task.source, **empty, **found}
+
+
+# --- side by side -------------------------------------------------------------------------------------
+
+Workers = tuple[Callable[[], AbstractContextManager[Executor]], int]
+"""Who measures, processes here or those of a cluster, and how many sessions are handed out at a time."""
+
+
+def processes(jobs: int) -> Workers:
+    """So many processes of this machine."""
+    spawn = get_context("spawn")
+    return lambda: ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_end_with_parent), jobs
+
+
+def _end_with_parent() -> None:
+    """Ends this process when the one that started it is killed: it would wait for work for ever."""
+
+    def watch() -> None:
+        if parent := parent_process():
+            parent.join()
+            os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+def on_cluster(address: str) -> Workers:
+    """The workers of a Dask cluster that runs already.
+
+    Raises:
+        FoldlineError: Dask is not installed; later, no worker answers there.
+    """
+    distributed = _extra("distributed", "--cluster needs Dask", "cluster")
+
+    @contextmanager
+    def executor() -> Iterator[Executor]:
+        try:
+            client = distributed.Client(address, timeout="30s")
+        except (OSError, ValueError) as failure:
+            raise FoldlineError(f"No cluster answers at {address}: {failure}") from None
+        with client:
+            yield client.get_executor(pure=False)
+
+    return executor, _HANDED_OUT
+
+
+_HANDED_OUT = 1_000  # sessions a cluster has at a time: it shares them out among workers that come and go
+
+
+def _extra(module: str, why: str, extra: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as missing:
+        raise FoldlineError(f"{why}: install foldline[{extra}].") from missing
+
+
+def measure_all(tasks: Sequence[Task], jobs: int, address: str | None, results: str | None) -> Iterator[Line]:
+    """A line for each task: first those of an earlier run's file, then each as it is measured and added.
+
+    Raises:
+        FoldlineError: the file cannot be read or written, or no cluster answers.
+    """
+    target = Path(results).expanduser() if results else None
+    file = target.with_suffix(".jsonl") if target else None
+    if target != file:
+        _extra("pyarrow.parquet", "A Parquet file needs pyarrow", "parquet")
+    waiting = {task.key: task for task in tasks}
+    keys = frozenset(waiting)
+    with Bar(len(waiting)) as bar:
+        for line in _lines_in(file) if file and file.exists() else ():
+            if waiting.pop(line["key"], None):
+                bar.step("")
+                yield line
+        for line in measured(list(waiting.values()), on_cluster(address) if address else processes(jobs)):
+            if file:
+                with _words_about(file), file.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+            bar.step(line["source"])
+            yield line
+    if target and file and target != file:
+        _write_table(file, keys, target)
+
+
+def measured(tasks: Sequence[Task], workers: Workers) -> Iterator[Line]:
+    """A line for each, as they are ready. Where a process of the pool dies, what was under way is measured
+    again, one at a time: whose process dies again is the one."""
+    start, most = workers
+    groups = deque([(deque(tasks), most)] if tasks else [])
+    while groups:
+        waiting, at_once = groups.popleft()
+        running: dict[Future[Line], Task] = {}
+        lost: list[Task] = []
+        with start() as executor:
+            try:
+                while (waiting and not lost) or running:
+                    while waiting and not lost and len(running) < at_once:
+                        task = waiting.popleft()
+                        try:
+                            running[executor.submit(measured_session, task)] = task
+                        except BrokenExecutor:
+                            lost.append(task)
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        task = running.pop(future)
+                        if (
+                            at_once > 1
+                            and not future.cancelled()
+                            and isinstance(future.exception(), BrokenExecutor)
+                        ):
+                            lost.append(task)
+                        else:
+                            yield _outcome(task, future)
+            finally:
+                for future in running:
+                    future.cancel()
+        groups.extendleft([(waiting, at_once)] if waiting else [])
+        groups.extendleft((deque([task]), 1) for task in lost)
+
+
+def _outcome(task: Task, future: Future[Line]) -> Line:
+    try:
+        return future.result()
+    except CancelledError:
+        raise FoldlineError(
+            "The cluster is gone. The same command goes on from what is in --results."
+        ) from None
+    except Exception as failure:  # noqa: BLE001 (its process died, again and again)
+        return _line(task, error=f"{type(failure).__name__}: {failure}")
+
+
+# --- the file of results ------------------------------------------------------------------------------
+
+
+@contextmanager
+def _words_about(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as failure:
+        raise FoldlineError(f"{path} cannot be read or written: {system_words(failure)}.") from None
+
+
+def _lines_in(path: Path) -> Iterator[Line]:
+    """The lines of an earlier run. A last one that was cut off is taken out of the file."""
+    whole = 0
+    with _words_about(path), path.open("rb") as file:
+        for data in file:
+            if not data.endswith(b"\n"):
+                os.truncate(path, whole)
+                return
+            whole += len(data)
+            try:
+                line: Line = json.loads(data)
+                _ = line["key"]
+            except (ValueError, KeyError, TypeError):
+                raise FoldlineError(f"{path} holds no results of foldline eval: name a new file.") from None
+            yield line
+
+
+_ROWS_AT_ONCE = 2_000  # of a table, held in memory
+
+
+def _write_table(lines: Path, keys: Container[str], target: Path) -> None:
+    """The results as a Parquet file, a row a session, strategy and window. It can only be written whole: its
+    index stands at its end. What is no number is text, JSON where it has parts."""
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for line in _lines_in(lines):
+            about = {name: line[name] for name in ("key", "source", "error")}
+            found: list[dict[str, Any]] = line["rows"] or [{}]
+            yield from ({**about, **row} for row in found if line["key"] in keys)
+
+    def cell(value: Any) -> object:
+        return json.dumps(value) if isinstance(value, dict | list) else value
+
+    usual = next((row for row in rows() if "strategy" in row), dict.fromkeys(("key", "source", "error"), ""))
+    texts = {name for name, value in usual.items() if isinstance(value, str | dict | list)} | {"error"}
+    schema = arrow.schema((name, arrow.string() if name in texts else arrow.float64()) for name in usual)
+    data, left = BytesIO(), rows()
+    with parquet.ParquetWriter(data, schema) as writer:
+        while some := list(islice(left, _ROWS_AT_ONCE)):
+            columns = {name: [cell(row.get(name)) for row in some] for name in usual}
+            writer.write_table(arrow.table(columns, schema))
+    with _words_about(target):
+        put_whole(target, data.getvalue(), None)
