@@ -46,7 +46,7 @@ def on_termination(
 
 
 def run_async(main: Coroutine[Any, Any, T]) -> T:
-    """What `main` returns, in an event loop of its own. Told to end by the system, it is cancelled and may
+    """What `main` returns, in an event loop of its own. Ended by the system, it is cancelled and may
     tidy up: nothing that it started stays behind.
 
     `asyncio.run` gives the SIGINT handler back through `signal.signal`, which writes out the handler it

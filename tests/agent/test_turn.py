@@ -69,7 +69,7 @@ async def test_a_huge_instruction_file_is_cut_and_says_so(tmp_path: Path) -> Non
     await agent.prompt("hello")
     text = llm.requests[0].messages[1].text
     assert "�" not in text
-    assert text.endswith("[AGENTS.md goes on: `read` shows it whole]")
+    assert text.endswith("[AGENTS.md continues: `read` shows it whole]")
     await agent.aclose()
 
 

@@ -61,7 +61,7 @@ def test_a_session_whose_folder_is_here_stays_in_it(door: FrontDoor, tmp_path: P
     folder = door.keep(history().turn("hello", "hi").entries, cwd=elsewhere)
     said = door("import", folder)
     assert said.code == 0
-    assert "goes on with it" in said.err
+    assert "continues it" in said.err
     assert len(door("sessions", "--all", "--json").json) == 2
     assert door("sessions", "--json").json == []
 
@@ -99,7 +99,7 @@ def test_a_session_that_names_all_there_is_stays_in_the_present_folder(door: Fro
     (door.cwd / "a.jsonl").write_text("\n".join([json.dumps(header), *lines[1:], ""]))
     said = door("import", "a.jsonl")
     assert said.code == 0
-    assert "in which nobody should work unasked" in said.err
+    assert "in which nobody should work without being asked" in said.err
     assert f"belongs to {door.cwd} now" in said.err
 
 

@@ -1,6 +1,6 @@
 """Whether the view is compacted before a request, and doing it: the one place where that is decided.
 
-Off is off: with automatic compaction off, stopped, or undone by the user, nothing changes the view unasked
+Off is off: with automatic compaction off, stopped, or undone by the user, nothing changes the view by itself
 (docs/design/invariants.md). Then the user is asked what to leave out.
 """
 
@@ -97,7 +97,7 @@ class AutoCompact:
     async def before_prompt(self, prompt: UserMessage) -> str:
         """Make room for a prompt that is not appended yet; the sentence why it is not sent, or empty."""
         state = self._state
-        with suppress(FoldlineError):  # A window too small to work in is told before the prompt is appended.
+        with suppress(FoldlineError):  # A window too small is reported before the prompt is appended.
             if refusal := too_long(state, prompt):
                 return refusal
             uncompacted, state.send_uncompacted = state.send_uncompacted, False
@@ -121,7 +121,7 @@ class AutoCompact:
             why = str(failure)
         if state.fits([prompt]):
             if why:
-                state.warn(f"{why} Going on without a compaction: it still fits.")
+                state.warn(f"{why} Continuing without a compaction: it still fits.")
             return ""
         size, window = state.size([prompt]), state.window
         if not why and state.choices.interactive:
@@ -173,7 +173,7 @@ class AutoCompact:
             await make_room(self._state, reason)
         except (CompactionFailed, LLMError) as failure:
             self._reasons -= {"phase", reason}
-            self._state.warn(f"{failure} The turn goes on without a compaction.")
+            self._state.warn(f"{failure} The turn continues without a compaction.")
 
     def _say_stopped(self) -> None:
         """Warn, once a turn, that automatic compaction has stopped although one is due."""

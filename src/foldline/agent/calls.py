@@ -24,7 +24,7 @@ from .state import AgentState
 from .tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from .tools.text import one_line
 
-_DECLINED = ToolOutcome("The user declined this call. Do not try it again unasked.", True, "declined ✗")
+_DECLINED = ToolOutcome("The user declined this call. Only try it again if asked to.", True, "declined ✗")
 _CANCELLED = ToolOutcome("Interrupted by the user: the call may have run in part.", True, "cancelled ✗")
 _NOT_RUN = ToolOutcome("Not run: the user interrupted before it began.", True, "not run")
 _NO_ROOM = ToolOutcome("Not run: window full, call again.", True, "not run")

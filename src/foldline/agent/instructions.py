@@ -88,7 +88,7 @@ def job_notice(jobs: Jobs) -> list[BaseMessage]:
     if not ended:
         return []
     for job in ended:
-        job.told = True
+        job.reported = True
     body = "\n".join(f"{job_end(job)}. The tool `jobs` shows its output." for job in ended)
     return [DeveloperMessage(parts=text_parts(body))]
 
@@ -124,4 +124,4 @@ def _read(path: Path, within: Path | None) -> str:
     except OSError as error:
         raise _NotRead(system_words(error)) from None
     text = data[:_MOST_BYTES].decode("utf-8", "ignore" if len(data) > _MOST_BYTES else "replace").strip()
-    return f"{text}\n\n[{path.name} goes on: `read` shows it whole]" if len(data) > _MOST_BYTES else text
+    return f"{text}\n\n[{path.name} continues: `read` shows it whole]" if len(data) > _MOST_BYTES else text

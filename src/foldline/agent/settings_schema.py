@@ -123,7 +123,7 @@ class CompactionSettings(Section):
     """`[compaction]`: when and how the history is compacted. Sizes left out scale with the window."""
 
     mode: Literal["auto", "ask", "off"] = "auto"
-    """auto: a full window is compacted automatically; ask: you see the proposal first; off: never unasked."""
+    """auto: a full window is compacted automatically; ask: you see the proposal first; off: only by hand."""
     strategy: Annotated[str, Field(min_length=1)] = "adaptive"
     """How a view is rewritten: adaptive, summary, simple, hide, hide-then-summary, ladder, importance,
     semantic, hierarchical, digest, or `module:ClassName`."""
@@ -206,7 +206,7 @@ class ApprovalSettings(Section):
     """`[approvals]`: which tool calls run without a question."""
 
     mode: Mode = "ask"
-    """ask: only reads run unasked; edits: edits inside the folder, too; all: everything."""
+    """ask: only reads run without asking; edits: edits inside the folder, too; all: everything."""
 
 
 class OfflineSettings(Section):
@@ -349,10 +349,10 @@ def checked(given: Given) -> object:
             f"{given.origin}: {given.key} cannot be {what}; allowed: {allowed(field)}."
         ) from None
     if given.by_project and given.key == "approvals.mode" and value != "ask":
-        # Whoever clones a project must not thereby agree to what its authors want run unasked.
+        # Whoever clones a project must not thereby agree to what its authors want run without asking.
         raise FoldlineError(
             f"{given.origin}: a project may set approvals.mode only to 'ask'; "
-            "what runs unasked is set in your own settings, FOLDLINE_APPROVALS__MODE or --yes."
+            "what runs without asking is set in your own settings, FOLDLINE_APPROVALS__MODE or --yes."
         )
     if given.by_project and given.key == "compaction.strategy" and ":" in str(value):
         # It is code that runs in the agent's own process.

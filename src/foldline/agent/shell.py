@@ -22,7 +22,7 @@ every request from here on, and the rest is one `read` away."""
 _LEAST = 512
 _HELD = (
     "[processes in the background still held the output and were ended; "
-    "one with an output of its own goes on: `command >log 2>&1 &`]"
+    "one with an output of its own keeps running: `command >log 2>&1 &`]"
 )
 _CANCELLED = "[cancelled by the user: the command and all it started were ended]"
 

@@ -56,7 +56,7 @@ class Window(NamedTuple):
 
 
 def session_window(projection: Projection, settings: Settings) -> Window:
-    """The window of the model the session was held with: set, told by the history, or publicly known."""
+    """The window of the model the session was held with: set, in the history, or publicly known."""
     from foldline.llm.offline import OFFLINE  # of no use to a chat with another model
 
     model = projection.model or ""
@@ -140,8 +140,8 @@ def chosen_session(continues: bool, resume: str | None, folder: Path | None = No
 def agent_for(
     session: Session, settings: Settings, llm: LLM, *, yes: bool = False, interactive: bool = False
 ) -> Agent:
-    """An agent as the settings want it. `yes` runs every tool call unasked; `interactive`: somebody is there
-    to answer proposals and choices.
+    """An agent as the settings want it. `yes` runs every tool call without asking; `interactive`: somebody is
+    there to answer proposals and choices.
 
     Raises:
         FoldlineError: the model that is to write the summaries needs a server or a key, and there is none.

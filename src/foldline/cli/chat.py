@@ -186,7 +186,7 @@ class _Attempt:
 
         if self._opened is not None and self.kept is not None:
             ref = short_id(self._opened.agent.session.id)
-            note(f"session {ref}; `foldline -r {ref}` goes on with it.")
+            note(f"session {ref}; `foldline -r {ref}` continues it.")
 
     def __call__(self) -> "Agent":
         from .agents import Refused

@@ -106,7 +106,7 @@ async def _budget(projection: Projection, settings: Settings, llm: LLM, dry_run:
 
 
 def _check_room(projection: Projection, budget: Budget) -> None:
-    """Raises FoldlineError where what is never compacted fills the window by itself."""
+    """Raises FoldlineError where what is never compacted fills the window alone."""
     scale = projection.scale
     fixed = round(scale * sum(item.tokens for item in projection.view if is_preamble(item.message)))
     if fixed + budget.max_summary_tokens >= budget.threshold:

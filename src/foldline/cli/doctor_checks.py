@@ -268,7 +268,7 @@ async def _tried(servers: ToolServers) -> list[Finding]:
 
 
 _LITTLE, _TOO_LITTLE = 500_000_000, 20_000_000
-"""Bytes of free space: to be told of, and no place to work."""
+"""Bytes of free space: worth a warning, and too few to work."""
 _INDEX_PATIENCE = 5.0
 """Seconds another process may keep the search index to itself."""
 LEAVING = ".deleted"
@@ -325,7 +325,7 @@ def _place(home: Path) -> Finding:
 
 
 def _try_to_write(folder: Path) -> None:
-    """Only trying tells: a medium may be read-only, or full, whatever the modes say."""
+    """Only trying shows it: a medium may be read-only, or full, whatever the modes say."""
     with tempfile.TemporaryFile(dir=folder) as file:
         file.write(b"foldline doctor")
         file.flush()

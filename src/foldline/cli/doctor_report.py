@@ -160,7 +160,7 @@ def _say_steps(title: str, steps: Sequence[str]) -> None:
 
 
 def _say_line(head: str, indent: int, text: str) -> None:
-    """One line a check; on a narrow terminal, what does not fit goes on below its beginning."""
+    """One line a check; on a narrow terminal, what does not fit continues below its beginning."""
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     width = max(_LEAST_WIDTH, columns - indent)
     text = with_signs(text)

@@ -39,7 +39,7 @@ def foreign_sessions(agent: str, everywhere: bool, archived: bool, limit: int | 
     _say_what_is_not_listed(places, bool(found), everywhere)
     if found and not as_json:
         ref = "AGENT:ID" if agent == _EVERY_AGENT else f"{agent}:ID"
-        note(f"`foldline open {ref}` looks at one; `foldline import {ref}` copies it, to go on with it.")
+        note(f"`foldline open {ref}` looks at one; `foldline import {ref}` copies it, to continue it.")
     return 0
 
 

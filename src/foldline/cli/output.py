@@ -192,7 +192,7 @@ class Bar:
 
 
 def confirmed(question: str, *, yes: bool, how: str) -> bool:
-    """Whether to go on: a key pressed, or said beforehand by an option. `how` names the option.
+    """Whether to continue: a key pressed, or said beforehand by an option. `how` names the option.
 
     Raises:
         FoldlineError: nobody is there to be asked, and nothing was said beforehand.

@@ -1,4 +1,4 @@
-"""What is asked on a plain terminal before a session goes on: which one, and what to do where it is held."""
+"""Asked on a plain terminal before a session is resumed: which one, and what to do where it is held."""
 
 import sys
 from pathlib import Path
@@ -66,7 +66,7 @@ _WORDS: Final[dict[str, Choice]] = {
 
 
 def instead(refused: Refused, *, theme: str | None = None, back: bool = False) -> Path | int:
-    """Asks what to do instead. The event file of a fork to go on with, or the exit code of the program, after
+    """Asks what to do instead. The event file of a fork to continue, or the exit code of the program, after
     reading along or not. `back` leads to another chat, and the question says so.
 
     Raises:
@@ -121,7 +121,7 @@ def _forked(refused: Refused) -> Path:
     try:
         copy.save_meta()
         assert copy.path is not None, "it was written"
-        note(f"session {short_id(copy.id)} goes on in its place, with {entries_of(len(copy.entries))}.")
+        note(f"session {short_id(copy.id)} continues in its place, with {entries_of(len(copy.entries))}.")
         return copy.path
     finally:
         copy.close()

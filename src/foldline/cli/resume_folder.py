@@ -1,4 +1,4 @@
-"""Where a session that is resumed goes on: known before the first paint, which shows that folder."""
+"""The folder a session is resumed in: known before the first paint, which shows that folder."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def folder_of(ref: str, here: Path) -> Path:
     One that came from elsewhere is not believed where that is: the user says.
 
     Raises:
-        FoldlineError: it is gone, and the user does not want to go on in this one.
+        FoldlineError: it is gone, and the user does not want to continue in this one.
     """
     return at_a_glance(ref, here) or _looked_into(ref, here)
 
@@ -93,5 +93,5 @@ def _looked_into(ref: str, here: Path) -> Path:
         if not confirmed(question, yes=False, how="y"):
             raise FoldlineError("The session was not resumed: do so in the folder where its project is now.")
     elif place.tie != "path":
-        note(f"This session was held in {header.cwd}; it goes on in {place.folder}.")
+        note(f"This session was held in {header.cwd}; it continues in {place.folder}.")
     return place.folder

@@ -73,7 +73,7 @@ def run(
             return end
         session = claimed(end, refused.folder)
     if session.moved_from:
-        note(f"the session {session.id} was held in {session.moved_from}; it goes on in {session.cwd}.")
+        note(f"the session {session.id} was held in {session.moved_from}; it continues in {session.cwd}.")
     if session.damage:
         note(f"{session.damage} of the session {session.id}.")
     reporter = JsonLines() if as_json else Sentences()

@@ -117,7 +117,7 @@ class Sentences:
             return
         if answer.text.strip():
             say(answer.text.rstrip())
-        note(f"session {short_id(agent.session.id)}; `foldline run -c PROMPT` goes on with it.")
+        note(f"session {short_id(agent.session.id)}; `foldline run -c PROMPT` continues it.")
 
 
 class JsonLines:

@@ -74,7 +74,7 @@ def say_found(found: SessionsFound, query: str, here: bool, kind: MessageKind | 
         _say_session(session)
     if found.sessions:
         best = short_id(found.sessions[0].id)
-        note(f"`foldline -r {best}` goes on with the first of them, `foldline open {best}` shows it.")
+        note(f"`foldline -r {best}` continues the first of them, `foldline open {best}` shows it.")
     if not found.complete:
         note("There may be more: another word narrows it down, --limit shows more sessions.")
     if found.clipped:

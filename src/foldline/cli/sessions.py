@@ -130,7 +130,7 @@ def fork(source: str, at: int | None, as_json: bool) -> int:
         note(f"{session.damage} of the session {session.id}.")
     upto = f"up to entry {index}" if index is not None else "which is empty"
     say(f"{copy.id}: {entries_of(len(copy.entries))} of {session.id}, {upto}.")
-    note(f"`foldline -r {short_id(copy.id)}` goes on with it in {copy.cwd}. The other one stays as it is.")
+    note(f"`foldline -r {short_id(copy.id)}` continues it in {copy.cwd}. The other one stays as it is.")
     return 0
 
 

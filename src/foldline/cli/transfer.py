@@ -50,9 +50,9 @@ def import_session(source: str, as_json: bool, format_name: str | None) -> int:
     if str(folder) != recorded:
         was = f"{recorded} is not here" if recorded else "It names no folder"
         if recorded and holds_home(Path(recorded)):
-            was = f"It names {recorded}, in which nobody should work unasked"
+            was = f"It names {recorded}, in which nobody should work without being asked"
         note(f"{was}: the session belongs to {folder} now.")
-    note(f"`foldline -r {short_id(copy.id)}` in {folder} goes on with it. {source} stays as it is.")
+    note(f"`foldline -r {short_id(copy.id)}` in {folder} continues it. {source} stays as it is.")
     return 0
 
 

@@ -486,7 +486,7 @@ class ViewText:
 
     def _has_runs_of(self, line: str) -> bool:
         """Whether the view has all words of a line but the outermost, which may be parts of longer ones.
-        Tells nearly all that is lost; to search the view for each line would take their product."""
+        Finds nearly all that is lost; to search the view for each line would take their product."""
         return self._all_runs.issuperset(_runs(line)[1:-1])
 
     def _names(self, path: tuple[str, ...]) -> bool:

@@ -148,7 +148,7 @@ class _Turn:
 
     @property
     def noted(self) -> bool:
-        """Whether the user only told something: the answer is that it was heard."""
+        """Whether the user only stated something: the answer is an acknowledgement."""
         heard = len(self.answer) <= _NOTE and _TAKES_NOTE.match(self.answer) is not None
         return heard and not any(said.calls for said in self.said) and "?" not in self.request
 
@@ -198,7 +198,7 @@ def _in_progress(turn: _Turn) -> Iterator[DigestPoint]:
         yield DigestPoint(SECTIONS.progress, _named(call), 6 + number / 10, turn.at + len(turn.said))
 
 
-# -- what the user told ------------------------------------------------------------------------------
+# -- what the user said ------------------------------------------------------------------------------
 
 _GOAL_LABELS = frozenset({"goal", "task", "objective", "目标", "任务"})
 _FACT_LABELS = frozenset(
@@ -209,7 +209,7 @@ _PASTED = 1_500
 
 
 def _told(turns: Sequence[_Turn], said: Sequence[Statement]) -> Iterator[DigestPoint]:
-    """What the user labelled a goal or a fact; constraints; what was only told; sentences with values. Each
+    """What the user labelled a goal or a fact; constraints; what was only stated; sentences with values. Each
     sentence once, as the first of these that it is."""
     heard = {turn.at for turn in turns if turn.noted}
     for at, item in enumerate(said):
@@ -270,7 +270,7 @@ class _Run:
     then: str
     """What was said or called next."""
     wrong: str
-    """The line that tells how the call failed; empty where it did not."""
+    """The line that says how the call failed; empty where it did not."""
 
 
 def _runs(said: Sequence[Statement]) -> Iterator[_Run]:
@@ -292,8 +292,8 @@ def _runs(said: Sequence[Statement]) -> Iterator[_Run]:
 def _what_failed(call: Call, result: Statement) -> str:
     # The output of a tool that only reads may speak of errors without having failed.
     text = result.text
-    tells = result.failed or _RUNS.search(call.name) or len(text) < 400
-    if not tells:
+    informative = result.failed or _RUNS.search(call.name) or len(text) < 400
+    if not informative:
         return ""
     found = errors(text[-40_000:])
     if found:
@@ -344,7 +344,7 @@ def _work(runs: Sequence[_Run], count: int) -> Iterator[DigestPoint]:
 def _open(failed: Mapping[str, _Run], count: int) -> Iterator[DigestPoint]:
     """What failed and never passed: it blocks where that was just now."""
     for key, run in failed.items():
-        # A search that finds nothing ends in status 1 too: a bare status tells little.
+        # A search that finds nothing ends in status 1 too: a bare status says little.
         bare = len(run.wrong) < 40 and _STATUS.search(run.wrong) is not None
         ran = _RUNS.search(run.call.name) is not None
         blocks = ran and run.at >= count - _FRESH and not bare

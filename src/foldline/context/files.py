@@ -15,7 +15,7 @@ from .view import FateKind
 from .view_state import ViewMarker
 
 Presence = Literal["whole", "part", "name", "none"]
-"""`whole`: its text is in the view; `part`: an edit or a clipped read; `name`: in a summary or stub only."""
+"""`whole`: its text is in the view; `part`: an edit or a clipped read; `name`: only its name is."""
 
 
 def presence_of(fate: FateKind, touch: FileTouch) -> Presence:

@@ -30,7 +30,7 @@ from .weight import Weight, item_weight
 class Moment:
     """The history was `length` entries long then; their projection is all there is to it."""
 
-    kind: Literal["request", "fold", "before"]
+    kind: Literal["request", "compaction", "before"]
     """As a request left; right after a compaction; right before it."""
     number: int
     """Of the request, counted from 1; of a compaction its index."""
@@ -45,7 +45,7 @@ class Moment:
         match self.kind:
             case "request":
                 return f"request {self.number}"
-            case "fold":
+            case "compaction":
                 return f"compaction {self.number}"
             case "before":
                 return f"before compaction {self.number}"
@@ -66,7 +66,7 @@ def at_request(projection: Projection, number: int) -> Moment:
 def at_compaction(projection: Projection, index: int, *, before: bool = False) -> Moment:
     """The moment right after the compaction with this index, or right before it."""
     length = projection.count_up_to(index)
-    return Moment("before", index, length - 1) if before else Moment("fold", index, length)
+    return Moment("before", index, length - 1) if before else Moment("compaction", index, length)
 
 
 def requests_before(requests: Sequence[RequestSize], position: int) -> int:

@@ -61,8 +61,8 @@ def rule_grants(rule: Rule) -> str:
 _SCOPES: dict[ApprovalScope, str] = {"session": "in this session", "project": "in this project"}
 _MODES: dict[ApprovalMode, str] = {
     "ask": "edits and commands ask first",
-    "edits": "edits run unasked, commands ask first",
-    "all": "everything runs unasked",
+    "edits": "edits run without asking, commands ask first",
+    "all": "everything runs without asking",
 }
 
 
@@ -76,7 +76,7 @@ def approval_words(entry: Approval) -> str:
     if entry.mode is not None:
         words.append(f"from here on {_MODES[entry.mode]}")
     if entry.rule is not None:
-        verb = "always allowed" if entry.granted else "no longer allowed unasked"
+        verb = "always allowed" if entry.granted else "no longer allowed without asking"
         words.append(f"{verb} {_SCOPES[entry.scope]}: {rule_words(entry.rule)}")
     return "; ".join(words) or "an approval that says nothing"
 

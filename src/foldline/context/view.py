@@ -25,7 +25,7 @@ INTERRUPTED = "[foldline: interrupted: this tool call has no result; it may or m
 
 
 def hidden_placeholder(result: ToolResultMessage) -> str:
-    """The stub of a hidden tool result: unmistakably a stub, and how to read the original back."""
+    """The placeholder of a hidden tool result: unmistakably one, and how to read the original back."""
     what = f"{result.name}, {result.details.brief}" if result.details.brief else result.name
     return f"{_HIDDEN}; it was entry {result.index} ({what}). history_read({result.index}) shows it again.]"
 

@@ -351,7 +351,7 @@ def history_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
         yield Finding("ok", "types", f"not known here, kept as they are: {some(kinds)}", "", kinds)
     open_calls = _open_calls(entries)
     if open_calls:
-        found = f"{many(len(open_calls), 'call')} without a result: the model is told that they broke off"
+        found = f"{many(len(open_calls), 'call')} without a result: the model sees that they were interrupted"
         yield Finding("ok", "calls", found, "", tuple(open_calls))
     yield _checked("references", dangling(projection), "all lead somewhere", "warn")
     in_force = many(len(projection.compactions()), "compaction")
@@ -383,7 +383,7 @@ def _open_calls(entries: Iterable[Entry]) -> list[str]:
 
 def _folder(session: InspectedSession) -> Iterator[Finding]:
     if session.holder is not None:
-        yield Finding("warn", "writer", f"{session.holder} writes to it now", "nothing is repaired meanwhile")
+        yield Finding("warn", "writer", f"{session.holder} writes to it now", "nothing is repaired now")
     elif session.has_note:
         yield Finding("warn", "writer", "a note says that somebody writes to it, and nobody does", REPAIR)
     else:
@@ -439,7 +439,7 @@ def _kept_contents(session: InspectedSession) -> Iterator[Finding]:
     if gone or wrong:
         found = f"{len(gone):,} of {many(len(needed), 'file content')} kept for rewinds not there"
         found += f", {len(wrong):,} not what their names say" if wrong else ""
-        advice = "a rewind tells which files it leaves alone"
+        advice = "a rewind lists the files it leaves alone"
         yield Finding("warn", "contents", found, advice, (*gone, *wrong))
     else:
         yield Finding("ok", "contents", f"{many(len(needed), 'file content')} kept for rewinds")

@@ -542,13 +542,13 @@ def _opened(path: Path, file: FileIO, records: Records, index: Index) -> OpenedF
 def _lines(file: FileIO, since: int) -> Iterator[bytes]:
     file.seek(since)
     lines = BufferedReader(file, _AT_A_TIME)
-    size, told, upto = os.fstat(file.fileno()).st_size, since, since
+    size, reported, upto = os.fstat(file.fileno()).st_size, since, since
     try:
         for line in lines:
             yield line
             upto += len(line)
-            if upto - told >= _AT_A_TIME:
-                told = upto
+            if upto - reported >= _AT_A_TIME:
+                reported = upto
                 _listener.get()(min(1.0, upto / size))  # it may have grown
     finally:
         lines.detach()

@@ -89,7 +89,7 @@ def holder_of(folder: Path) -> Holder | None:
 
 def note_holder(folder: Path) -> None:
     """Note that this process holds the session. A courtesy to others, the lock holds without it: no failure
-    is told, but an older note goes."""
+    is reported; an older note goes."""
     note = _Note(
         pid=os.getpid(),
         host=socket.gethostname(),

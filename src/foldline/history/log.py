@@ -301,7 +301,7 @@ class ChangedOnDisk(FoldlineError):
     def __init__(self, path: Path) -> None:
         super().__init__(
             f"The session {path.parent.name if path.name == EVENTS else path} was continued by another "
-            "process since it was opened here: open it again to go on from there."
+            "process since it was opened here: open it again to continue from there."
         )
 
 

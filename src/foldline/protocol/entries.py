@@ -94,7 +94,7 @@ class Checkpoint(Entry):
     id: int
     """Never used twice in a session."""
     shown: bool = Field(default=False, exclude_if=lambda shown: not shown)
-    """Whether the model is told of it, at the end of the newest item of the view: it may send a D-Mail."""
+    """Whether the model is shown it, at the end of the newest item of the view: it may send a D-Mail."""
     files: tuple[FileImage, ...] = Field(default=(), exclude_if=lambda files: not files)
     """What is changed on disk right after it."""
 
@@ -174,7 +174,7 @@ class NoticeRecord(Entry):
     text: str
     level: Literal["info", "warning", "error"] = "info"
     tools: str | None = None
-    """Digest of the tools the model is offered from here on, where it tells that they are others now."""
+    """Digest of the tools the model is offered from here on, where the tools have changed."""
 
 
 class Rule(Record):
@@ -194,13 +194,13 @@ ApprovalScope = Literal["session", "project"]
 
 
 class Approval(Entry):
-    """The user's word on what may run unasked: a rule granted or revoked, or another mode. Never meant for
-    the model, and never derived from anything it reads or writes."""
+    """The user's decision on what runs without asking: a rule granted or revoked, or another mode. Never
+    meant for the model, and never derived from anything it reads or writes."""
 
     type: Literal["approval"] = "approval"
     rule: Rule | None = None
     scope: ApprovalScope = "session"
-    """Of a rule. One of a project is kept apart from its sessions: here it is only told."""
+    """Of a rule. One of a project is kept apart from its sessions: here it is only recorded."""
     granted: bool = True
     mode: ApprovalMode | None = None
 

@@ -37,7 +37,7 @@ class ToolsListed(Record):
 
 
 class WindowLearned(Record):
-    """The server has told how large the model's window is."""
+    """The server has reported the size of the model's window."""
 
     type: Literal["window_learned"] = "window_learned"
 
@@ -115,7 +115,7 @@ class ApprovalRequested(Record):
     rules: tuple[Rule, ...] = ()
     """What an "always" may grant, the first by itself; none where each such call asks."""
     inside: bool = True
-    """Whether it stays in the working folder, as far as it tells."""
+    """Whether it stays in the working folder, as far as it is known."""
 
 
 class ApprovalResolved(Record):

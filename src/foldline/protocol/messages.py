@@ -176,7 +176,7 @@ class BaseMessage(Entry):
 
     @property
     def checkpoint(self) -> int | None:
-        """Id of the checkpoint that the model is told of at the end of this message."""
+        """Id of the checkpoint that the model is shown at the end of this message."""
         return next((part.id for part in self.parts if isinstance(part, CheckpointPart)), None)
 
     @property

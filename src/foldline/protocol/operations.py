@@ -18,13 +18,13 @@ class RunAgent(Record):
 
 
 class Retry(Record):
-    """Go on with the turn that failed or was stopped: its step once more, without a word from the user."""
+    """Continue the turn that failed or was stopped: its step once more, without a new prompt."""
 
     type: Literal["retry"] = "retry"
 
 
 class RunShell(Record):
-    """Run a command of the user's own, unasked, and put it and its output into the history."""
+    """Run a command of the user's own, without asking, and put it and its output into the history."""
 
     type: Literal["run_shell"] = "run_shell"
     command: str

@@ -78,7 +78,7 @@ class FoldlineApp(BaseApp[None]):
         self.failure: str | None = None
         """Why the program ended on its own, for the shell."""
         self.resume: str | None = None
-        """Event file of the session to go on with, where the user chose one."""
+        """Event file of the session to resume, where the user chose one."""
         self.chat = ChatScreen(root=root, clock=clock)
         self._opening = Opening(load, self.chat.transcript, prompt)
         first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
@@ -103,7 +103,7 @@ class FoldlineApp(BaseApp[None]):
         self.call_after_refresh(self._start)
 
     def _leave(self, number: int) -> None:
-        """Told to end by the system, put the terminal back in order first."""
+        """Ended by the system, put the terminal back in order first."""
         self.exit(return_code=128 + number)
 
     def _start(self) -> None:

@@ -27,7 +27,7 @@ from foldline.tui.themes import (
 )
 
 if sys.platform != "win32":
-    from foldline.tui.terminal.driver import AskingDriver, BackgroundTold, ask_background
+    from foldline.tui.terminal.driver import AskingDriver, BackgroundReported, ask_background
 
 if TYPE_CHECKING:
     from foldline.tui.screens.palette import Item, Source
@@ -94,9 +94,9 @@ class BaseApp(TerminalApp[Result]):
         """Whether the terminal's background decides what is seen."""
         return self.theme == AUTO and not self.no_color and self.console.color_system in ("256", "truecolor")
 
-    def on_background_told(self, told: "BackgroundTold") -> None:
-        if told.dark != self._dark:
-            self._dark = told.dark
+    def on_background_reported(self, message: "BackgroundReported") -> None:
+        if message.dark != self._dark:
+            self._dark = message.dark
             self.load_themes()
             if self.theme == AUTO:
                 self.apply_theme_again(AUTO)

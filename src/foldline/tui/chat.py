@@ -1,6 +1,6 @@
 """The chat screen: lays out transcript, prompt, side list and rows, and turns keys into messages.
 
-It shows a `ChatState` and decides nothing: what runs is the program's business, told by messages.
+It shows a `ChatState` and decides nothing: what runs is the program's business, posted as messages.
 """
 
 import asyncio

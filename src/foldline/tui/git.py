@@ -1,7 +1,7 @@
 """Branch and number of changed files of the working folder, for the meter's row.
 
-Asked unasked, in folders that may be somebody else's: nothing that the repository's own configuration names
-may run (docs/security.md).
+Run automatically, in folders that may be somebody else's: nothing that the repository's own configuration
+names may run (docs/security.md).
 """
 
 import os

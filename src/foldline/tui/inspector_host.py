@@ -56,7 +56,7 @@ class InspectorHost:
         self._agent = runner.agent
         self._title = title
         self._told = ""
-        """What the agent did when the Inspector was last told."""
+        """What the agent did at the Inspector's last update."""
         self._state = ChatState()
         self.screen: _FullInspector | None = None
         self.docked: DockedInspector | None = None

@@ -42,7 +42,7 @@ class Runner:
         self._held: str | None = None
         self._paused = False
         self._again = False
-        """Whether the turn that broke off goes on before the next prompt."""
+        """Whether the interrupted turn continues before the next prompt."""
         self._came_back = False
         """Whether the editor got a prompt back: what is sent from there next goes before the queue."""
         self._unsent = ""
@@ -70,7 +70,7 @@ class Runner:
             self._delivery = asyncio.create_task(self._deliver())
 
     def retry(self) -> None:
-        """Go on with the turn that failed or was stopped. Prompts that wait follow it."""
+        """Continue the turn that failed or was stopped. Prompts that wait follow it."""
         self._again, self._unsent = True, ""
         if self._rests:
             self._delivery = asyncio.create_task(self._deliver())
@@ -144,7 +144,7 @@ class Runner:
                 await self._idle()
 
     async def _idle(self) -> None:
-        """Operations that were asked for by hand go first: a prompt typed meanwhile waits for them."""
+        """Operations that were asked for by hand go first: a prompt typed in the meantime waits for them."""
         while self.agent.executor.busy:
             await self.agent.executor.settle()
 
@@ -228,8 +228,8 @@ class Runner:
             self._declined = tried  # not again before the view has changed otherwise
 
     def _return(self, text: str, why: str = "") -> None:
-        """Back to the editor, or first in the queue where that holds text. Nothing goes on by itself, and why
-        it was not sent is said until the user's next word."""
+        """Back to the editor, or first in the queue where that holds text. Nothing continues by itself, and
+        why it was not sent is said until the user's next word."""
         if self._closed:
             return
         self._unsent = f"Not sent: {why}" if why else ""
@@ -308,7 +308,7 @@ def compaction_commands(
 def resume_notes(session: Session) -> Iterator[str]:
     """What is said of a session that was opened; the last sentence stays in the status row."""
     if session.moved_from:
-        yield f"This session was held in {session.moved_from}; it goes on here"
+        yield f"This session was held in {session.moved_from}; it continues here"
     elif origin := _origin(session):
         yield origin
     if session.damage:
@@ -333,7 +333,7 @@ def keep_unsent_prompts(runner: Runner, chat: "ChatScreen") -> None:
 
 
 def restore_unsent_prompts(session: Session, runner: Runner, chat: "ChatScreen") -> None:
-    """Give back what was kept. Nothing is sent by itself: the queue is paused until the next Enter."""
+    """Give back what was kept. Nothing is sent automatically: the queue is paused until the next Enter."""
     kept = take_unsent(session.path.parent) if session.path is not None else Unsent()
     if kept.draft.strip():
         chat.prompt.give_back(kept.draft)

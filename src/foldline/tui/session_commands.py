@@ -1,4 +1,4 @@
-"""/sessions, /search, /rename and /fork: opens the Sessions screen, goes on with what was chosen there."""
+"""/sessions, /search, /rename and /fork: opens the Sessions screen, resumes what was chosen there."""
 
 import asyncio
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class _SessionCommands:
         self._app.push_screen(screen, self._go)
 
     def resume(self, path: str) -> None:
-        """Go on with the session in this event file, where that ends nothing here."""
+        """Resume the session in this event file, unless something running here would end."""
         if lost := self._lost():
             self._app.chat.remark(f"Not opened. {lost} /sessions opens it all the same")
         else:
@@ -99,7 +99,7 @@ class _SessionCommands:
             self._app.chat.remark(f"This session is called “{title}” now")
 
     def fork(self, runner: Runner) -> None:
-        """Go on in a copy of this session, from here; the session itself stays as it is."""
+        """Continue in a copy of this session, from here; the session itself stays as it is."""
         path, lost = _kept_in(runner), self._lost()
         if path is None:
             self._app.chat.remark("Nothing has been said here yet: there is nothing to fork")

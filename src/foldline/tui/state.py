@@ -28,7 +28,7 @@ class Working:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A request that failed, and leaves again by itself after a wait."""
+    """A request that failed, and is retried automatically after a wait."""
 
     until: float
     """When it leaves."""

@@ -32,7 +32,7 @@ class HookedApp(App[Result]):
     """
 
     def takes_fault(self, error: Exception) -> bool:
-        """Whether the app goes on after this error."""
+        """Whether the app continues after this error."""
         return False
 
     def _handle_exception(self, error: Exception) -> None:

@@ -121,7 +121,7 @@ def test_a_person_at_a_terminal_answers_cancels_and_leaves(tmp_path: Path) -> No
         term.until(lambda now: b"> and then something else" in now.raw)
         term.until(lambda now: now.text.rstrip().endswith("\n>"))
         term.send("/approvals edits\r")
-        term.until("edits run unasked, commands ask first.\n>")
+        term.until("edits run without asking, commands ask first.\n>")
         term.send("!sleep 60\r")
         term.until("[!] sleep 60 …")
         term.send("\x03")

@@ -87,7 +87,7 @@ def test_the_pair_that_is_most_wanted_comes_first(asked_for: list[str], titles: 
 
 
 async def test_the_cursor_on_a_compaction_compares_the_views_before_and_after_it() -> None:
-    async with compared(NOW, "older-fold", "older-fold", "diff") as (app, screen, pilot):
+    async with compared(NOW, "older-compaction", "older-compaction", "diff") as (app, screen, pilot):
         assert f"before and after compaction {FOLD}" in text(app)
         assert "− 16 gone" in text(app) and "+ 1 new" in text(app) and "summarised by" in text(app)
         await pilot.press("d")
@@ -111,12 +111,12 @@ async def test_a_marked_request_is_compared_with_the_shown_one() -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 12)])
 async def test_where_there_is_little_room_the_hints_still_name_the_way_out(size: tuple[int, int]) -> None:
-    async with compared(NOW, "older-fold", "older-fold", "diff", size=size) as (app, _, _):
+    async with compared(NOW, "older-compaction", "older-compaction", "diff", size=size) as (app, _, _):
         assert screen_rows(app)[-1].rstrip().endswith("Esc close")
 
 
 async def test_what_is_the_same_is_one_line_until_it_is_opened() -> None:
-    async with compared(NOW, "fold-before", "diff") as (app, screen, pilot):
+    async with compared(NOW, "before-compaction", "diff") as (app, screen, pilot):
         assert "… 4 items the same" in text(app) and "Foldline system prompt" not in text(app)
         await pilot.press("up", "enter")
         await pilot.pause()
@@ -128,7 +128,7 @@ async def test_what_is_the_same_is_one_line_until_it_is_opened() -> None:
 
 
 async def test_what_changed_in_a_result_is_shown_and_opens() -> None:
-    async with compared(NOW, "fold-before", "diff", size=(120, 60)) as (app, _, pilot):
+    async with compared(NOW, "before-compaction", "diff", size=(120, 60)) as (app, _, pilot):
         assert "clipped, was ~1.9k" in text(app) and "21 − sql 20" in text(app)
         assert "1 + [hidden: pytest -q, 31 passed]" in text(app)
         assert "26 − sql 25" in text(app) and "27 − sql 26" not in text(app)

@@ -13,7 +13,7 @@ from .test_panels import grow, put_cursor, row_on_screen, running, user, views
 
 BASH, READ, REQUEST = Option("kind", "tool bash"), Option("kind", "tool read"), Option("kind", "request")
 LIVE, GONE, FAILED = Option("fate", "live"), Option("fate", "summarised"), Option("mark", "failed")
-ASIDES = Option("asides", "")
+ASIDES = Option("notes", "")
 
 
 @pytest.mark.parametrize(

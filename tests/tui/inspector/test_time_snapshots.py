@@ -72,4 +72,4 @@ def test_the_timeline_of_a_chinese_session_in_a_small_terminal(snap_compare: Com
 
 def test_the_difference_that_a_fold_makes(snap_compare: Compare) -> None:
     app = Shown(retold(), "shop-api ▸ Idempotent orders")
-    assert taken(snap_compare, app, (120, 36), "fold-before", "diff")
+    assert taken(snap_compare, app, (120, 36), "before-compaction", "diff")

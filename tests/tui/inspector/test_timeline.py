@@ -267,23 +267,23 @@ async def test_nothing_is_edited_in_the_past() -> None:
 async def test_folds_are_stops_of_their_own() -> None:
     async with seen(retold().projection()) as found:
         first, second = (fold.index for fold in found.panels.travel.now.all_compactions)
-        await found.go("fold-before")
+        await found.go("before-compaction")
         assert (
             found.panels.travel.as_of == f"compaction {second}"
             and found.panels.projection.last_index == second
         )
-        await found.go("fold-before", "fold-before")
+        await found.go("before-compaction", "before-compaction")
         assert (
             found.panels.travel.as_of == f"compaction {first}"
             and "No compaction before this" in found.rows[-2]
         )
         await found.go("older-request")
         assert found.panels.travel.as_of == "request 11"
-        await found.go("newer-request", "older-request", "fold-after")
+        await found.go("newer-request", "older-request", "after-compaction")
         assert found.panels.travel.as_of == f"compaction {first}"
         await found.go("newer-request")
         assert found.panels.travel.as_of == "request 12"
-        await found.go("fold-after", "fold-after")
+        await found.go("after-compaction", "after-compaction")
         assert found.panels.travel.moment is None
 
 
@@ -337,5 +337,13 @@ async def test_the_header_says_which_moment_it_is(live: bool) -> None:
 
 
 def test_each_key_of_the_picture_is_in_the_table() -> None:
-    commands = ("older-request", "newer-request", "fold-before", "fold-after", "now", "mark", "diff")
+    commands = (
+        "older-request",
+        "newer-request",
+        "before-compaction",
+        "after-compaction",
+        "now",
+        "mark",
+        "diff",
+    )
     assert [name_of(KEYS, command) for command in commands] == [",", ".", "<", ">", "0", "Space", "d"]

@@ -9,7 +9,7 @@ from textual import events
 
 from foldline.tui.base_app import BaseApp
 from foldline.tui.terminal.app import Control
-from foldline.tui.terminal.driver import BackgroundTold, TerminalParser
+from foldline.tui.terminal.driver import BackgroundReported, TerminalParser
 from foldline.tui.themes import AUTO
 from support.terminal import terminal
 
@@ -22,7 +22,7 @@ def heard(*reads: str) -> list[object]:
     found: list[object] = []
     for read in reads:
         for message in parser.feed(read):
-            if isinstance(message, BackgroundTold):
+            if isinstance(message, BackgroundReported):
                 found.append(message.dark)
             elif isinstance(message, events.Key):
                 found.append(message.key)
@@ -52,15 +52,15 @@ async def test_auto_changes_with_the_terminal_and_another_theme_does_not(
     monkeypatch.setenv("TERM", "xterm-256color")
     app = BaseApp[None](AUTO)
     async with app.run_test() as pilot:
-        app.post_message(BackgroundTold(dark=False))
+        app.post_message(BackgroundReported(dark=False))
         await pilot.pause()
         assert app.theme_variables["role-accent"] == "#0860ca" and not app.current_theme.dark
-        app.post_message(BackgroundTold(dark=True))
+        app.post_message(BackgroundReported(dark=True))
         await pilot.pause()
         assert app.theme_variables["role-accent"] == "#6cb6ff"
         app.wear("gruvbox")
         await pilot.pause()
-        app.post_message(BackgroundTold(dark=False))
+        app.post_message(BackgroundReported(dark=False))
         await pilot.pause()
         assert app.theme_variables["role-accent"] == "#83a598"
 

@@ -215,7 +215,7 @@ async def _listed(context: ToolContext) -> ToolOutcome:
         return ToolOutcome("No job was started since Foldline was.", brief="no jobs")
     lines = [f"{job.number}  {_state(job)}  {clip(one_line(job.command), 120)}" for job in jobs]
     for job in jobs:
-        job.told = not job.runs
+        job.reported = not job.runs
     running = sum(job.runs for job in jobs)
     text, full = await fitted("\n".join(lines), context, JobsTool.name)
     return ToolOutcome(text, brief=f"{running} of {many(len(jobs), 'job')} running", full_output=full)
@@ -251,7 +251,7 @@ async def _state_of(
     job: Job, context: ToolContext, lines: int = _LINES, *, is_error: bool = False
 ) -> ToolOutcome:
     """How a job stands and the newest lines it has written. The model then knows whether it has ended."""
-    job.told = not job.runs
+    job.reported = not job.runs
     text = await asyncio.to_thread(_newest, job, context, lines)
     brief = f"job {job.number} {job.state}"
     return ToolOutcome(text, is_error=is_error, brief=brief, full_output=str(job.kept.path))

@@ -186,11 +186,11 @@ def _read(arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
 _MOST_PORTIONS = 12
 """A file of more is clipped to its head and tail: nobody reads that one through."""
 _PORTION_NOTE = 40
-"""Estimated tokens of the line that says how to go on, at the most."""
+"""Estimated tokens of the line that says how to continue, at the most."""
 
 
 def _portion(text: str, part: str, first: int, asked: ReadArguments, room: int) -> str | None:
-    """The first lines of a part of a text that is too long for one result, and how to go on; None where it
+    """The first lines of a part of a text that is too long for one result, and how to continue; None where it
     fits, or would take too many portions."""
     if fits(part, room - _PORTION_NOTE):
         return None
@@ -204,7 +204,7 @@ def _portion(text: str, part: str, first: int, asked: ReadArguments, room: int) 
     left = "" if asked.limit is None else f" and limit {asked.limit - lines}"
     return (
         f"{shown}[Portion {number} of {portions}, lines {first}–{first + lines - 1} of {line_count(text)}. "
-        f"Go on with offset {first + lines}{left}.]"
+        f"Continue with offset {first + lines}{left}.]"
     )
 
 

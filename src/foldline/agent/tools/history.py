@@ -163,7 +163,7 @@ def _shown(entry: Entry | None, arguments: EntryArguments, context: ToolContext)
     text = None if entry is None else entry_text(entry)
     if text is None:
         sentence = f"There is no message with the number {arguments.index}."
-        raise ToolFailure(f"{sentence} history_search tells the numbers.", "not found ✗")
+        raise ToolFailure(f"{sentence} history_search shows the numbers.", "not found ✗")
     text = context.mask(text)
     piece, first, note = lines_of(text, f"Entry {arguments.index}", arguments.offset, arguments.limit)
     room = context.max_tokens - estimate_tokens(note)
@@ -200,7 +200,7 @@ class DmailArguments(Arguments):
         min_length=1,
         description="All you need to know back there: what you found out and changed, what to do next.",
     )
-    checkpoint_id: int = Field(description="The number of a CHECKPOINT you were told of.")
+    checkpoint_id: int = Field(description="The number of a CHECKPOINT message.")
 
 
 class DmailTool(BaseTool[DmailArguments]):

@@ -155,7 +155,7 @@ class Job:
     """Its exit status; negative: the signal that ended it. None while it runs, and where it was stopped."""
     why: str = ""
     """Why it was ended, where it did not end by itself."""
-    told: bool = False
+    reported: bool = False
     """Whether the model knows that it has ended."""
     task: asyncio.Task[None] | None = None
 
@@ -255,7 +255,7 @@ class Jobs:
 
     def news(self) -> list[Job]:
         """Jobs whose end the model does not know of."""
-        return [job for job in self._jobs.values() if not job.runs and not job.told]
+        return [job for job in self._jobs.values() if not job.runs and not job.reported]
 
     def _ended(self, job: Job) -> None:
         job.ended = time.monotonic()

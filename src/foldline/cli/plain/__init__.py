@@ -43,10 +43,10 @@ def talk(
     if is_first_start(settings, os.environ, data_home()):
         paper.line("No model is set up: the built-in one answers. -m MODEL@PROVIDER names another one.")
     if session.moved_from:
-        paper.line(f"This session was held in {session.moved_from}; it goes on in {session.cwd}.")
+        paper.line(f"This session was held in {session.moved_from}; it continues in {session.cwd}.")
     if session.damage:
         paper.line(f"This session's file is damaged: {session.damage}. All else is here.")
     code = PlainChat(agent, paper, reader).run(prompt or "")
     if session.path is not None and session.path.exists():
-        note(f"session {ref}; `foldline --plain -r {ref}` goes on with it.")
+        note(f"session {ref}; `foldline --plain -r {ref}` continues it.")
     return code

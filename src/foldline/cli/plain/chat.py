@@ -193,7 +193,7 @@ class PlainChat:
         elif command.id in self._commands:
             self._work(self._commands[command.id], argument)
         else:
-            self._paper.line(f"/{command.slash} needs the whole screen: `foldline -c` goes on with it there.")
+            self._paper.line(f"/{command.slash} needs the whole screen: `foldline -c` continues it there.")
 
     def _attend(self) -> None:
         """Until nothing runs: answer questions, pass on Ctrl+C."""

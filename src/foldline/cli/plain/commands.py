@@ -132,7 +132,7 @@ def session_commands(
 
     def sessions(_: str) -> None:
         list_sessions(everywhere=False, archived=False, limit=20, agent=None, as_json=False)
-        say("`foldline --plain -r ID` goes on with one of them.")
+        say("`foldline --plain -r ID` continues one of them.")
 
     def search(query: str) -> None:
         if query:

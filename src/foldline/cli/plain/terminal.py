@@ -49,7 +49,7 @@ class Paper:
             self._write(f"{with_signs(end)}\n")
 
     def prose(self, text: str) -> None:
-        """A piece of text as it streams: it goes on where the last piece ended."""
+        """A piece of text as it streams: it continues where the last piece ended."""
         with self._lock:
             if self._open != "prose":
                 self._end_open()

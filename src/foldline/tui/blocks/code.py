@@ -137,7 +137,7 @@ SIGNS: Final[dict[DiffKind, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DiffBlock(Block):
-    """A unified diff: `118 − old`, `118 + new`. Long lines go on below their own text."""
+    """A unified diff: `118 − old`, `118 + new`. Long lines continue below their own text."""
 
     lines: tuple[DiffLine, ...]
 

@@ -16,7 +16,7 @@ from foldline.tui.blocks.code import Fence
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """Markdown drawn as one piece; `number` is that of its first list item, where a list goes on."""
+    """Markdown drawn as one piece; `number` is that of its first list item, where a list continues."""
 
     source: str
     number: int | None = None
@@ -258,7 +258,7 @@ class Cutter:
         self._blank = False
 
     def _begin(self, line: str, *, joined: bool = False) -> None:
-        """The first line of a piece. An interrupted list goes on where the line stands inside an item."""
+        """The first line of a piece. An interrupted list continues where the line stands inside an item."""
         indent = indent_of(line)
         lists = self._lists
         while lists and indent < lists[-1].content and not self._is_item_of(line, lists[-1]):

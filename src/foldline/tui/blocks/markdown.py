@@ -59,7 +59,7 @@ def inline_spans(source: str, style: str = "text", *, ticks: bool = False) -> li
 
 
 def code_lines(lines: Sequence[Sequence[Span]], width: int) -> list[Line]:
-    """Code lines behind a bar; what is too long goes on below."""
+    """Code lines behind a bar; what is too long continues below."""
     bar: Span = ("▏ ", "muted deco")
     return [[bar, *part] for line in lines for part in chop_spans(line, max(width - 2, _LEAST))]
 

@@ -220,7 +220,7 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
 
     def replace(self, key: Key, block: Block, *, follow: bool = False) -> None:
         """Put another block in the place of one; it grows and shrinks downwards, the top line stays. With
-        `follow`, a view that follows its end goes on doing so. Raises `KeyError` for an unknown key."""
+        `follow`, a view that follows its end keeps doing so. Raises `KeyError` for an unknown key."""
         index = self._known(key)
         self._splice(index, index + 1, (block,), follow=follow)
 
@@ -453,7 +453,7 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_lines(step)  # headings beyond the last stop
 
     def _goes_on(self, index: int, step: int) -> bool:
-        """Whether a block taller than the screen goes on past the edge the cursor moves to."""
+        """Whether a block taller than the screen continues past the edge the cursor moves to."""
         row, height = self._row_of(index), self._sheet.heights[index]
         if row is None or height <= self._viewport.height:
             return False

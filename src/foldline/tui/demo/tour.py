@@ -21,7 +21,7 @@ from foldline.tui.transcript.panel import KEYS as READING
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What tells that a step was done."""
+    """Whether a step was done."""
 
     screens: frozenset[str] = frozenset()
     """The tables of keys in force where the focus is, by their names in `tui/keys/registry.py`."""
@@ -62,7 +62,7 @@ def _key(command: str) -> str:
 
 def steps() -> tuple[Step, ...]:
     """The whole tour, with the keys that are in force."""
-    jumps = names_of(READING, "older-fold", "newer-fold")
+    jumps = names_of(READING, "older-compaction", "newer-compaction")
     return (
         Step(
             "Watch",

@@ -33,7 +33,7 @@ KEYS: Final = table(
         title="A state by its letter",
         own=True,
     ),
-    ScreenKey("asides", ("a",), "Shows system notes, too, or hides them.", title="System notes"),
+    ScreenKey("notes", ("a",), "Shows system notes, too, or hides them.", title="System notes"),
     ScreenKey("clear", ("backspace",), "Shows everything again.", hint="all", title="Clear the filter"),
     "Program",
     ScreenKey("close", ("escape", "f"), "Back to the panel; the filter stays.", hint="close", title="Close"),
@@ -153,7 +153,7 @@ class FilterBar(Lines, can_focus=True):
     @property
     def columns(self) -> tuple[tuple[Option, ...], ...]:
         options = (self._tally or Tally()).options(self._filter)
-        return options["kind"], options["fate"], (*options["mark"], *options["asides"])
+        return options["kind"], options["fate"], (*options["mark"], *options["notes"])
 
     @property
     def marked(self) -> Option | None:
@@ -174,8 +174,8 @@ class FilterBar(Lines, can_focus=True):
                 if self.marked not in self._filter.chosen:
                     self._toggle(self.marked)
                 self._leave()
-            case "asides":
-                self._toggle_at(Option("asides", ""))
+            case "notes":
+                self._toggle_at(Option("notes", ""))
             case "clear":
                 self._want(EVERYTHING)
             case "close":

@@ -12,7 +12,7 @@ from foldline.protocol import Approval, Checkpoint, Clear, Edit, ModelChange, Re
 from foldline.tui.blocks import clean_line
 
 Mark = Literal["pinned", "new", "failed", "thinking"]
-Group = Literal["kind", "fate", "mark", "asides"]
+Group = Literal["kind", "fate", "mark", "notes"]
 
 SYSTEM_NOTES: Final = ("request", "notice", "approval", "edit", "checkpoint", "title", "model")
 """Kinds of entries that were never meant for the model, nor change the view by more than an entry. They are
@@ -54,7 +54,7 @@ class Option(NamedTuple):
 
     @property
     def words(self) -> str:
-        return "system notes" if self.group == "asides" else clean_line(self.name.removeprefix(TOOL))
+        return "system notes" if self.group == "notes" else clean_line(self.name.removeprefix(TOOL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Filter:
         if kinds:
             if facet.kind not in kinds:
                 return False
-        elif facet.is_note and Option("asides", "") not in self.chosen:
+        elif facet.is_note and Option("notes", "") not in self.chosen:
             return False
         return (not fates or facet.fate in fates) and (not marks or not marks.isdisjoint(facet.marks))
 
@@ -110,7 +110,7 @@ class Tally:
 
     def count(self, wanted: Filter, option: Option) -> int:
         """How many an option would show, whatever else is chosen in its group."""
-        if option.group == "asides":
+        if option.group == "notes":
             return sum(count for facet, count in self.counts.items() if facet.is_note)
         return self.shown(wanted.only(option))
 
@@ -122,7 +122,7 @@ class Tally:
             "kind": tuple(sorted(kinds, key=_place)),
             "fate": tuple(Option("fate", name) for name in FATES),
             "mark": tuple(Option("mark", name) for name in MARKS),
-            "asides": (Option("asides", ""),),
+            "notes": (Option("notes", ""),),
         }
 
 

@@ -65,14 +65,14 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
     ),
     "Jump",
     _key(
-        "fold",
+        "compaction",
         "g",
         "To the compaction that took or changed this entry; from one, back to what it stands for.",
         "Its compaction",
         "compaction",
     ),
-    *jump_keys("prompt", ("[", "]"), "prompt", hint="prompt"),
-    *jump_keys("fold", ("{", "}"), "compaction", hint="compaction"),
+    *jump_keys("prompt", ("[", "]"), hint="prompt"),
+    *jump_keys("compaction", ("{", "}"), hint="compaction"),
     "Search",
     _key(
         "filter",
@@ -113,12 +113,12 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
     ),
     _key("newer-request", ".", "As of the next request.", "As of the next request"),
     _key(
-        "fold-before",
+        "before-compaction",
         "<",
         "Right after the compaction before: what it left of the view.",
         "As of the compaction before",
     ),
-    _key("fold-after", ">", "Right after the next compaction.", "As of the next compaction"),
+    _key("after-compaction", ">", "Right after the next compaction.", "As of the next compaction"),
     _key("now", "0", "Back to now, to where you were.", "Back to now"),
     _key(
         "along",
@@ -167,7 +167,7 @@ def hints(closes: str, *, live: bool = False, idle: Container[str] = ()) -> list
 _PAST_HINTS: Final = (
     (("older-request", "newer-request"), "request"),
     (("now",), "now"),
-    (("fold-before", "fold-after"), "compactions"),
+    (("before-compaction", "after-compaction"), "compactions"),
     (("diff",), "compare"),
     (("move",), "move"),
     (("open",), "open"),
@@ -179,7 +179,7 @@ _PAST_HINTS: Final = (
 )
 _TIMELINE_HINTS: Final = (
     (("along",), "one request"),
-    (("fold-before", "fold-after"), "compactions"),
+    (("before-compaction", "after-compaction"), "compactions"),
     (("open",), "its first entry"),
     (("now",), "now"),
     (("mark",), "mark"),
@@ -197,7 +197,10 @@ def time_hints(*, on_timeline: bool) -> list[tuple[str, str]]:
 
 def scrubbing_words() -> str:
     """The lower edge of the timeline: `, . one request · < > compactions · 0 back to now`."""
-    requests, compactions = names("older-request", "newer-request"), names("fold-before", "fold-after")
+    requests, compactions = (
+        names("older-request", "newer-request"),
+        names("before-compaction", "after-compaction"),
+    )
     return f"{requests} one request · {compactions} compactions · {name_of(KEYS, 'now')} back to now"
 
 

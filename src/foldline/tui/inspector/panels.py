@@ -50,7 +50,7 @@ from foldline.tui.terminal.clipboard import copy
 
 _OF_ENTRIES: Final = frozenset(key.id for key in KEYS if key.group in ("Jump", "Search", EDIT)) - {"undo"}
 """Keys that are of no use on the timeline."""
-_STEPS: Final = frozenset({"older-request", "newer-request", "fold-before", "fold-after", "now"})
+_STEPS: Final = frozenset({"older-request", "newer-request", "before-compaction", "after-compaction", "now"})
 
 
 class InspectorPanels(Workbench):
@@ -419,7 +419,7 @@ class InspectorPanels(Workbench):
         if self.timeline.has_focus or self.travel.moment is not None:
             return time_hints(on_timeline=self.timeline.has_focus)
         known = self._index >= 0 and compaction_of(self.projection, self._index) is not None
-        return hints(self.esc_words(), live=self.live, idle=() if known else ("fold",))
+        return hints(self.esc_words(), live=self.live, idle=() if known else ("compaction",))
 
     def esc_words(self) -> str:
         if self.searching:
@@ -475,8 +475,8 @@ class InspectorPanels(Workbench):
         match command:
             case "next-panel" | "previous-panel":
                 self._to_panel(1 if command == "next-panel" else -1)
-            case "older-fold" | "newer-fold":
-                self.to_next(1 if command == "newer-fold" else -1, is_compaction, "compaction")
+            case "older-compaction" | "newer-compaction":
+                self.to_next(1 if command == "newer-compaction" else -1, is_compaction, "compaction")
             case "pin" | "hide" | "drop" | "restore":
                 self._edit(command)
             case _ if command in self._actions:
@@ -489,7 +489,7 @@ class InspectorPanels(Workbench):
         """What other keys do that only the Inspector has."""
         return {
             "panel-4": self.focus_timeline,
-            "fold": self._to_compaction,
+            "compaction": self._to_compaction,
             "diff": self._compare,
             "filter": self._open_filter,
             "mark": self._mark,

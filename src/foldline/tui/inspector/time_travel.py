@@ -78,8 +78,8 @@ class TimeTravel:
         match command:
             case "older-request" | "newer-request":
                 return self._request_beside(-1 if command == "older-request" else 1)
-            case "fold-before" | "fold-after":
-                return self._compaction_beside(-1 if command == "fold-before" else 1)
+            case "before-compaction" | "after-compaction":
+                return self._compaction_beside(-1 if command == "before-compaction" else 1)
             case "first-request":
                 return self._request(1)
             case "now":

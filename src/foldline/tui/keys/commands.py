@@ -144,7 +144,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
     SlashCommand(
         "retry",
         ("alt+r",),
-        "Goes on with a turn that failed or was stopped: the same request once more, without a new prompt.",
+        "Continues a turn that failed or was stopped: the same request once more, without a new prompt.",
         hint="try again",
         title="Try again",
         works=broke_off,
@@ -279,7 +279,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
     Command(
         "allow-project",
         ("alt+p",),
-        "The same in every session of this folder, until /approvals takes it back.",
+        "The same in every session of this folder, until /approvals revokes it.",
         title="Always allow calls like this in this project",
         works=asked,
     ),
@@ -364,7 +364,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
     SlashCommand(
         "fork",
         (),
-        "Goes on in a copy from here; this session stays as it is.",
+        "Continues in a copy from here; this session stays as it is.",
         title="Fork this session",
         works=idle,
     ),

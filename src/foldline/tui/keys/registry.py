@@ -120,7 +120,7 @@ _KEPT: Final = {
     "shift+down": _SCROLLS,
     "shift+insert": "terminals paste with it",
     "ctrl+s": "it stops the output where flow control is on",
-    "ctrl+q": "it goes on with the output where flow control is on",
+    "ctrl+q": "it resumes output where flow control is on",
     "ctrl+z": "terminals suspend the program with it",
     "ctrl+backslash": "terminals end the program with it",
     "ctrl+b": "tmux waits for its own key after it",
@@ -137,7 +137,7 @@ _FAMILIES: Final[tuple[tuple[Callable[[str], bool], str], ...]] = (
     ),
     (lambda key: key.startswith("alt+ctrl+"), "some desktops and terminals have it for themselves"),
     (lambda key: key.startswith("alt+f") and key[5:].isdigit(), "desktops have it for windows"),
-    (lambda key: key.startswith(("ctrl+f", "shift+f")) and key[-1].isdigit(), "not every terminal tells it"),
+    (lambda key: key.startswith(("ctrl+f", "shift+f")) and key[-1].isdigit(), "not every terminal sends it"),
     (lambda key: key[0] == "f" and key[1:].isdigit() and int(key[1:]) > 12, "few keyboards have it"),
 )
 

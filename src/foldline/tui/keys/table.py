@@ -41,7 +41,7 @@ class Keymap:
 
 def keymap_of(given: "Iterable[Given]") -> Keymap:
     """The keys that were set, each as `keys.SCREEN.COMMAND`; what was set last wins. What makes no sense is
-    left out here: `registry.check` tells it, when there is the time to look at every table."""
+    left out here: `registry.check` reports it, when there is the time to look at every table."""
     chosen: dict[tuple[str, str], tuple[str, ...]] = {}
     for item in given:
         written = [item.value] if isinstance(item.value, str) else item.value
@@ -201,12 +201,12 @@ def cursor_keys(
 
 
 def jump_keys(
-    name: str, keys: tuple[str, str], what: str, *, to: str = "To the", **more: Any
+    name: str, keys: tuple[str, str], *, to: str = "To the", **more: Any
 ) -> Iterator[ScreenKey[Any]]:
     """`older-NAME` and `newer-NAME`, to the one before and the next."""
     older, newer = keys
-    yield ScreenKey(f"older-{name}", (older,), f"{to} {what} before.", title=f"Previous {what}", **more)
-    yield ScreenKey(f"newer-{name}", (newer,), f"{to} next {what}.", title=f"Next {what}", **more)
+    yield ScreenKey(f"older-{name}", (older,), f"{to} {name} before.", title=f"Previous {name}", **more)
+    yield ScreenKey(f"newer-{name}", (newer,), f"{to} next {name}.", title=f"Next {name}", **more)
 
 
 def search_keys(

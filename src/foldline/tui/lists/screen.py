@@ -39,7 +39,7 @@ class Question:
 
 
 class LeftOnce(Screen[Result]):
-    """For screens that are told to close by a message, or when something is done: until that comes, the key
+    """For screens that a message closes, or when something is done: until that comes, the key
     may have been pressed again, or another screen been opened on top.
 
     Textual's own `dismiss` takes away whatever screen is in front, and fails where there is none above the
@@ -64,7 +64,7 @@ class LeftOnce(Screen[Result]):
 
 
 class Field(PastingInput):
-    """A line of text within a box. Enter is told to the screen as `Done`."""
+    """A line of text within a box. Enter posts `Done` to the screen."""
 
     DEFAULT_CSS: ClassVar[str] = """
     Field, Field:focus {

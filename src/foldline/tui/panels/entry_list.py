@@ -164,7 +164,7 @@ FOLLOWING: Final = Scroll()
 
 class ViewAnchor:
     """Keeps a list's position while its rows become those of other moments. What the reader looked at comes
-    back as soon as its row is there again; a list that followed the end goes on following it."""
+    back as soon as its row is there again; a list that followed the end keeps following it."""
 
     def __init__(self, view: EntryList) -> None:
         self._view = view

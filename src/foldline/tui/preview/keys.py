@@ -178,7 +178,7 @@ KEYS: Final[tuple[ScreenKey[Facts], ...]] = table(
         works=lambda f: f.mode == "panels" and (f.panel != 1 or f.on_ledger),
     ),
     *_in_panels(cursor_keys(hint="")),
-    *_in_panels(jump_keys("prompt", ("[", "]"), "prompt", to="In Cut: to the")),
+    *_in_panels(jump_keys("prompt", ("[", "]"), to="In Cut: to the")),
     *_in_panels(
         panel_keys(
             "Cut: what is compacted and what is kept",

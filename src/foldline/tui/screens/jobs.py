@@ -43,7 +43,7 @@ class JobRow:
     seconds: float = 0.0
     """How long it has run, or ran."""
     path: str = ""
-    """The file with all it wrote, as people are told of it."""
+    """The file with all it wrote, as shown to people."""
 
     @property
     def runs(self) -> bool:
@@ -56,7 +56,7 @@ KEYS: Final = table(
     ScreenKey[None](
         "open", ("enter",), "Shows all that it wrote; new output is followed.", hint="whole output"
     ),
-    ScreenKey("end", ("K",), "Ends it and all it started. Asks once more; the model is told.", hint="end"),
+    ScreenKey("end", ("K",), "Ends it and all it started. Asks once more; the model sees it.", hint="end"),
     *moves("job", far=""),
     HELP,
     "Program",
@@ -220,7 +220,7 @@ def _output_lines(text: str, width: int) -> list[Line]:
 
 
 _STOPPED = "stopped by the user"
-"""Why a job ended that was ended here: in the words the model is told it in."""
+"""Why a job ended that was ended here: in the words that the model sees."""
 
 
 def job_commands(app: App[Any]) -> dict[str, Callable[[Runner, str], None]]:

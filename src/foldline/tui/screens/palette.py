@@ -100,7 +100,7 @@ def open_palette(
         app.screen.dismiss()
         if isinstance(app.screen, Palette):
             return
-    # Help has just been told to go, and may still be there.
+    # Help is closing, and may still be there.
     below = next(screen for screen in reversed(app.screen_stack) if not isinstance(screen, HelpScreen))
     palette = Palette((*_of_screen(app, below), *others(below)), sources, recent)
 
@@ -145,7 +145,7 @@ def run_in_chat(app: "FoldlineApp", command: str, argument: str = "") -> None:
 
     chat.remark("")
     chat.run_command(command, argument)
-    # What the program answers comes after the message that tells it of the command.
+    # What the program answers comes after the message that posts the command.
     chat.call_later(app.call_later, pass_on)
 
 

@@ -112,7 +112,7 @@ def is_gone(stream: TextIO | None) -> bool:
 def not_loaded(missing: ImportError) -> str:
     """What is said of a part that cannot be imported: it is when it is first asked for, and by then another
     version may have been installed over the one that runs."""
-    return f"This part of Foldline cannot be loaded, {missing}: was it updated meanwhile? Start it again."
+    return f"This part of Foldline cannot be loaded, {missing}: was it updated while it ran? Start it again."
 
 
 class TerminalApp(HookedApp[Result]):
@@ -172,8 +172,8 @@ class TerminalApp(HookedApp[Result]):
         self.refresh()
 
     def _leave_if_gone(self) -> None:
-        """Without a terminal there is nobody to ask, and reading from it would turn in circles for ever. The
-        system tells only who is in front of it (SIGHUP)."""
+        """Without a terminal there is nobody to ask, and reading from it would turn in circles. The
+        system notifies only the foreground process (SIGHUP)."""
         if is_gone(sys.__stdin__):
             self.exit(return_code=128 + signal.SIGHUP)
 

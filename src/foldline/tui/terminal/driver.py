@@ -1,6 +1,6 @@
 """What the terminal sends besides keys: pastes, whatever they hold, and whether its background is dark.
 
-The background is asked for while the screen is set up, and told again when it changes. The answers come
+The background is queried while the screen is set up; the terminal reports later changes. The answers come
 between the keys; Textual 8.2.8 would type them into the prompt, so its parser gets only what they leave.
 """
 
@@ -79,7 +79,7 @@ class PasteGuard:
 
 
 @dataclass
-class BackgroundTold(Message):
+class BackgroundReported(Message):
     """The terminal has said whether its background is dark."""
 
     dark: bool
@@ -101,7 +101,7 @@ class TerminalParser(KeyParser):
         start = 0
         for reply in _REPLY.finditer(data):
             yield from self._guarded(data[start : reply.start()])
-            yield BackgroundTold(_is_dark(reply))
+            yield BackgroundReported(_is_dark(reply))
             start = reply.end()
         rest = data[start:]
         begun = _BEGUN.search(rest)
@@ -135,7 +135,7 @@ class AskingDriver(ResumableDriver):
             self.ask()
 
     def ask(self) -> None:
-        """The answer, if any comes, is a `BackgroundTold`."""
+        """The answer, if any comes, is a `BackgroundReported`."""
         write_beside(self, Control.BACKGROUND)
         write_beside(self, Control.REPORT)
         self.flush()

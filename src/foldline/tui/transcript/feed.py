@@ -414,7 +414,7 @@ class Transcript:
             self._view.replace(place, running, follow=True)
 
     def _append(self, entry: Entry) -> None:
-        """Show it at the end: in the place of the user's command that runs, which then goes on below it, or,
+        """Show it at the end: in the place of the user's command that runs, which then moves below it, or,
         where this is its entry, is over."""
         running = None if self._shell is None else self._shell.key
         count = self._view.count - (running is not None)

@@ -74,10 +74,8 @@ KEYS: Final[KeyTable[ScreenKey[ReadingFacts]]] = table(
         title="Open or close",
     ),
     "Jump",
-    *jump_keys("prompt", ("[", "]"), "prompt", hint="prompt", works=lambda now: now.prompts > 0),
-    *jump_keys(
-        "fold", ("{", "}"), "compaction", hint="compaction", works=lambda facts: facts.compactions > 0
-    ),
+    *jump_keys("prompt", ("[", "]"), hint="prompt", works=lambda now: now.prompts > 0),
+    *jump_keys("compaction", ("{", "}"), hint="compaction", works=lambda facts: facts.compactions > 0),
     "Search",
     *search_keys(
         "Finds text, also in closed calls, thoughts and summaries.",
@@ -218,7 +216,7 @@ class TranscriptPanel(BlockView):
         super().__init__(id="transcript")
         self._facts = facts
         self.first_asked: Key | None = None
-        """The first block when that was last told."""
+        """The first block at the last such message."""
 
     def works_now(self, command: str) -> bool:
         """Whether one of its keys does anything."""
@@ -340,7 +338,7 @@ class ReadingPane(Vertical):
         match event.command:
             case "older-prompt" | "newer-prompt":
                 self._jump(-1 if event.command.startswith("older") else 1, self._prompts, "prompt")
-            case "older-fold" | "newer-fold":
+            case "older-compaction" | "newer-compaction":
                 self._jump(-1 if event.command.startswith("older") else 1, compactions, "compaction")
             case "search":
                 self._open_search()

@@ -410,7 +410,7 @@ def thought_pieces(index: int, text: str) -> list[Block]:
 
 
 def _end_of_piece(text: str) -> int | None:
-    """Where the first piece of this ends; None where it may go on."""
+    """Where the first piece of this ends; None where it may continue."""
     at = -1
     for _ in range(_LINES):
         following = text.find("\n", at + 1)

@@ -214,7 +214,7 @@ def fits(size: Size) -> bool:
 
 
 def cover_if_too_small(screen: Screen[Any], size: Size) -> None:
-    """Lay the line over a screen that does not show it by itself, as long as the terminal is too small."""
+    """Lay the line over a screen that does not show it, as long as the terminal is too small."""
     shown = list(screen.query(TooSmall))
     if fits(size):
         for each in shown:

@@ -313,20 +313,20 @@ class HasStatusLine(Protocol):
 class StatusLine(Lines):
     """Lines whose last one, the lower edge of a heavy frame, can say something for two seconds."""
 
-    told = ""
+    message = ""
 
     def tell(self, words: str) -> None:
         """Say this in place of the keys."""
-        self.told = clean_line(words)
+        self.message = clean_line(words)
         self.update()
         self.set_timer(QUIT_WITHIN, self._say_keys)
 
     def _say_keys(self) -> None:
-        self.told = ""
+        self.message = ""
         self.update()
 
     def with_message(self, lines: list[list[Span]], width: int) -> list[list[Span]]:
-        """These lines, the last of them with what is told, if anything is."""
-        if not self.told:
+        """These lines, the last of them with the message, if there is one."""
+        if not self.message:
             return lines
-        return [*lines[:-1], edge(HEAVY, False, ((self.told, "text"),), (), width)]
+        return [*lines[:-1], edge(HEAVY, False, ((self.message, "text"),), (), width)]
