@@ -222,7 +222,7 @@ async def test_the_results_of_one_group_share_a_budget_and_the_next_request_fits
     await agent.prompt("read them all at once")
     texts = [result.text for result in results(agent)]
     assert (tmp_path / "f0.txt").read_text() == texts[0]
-    assert any("[Portion 1 of " in text and "Go on with offset " in text for text in texts)
+    assert any("[Portion 1 of " in text and "Continue with offset " in text for text in texts)
     assert texts[-1] == "Not run: window full, call again."
     sent = sum(map(message_tokens, llm.requests[1].messages)) + agent.state.overhead
     assert sent < agent.state.budget.threshold

@@ -185,5 +185,5 @@ def test_a_headless_run_says_that_the_session_was_moved(door: FrontDoor) -> None
     keep(door, "s-moved", cwd=gone)
     gone.rmdir()
     said = door("run", "-c", "--model", "offline", "write hello to here.txt", "--yes")
-    assert f"was held in {gone}; it goes on in {door.cwd}" in said.err
+    assert f"was held in {gone}; it continues in {door.cwd}" in said.err
     assert (door.cwd / "here.txt").is_file()

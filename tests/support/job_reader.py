@@ -19,7 +19,7 @@ _NOTE = re.compile(r"<system-note>.*?</system-note>", re.DOTALL)
 _FILE = re.compile(r"\bpart\d\d\.\w+")
 _NOT_RUN = "window full, call again"
 _LEFT_OUT = re.compile(r"\[… [^\n]* left out, [^\n]*`read` (\S+) with offset (\d+) and limit (\d+) …\]")
-_GO_ON = re.compile(r"\[Portion \d+ of \d+, [^\n]*\. Go on with offset (\d+)(?: and limit (\d+))?\.\]\Z")
+_GO_ON = re.compile(r"\[Portion \d+ of \d+, [^\n]*\. Continue with offset (\d+)(?: and limit (\d+))?\.\]\Z")
 _MOST_STEPS = 80
 """Of one prompt; a job that needs more is stuck."""
 

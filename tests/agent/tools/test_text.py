@@ -70,7 +70,9 @@ async def test_a_long_file_is_read_in_portions_each_of_which_says_how_to_go_on(c
     while offset:
         outcome = await call(context, "read", path="a", offset=offset)
         assert estimate_tokens(outcome.text) <= 600
-        said = re.search(r"\[Portion (\d+) of (\d+), lines .*\. Go on with offset (\d+)\.\]\Z", outcome.text)
+        said = re.search(
+            r"\[Portion (\d+) of (\d+), lines .*\. Continue with offset (\d+)\.\]\Z", outcome.text
+        )
         read += outcome.text[: said.start() if said else outcome.text.rfind("[lines")]
         offset = int(said[3]) if said else 0
         told += [(int(said[1]), int(said[2]))] if said else []
@@ -83,7 +85,7 @@ async def test_a_portion_of_some_lines_ends_where_these_end(context: ToolContext
     _file(context)
     context.max_tokens = 600
     outcome = await call(context, "read", path="a", offset=11, limit=200)
-    offset, limit = map(int, re.findall(r"Go on with offset (\d+) and limit (\d+)\.\]\Z", outcome.text)[0])
+    offset, limit = map(int, re.findall(r"Continue with offset (\d+) and limit (\d+)\.\]\Z", outcome.text)[0])
     assert offset + limit == 211
 
 

@@ -87,9 +87,9 @@ def steps() -> tuple[Step, ...]:
         Step(
             "Two panels, one place",
             f"Go up to an entry with S┊: {name_of(INSPECTOR, 'move')}, or "
-            f"{name_of(INSPECTOR, 'older-prompt')} from prompt to prompt. {name_of(INSPECTOR, 'fold')} there "
-            f"jumps to the summary that stands for it, {names_of(INSPECTOR, 'next-panel')} to the same place "
-            "in the other panel.",
+            f"{name_of(INSPECTOR, 'older-prompt')} from prompt to prompt. There, "
+            f"{name_of(INSPECTOR, 'compaction')} jumps to the summary that stands for it, "
+            f"{names_of(INSPECTOR, 'next-panel')} to the same place in the other panel.",
             lambda begun, now: now.on_compaction and now.place != begun.place,
             lambda now: now.compactions > 0,
         ),
