@@ -14,7 +14,7 @@ HELD = {
     "lines": 86_600,
     "statements": 55_700,
     "files": 366,
-    "lines in tui": 29_739,
+    "lines in tui": 29_800,
     "files in tui": 122,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
