@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run demo test bench campaign kill lint size format wheel clean
+.PHONY: run demo test bench campaign kill lint size prices format wheel clean
 
 run: .venv/ready
 	@$(BIN)/foldline
@@ -39,6 +39,11 @@ lint: .venv/ready
 
 size: .venv/ready
 	@$(BIN)/python .ci/size.py
+
+# The price table anew, from the newest genai-prices that constraints.txt allows.
+prices: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python .ci/prices.py
 
 format: .venv/ready
 	$(BIN)/ruff format .

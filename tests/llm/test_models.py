@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.llm.models import Price, price_of, price_table
+from foldline.llm.models import Price, model_info, price_of, price_table
 from foldline.protocol import FoldlineError
 
 
@@ -59,6 +59,21 @@ def test_cached_input_never_costs_more_and_no_price_is_zero() -> None:
     for model, price in price_table().by_model.items():
         assert 0 < price.cached <= price.input <= price.output, model
         assert price.write >= 1, model
+
+
+def test_a_long_request_is_charged_dearer_as_a_whole() -> None:
+    price = price_of("gpt-5.4")
+    assert price is not None
+    assert price.long is not None
+    short, long = price.long.above, price.long.above + 1
+    assert price.cost(short, 0, 1000) == pytest.approx((short * 2.5 + 1000 * 15) / 1e6)
+    assert price.cost(1, short, 1000) == pytest.approx((5 + short * 0.5 + 1000 * 22.5) / 1e6)
+    assert price.cost(long, 0) == pytest.approx(2 * price.cost(short, 0), rel=1e-4)
+
+
+def test_what_is_known_by_hand_wins_over_the_generated_table() -> None:
+    assert model_info("gpt-5.4").window == 922_000  # the source counts the answer in
+    assert model_info("gpt-5.3-chat-latest").window_from == "table"
 
 
 def test_another_table_of_the_same_form_can_be_given(tmp_path: Path) -> None:

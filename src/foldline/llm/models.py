@@ -1,6 +1,7 @@
 """What is publicly known about models, by name: windows, output limits, prices. Guesses err low.
 
-The dated table `models.toml` is read when somebody asks, never before the first paint.
+The tables, `models.toml` kept by hand and `prices.toml` by `make prices`, are read when somebody asks, never
+before the first paint.
 """
 
 import re
@@ -20,7 +21,6 @@ from .providers import OPENAI, address_of, is_local
 DEFAULT_WINDOW = 32_768
 """Tokens, for a model nobody here has heard of: small enough not to overflow most servers of today."""
 
-_TABLE = Path(__file__).with_name("models.toml")
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
 """What vendors put behind a name for one edition of a model."""
 
@@ -37,8 +37,14 @@ class Table(NamedTuple):
 
 @cache
 def table() -> Table:
-    data = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
-    return Table(data["date"], data["source"], data["models"], data["families"])
+    prices, ours = (
+        tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+        for name in ("prices.toml", "models.toml")
+    )
+    rows = prices["models"] | {
+        name: prices["models"].get(name, {}) | row for name, row in ours["models"].items()
+    }
+    return Table(prices["date"], prices["source"], rows, ours["families"])
 
 
 def model_info(model_id: str, base_url: str | None = None, window: int | None = None) -> ModelInfo:
@@ -58,8 +64,8 @@ def model_info(model_id: str, base_url: str | None = None, window: int | None = 
 
 
 def is_listed(model_id: str) -> bool:
-    """Whether the table has this very model: what is known of it is no guess."""
-    return bool(_row(model_id))
+    """Whether the table has the window of this very model: it is no guess."""
+    return "window" in _row(model_id)
 
 
 def known_window(model_id: str) -> int | None:
@@ -104,6 +110,16 @@ def _row(model_id: str) -> Mapping[str, Any]:
 _FIELDS = ("input", "cached", "write", "output")
 
 
+class LongPrice(NamedTuple):
+    """What a request pays that is long, all of it, as factors on the price."""
+
+    above: int
+    """Tokens of input, cached ones included."""
+    input: float
+    """Of cached input, too."""
+    output: float
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """USD per million tokens."""
@@ -114,10 +130,14 @@ class Price:
     write: float
     """Factor on `input` for what goes into the cache; 1 where that is free."""
     output: float
+    long: LongPrice | None = None
 
     def cost(self, fresh: int, cached: int, output: int = 0) -> float:
         """USD of a request with so many tokens of input that are new to the cache, and from the cache."""
-        return (fresh * self.input * self.write + cached * self.cached + output * self.output) / 1_000_000
+        taken, written = fresh * self.input * self.write + cached * self.cached, output * self.output
+        if self.long and fresh + cached > self.long.above:
+            taken, written = taken * self.long.input, written * self.long.output
+        return (taken + written) / 1_000_000
 
     @property
     def cached_ratio(self) -> float:
@@ -165,7 +185,8 @@ def price_table(path: Path | None = None) -> PriceTable:
 
 
 def _price(row: Mapping[str, object]) -> Price:
-    return Price(**{name: float(str(row[name])) for name in _FIELDS})
+    long = LongPrice(**dict(row["long"])) if "long" in row else None  # type: ignore[call-overload]
+    return Price(**{name: float(str(row[name])) for name in _FIELDS}, long=long)
 
 
 CACHED = 0.1
