@@ -195,6 +195,7 @@ async def test_a_window_smaller_than_believed_is_found_out_and_the_same_step_goe
         requests = run.server.requests()
         refused = [seen for seen in requests if seen.rejected]
         assert {seen.rejected for seen in refused} == {"too long"}
+        assert refused.pop(0).max_tokens is not None  # asked for an answer as long as the window believed
         assert [seen.violations for seen in requests if seen.violations] == []
         for seen in refused:
             later = [other for other in ordinary(requests) if other.nth > seen.nth]

@@ -19,7 +19,7 @@ from foldline.protocol import AssistantMessage
 from support.clients import answer_of, client_of, error_of, prompt
 from support.server import RunningServer, running_server
 
-WORDS = "word " * 200
+WORDS = "".join(f"word{number} " for number in range(200))
 
 
 def data(value: Any) -> str:
@@ -40,10 +40,10 @@ def responded(kind: str, text: str) -> str:
 
 SAID: dict[str, tuple[str, dict[str, Any]]] = {
     "text": ("chat", {"piece": delta(content=WORDS)}),
-    "text in small pieces": ("chat", {"piece": delta(content="a" * 50)}),
-    "text in one piece": ("chat", {"head": 'data: {"choices":[{"delta":{"content":"', "piece": "x" * 1000,
+    "text in small pieces": ("chat", {"piece": delta(content=WORDS[:350])}),
+    "text in one piece": ("chat", {"head": 'data: {"choices":[{"delta":{"content":"', "piece": WORDS[:1000],
                                    "times": 5_000, "tail": '"}}]}\n\n'}),
-    "text, not streamed": ("chat", {"head": '{"choices":[{"message":{"content":"', "piece": "x" * 1000,
+    "text, not streamed": ("chat", {"head": '{"choices":[{"message":{"content":"', "piece": WORDS[:1000],
                                     "times": 5_000, "tail": '"},"finish_reason":"stop"}]}'}),
     "reasoning": ("chat", {"piece": delta(reasoning_content=WORDS)}),
     "responses: text": ("responses", {"piece": responded("output_text", WORDS)}),

@@ -93,6 +93,7 @@ any_event: st.SearchStrategy[Event] = st.one_of(
         tokens_before=count,
         tokens_after=count,
     ),
+    st.builds(events.PromptReading, read=count, total=count),
     st.builds(events.ProposalClosed, proposal=proposal, applied=st.booleans()),
     st.builds(
         events.ChoiceRequested,
@@ -141,7 +142,7 @@ def finished(outcome: str = "done", error: str | None = None) -> events.TaskFini
 
 def test_every_event_is_generated() -> None:
     union = get_args(get_args(Event)[0])
-    assert len(union) == 26, "a new event needs a place in `any_event` and in `reduce`"
+    assert len(union) == 27, "a new event needs a place in `any_event` and in `reduce`"
 
 
 @given(st.lists(any_event, max_size=30))
@@ -220,6 +221,15 @@ def test_a_retried_step_says_so() -> None:
     end = events.CompactionEnd(reason="overflow", will_retry=True, tokens_after=300)
     state = after(START, STEP, FOLDING, end, STEP)
     assert isinstance(state.activity, Stepping) and state.activity.retry
+
+
+def test_how_far_the_prompt_is_read_is_shown_until_something_is_said() -> None:
+    reading = after(START, STEP, events.PromptReading(read=300, total=900))
+    assert isinstance(reading.activity, Stepping)
+    assert (reading.activity.phase, reading.activity.read) == ("waiting", 33)
+    saying = reduce(reading, events.TextDelta(text="hello"), 9.0)
+    assert isinstance(saying.activity, Stepping)
+    assert saying.activity.phase == "writing"
 
 
 RETRYING = events.Retrying(sentence="The server is busy.", seconds=4.0, attempt=2, attempts=3)

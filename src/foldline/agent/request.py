@@ -13,6 +13,7 @@ from foldline.llm import (
     Chunk,
     ContextOverflow,
     LLMError,
+    ReadingChunk,
     Request,
     RetryChunk,
     TextChunk,
@@ -35,6 +36,8 @@ from .toolset import tools_digest
 TOO_MANY_BYTES = 413
 """The status of a request too large in bytes, which says nothing about the window."""
 _PICTURE_NOT_TAKEN = {400, 422}
+_AT_THE_END = 0.9
+"""Share of the window from which an answer was cut off by it: no more is asked for."""
 _NEARLY_FULL = 0.8
 """Share of the window, by estimate, from which a refusal without a known reason may be about the length."""
 _OTHER_REASON = re.compile(
@@ -56,6 +59,7 @@ async def send_request(state: AgentState) -> AssistantMessage:
     messages = paired(item.message for item in state.projection.view)
     estimated = state.projection.sent + state.overhead
     state.emit(events.StepStarted(model=state.llm.info.id, tokens=state.size()))
+    _say_if_without_tools(state)
     record = RequestRecord(
         digest=state.digests.of(messages),
         model=state.llm.info.id,
@@ -68,7 +72,8 @@ async def send_request(state: AgentState) -> AssistantMessage:
     sent = _Sent(state, record)
     answer: AssistantMessage | None = None
     async with sent.recorded_where_it_fails():
-        async with aclosing(state.llm.stream(Request(messages=messages, tools=state.specs))) as chunks:
+        request = Request(messages=messages, tools=state.specs, tokens=state.size())
+        async with aclosing(state.llm.stream(request)) as chunks:
             async for chunk in chunks:
                 answer = await sent.hear(chunk)
                 if answer is not None:
@@ -83,10 +88,20 @@ async def send_request(state: AgentState) -> AssistantMessage:
     if answer.usage is not None:
         state.emit(events.UsageReported(model=answer.model or state.llm.info.id, usage=answer.usage))
     if answer.stop_reason == "length":
-        state.warn(answer.error or "The answer was cut off at the model's output limit.")
+        state.warn(answer.error or _cut_off(answer, state.window))
     elif not answer.text and not answer.calls:
         state.warn("The model gave an empty answer. Ask again.")
     return answer
+
+
+def _cut_off(answer: AssistantMessage, window: int) -> str:
+    """What ended an answer before it was done, as a sentence."""
+    if answer.usage is None or answer.usage.total < _AT_THE_END * window:
+        return "The answer was cut off at the model's output limit."
+    return (
+        f"The answer was cut off where the window of {window:,} tokens ends: compact with /compact and ask "
+        "for the rest, or choose a model with a larger window."
+    )
 
 
 class _Sent:
@@ -105,6 +120,8 @@ class _Sent:
                 self._state.emit(events.TextDelta(text=chunk.text))
             case ThinkingChunk():
                 self._state.emit(events.ThinkingDelta(text=chunk.text))
+            case ReadingChunk():
+                self._state.emit(events.PromptReading(read=chunk.read, total=chunk.total))
             case RetryChunk():
                 self._text.clear()
                 await self._keep_abandoned(chunk)
@@ -155,6 +172,18 @@ class _Sent:
         said = [answer] if answer is not None and answer.parts else []
         record = self._record.model_copy(update=how)
         await self._state.session.append(*said, record, durable=not (answer and answer.calls))
+
+
+def _say_if_without_tools(state: AgentState) -> None:
+    """Warn, once per model, where its server says that it cannot call tools."""
+    info = state.llm.info
+    if info.tools or not state.specs or info.id in state.suspected:
+        return
+    state.suspected.add(info.id)
+    state.warn(
+        f"{info.id} cannot call tools: the chat template its server runs it with has no place for them. "
+        "Choose another model, or start the server with a template that has one."
+    )
 
 
 def _suspect_silent_cut(state: AgentState, reported: int, estimated: int) -> None:

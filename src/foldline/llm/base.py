@@ -21,6 +21,9 @@ class ModelInfo:
     window_from: Literal["set", "table", "server", "guess"] = "set"
     """Who says the window. A guess is what models of such a name have, or a default."""
 
+    tools: bool = True
+    """False where its server says that the model's chat template has no place for tools."""
+
     @property
     def guessed(self) -> bool:
         return self.window_from == "guess"
@@ -49,6 +52,8 @@ class Request:
     tools: Sequence[ToolSpec] = ()
     max_output: int | None = None
     """Tokens the answer may have; None leaves it to the server."""
+    tokens: int = 0
+    """Its size as decisions use it; 0 where nobody has weighed it."""
     tools_off: bool = False
     """Whether no tool may be called: they are sent only because the cached prefix holds them."""
 
@@ -72,6 +77,14 @@ class ToolCallChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadingChunk:
+    """How far a server is that reads the prompt, in tokens. Few say it."""
+
+    read: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class RetryChunk:
     """The request failed in a way that may pass and will be sent again. Nothing streamed so far counts."""
 
@@ -80,7 +93,7 @@ class RetryChunk:
     attempt: int
     """Which retry comes after the wait, counted from 1."""
     attempts: int
-    """How many there are at most."""
+    """How many there are at most; 0: as many as it takes."""
     partial: AssistantMessage | None = None
     """What had come of the answer that is given up."""
 
@@ -99,7 +112,7 @@ class Answer:
     message: AssistantMessage
 
 
-Chunk = TextChunk | ThinkingChunk | ToolCallChunk | RetryChunk | Answer
+Chunk = TextChunk | ThinkingChunk | ToolCallChunk | ReadingChunk | RetryChunk | Answer
 
 
 class LLM(Protocol):

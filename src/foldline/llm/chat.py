@@ -7,7 +7,7 @@ from typing import Any
 from foldline.protocol import Part, TextPart, ThinkingPart, ToolCallPart
 from foldline.protocol.messages import StopReason, json_object
 
-from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk
+from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
 from .dialect import Dialect, Renderings, tools_to_openai
 from .failures import Failure
 from .wire import (
@@ -17,6 +17,7 @@ from .wire import (
     Room,
     Said,
     arguments_of,
+    count,
     expected,
     mapping,
     sequence,
@@ -85,8 +86,8 @@ class ChatReader(AnswerReader):
     def __init__(self, expected: Expected) -> None:
         super().__init__(expected)
         self.finish_reason: str | None = None
-        self._text = Growing(self._room)
-        self._thinking = Growing(self._room)
+        self._text = Growing(self._room, watched=True)
+        self._thinking = Growing(self._room, watched=True)
         self._calls: list[_Call] = []
         self._refused = False
         self._accounted = False
@@ -109,10 +110,14 @@ class ChatReader(AnswerReader):
     def feed(self, piece: object) -> list[Said]:
         data = mapping(piece)
         self._take_usage(data.get("usage"))
+        progress = mapping(data.get("prompt_progress"))  # llama.cpp
+        reading: list[Said] = []
+        if total := count(progress.get("total")):
+            reading.append(ReadingChunk(count(progress.get("processed")), total))
         choices = sequence(data.get("choices"))
         if not choices:
             self._accounted = self._accounted or bool(data.get("usage"))
-            return []
+            return reading
         choice = mapping(choices[0])
         self._take_usage(choice.get("usage"))  # Moonshot puts it here.
         if reason := string(choice.get("finish_reason")):
@@ -120,7 +125,7 @@ class ChatReader(AnswerReader):
         delta = mapping(choice.get("delta"))
         if not delta and not self.started:
             delta = mapping(choice.get("message"))
-        chunks: list[Said] = []
+        chunks = reading
         content = delta.get("content")
         thinking = (
             string(delta.get("reasoning_content")) or string(delta.get("reasoning")) or _thoughts(content)

@@ -4,9 +4,10 @@
 """
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from foldline.protocol import AssistantMessage
@@ -34,6 +35,11 @@ _GOODBYE_SECONDS = 0.1
 """How long the end of a finished answer is waited for: a connection read to its end is used again."""
 _AT_ONCE = 32
 """Events after which others get a turn: what has arrived is read without waiting, and can be a thousand."""
+_OF_THE_ROOM = 0.9
+"""Of what the window has left by estimate, an answer may have so much."""
+_FILLED = 0.99
+_COUNTS_ANSWER = re.compile(r"completion|output|max_(new_)?tokens", re.IGNORECASE)
+"""In a refusal that adds what the answer may have to the request."""
 _UNNAMED = "default"
 """Shown for a model until the server has been asked for its first one."""
 
@@ -86,6 +92,9 @@ class OpenAIChat:
         self._named = bool(model)
         self._settled = self._named and not self._info.guessed
         """Whether nothing has to be asked of the server before the first request."""
+        self._tells_reading = False
+        self._adds_answer = False
+        """Whether its server adds what the answer may have to the request, and refused that once."""
         self._client: AsyncOpenAI | None = None
         self._opening = asyncio.Lock()
 
@@ -104,21 +113,28 @@ class OpenAIChat:
         Raises:
             LLMError: no model was named, and the server does not list any.
         """
+        failure = await self._learn()
+        if failure is not None and not failure.loading:
+            raise LLMError(failure.sentence, failure.status)
+        return self._info
+
+    async def _learn(self) -> Failure | None:
+        """Ask for what is not known yet; why the model cannot be asked, where that is clear now."""
         if self._settled:
-            return self._info
+            return None
         listed: list[ListedModel] | Failure = []
         told = True
         if not self._named or self._provider.listing == "openai":  # The others tell windows elsewhere.
             listed = await listed_models(self._ask, self._provider)
         if isinstance(listed, Failure):
-            if not self._named:
-                raise LLMError(listed.sentence, listed.status)
+            if not self._named or listed.loading:
+                return listed
             # The request itself will say what is wrong, if anything is. What may pass is asked again.
             told = not listed.retry
             listed = []
         if not self._named:
             if not listed:
-                raise LLMError(failures.unlisted_failure(self._endpoint).sentence)
+                return failures.unlisted_failure(self._endpoint)
             name = listed[0].id
             self._info = model_info(name, self._provider.base_url, self._window_of(name))
             self._named = True
@@ -127,8 +143,10 @@ class OpenAIChat:
             stated = await stated_window(self._ask, self._provider, self._info.id, listed)
             if stated.window is not None:
                 self._info = replace(self._info, window=stated.window, window_from="server")
+            self._info = replace(self._info, tools=stated.tools)
+            self._tells_reading = stated.tells_reading
             self._settled = stated.is_final and told
-        return self._info
+        return None
 
     async def list_models(self) -> list[ListedModel]:
         """The models its server lists.
@@ -143,41 +161,75 @@ class OpenAIChat:
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """See `LLM.stream`. An answer that breaks off or says nothing is asked for again as well."""
-        await self.prepare()
-        if self._provider.states_output and request.max_output is None:
-            request = replace(request, max_output=self._longest_answer())
         retries = failures.Retries()
+        async with aclosing(self._until_ready(retries)) as waits:
+            async for wait in waits:
+                yield wait
+        sending = self._sending(request)
         while True:
-            reading = self._wire.reading(request, self._info)
+            reading = self._wire.reading(sending.request, self._info)
             failure: Failure | None = None
-            async with aclosing(self._attempt(request, reading)) as chunks:
+            async with aclosing(self._attempt(sending, reading)) as chunks:
                 async for chunk in chunks:
                     if isinstance(chunk, Failure):
                         failure = chunk
                     else:
                         yield chunk
             answer = None if failure else reading.message()
-            if answer is not None and not _is_empty(answer):
+            if answer is not None and not _is_empty(answer, self._info):
                 yield Answer(answer)
                 return
-            failure = failure or failures.empty_failure(self._endpoint)
-            if not reading.started and self._wire.leave_out(failure):
+            failure = failure or self._why_empty(reading)
+            if not reading.started and (self._wire.leave_out(failure) or sending.adapt(failure)):
+                self._adds_answer = self._adds_answer or failure.overflow
                 continue
             seconds = retries.wait(failure)
-            if seconds is None and answer is not None:
+            if seconds is None and answer is not None and not failure.overflow:
                 yield Answer(answer)
                 return
             if seconds is None:
                 raise _error(failure, reading)
             partial = reading.message(error=failure.sentence)
             kept = partial if partial.parts or partial.usage else None
-            yield RetryChunk(failure.sentence, seconds, retries.attempt, failures.MAX_RETRIES, kept)
+            yield replace(_again(failure, retries, seconds), partial=kept)
             await self._sleep(seconds)
 
-    def _longest_answer(self) -> int:
-        """How long an answer may be, in tokens: what a budget leaves free for it, and the model can say."""
-        share = min(self._info.window // 16, 32_768)
-        return min(share, self._info.max_output or share)
+    async def _until_ready(self, retries: failures.Retries) -> AsyncGenerator[RetryChunk, None]:
+        """Learns what is not known yet, and waits for a server that is still loading its model.
+
+        Raises:
+            LLMError: no model was named, and the server does not list any.
+        """
+        while (unready := await self._learn()) is not None:
+            seconds = retries.wait(unready) if unready.loading else None
+            if seconds is None:
+                raise LLMError(unready.sentence, unready.status)
+            yield _again(unready, retries, seconds)
+            await self._sleep(seconds)
+
+    def _sending(self, request: Request) -> "_Sending":
+        most = self._answer_limit(request) if request.max_output is None else 0
+        return _Sending(replace(request, max_output=most) if most else request, capped=bool(most))
+
+    def _why_empty(self, reading: AnswerReader) -> Failure:
+        if reading.message().stop_reason == "length":
+            return failures.window_failure(self._endpoint)
+        return failures.empty_failure(self._endpoint)
+
+    def _answer_limit(self, request: Request) -> int:
+        """How long an answer may be, in tokens; 0 leaves it to the server.
+
+        Where its own limit is a short one: what a budget leaves free, and the model can say. Of a local
+        server, which has none: what the window has left.
+        """
+        least = min(self._info.window // 16, 32_768)
+        if self._provider.states_output:
+            return min(least, self._info.max_output or least)
+        unknown = self._info.guessed or not request.tokens or self._adds_answer
+        if unknown or not is_local(self._provider.base_url):
+            return 0
+        room = max(least, int(_OF_THE_ROOM * (self._info.window - request.tokens)))
+        return min(room, self._info.max_output or room)
 
     async def aclose(self) -> None:
         client, self._client = self._client, None
@@ -185,7 +237,7 @@ class OpenAIChat:
             await client.close()
 
     async def _attempt(
-        self, request: Request, reading: AnswerReader
+        self, sending: "_Sending", reading: AnswerReader
     ) -> AsyncGenerator[Chunk | Failure, None]:
         """Sends the request once and feeds what comes to `reading`.
 
@@ -195,11 +247,17 @@ class OpenAIChat:
         client = await self._open()
         import openai
 
+        body = self._wire.body(sending.request, self._info.id)
+        if self._tells_reading:
+            body["return_progress"] = True
+        if not sending.streamed:
+            body.pop("stream_options", None)
+            body["stream"] = False
         try:
             stream = await client.post(
                 self._wire.path,
                 cast_to=object,
-                body=self._wire.body(request, self._info.id),
+                body=body,
                 stream=True,
                 stream_cls=openai.AsyncStream[object],
             )
@@ -209,8 +267,7 @@ class OpenAIChat:
         async with stream:
             # The bytes, not the SDK's events: see `sse`. And plain JSON: the SDK's own models drop or mistype
             # fields of compatible servers.
-            body = stream.response.aiter_bytes()
-            async for chunk in self._read(body, reading):
+            async for chunk in self._read(stream.response.aiter_bytes(), reading):
                 yield chunk
 
     async def _read(
@@ -235,7 +292,7 @@ class OpenAIChat:
         if reading.overflowed:
             yield failures.window_failure(self._endpoint)
         elif not reading.complete:
-            yield failures.broken_failure(self._endpoint)
+            yield failures.broken_failure(self._endpoint, mute=not reading.started)
 
     async def _pieces(
         self, body: AsyncIterator[bytes], reading: AnswerReader
@@ -345,9 +402,39 @@ async def _read_to_the_end(body: AsyncIterator[bytes]) -> None:
                 pass
 
 
-def _is_empty(answer: AssistantMessage) -> bool:
-    """Whether a model that came to its end has neither said nor called anything."""
+def _is_empty(answer: AssistantMessage, info: ModelInfo) -> bool:
+    """Whether a model that came to its end has neither said nor called anything; or one that had no room to
+    say anything, because the request filled the window (as of Xiaomi's MiMo)."""
+    if answer.stop_reason == "length":
+        return not answer.parts and answer.usage is not None and answer.usage.input >= _FILLED * info.window
     return answer.stop_reason == "stop" and not answer.calls and not answer.text.strip()
+
+
+@dataclass(slots=True)
+class _Sending:
+    """A request, and how it is sent: what its server cannot do is left out the next time."""
+
+    request: Request
+    capped: bool
+    """Whether the limit of its answer is one of ours."""
+    streamed: bool = True
+
+    def adapt(self, failure: Failure) -> bool:
+        """Whether it may be sent at once in another way."""
+        if failure.mute and self.streamed:  # llama-cpp-python streams nothing where it should refuse.
+            self.streamed = False
+        elif self.capped and failure.overflow and _COUNTS_ANSWER.search(failure.body):
+            self.request, self.capped = replace(self.request, max_output=None), False
+        else:
+            return False
+        return True
+
+
+def _again(failure: Failure, retries: failures.Retries, seconds: float) -> RetryChunk:
+    if failure.loading:
+        so_far = failure.sentence.replace(" (503)", f", {retries.loading - seconds:.0f} s so far (503)")
+        return RetryChunk(so_far, seconds, 1, 0)
+    return RetryChunk(failure.sentence, seconds, retries.attempt, failures.MAX_RETRIES)
 
 
 def _error(failure: Failure, reading: AnswerReader) -> LLMError:

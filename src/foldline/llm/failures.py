@@ -21,6 +21,10 @@ LONGEST_RETRYING = 120.0
 """Seconds that are waited for one answer, all in all."""
 LONGEST_WAIT = 60.0
 """Seconds; a server that asks for more is asked again after this."""
+LONGEST_LOADING = 1800.0
+"""Seconds that a model may take to be loaded, from a slow disk."""
+_LOADING_STEP = 5.0
+"""Seconds between two looks at a model that is loaded."""
 _LONGEST_STEP = 30.0
 """Seconds between two retries of a server that does not say how long to wait."""
 
@@ -32,6 +36,8 @@ _PASSING = re.compile(
     re.IGNORECASE,
 )
 """In errors inside a stream, which have no status of their own: troubles of the server's that pass."""
+_LOADING = re.compile(r"\bloading\b", re.IGNORECASE)
+"""llama.cpp ("Loading model"), Hugging Face ("is currently loading")."""
 _OUT_OF_MONEY = ("insufficient_quota", "billing", "credit balance", "insufficient balance")
 
 
@@ -79,6 +85,10 @@ class Failure:
     """Seconds the server asked to wait."""
     silent: float = 0.0
     """Seconds in which nothing came."""
+    loading: bool = False
+    """Whether the server is there, but its model is not yet."""
+    mute: bool = False
+    """Whether a stream that began well ended without a word."""
     body: str = field(default="", repr=False)
 
     def seconds_before(self, attempt: int) -> float:
@@ -94,9 +104,15 @@ class Retries:
     def __init__(self) -> None:
         self.attempt = 0
         self._spent = 0.0
+        self.loading = 0.0
+        """Seconds that were waited for a model to be loaded."""
 
     def wait(self, failure: Failure) -> float | None:
         """Seconds before the next one; None where there is none."""
+        if failure.loading and self.loading < LONGEST_LOADING:
+            seconds = min(_LOADING_STEP, 1.0 + self.loading)
+            self.loading += seconds
+            return seconds
         if self.attempt:
             self._spent += failure.silent
         if not failure.retry or self.attempt == MAX_RETRIES or self._spent >= LONGEST_RETRYING:
@@ -155,8 +171,8 @@ def window_failure(at: Endpoint) -> Failure:
     return Failure(_overflow_sentence(at, ""), overflow=True)
 
 
-def broken_failure(at: Endpoint) -> Failure:
-    return Failure(f"{at.shown} ended the answer before it was complete: try again.", retry=True)
+def broken_failure(at: Endpoint, *, mute: bool = False) -> Failure:
+    return Failure(f"{at.shown} ended the answer before it was complete: try again.", retry=True, mute=mute)
 
 
 def empty_failure(at: Endpoint) -> Failure:
@@ -199,6 +215,8 @@ def _classify(
     if status in (402, 403, 429) and _is_out_of_money(body):
         sentence = f"{at.shown} says that the account of this key has no credit left{_because(at, detail)}"
         return Failure(sentence, status, body=body)
+    if status == 503 and _LOADING.search(detail):
+        return Failure(f"{at.shown} is still loading {at.model} (503).", status, retry=True, loading=True)
     return Failure(
         _sentence(at, status, code, detail),
         status,
@@ -229,15 +247,15 @@ def _sentence(at: Endpoint, status: int | None, code: str | None, detail: str) -
             return f"{at.shown} does not allow this key to use {at.model} (403){because}"
         case 404:
             return (
-                f"{at.shown} has no model {at.model} (404): choose another with -m or FOLDLINE_MODEL, "
-                f"or check that {at.url_name} ends where the API starts, often in /v1."
+                f"{at.shown} has no model {at.model} (404){because} Choose another with -m or "
+                f"FOLDLINE_MODEL, or check that {at.url_name} ends where the API starts, often in /v1."
             )
         case 413:
             return f"{at.shown} finds the request too large in bytes (413): leave out images{because}"
         case 408 | 409 | 500 | 502 | 503 | 504 | 529:
             return f"{at.shown} has trouble of its own ({status}): try again later{because}"
         case _ if code == "model_not_found":
-            return f"{at.shown} has no model {at.model}: choose another with -m or FOLDLINE_MODEL."
+            return f"{at.shown} has no model {at.model}{because} Choose another with -m or FOLDLINE_MODEL."
         case _:
             return f"{at.shown} refused the request ({status}){because}"
 

@@ -52,15 +52,21 @@ class ListedModel:
     price: Price | None = None
     pictures: bool | None = None
     """Whether it looks at pictures; None where nobody says."""
+    owner: str = ""
+    """Whose it is, as its server says; local servers name themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a server says of the window of one model."""
+    """What a server says of one model, and of itself."""
 
     window: int | None
     is_final: bool = True
     """Whether asking again after a request can tell nothing new."""
+    tools: bool = True
+    """False where the model's chat template has no place for them."""
+    tells_reading: bool = False
+    """Whether it says how far it has read a prompt, where it is asked to."""
 
 
 def listed_window(record: Mapping[str, object]) -> int | None:
@@ -77,8 +83,8 @@ async def listed_models(ask: Ask, provider: Provider) -> list[ListedModel] | Fai
     models = [model for record in records if (model := _model(record)) is not None]
     match provider.listing:
         case "llama-cpp":
-            window = await _llama_cpp(ask, provider.base_url, "")
-            return [replace(model, window=window) for model in models]
+            stated = await _llama_cpp(ask, provider.base_url, "")
+            return [replace(model, window=stated.window) for model in models]
         case "lm-studio":
             loaded = await _lm_studio(ask, provider.base_url)
             return [replace(model, window=loaded[model.id].window) for model in models if model.id in loaded]
@@ -93,13 +99,16 @@ async def stated_window(ask: Ask, provider: Provider, model: str, models: Iterab
     """The window that a server gives one model. Ollama loads the model for that: it would for the request."""
     match provider.listing:
         case "llama-cpp":
-            return Stated(await _llama_cpp(ask, provider.base_url, model))
+            return await _llama_cpp(ask, provider.base_url, model)
         case "lm-studio":
             return (await _lm_studio(ask, provider.base_url)).get(model, Stated(None))
         case "ollama":
             return Stated(await _ollama(ask, provider.base_url, model))
         case _:
-            return Stated(next((each.window for each in models if each.id == model), None))
+            listed = next((each for each in models if each.id == model), ListedModel(model))
+            if listed.owner == "llamacpp":  # wherever it listens
+                return await _llama_cpp(ask, provider.base_url, model)
+            return Stated(listed.window)
 
 
 # --- /v1/models ---------------------------------------------------------------------------------------
@@ -120,6 +129,7 @@ def _model(record: Mapping[str, object]) -> ListedModel | None:
         max_output=_smallest(_numbers(record, _OUTPUT_FIELDS)),
         price=_listed_price(mapping(record.get("pricing"))),
         pictures=_looks(record),
+        owner=string(record.get("owned_by")),
     )
 
 
@@ -195,11 +205,15 @@ def root_of(base_url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/").removesuffix("/v1"), "", ""))
 
 
-async def _llama_cpp(ask: Ask, base_url: str, model: str) -> int | None:
+async def _llama_cpp(ask: Ask, base_url: str, model: str) -> Stated:
     """`n_ctx` of `/props` is what one slot has: several share what the server was started with."""
     which = f"?model={quote(model, safe='')}" if model else ""
     answer = await ask(f"{root_of(base_url)}/props{which}", None)
-    return _count(mapping(mapping(answer).get("default_generation_settings")).get("n_ctx")) or None
+    props = mapping(answer)
+    window = _count(mapping(props.get("default_generation_settings")).get("n_ctx")) or None
+    takes = mapping(props.get("chat_template_caps")).get("supports_tools") is not False
+    is_final = not (isinstance(answer, Failure) and answer.retry)
+    return Stated(window, is_final, tools=takes, tells_reading=window is not None)
 
 
 async def _lm_studio(ask: Ask, base_url: str) -> dict[str, Stated]:

@@ -205,7 +205,7 @@ class _Item:
 
     def __init__(self, kind: _Kind, room: Room) -> None:
         self.kind = kind
-        self.text = Growing(room)
+        self.text = Growing(room, watched=kind != "function_call")
         """What it says; of a call, its arguments."""
         self.name = ""
         self.call_id = ""

@@ -2,6 +2,7 @@
 for compatible servers send other fields, or other types."""
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +11,14 @@ from typing import ClassVar
 from foldline.protocol import AssistantMessage, Part, Usage
 from foldline.protocol.messages import StopReason, json_object
 
-from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk
+from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
 
-Said = TextChunk | ThinkingChunk | ToolCallChunk
+Said = TextChunk | ThinkingChunk | ToolCallChunk | ReadingChunk
 
 TOO_MUCH = "The answer went on beyond what the window of {model} can hold: it was cut off, what came is kept."
 """The `error` of an answer that was cut off; its stop reason is `length`."""
+LOOPED = 'The model repeated "{unit}" without end: it was stopped, what came is kept.'
+"""The same of one that says one thing over and over."""
 LEAST_BOUND = 1_000_000
 """Characters; a window that was guessed too low must not cut off an honest answer."""
 CHARACTERS_A_TOKEN = 8
@@ -116,8 +119,13 @@ class AnswerReader(ABC):
             model=self._model,
             usage=self.usage,
             stop_reason="error" if error else stopped,
-            error=error or (TOO_MUCH.format(model=self._model) if self.full else None),
+            error=error or self._why_stopped(),
         )
+
+    def _why_stopped(self) -> str | None:
+        if unit := self._room.repeated:
+            return LOOPED.format(unit=unit)
+        return TOO_MUCH.format(model=self._model) if self.full else None
 
     def _take_usage(self, value: object) -> None:
         usage = mapping(value)
@@ -155,11 +163,13 @@ class Room:
         self._left = characters
         self._a_call = 0 if characters is None else characters // MOST_CALLS
         self.taken = 0
+        self.repeated = ""
+        """What the answer says over and over; empty where it does not."""
 
     @property
     def full(self) -> bool:
-        """Whether something had to be left out."""
-        return self._left is not None and self._left < 0
+        """Whether something had to be left out, or should be."""
+        return bool(self.repeated) or (self._left is not None and self._left < 0)
 
     def take(self, text: str) -> str:
         """As much of a text as there is room for."""
@@ -179,11 +189,16 @@ class Room:
 class Growing:
     """A text that comes in pieces. Halves of a character are joined; one without its other becomes U+FFFD."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, *, watched: bool = False) -> None:
+        """`watched`: whether it may not say one thing over and over."""
         self._room = room
+        self._watched = watched
         self._pieces: list[str] = []
         self._half = ""
         self._length = 0
+        self._newest = ""
+        self._unseen = 0
+        """Characters since it was last looked for what it repeats."""
 
     def __len__(self) -> int:
         return self._length
@@ -198,12 +213,51 @@ class Growing:
             text = whole(text)
             self._pieces.append(text)
             self._length += len(text)
+            if self._watched:
+                self._watch(text)
         return text
+
+    def _watch(self, text: str) -> None:
+        self._newest = (self._newest + text)[-_LONG_LOOP:]
+        self._unseen += len(text)
+        if self._unseen > _LOOK_EVERY and not self._room.repeated:
+            self._unseen = 0
+            self._room.repeated = repeated_at_the_end(self._newest)
 
     def __str__(self) -> str:
         """All of it so far."""
         self._pieces = ["".join(self._pieces)]
         return self._pieces[0] + whole(self._half)
+
+
+_LOOP = 1_500
+"""Characters of one sentence, word for word again and again, that no honest answer has."""
+_LONG_LOOP = 12_000
+"""The same of anything shorter or of no words, as tables of numbers and lines of dashes have."""
+_LONGEST_UNIT = 300
+_LEAST_TIMES = 8
+_LOOK_EVERY = 400
+"""Characters between two looks."""
+_SENTENCE = re.compile(r"[^\W\d_]+\W+[^\W\d_]+\W+[^\W\d_]+|[\u4e00-\u9fff]{5}")
+
+
+def repeated_at_the_end(text: str) -> str:
+    """What a text repeats at its end, letter for letter, and nothing else; empty where it goes on."""
+    tail = text[-_LOOP:]
+    if len(tail) < _LOOP:
+        return ""
+    probe = tail[-40:]
+    period = len(tail) - 40 - tail.rfind(probe, 0, -1)
+    if not 0 < period <= _LONGEST_UNIT or tail[period:] != tail[:-period] or period * _LEAST_TIMES > _LOOP:
+        return ""
+    unit = tail[-period:]
+    if end := re.search(r"[.!?。\n]\s*", unit):  # said from the beginning of its sentence
+        unit = unit[end.end() :] + unit[: end.end()]
+    unit = unit.strip()
+    if _SENTENCE.search(unit):
+        return unit
+    tail = text[-_LONG_LOOP:]
+    return unit if len(tail) == _LONG_LOOP and tail[period:] == tail[:-period] else ""
 
 
 class CallIds:

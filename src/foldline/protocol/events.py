@@ -63,12 +63,22 @@ class Retrying(Record):
     attempt: int
     """Which retry comes after it, counted from 1."""
     attempts: int
-    """How many there are at most."""
+    """How many there are at most; 0: as many as it takes."""
 
     def __str__(self) -> str:
         """All of it for people."""
+        if not self.attempts:
+            return self.sentence
         wait = f"{self.seconds:.0f} s ({self.attempt} of {self.attempts})"
         return f"{self.sentence} Trying again in {wait}."
+
+
+class PromptReading(Record):
+    """How far the server is that reads the prompt, in tokens. Few say it."""
+
+    type: Literal["prompt_reading"] = "prompt_reading"
+    read: int
+    total: int
 
 
 class TextDelta(Record):
@@ -270,6 +280,7 @@ Event = Annotated[
     | WindowLearned
     | StepStarted
     | Retrying
+    | PromptReading
     | TextDelta
     | ThinkingDelta
     | ToolStarted

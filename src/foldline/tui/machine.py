@@ -64,6 +64,11 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C9
             return replace(state, activity=step, tools=(), model=event.model or state.model, room=room)
         case events.Retrying():
             return _retrying(state, event, now)
+        case events.PromptReading() if isinstance(state.activity, Stepping):
+            step = replace(state.activity, read=100 * event.read // max(1, event.total), again=None)
+            return replace(state, activity=step)
+        case events.PromptReading():
+            return state
         case events.TextDelta():
             return _in_phase(state, "writing")
         case events.ThinkingDelta():

@@ -36,6 +36,7 @@ class Retry:
     """What went wrong."""
     attempt: int
     attempts: int
+    """0: as many as it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class Stepping:
     since: float
     model: str = ""
     phase: Literal["waiting", "thinking", "writing"] = "waiting"
+    read: int | None = None
+    """How much of the prompt the server has read, in per cent; None where it does not say."""
     retry: bool = False
     """Whether this request is sent again after a compaction made room for it."""
     again: Retry | None = None

@@ -225,7 +225,7 @@ def retry_pieces(again: Retry, now: float) -> list[Piece]:
         said, status = why, ""
     parts = [
         Piece(((f"{_spin(now)} ", "accent"), ("Trying again in ", "text"), (left, "altered"))),
-        piece(f" · {again.attempt} of {again.attempts}", "muted", rank=3, gap=0),
+        *([piece(f" · {again.attempt} of {again.attempts}", "muted", rank=3, gap=0)] * bool(again.attempts)),
         Piece(((said, "text"),), rank=4, cut="right", least=16),
     ]
     return [*parts, piece(f"({status}", "text", rank=5, gap=1)] if status else parts
@@ -244,7 +244,8 @@ def _running(state: ChatState, now: float) -> list[Piece]:
             verb = "Starting tool servers" if awaits else "Working"
             what = ", ".join(map(clean_line, awaits))
         case Stepping(since=since) as step:
-            verb = step.phase.capitalize()
+            waits = step.phase == "waiting" and step.read is not None
+            verb = f"Reading {step.read} %" if waits else step.phase.capitalize()
             what = "again, after compacting" if step.retry else clean_line(step.model)
         case RunningTool(since=since) as tool:
             verb, what = "Running", f"{clean_line(tool.name)} {clean_line(tool.title)}".strip()
