@@ -23,7 +23,7 @@ from foldline.protocol import (
 NAMES = ("read", "write", "edit", "bash", "grep", "glob", "ls")
 TOOLS = tuple(ToolSpec(name, f"The tool {name}.", {"type": "object", "properties": {}}) for name in NAMES)
 RECALL = (
-    ToolSpec("history_search", "Search.", {"type": "object", "properties": {"text": {"type": "string"}}}),
+    ToolSpec("history_search", "Search.", {"type": "object", "properties": {"query": {"type": "string"}}}),
     ToolSpec("history_read", "Read.", {"type": "object", "properties": {"index": {"type": "integer"}}}),
 )
 Arguments = dict[str, object]
@@ -305,7 +305,7 @@ async def test_a_new_conversation_has_nothing_to_recall():
 async def test_the_history_is_searched_where_that_is_offered():
     talk = Talk({"history_search": "entry 12: the port is 5433"}, tools=(*TOOLS, *RECALL))
     said = await talk.ask("search our history for port")
-    assert talk.steps == [[("history_search", {"text": "port"})]]
+    assert talk.steps == [[("history_search", {"query": "port"})]]
     assert "entry 12" in said
 
 

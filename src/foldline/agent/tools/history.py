@@ -39,7 +39,6 @@ _NOTE_TOKENS = 30
 
 
 class SearchArguments(Arguments):
-    # The query comes first: the offline model fills in the first text it finds.
     query: str = Field(
         min_length=1, description='Words to find, or "several words in quotes" as they stand together.'
     )

@@ -5,27 +5,28 @@ What is not understood is said to be, and never guessed.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 Arguments = dict[str, str | int | bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """One tool call to be made."""
 
     tool: str
-    arguments: Arguments = field(default_factory=dict)
+    arguments: Arguments
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
+Step = tuple[Action, ...]
+"""Calls that are independent and go out together."""
+
+
+class Orders(NamedTuple):
     """What a message asks for."""
 
-    steps: tuple[tuple[Action, ...], ...] = ()
-    """Calls of one step are independent and go out together."""
+    steps: tuple[Step, ...] = ()
     recall: str | None = None
     """What of the conversation is to be recalled; empty for all of it, None where that is not asked."""
     help: bool = False
@@ -34,27 +35,26 @@ class Orders:
     """Pieces of the message that were not understood."""
 
 
-_MOST_CLAUSES = 40
-"""Of a message; what has more of them is no simple request."""
-_LONGEST = 1_000
-"""Characters of a clause; the grammar is not linear in it."""
+_MOST_CLAUSES, _LONGEST = 40, 1_000
+"""What has more clauses, or more characters in one, is no simple request; the grammar is not linear in it."""
 _READERS = frozenset({"read", "ls", "glob", "grep"})
 _NAMES = frozenset({"Makefile", "Dockerfile", "LICENSE", "README", "Justfile", "Procfile", "CHANGELOG"})
-_TYPES = {"python": "py", "markdown": "md", "typescript": "ts", "javascript": "js", "rust": "rs"}
-"""File endings of languages that are not their names, for "find all Python files"."""
-_ENDINGS = frozenset({"go", "json", "toml", "yaml", "html", "css", "java"})
-
-# --- phrases ----------------------------------------------------------------------------------------
+_ENDINGS = {"python": "py", "markdown": "md", "typescript": "ts", "javascript": "js", "rust": "rs"} | {
+    name: name for name in ("go", "json", "toml", "yaml", "html", "css", "java")
+}
+"""File endings by language, for "find all Python files"."""
 
 _Q = "\ue000\\d+\ue001"
 """The mark that stands for a quotation."""
 _QUOTE = re.compile("\ue000(\\d+)\ue001")
 
 _RULES_TEXT = r"""
+history_search  (?:search|look|grep)(?: in| through)? (?:the |our |your )?(?:full )?history for {what}
+history_search  在?历史(?:记录)?[中里]?(?:搜索|查找){what}
 edit    (?:replace|change|rename|substitute|swap) {all}(?:occurrences? of )?{old} (?:with|by|to|into) {new}
         \s+(?:in|inside|within) ~{path}{everywhere}
 edit    在{path}(?:文件)?(?:中|里|内)\s*[，,]?\s*(?:把|将){all}{old}{everywhere}(?:替换|改|换)(?:成|为){new}
-edit    (?:把|将){path}(?:文件)?(?:中|里|内)面?\s*的?{all}{old}{everywhere}(?:替换|改|换)(?:成|为){new}
+edit    (?:把|将){path}(?:文件)?[中里内]面?\s*的?{all}{old}{everywhere}(?:替换|改|换)(?:成|为){new}
 write   (?:write|put|save) (?:the (?:text|words?) )?{content} (?:to|into|in) ~{path}
 write   (?:create|make|write|save) ~(?P<path>Q|[^\s,:]+)
         \s*(?:\b(?:with|containing|that (?:says|contains))\b|:)\s*(?:the )?(?:contents? |text )?:?\s*{content}
@@ -159,11 +159,6 @@ _HELP = re.compile(
     r"你是谁|你能做什么|你会什么|你是什么|什么模型",
     _I,
 )
-_HISTORY = re.compile(
-    r"(?:(?:search|look|grep)(?: in| through)? (?:the |our |your )?(?:full )?history for|"
-    r"(?:在)?历史(?:记录)?(?:中|里)?(?:搜索|查找))\s*(?P<what>.+)",
-    _I,
-)
 _RECALL = re.compile(
     r"what (?:did|have|had) (?:we|you|i)\b|what happened|where (?:were|are) we|"
     r"what(?:'s| is| was) (?:the goal|our goal|done|left|going on)|"
@@ -181,9 +176,11 @@ _READ = re.compile(
 )
 _ABOUT_IT = re.compile(
     r"(?:and )?(?:tell me|explain|say|report|describe)\b.{0,60}"
-    r"\b(?:it|they|them|that|this|happens|result)\b.{0,40}|(?:告诉我|说说|解释).{0,20}",
+    r"\b(?:it|they|them|that|this|happens|result)\b.{0,40}|"
+    r"(?:告诉我|说说|解释).{0,20}",
     _I,
 )
+"""What was just fetched: every answer says that."""
 _QUESTION = re.compile(r"\b(?:what|how many|which|who)\b|什么|多少|哪些|怎么", re.IGNORECASE)
 """A question that names a file is answered from the file."""
 _LINES = (
@@ -197,39 +194,28 @@ _LINES = (
 
 def orders_in(message: str) -> Orders:
     """What a message asks for. Deterministic, and total: what is not understood is under `unclear`."""
+    if shell := re.fullmatch(r"[!$][ \t]*(\S[^\n]*)", message.strip()):
+        return Orders(steps=((Action("bash", {"command": shell[1].strip()}),),))
     masked = _Masked(message.strip())
     text = _IN_FILE.sub(r"\2 in \1", masked.text)
-    if shell := re.match(r"[!$][ \t]*(\S[^\n]*)\s*\Z", message.strip()):
-        return Orders(steps=((Action("bash", {"command": shell[1].strip()}),),))
     if len(text) < 120 and _HELP.search(text):
         return Orders(help=True)
-    if history := _HISTORY.match(_plain(text)[:_LONGEST]):
-        query = masked.unquoted(history["what"])
-        return Orders(steps=((Action("history_search", {"query": query}),),), recall=query)
-    steps: list[tuple[Action, ...]] = []
+    steps: list[Step] = []
     unclear: list[str] = []
     recall: str | None = None
     for clause, follows in islice(_clauses(text), _MOST_CLAUSES):
-        asked = _RECALL.search(clause[:_LONGEST])
-        if asked:
+        short = clause[:_LONGEST]
+        if asked := _RECALL.search(short):
             recall = masked.unquoted(asked["what"] or asked["was"])
-        elif actions := _actions(clause, masked):
-            together = bool(steps) and not follows and _reads_only((*steps[-1], *actions))
-            steps[-1:] = [(*steps[-1], *actions)] if together else [*steps[-1:], actions]
+        elif step := _step(clause, masked):
+            both = (*steps[-1], *step) if steps and not follows else ()
+            together = both and all(action.tool in _READERS for action in both)
+            steps[-1:] = [both] if together else [*steps[-1:], step]
         elif _SUMMARISE.search(clause):
             recall = recall or ""
-        elif not (steps and _is_about_it(clause)) and sum(map(str.isalnum, clause)) > 1:
+        elif not (steps and _ABOUT_IT.fullmatch(short)) and sum(map(str.isalnum, clause)) > 1:
             unclear.append(masked.restored(clause))
     return Orders(tuple(steps), recall, unclear=tuple(unclear))
-
-
-def _is_about_it(clause: str) -> bool:
-    """Whether it asks about what was just fetched: every answer says that."""
-    return len(clause) < _LONGEST and _ABOUT_IT.fullmatch(clause) is not None
-
-
-def _reads_only(actions: Sequence[Action]) -> bool:
-    return all(action.tool in _READERS for action in actions)
 
 
 class _Masked:
@@ -280,14 +266,14 @@ def _plain(clause: str) -> str:
 # --- a clause ---------------------------------------------------------------------------------------
 
 
-def _actions(clause: str, masked: _Masked) -> tuple[Action, ...]:
+def _step(clause: str, masked: _Masked) -> Step:
     """The calls a clause asks for; none where it is not understood, or too long to be a simple request."""
     if len(clause) > _LONGEST:
         return ()
     for tool, pattern in _RULES:
-        if (match := pattern.fullmatch(clause)) and (
-            arguments := _arguments(tool, match, masked)
-        ) is not None:
+        match = pattern.fullmatch(clause)
+        arguments = _arguments(tool, match, masked) if match else None
+        if arguments is not None:
             return (Action(tool, arguments),)
     return tuple(_read(clause, masked))
 
@@ -298,9 +284,11 @@ def _arguments(tool: str, match: re.Match[str], masked: _Masked) -> Arguments | 
     path = _path(said.get("path", ""))
     at: Arguments = {"path": path} if path not in ("", ".") else {}
     match tool:
+        case "history_search":
+            return {"query": said["what"]}
         case "edit":
-            changed: Arguments = {"path": path, "old": said["old"], "new": said["new"]}
-            return changed | ({"replace_all": True} if said["all"] or said["everywhere"] else {})
+            everywhere: Arguments = {"replace_all": True} if said["all"] or said["everywhere"] else {}
+            return {"path": path, "old": said["old"], "new": said["new"]} | everywhere
         case "write":
             content = said.get("content", "")
             ending = "" if not content or content.endswith("\n") else "\n"
@@ -308,17 +296,14 @@ def _arguments(tool: str, match: re.Match[str], masked: _Masked) -> Arguments | 
         case "bash":
             return {"command": _command(match["command"], masked)}
         case "glob":
-            wanted, kind = said["glob"], said["glob"].casefold()
-            if kind in _TYPES or kind in _ENDINGS:
-                wanted = f"*.{_TYPES.get(kind, kind)}"
-            elif not any(char in wanted for char in "*?{") and not (match["named"] and _is_path(wanted)):
+            wanted = said["glob"]
+            if language := _ENDINGS.get(wanted.casefold()):
+                wanted = f"*.{language}"
+            elif not _is_glob(wanted) and not (match["named"] and _is_path(wanted)):
                 return None
-            return {"pattern": wanted if "/" in wanted else f"**/{wanted}"} | at
+            return {"pattern": wanted if "/" in wanted else f"**/{wanted}", **at}
         case "grep":
-            if not said["what"]:
-                return None
-            within: Arguments = {"glob": path} if any(char in path for char in "*?{") else at
-            return {"pattern": _regex(said["what"])} | within
+            return {"pattern": _regex(said["what"]), **({"glob": path} if _is_glob(path) else at)}
         case _:
             return None if path and not path.endswith("/") and _is_file(path) else at
 
@@ -332,28 +317,22 @@ def _command(said: str, masked: _Masked) -> str:
 
 def _read(clause: str, masked: _Masked) -> Iterator[Action]:
     verb = _READ.match(clause)
-    asked = bool(verb) or _QUESTION.search(clause) is not None
     rest = clause[verb.end() :] if verb else clause
     pieces = re.split(r"[\s,，、;；]+|(?<=[^\W_])(?:和|与|以及)", rest)
-    words = [word for piece in pieces if (word := _path(masked.unquoted(piece)))]
-    found = [word for word in words if _is_path(word)]
-    if not asked and len(found) < len(words):
-        found = []
-    if verb and not found and len(words) == 1 and re.fullmatch(r"[A-Z][\w-]{2,40}", words[0]):
-        found = words  # LICENSE, Makefile
-    if asked or found:
-        found += [word[1:].rstrip(".") for word in re.findall(r"@[\w./~+\-]+", clause)]
+    words = [word for piece in pieces if _path(word := masked.unquoted(piece))]
+    paths = [path for word in words if _is_path(path := _path(word)) or word.startswith("@")]
+    if verb or _QUESTION.search(clause):
+        if verb and len(words) == 1 and re.fullmatch(r"[A-Z][\w-]{2,40}", _path(words[0])):
+            paths = [_path(words[0])]  # LICENSE, Makefile
+    elif len(paths) < len(words):
+        return  # says more than which files
     lines = next(filter(None, (pattern.search(rest) for pattern in _LINES)), None)
-    for path in dict.fromkeys(found):
-        if path.endswith("/"):
-            yield Action("ls", {"path": path})
-            continue
-        arguments: Arguments = {"path": path}
-        if lines:
-            first = int(lines["first"])
-            arguments["offset"] = max(1, first)
-            arguments["limit"] = max(1, int(lines["last"] or first) - first + 1)
-        yield Action("read", arguments)
+    part: Arguments = {}
+    if lines:
+        first = int(lines["first"])
+        part = {"offset": max(1, first), "limit": max(1, int(lines["last"] or first) - first + 1)}
+    for path in dict.fromkeys(paths):
+        yield Action("ls", {"path": path}) if path.endswith("/") else Action("read", {"path": path, **part})
 
 
 def _path(word: str) -> str:
@@ -365,12 +344,16 @@ def _is_path(word: str) -> bool:
     """By its looks: anything with a slash or an extension, for the tool will say if it does not exist."""
     if not word or re.search(r"[\s*?\"<>|]", word) or "://" in word:
         return False
-    return "/" in word.strip() or _is_file(word)
+    return "/" in word or _is_file(word)
 
 
 def _is_file(path: str) -> bool:
     name = path.rsplit("/", 1)[-1]
     return name in _NAMES or bool(re.fullmatch(r"[\w.+@-]*[\w+@-]\.[A-Za-z]\w{0,9}|\.[a-z][\w.-]+", name))
+
+
+def _is_glob(word: str) -> bool:
+    return any(char in word for char in "*?{")
 
 
 def _regex(wanted: str) -> str:

@@ -77,7 +77,9 @@ def overview_of(
     lines: dict[Section, list[str]] = {}
     asked = [said for label, said in _of_notes(notes) if label == "Asked"]
     lines[SECTIONS.goal] = asked[-1:]
-    for section, line in parse_summary(_overview_in(previous or "", with_levels=limit is None)):
+    # Of the earlier summary without its levels, where they stay beside what is written.
+    earlier = _ABOVE_LEVELS.split(previous or "", maxsplit=1)[0] if limit else previous or ""
+    for section, line in parse_summary(earlier):
         lines.setdefault(section, []).append(line)
     if previous is None:
         lines[SECTIONS.goal] += asked[:1]
@@ -88,12 +90,6 @@ def overview_of(
         if label != "Asked" and not listed and (label != "Open" or said in newest):
             lines.setdefault(_SECTIONS[label], []).append(said)
     return digest_conversation(passages, render_summary(lines), focus, most)
-
-
-def _overview_in(previous: str, *, with_levels: bool) -> str:
-    """The earlier summary; without its levels where they stay beside what is written."""
-    found = None if with_levels else _ABOVE_LEVELS.search(previous)
-    return previous[: found.start()] if found else previous
 
 
 def _of_turn(text: str, tokens: int, focus: str | None) -> Iterator[tuple[str, str]]:
