@@ -24,7 +24,7 @@ from foldline.context.projection import Projection
 from foldline.context.proof import RunningDigest
 from foldline.context.tokens import message_tokens, wide_in
 from foldline.context.view import ViewItem
-from foldline.context.weight import view_size
+from foldline.context.weight import Schemas, view_size
 from foldline.history import Session
 from foldline.llm import LLM, Embedder, LLMError, ToolSpec, spec_tokens
 from foldline.llm.models import cached_price
@@ -42,6 +42,7 @@ from foldline.protocol.events import Event, Notice, ToolOutput, WindowLearned
 from .api_keys import mask_of
 from .approvals import Choices, Policy, ProjectRules
 from .mcp import ToolServers
+from .mcp.servers import ServerTool
 from .proposals import BackgroundDraft, Basis, PendingProposal
 from .tools import FileMemory, Jobs, Tool, ToolContext
 from .tools.history import Mailbox
@@ -95,7 +96,7 @@ class AgentState:
     send_uncompacted: bool = False
     """Whether the next prompt goes without a compaction if it fits: the one before it was not to be had."""
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _weighed: tuple[tuple[ToolSpec, ...], int] = ((), 0)
+    _weighed: tuple[tuple[ToolSpec, ...], tuple[Schemas, ...]] = ((), ())
     """The tools that were weighed last, and what their schemas take."""
     _plans: dict[object, Plan | None] = field(default_factory=dict)
     """The plans made of the history as it is now; thrown away with the next entry."""
@@ -242,15 +243,25 @@ class AgentState:
     # --- sizes -----------------------------------------------------------------------------------
 
     @property
-    def overhead(self) -> int:
-        """Estimate of the tool schemas that go with every request, before calibration, in tokens; with those
-        that the servers offer before the first turn. Weighed once for each change of the tools."""
+    def schemas(self) -> Sequence[Schemas]:
+        """The tool schemas that go with every request, by who lends them; with those that the servers offer
+        before the first turn. Weighed once for each change of the tools."""
         lent = self.servers.tools if self.offered is None and self.servers is not None else ()
-        specs = tuple(tool.spec for tool in (*self.tools, *lent))
+        tools = [*self.tools, *lent]
+        specs = tuple(tool.spec for tool in tools)
         if specs != self._weighed[0]:
-            by_name = {spec.name: spec for spec in specs}
-            self._weighed = (specs, sum(map(spec_tokens, by_name.values())))
+            sizes: dict[str, list[int]] = {}
+            for tool in {tool.spec.name: tool for tool in tools}.values():
+                server = tool.server.name if isinstance(tool, ServerTool) else ""
+                sizes.setdefault(server, []).append(spec_tokens(tool.spec))
+            weighed = tuple(Schemas(server, len(each), sum(each)) for server, each in sizes.items())
+            self._weighed = (specs, weighed)
         return self._weighed[1]
+
+    @property
+    def overhead(self) -> int:
+        """Estimate of the tool schemas, before calibration, in tokens."""
+        return sum(each.tokens for each in self.schemas)
 
     def plan(self, reason: Reason, budget: Budget | None = None) -> Plan | None:
         """What a compaction would do now, computed once per history; None: nothing to compact."""

@@ -1,19 +1,20 @@
 """What the Context screen is told: the meter's size in parts, the Inspector's weights, and true remedies."""
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from types import MappingProxyType, SimpleNamespace
+from typing import cast
 
 import pytest
 
 from foldline.agent import Agent
 from foldline.agent.mcp.servers import Server, ServerTool
+from foldline.context.tally import kind_of
 from foldline.context.weight import item_weight
 from foldline.history import Session
 from foldline.llm import ToolSpec
-from foldline.tui.context_screen.rows import use_rows
-from foldline.tui.context_screen.state import ContextReader, ContextState, PromptKind, largest, schemas_of
+from foldline.tui.context_screen.rows import ContextState, PromptKind, large_rows, trouble_of, use_rows
 from foldline.tui.figures import Figures
 from foldline.tui.panels.edit_hints import Limits, change_words, edit_hints
 from support.agents import PlayedLLM
@@ -30,8 +31,11 @@ def agent_with(folder: Path, built: History, window: int = 131_072) -> Agent:
     return Agent(session, llm=PlayedLLM(window=window))
 
 
-def gathered(agent: Agent) -> ContextState:
-    return ContextReader(agent.state).state(Figures(agent.state).room(), {})
+def gathered(
+    agent: Agent, prompts: Mapping[PromptKind, Sequence[str]] = MappingProxyType({})
+) -> ContextState:
+    planned = None if trouble_of(agent.state) else agent.state.plan("manual")
+    return ContextState(agent.state, Figures(agent.state).room(), prompts, planned)
 
 
 BUILT = [History(), shop(), shop_api(), chinese()]
@@ -41,47 +45,43 @@ BUILT = [History(), shop(), shop_api(), chinese()]
 def test_the_parts_add_up_to_the_meter_and_all_rows_to_the_window(tmp_path: Path, built: History) -> None:
     agent = agent_with(tmp_path, built)
     prompts: dict[PromptKind, list[str]] = {"held": ["held"], "queued": ["one", "two"], "written": ["typed"]}
-    state = ContextReader(agent.state).state(Figures(agent.state).room(), prompts)
+    state = gathered(agent, prompts)
     assert state.usage.size.tokens == Figures(agent.state).room().size
     assert abs(sum(share.tokens for share in state.usage.shares) - state.usage.size.tokens) < 1
     rest = state.waiting + state.free + (state.reserve or 0)
     assert state.usage.size.tokens + rest == state.room.window
-    counted = [(share.kind, share.items) for share in state.prompts]
-    assert counted == [("held", 1), ("queued", 2), ("written", 1)]
+    assert [prompt[:2] for prompt in state.prompts] == [("held", 1), ("queued", 2), ("written", 1)]
 
 
-def test_an_item_weighs_what_the_inspector_says(tmp_path: Path) -> None:
+def test_the_largest_items_of_the_view_come_first(tmp_path: Path) -> None:
     agent = agent_with(tmp_path, shop_api())
     projection = agent.state.projection
-    weights = {item.key: item_weight(projection, item).tokens for item in projection.view}
-    items = gathered(agent).items
-    listed = [item for item in items if item.entry is not None]
-    assert listed and all(item.tokens == weights[item.key] for item in listed)
-    assert [item.tokens for item in items] == sorted((item.tokens for item in items), reverse=True)
-    assert max(weights.values()) == items[0].tokens
+    weights = [item_weight(projection, item).tokens for item in gathered(agent).items]
+    assert weights == sorted(weights, reverse=True)
+    assert weights[0] == max(item_weight(projection, item).tokens for item in projection.view)
 
 
 @pytest.mark.parametrize("built", [shop(), shop_api(), shop().edit("pin", 6)], ids=["shop", "api", "pinned"])
-def test_what_a_row_promises_is_what_the_key_does(built: Story) -> None:
-    projection = built.projection()
+def test_what_a_row_promises_is_what_the_key_does(tmp_path: Path, built: Story) -> None:
+    state = gathered(agent_with(tmp_path, built))
     promised = 0
-    for item in largest(projection, [], None, count=64):
-        found = re.match(r"[zx] (hides|shows|drops) (\S+)", item.remedy)
-        if found is None or item.entry is None:
+    for large in large_rows(state):
+        found = re.match(r"[zx] (hides|shows|drops) (\S+)", large.remedy)
+        if found is None:
             continue
-        keys = edit_hints(projection, item.entry, Limits()).keys
+        keys = edit_hints(state.projection, large.item.index, Limits()).keys
         changes = [change_words(offer.change) for offer in keys if offer.action == ACTIONS[found[1]]]
-        assert changes == [found[2]], item
+        assert changes == [found[2]], large.item
         promised += 1
     assert promised > 3
 
 
 def test_what_no_key_helps_against_says_what_does(tmp_path: Path) -> None:
-    items = {item.kind: item for item in gathered(agent_with(tmp_path, shop_api())).items}
-    assert items["system"].remedy == "opens every request"
-    assert items["dev"].remedy == "shorten AGENTS.md"
-    assert items["summary"].remedy == "rewritten next time"
-    assert items["tools"].advice.startswith("The schemas of Foldline's own tools")
+    state = gathered(agent_with(tmp_path, shop_api()))
+    remedies = {kind_of(large.item): large.remedy.strip() for large in large_rows(state)}
+    assert remedies["system"] == "opens every request"
+    assert remedies["instructions"] == "shorten AGENTS.md"
+    assert remedies["summaries"] == "rewritten next time"
 
 
 def test_the_tools_of_a_server_stand_apart_and_say_how_to_switch_them_off(tmp_path: Path) -> None:
@@ -90,23 +90,19 @@ def test_the_tools_of_a_server_stand_apart_and_say_how_to_switch_them_off(tmp_pa
     spec = ToolSpec("github_search", "Searches. " * 300, {"type": "object"})
     server = cast(Server, SimpleNamespace(name="github"))
     agent_state.tools = [*agent_state.tools, ServerTool(spec, "search", server)]
-    own, theirs = schemas_of(agent_state)
+    own, theirs = agent_state.schemas
     assert (own.server, theirs.server, theirs.tools) == ("", "github", 1)
     assert own.tokens + theirs.tokens == agent_state.overhead
-    lent = next(item for item in gathered(agent).items if item.server == "github")
-    assert lent.remedy == "off: [mcp.github]" and "enabled = false in [mcp.github]" in lent.advice
+    about = {row.name: row.about for row in use_rows(gathered(agent))}
+    assert about["tools of Foldline"].startswith("The schemas of Foldline's own tools")
+    assert "enabled = false in [mcp.github]" in about["tools of github"]
 
 
-async def test_a_compaction_is_planned_once_for_a_view_that_stays(tmp_path: Path, monkeypatch: Any) -> None:
-    agent = agent_with(tmp_path, shop_api())
-    gathering, told = ContextReader(agent.state), []
-    for _ in range(3):
-        await gathering.plan_anew(lambda: told.append(1))
-    state = gathering.state(Figures(agent.state).room(), {})
-    assert len(told) == 1 and state.compaction is not None
-    assert state.compaction.after < state.compaction.before and state.compaction.entries == 25
-    taken = [item for item in state.items if item.taken]
-    assert {"read", "grep", "summary"} <= {item.kind for item in taken}
+def test_what_a_compaction_would_take_is_marked_and_stands_in_the_meter(tmp_path: Path) -> None:
+    state = gathered(agent_with(tmp_path, shop_api()))
+    assert state.plan is not None and state.plan.folded == 25
+    taken = {kind_of(item) for item in state.items if item.key in state.taken}
+    assert {"results", "summaries"} <= taken
     assert state.room.weights.compacting > 80_000 and state.room.weights.total == state.room.size
 
 

@@ -1,87 +1,139 @@
-"""The rows of both panels, the bar, and the words around them. Pure."""
+"""What the Context screen says of the next request: by category, by item; the next compaction."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from rich.cells import cell_len
+from textual.strip import Strip
+
+from foldline.agent.auto_compact import auto_compact_blocker
+from foldline.agent.state import AgentState
+from foldline.compaction import Plan
 from foldline.compaction.automation import INEFFECTIVE
 from foldline.context import numbers
 from foldline.context.numbers import many
-from foldline.context.weight import Category, Share
-from foldline.tui.blocks import Block, Column, Key, RowBlock, RuleBlock, Span, Spans, TextBlock, clean_line
-from foldline.tui.blocks.cells import Piece, piece, row, width_of, wrap_spans
-from foldline.tui.context_screen.state import KEYS, ContextState, Item, Planned, PromptKind, server_advice
+from foldline.context.tally import FIXED, KEPT
+from foldline.context.view import ViewItem, hidden_placeholder, total_tokens
+from foldline.context.weight import Category, Share, item_weight, prompt_weight, usage_of
+from foldline.protocol import DeveloperMessage, FoldlineError, ToolResultMessage
+from foldline.tui.blocks import Column, Key, RowBlock, Span, Styles, clean_line, cut_left
+from foldline.tui.blocks.cells import Piece, piece, row, to_strip, width_of, wrap_spans
 from foldline.tui.keys.commands import key_of
-from foldline.tui.keys.table import name_of
+from foldline.tui.keys.table import HELP, ScreenKey, cursor_keys, name_of, panel_keys, search_keys, table
+from foldline.tui.panels.edit_hints import change_words
+from foldline.tui.panels.entry_list import row_key
+from foldline.tui.panels.entry_rows import ItemRow, Source
 from foldline.tui.state import Room
 from foldline.tui.widgets.meter import GLYPHS, PART_STYLES, Part, bar_spans
 
-ITEM_GUTTER: Final = 5
-"""Cursor, letter, sign, whether a compaction takes it, a blank."""
+if TYPE_CHECKING:
+    from foldline.tui.context_screen.screen import ContextPanels
+
+PromptKind = Literal["held", "queued", "written"]
+"""The prompt a compaction is made for, those that are queued, the one that is being written."""
+LISTED: Final = 20
+"""How many items are listed."""
+USE_WIDTH: Final = 46
+TOTAL_KEY: Final[Key] = (1, 0)
+"""The row of the next request, below the rule."""
 
 
-class Words(NamedTuple):
-    """How a category is called, how the bar draws it, and what can be done about it."""
+class ContextState:
+    """What fills the window, read once; costs what has changed in the view. Sizes in tokens, as decisions use
+    them."""
 
-    name: str
-    part: Part
+    def __init__(
+        self,
+        agent: AgentState,
+        room: Room,
+        prompts: Mapping[PromptKind, Sequence[str]],
+        plan: Plan | None = None,
+        doing: str = "",
+    ) -> None:
+        """
+        Args:
+            room: as the meter has it.
+            prompts: those that are not in the next request yet.
+            plan: what a compaction by hand would do now.
+            doing: what the agent does just now.
+        """
+        self.agent, self.plan, self.doing = agent, plan, doing
+        self.projection = agent.projection
+        self.usage = usage_of(agent.projection, agent.schemas)
+        self.items = agent.projection.tally.heaviest(LISTED, agent.projection.scale)
+        self.prompts = [
+            (kind, len(texts), sum(prompt_weight(agent.projection, text) for text in texts))
+            for kind, texts in prompts.items()
+            if texts
+        ]
+        self.trouble = trouble_of(agent)
+        """Why there are no limits, as a sentence: the window is too small."""
+        cut = plan.cut if plan is not None else None
+        self.taken = frozenset(item.key for item in (*cut.compacted, *cut.previous)) if cut else frozenset()
+        """What a compaction would take."""
+        self.room = room
+        if cut is not None and not room.weights.compacting:
+            weights = room.weights
+            gone = min(round(total_tokens(cut.compacted) * agent.projection.scale), weights.verbatim)
+            weights = replace(weights, compacting=gone, verbatim=weights.verbatim - gone)
+            self.room = replace(room, weights=weights, cut=weights.system + weights.summaries + gone)
+        self.waiting = sum(tokens for _, _, tokens in self.prompts)
+        """What the prompts that wait will add."""
+        used, threshold = room.size + self.waiting, room.threshold
+        self.reserve = None if threshold is None else max(0, room.window - max(used, threshold))
+        """What is kept free behind the threshold, for the answer. None where there is no limit."""
+        self.free = room.window - used - (self.reserve or 0)
+        """What neither the next request takes, nor the prompts that wait, nor the answer. Negative where they
+        are larger than the window."""
+
+
+def trouble_of(agent: AgentState) -> str:
+    """Why there are no limits, as a sentence; empty where there are."""
+    try:
+        agent.budget  # noqa: B018
+    except FoldlineError as failure:
+        return str(failure)
+    return ""
+
+
+# --- Use: the window by category ------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """A row of Use, and what its category is and what can be done about it, as a sentence."""
+
+    block: RowBlock
     about: str
+    share: Share | None = None
+
+    @property
+    def name(self) -> str:
+        return self.block.main[0][0]
 
 
-_CATEGORIES: Final[dict[Category, Words]] = {
-    "system": Words(
-        "system prompt",
-        "system",
-        "Opens every request; prompts/system.md in your config folder replaces it.",
-    ),
-    "instructions": Words(
-        "instruction files",
-        "system",
-        "AGENTS.md and CLAUDE.md go with every request: keep them short.",
-    ),
-    "summaries": Words(
-        "summaries",
-        "summaries",
-        "What compactions wrote. The next one takes it in and writes it anew.",
-    ),
-    "pins": Words(
-        "pins", "summaries", "Compactions keep them word for word. {pin} on one of them unpins it."
-    ),
-    "user": Words(
-        "your prompts",
-        "verbatim",
-        "What you asked. Compactions take older prompts and quote standing constraints.",
-    ),
-    "assistant": Words(
-        "answers and calls",
-        "verbatim",
-        "What the model said and asked for. {drop} on one takes its results along.",
-    ),
-    "results": Words(
-        "tool results",
-        "verbatim",
-        "What tools gave back: first to be hidden, and what a compaction shortens.",
-    ),
-    "images": Words(
-        "pictures", "verbatim", "A picture weighs by its size. A compaction puts words in its place."
-    ),
-    "clipped": Words("clipped results", "verbatim", "Long results of which head and tail are sent."),
-    "hidden": Words(
-        "hidden, placeholders", "verbatim", "What is left of hidden results: a line each that names them."
-    ),
-    "notes": Words(
+_CATEGORIES: Final[dict[Category, tuple[str, str]]] = {
+    "system": ("system prompt", "Opens every request; prompts/system.md in the config folder replaces it."),
+    "instructions": ("instruction files", "AGENTS.md and CLAUDE.md go with every request: keep them short."),
+    "tools": ("tools of Foldline", "The schemas of Foldline's own tools go with every request."),
+    "summaries": ("summaries", "What compactions wrote. The next one takes it in and writes it anew."),
+    "pins": ("pins", "Compactions keep them word for word. {pin} on one of them unpins it."),
+    "user": ("your prompts", "Compactions take older prompts and quote standing constraints."),
+    "assistant": ("answers and calls", "What the model said. {drop} on one takes its results along."),
+    "results": ("tool results", "What tools gave back: first to be hidden, and what a compaction shortens."),
+    "images": ("pictures", "A picture weighs by its size. A compaction puts words in its place."),
+    "clipped": ("clipped results", "Long results of which head and tail are sent."),
+    "hidden": ("hidden, placeholders", "What is left of hidden results: a line each that names them."),
+    "notes": (
         "notes of the program",
-        "verbatim",
         "What the program tells the model: rewinds, moved folders, other tools.",
     ),
-    "thinking": Words(
+    "thinking": (
         "thinking, sent back",
-        "verbatim",
-        "This provider wants the reasoning back. A compaction takes the older part.",
+        "This provider wants the reasoning back. A compaction takes the older.",
     ),
-    "difference": Words(
-        "estimated too high",
-        "verbatim",
+    "difference": (
+        "estimated too {}",
         "Parts are estimates, the whole was reported: this lies between them.",
     ),
 }
@@ -90,153 +142,159 @@ _PROMPTS: Final[dict[PromptKind, str]] = {
     "queued": "+ in the queue",
     "written": "+ being written",
 }
-_WAITING: Final = "Not in the request yet: sent in this order, and weighed before."
-_REQUEST: Final = "What the next request sends, as the meter says it. Looking here costs nothing."
-_ASSUMED: Final = "Nobody says how large this model's window is: it is assumed. context.window sets it."
-_OVER: Final = "It does not fit: compact, hide or drop something, or take a larger window."
-_FREE: Final = "May be filled before a compaction is due."
-_KEPT: Final = "Kept free for the answer: compaction.reserve_tokens sets it."
-_SCROLLBAR: Final = 1
 _COUNT, _TOKENS, _SHARE = 5, 8, 5
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of Use."""
-
-    key: Key
-    name: str
-    items: str
-    tokens: str
-    share: str
-    about: str
-    """What it is, and what can be done about it, as a sentence."""
-    sign: Span = (" ", "")
-    style: str = "text"
-    category: Category | None = None
-    server: str = ""
 
 
 def use_rows(state: ContextState) -> list[Row]:
     """The next request by category, what waits, what is free."""
     room, size = state.room, state.usage.size
+    rows: list[Row] = []
 
-    def made(key: Key, name: str, tokens: float, shown: str, about: str, items: int = 0, **more: Any) -> Row:
-        whole = room.window or (room.size if key[0] == 0 else 0)
-        share = numbers.percent(round(tokens), whole) if whole > 0 and tokens >= 0 else ""
-        return Row(key, name, f"{items:,}" if items else "", shown, share, about, **more)
+    def add(
+        key: Key,
+        name: str,
+        tokens: float,
+        shown: str,
+        about: str,
+        items: int = 0,
+        sign: Span = (" ", ""),
+        style: str = "text",
+        share: Share | None = None,
+    ) -> None:
+        whole = room.window or (room.size if share else 0)
+        percent = numbers.percent(round(tokens), whole) if whole > 0 and tokens >= 0 else ""
+        columns = (
+            Column(f"{items:,}" if items else "", _COUNT, "muted", space=1, drop="first"),
+            Column(shown, _TOKENS, style, space=1),
+            Column(percent, _SHARE, "muted", space=1, drop="last"),
+        )
+        rows.append(Row(RowBlock(key, (sign, (" ", "")), ((name, style),), columns, roomy=16), about, share))
 
-    rows = []
-    for at, part in enumerate(state.usage.shares):
-        words = _words_of(part)
-        is_part = part.category != "difference"
-        look: dict[str, Any] = {"sign": _glyph(words.part)} if is_part else {"style": "muted"}
-        of = {"category": part.category, "server": part.server}
-        shown = _signed(part.tokens, part.estimated)
-        rows.append(made((0, at), words.name, part.tokens, shown, words.about, part.items, **look, **of))
-    shown, about = numbers.tokens(size.tokens, estimated=size.estimated), _REQUEST
+    for at, share in enumerate(state.usage.shares):
+        name, about = _words_of(share)
+        count = round(share.tokens)
+        shown = (
+            f"−{numbers.tokens(-count)}" if count < 0 else numbers.tokens(count, estimated=share.estimated)
+        )
+        look: tuple[Span, str] = (_glyph(_part_of(share.category)), "text")
+        if share.category == "difference":
+            look = ((" ", ""), "muted")
+        add((0, at), name, share.tokens, shown, about, share.items, *look, share)
+    about = "What the next request sends, as the meter says it. Looking here costs nothing."
     if room.assumed:
-        about = _ASSUMED
-    rows.append(made((1, 0), "next request", size.tokens, shown, about, style=_size_style(room)))
-    for at, waits in enumerate(state.prompts):
-        shown = f"~{numbers.tokens(waits.tokens)}"
-        rows.append(made((2, at), _PROMPTS[waits.kind], waits.tokens, shown, _WAITING, waits.items))
-    if room.window <= 0:
-        return rows
-    free, kept = state.free, state.reserve or 0
-    if free < 0:
-        look = {"sign": ("!", "alert"), "style": "alert"}
-        rows.append(made((3, 0), "over the window", free, numbers.tokens(-free), _OVER, **look))
-    else:
-        look = {"sign": _glyph("free"), "style": "muted"}
-        rows.append(made((3, 0), "free", free, numbers.tokens(free), _FREE, **look))
-    if kept:
-        look = {"sign": _glyph("threshold"), "style": "muted"}
-        rows.append(made((4, 0), "kept for the answer", kept, numbers.tokens(kept), _KEPT, **look))
+        about = "Nobody says how large this model's window is: it is assumed. context.window sets it."
+    shown = numbers.tokens(size.tokens, estimated=size.estimated)
+    add(TOTAL_KEY, "next request", size.tokens, shown, about, style=_size_style(room))
+    about = "Not in the request yet: sent in this order, and weighed before."
+    for at, (kind, items, tokens) in enumerate(state.prompts):
+        add((2, at), _PROMPTS[kind], tokens, f"~{numbers.tokens(tokens)}", about, items)
+    if room.window > 0 > state.free:
+        about = "It does not fit: compact, hide or drop something, or take a larger window."
+        shown = numbers.tokens(-state.free)
+        add((3, 0), "over the window", state.free, shown, about, sign=("!", "alert"), style="alert")
+    elif room.window > 0:
+        about = "May be filled before a compaction is due."
+        shown = numbers.tokens(state.free)
+        add((3, 0), "free", state.free, shown, about, sign=_glyph("free"), style="muted")
+    if state.reserve:
+        about = "Kept free for the answer: compaction.reserve_tokens sets it."
+        shown, sign = numbers.tokens(state.reserve), _glyph("threshold")
+        add((4, 0), "kept for the answer", state.reserve, shown, about, sign=sign, style="muted")
     return rows
 
 
-def _words_of(share: Share) -> Words:
-    server = clean_line(share.server)
-    if share.category == "tools":
-        name = f"tools of {server or 'Foldline'}"
-        return Words(name, "system", server_advice(share.server))
-    words = _CATEGORIES[share.category]
-    if share.category == "difference" and share.tokens > 0:
-        words = words._replace(name="estimated too low")
-    about = words.about.format(pin=name_of(KEYS, "pin"), drop=name_of(KEYS, "drop"))
-    return words._replace(about=about)
+def use_heading(width: int) -> list[Span]:
+    """The names of the columns; a scrollbar takes the last cell."""
+    head = f"{'items':>{_COUNT}} {'tokens':>{_TOKENS}} {'share':>{_SHARE}} "
+    return [(f"{head:>{width}}"[-width:] if width > 0 else "", "muted")]
+
+
+def _words_of(share: Share) -> tuple[str, str]:
+    name, about = _CATEGORIES[share.category]
+    if server := clean_line(share.server):
+        name = f"tools of {server}"
+        about = f"enabled = false in [mcp.{server}] takes these tools out of every request."
+    return name.format("low" if share.tokens > 0 else "high"), about.format(
+        pin=_key("pin"), drop=_key("drop")
+    )
+
+
+def _part_of(category: Category) -> Part:
+    if category in KEPT:
+        return "summaries"
+    return "system" if category in FIXED or category == "tools" else "verbatim"
 
 
 def _glyph(part: Part) -> Span:
     return GLYPHS[part], PART_STYLES[part]
 
 
-def _signed(tokens: float, estimated: bool) -> str:
-    count = round(tokens)
-    return f"−{numbers.tokens(-count)}" if count < 0 else numbers.tokens(count, estimated=estimated)
+def _size_style(room: Room) -> str:
+    return "alert bold" if room.past_threshold else "text bold"
 
 
-def use_blocks(rows: Sequence[Row]) -> list[Block]:
-    """The rows as blocks, the total below a rule."""
-    blocks: list[Block] = []
-    for each in rows:
-        if each.key == (1, 0):
-            blocks.append(RuleBlock((-1, 0), "", "muted", stop=False, wide=False))
-        columns = (
-            Column(each.items, _COUNT, "muted", space=1, drop="first"),
-            Column(each.tokens, _TOKENS, each.style, space=1),
-            Column(each.share, _SHARE, "muted", space=1, drop="last"),
-        )
-        lead = (each.sign, (" ", ""))
-        blocks.append(RowBlock(each.key, lead, ((each.name, each.style),), columns, roomy=16, least=12))
-    return blocks
+# --- Largest: the heaviest items of the next request ----------------------------------------------------
+
+_PATH: Final = 18
+"""Cells that the path of an instruction file has."""
 
 
-def use_heading(width: int) -> list[Span]:
-    """The names of the columns."""
-    head = f"{'items':>{_COUNT}} {'tokens':>{_TOKENS}} {'share':>{_SHARE}}"
-    return [(f"{head:>{width - _SCROLLBAR}} "[-width:] if width > 0 else "", "muted")]
+@dataclass(frozen=True, slots=True, eq=False)
+class LargeRow(ItemRow):
+    """An item of the view, and what can be done about it: `z hides −8.5k`, padded to the longest."""
+
+    remedy: str = ""
+
+    def render(self, width: int, styles: Styles) -> list[Strip]:
+        room = width - cell_len(self.remedy) - 3
+        if room < 32:
+            return ItemRow.render(self, width, styles)
+        (line,) = ItemRow.render(self, room, styles)
+        return [
+            Strip.join([line.adjust_cell_length(room), to_strip([(f"   {self.remedy}", "muted")], styles)])
+        ]
 
 
-# --- the largest items --------------------------------------------------------------------------------
-
-
-def item_blocks(items: Sequence[Item]) -> list[Block]:
-    """A row for each, their numbers, kinds and figures below each other."""
-    if not items:
-        words = "Nothing is in the window yet: the first prompt brings system prompt and instruction files."
-        return [TextBlock((-1, 1), words, "muted", stop=False)]
-    figures = [numbers.tokens(item.tokens, estimated=item.estimated) for item in items]
-    digits, kinds = max(len(item.number) for item in items), max(len(item.kind) for item in items)
-    remedies = max(len(item.remedy) for item in items)
-    wide = max(map(len, figures))
+def large_rows(state: ContextState) -> list[LargeRow]:
+    """A row for each of the largest items, the heaviest first."""
+    newest = next((each.key for each in reversed(state.projection.view) if each.outline.type == "user"), None)
+    remedies = [_remedy(state, item, newest) for item in state.items]
+    longest = max(map(cell_len, remedies), default=0)
+    source = Source(state.projection, state.agent.session.cwd)
     return [
-        RowBlock(
-            item.key,
-            ((f"{item.number:>{digits}} ", "muted"), (f"{item.kind:<{kinds}} ", "muted")),
-            ((item.words, "text"),),
-            (
-                Column(figure, wide, "text"),
-                Column(item.remedy, remedies, "muted", align="left", drop="first"),
-            ),
-            cut="left" if item.is_path else "right",
-            roomy=18,
-        )
-        for item, figure in zip(items, figures, strict=True)
+        LargeRow(row_key(*item.key), source, item, remedy + " " * (longest - cell_len(remedy)))
+        for item, remedy in zip(state.items, remedies, strict=True)
     ]
 
 
-def item_marks(item: Item | None) -> Spans:
-    """The gutter of an item: letter and sign of its state, and `░` where a compaction now would take it."""
-    if item is None:
-        return ()
-    return ((" ", ""), *item.signs, _glyph("compacting") if item.taken else (" ", ""))
+def _remedy(state: ContextState, item: ViewItem, newest: Key | None) -> str:
+    """What can be done about an item, in a few words. A compaction keeps the `newest` request."""
+    if item.is_preamble:
+        message = item.message
+        source = clean_line(message.source or "its file") if isinstance(message, DeveloperMessage) else ""
+        return f"shorten {cut_left(source, _PATH)}" if source else "opens every request"
+    if item.written:
+        return "rewritten next time"
+    if item.pinned:
+        return f"{_key('pin')} unpins"
+    if item.key == newest:
+        return "the request, always kept"
+    key, verb, change = "drop", "drops", 0
+    if isinstance(item.message, ToolResultMessage):
+        hides, outline = item.fate == "live", item.outline
+        other = outline.tokens_with(hidden_placeholder(item.message)) if hides else outline.tokens
+        if not hides or other < item.tokens:  # a placeholder may be longer than a short result
+            key, verb = "hide", "hides" if hides else "shows"
+            change = round((other - item.tokens) * state.projection.scale)
+    if key == "drop":
+        group = state.projection.group(item.index)
+        held = (each for each in state.projection.view if each.index in group)
+        change = -sum(item_weight(state.projection, each).tokens for each in held)
+    clips = " · compaction clips" if state.plan is not None and item.index in state.plan.clipped else ""
+    return f"{_key(key)} {verb} {change_words(change)}{clips}"
 
 
-# --- above the panels ---------------------------------------------------------------------------------
-
-_LABEL: Final = 13
+# --- Above the panels -----------------------------------------------------------------------------------
 
 
 def top_rows(title: str, state: ContextState, width: int) -> list[list[Span]]:
@@ -254,65 +312,45 @@ def _header_row(title: str, state: ContextState, width: int) -> list[Span]:
     """` shop-api ▸ Idempotent orders ▸ Context          running bash · kimi-k2 · F1 help `."""
     name = ((clean_line(title), "bold"), (" ▸ ", "muted"), ("Context", "text bold"))
     right = [piece(f"{clean_line(state.doing)} ·", "text", rank=2)] if state.doing else []
-    right.append(piece(clean_line(state.model), "muted", rank=1, gap=1))
+    right.append(piece(clean_line(state.agent.llm.info.id), "muted", rank=1, gap=1))
     right.append(Piece(((" · ", "muted"), (key_of("help"), "accent"), (" help", "muted")), rank=3, gap=0))
     return row([Piece(name, cut="left", least=width // 3)], right, width)
 
 
 def _bar_row(state: ContextState, width: int) -> list[Span]:
     """`▐▓▓▓▒▒░░░░░███████·····┆···┃···▌ 116.2k of 131k  89%`: the meter, as wide as the screen."""
-    room, size = state.room, state.usage.size
-    words: list[Span] = [(numbers.tokens(size.tokens, estimated=size.estimated), _size_style(room))]
+    room, size, style = state.room, state.usage.size, _size_style(state.room)
+    words: list[Span] = [(numbers.tokens(size.tokens, estimated=size.estimated), style)]
     if room.window:
-        words += [
-            (f" of {numbers.short_tokens(room.window, estimated=room.assumed)}  ", "muted"),
-            (numbers.percent(size.tokens, room.window), _size_style(room)),
-        ]
+        words.append((f" of {numbers.short_tokens(room.window, estimated=room.assumed)}  ", "muted"))
+        words.append((numbers.percent(size.tokens, room.window), style))
     bar = bar_spans(room, max(width - 5 - width_of(words), 4))
     return row([Piece((("▐", "muted"), *bar, ("▌", "muted"))), Piece(tuple(words), gap=1)], [], width)
 
 
-def _size_style(room: Room) -> str:
-    return "alert bold" if room.past_threshold else "text bold"
-
-
-def _labelled(part: Part, style: str, label: str, width: int, *parts: Piece) -> list[Span]:
-    lead = Piece(((f"{GLYPHS[part]} ", style), (f"{label:<{_LABEL}}", "muted")))
-    return row([lead, *parts], [], width)
+def _labelled(part: Part, label: str, width: int, *parts: Piece) -> list[Span]:
+    return row([Piece((_glyph(part), (f" {label:<13}", "muted"))), *parts], [], width)
 
 
 def _now_row(state: ContextState, width: int) -> list[Span]:
     """` ░ compact now   116.2k → ~27k · 123 entries into one summary · F3 shows it first `."""
-    planned, shows = state.compaction, f"{name_of(KEYS, 'preview')} shows"
-    if planned is None:
-        words = "nothing is old enough to be compacted" if state.planned else "one moment"
-    elif planned.after <= INEFFECTIVE * planned.before:
-        parts = [
-            piece(_change(planned), "text", gap=0),
-            piece(f"· {_what(planned)}", "text", gap=1, rank=1),
-            piece(f"· {shows} it first", "muted", gap=1, rank=2),
-        ]
-        return _labelled("compacting", "folded", "compact now", width, *parts)
-    elif planned.clipped:  # how much clipping frees is not planned, only made
-        words = f"{_what(planned)} · {shows} how much that frees"
+    plan, shows = state.plan, f"{_key('preview')} shows"
+    if plan is None:
+        parts = [piece("nothing is old enough to be compacted", "muted", gap=0)]
+        return _labelled("compacting", "compact now", width, *parts)
+    change = f"{numbers.tokens(plan.tokens_before)} → {numbers.about_tokens(plan.tokens_expected)}"
+    into = f"{many(plan.folded, 'entry', 'entries')} into one summary" if plan.folded else ""
+    clips = f"{many(len(plan.clipped), 'large result')} clipped" if plan.clipped else ""
+    what = ", ".join(filter(None, (into, clips))) or "what is old"
+    if plan.tokens_expected <= INEFFECTIVE * plan.tokens_before:
+        first = piece(f"· {shows} it first", "muted", gap=1, rank=2)
+        parts = [piece(change, gap=0), piece(f"· {what}", gap=1, rank=1), first]
+    elif plan.clipped:  # how much clipping frees is not planned, only made
+        parts = [piece(f"{what} · {shows} how much that frees", "muted", gap=0, cut="right")]
     else:
-        words = f"{_change(planned)} · {_what(planned)}; by its plan that frees next to nothing"
-    said = piece(words, "muted", gap=0, cut="right")
-    return _labelled("compacting", "folded", "compact now", width, said)
-
-
-def _change(planned: Planned) -> str:
-    return f"{numbers.tokens(planned.before)} → {numbers.about_tokens(planned.after)}"
-
-
-def _what(planned: Planned) -> str:
-    """`123 entries into one summary, 2 results clipped`."""
-    parts = []
-    if planned.entries:
-        parts.append(f"{many(planned.entries, 'entry', 'entries')} into one summary")
-    if planned.clipped:
-        parts.append(f"{many(len(planned.clipped), 'large result')} clipped")
-    return ", ".join(parts) or "what is old"
+        words = f"{change} · {what}; by its plan that frees next to nothing"
+        parts = [piece(words, "muted", gap=0, cut="right")]
+    return _labelled("compacting", "compact now", width, *parts)
 
 
 def _automatic_row(state: ContextState, width: int) -> list[Span]:
@@ -320,15 +358,61 @@ def _automatic_row(state: ContextState, width: int) -> list[Span]:
     room = state.room
     if room.threshold is None:
         return row([], [], width)
+    if stopped := auto_compact_blocker(state.agent):
+        why = piece(f"not now: {clean_line(stopped)}", "altered", gap=0, cut="right")
+        return _labelled("threshold", "by itself", width, why)
     until, at = room.threshold - room.size - state.waiting, numbers.tokens(room.threshold)
-    asks = "you are asked " if state.mode == "ask" else ""
-    if state.stopped:
-        parts = [piece(f"not now: {clean_line(state.stopped)}", "altered", gap=0, cut="right")]
-    elif until > 0:
-        parts = [piece(f"{asks}in about {numbers.tokens(until)}, at {at}", gap=0)]
-    else:
-        parts = [piece(f"{asks}before the next request: {numbers.tokens(-until)} past {at}", gap=0)]
-    if room.soft is not None and not state.stopped:
+    when = f"in about {numbers.tokens(until)}, at {at}"
+    if until <= 0:
+        when = f"before the next request: {numbers.tokens(-until)} past {at}"
+    parts = [piece(f"{'you are asked ' if state.agent.mode == 'ask' else ''}{when}", gap=0)]
+    if room.soft is not None:
         mark = f"· {GLYPHS['soft']} from {numbers.tokens(room.soft)} on where a turn ends"
         parts.append(piece(mark, "muted", gap=1, rank=1))
-    return _labelled("threshold", "alert", "by itself", width, *parts)
+    return _labelled("threshold", "by itself", width, *parts)
+
+
+# --- Keys -----------------------------------------------------------------------------------------------
+
+
+def _on_entry(id: str, key: str, help: str, hint: str = "") -> "ScreenKey[ContextPanels]":
+    works: Callable[[ContextPanels], bool] = lambda panels: panels.item is not None  # noqa: E731
+    return ScreenKey(id, (key,), help, "Panels" if id == "open" else "Edit", hint, works=works)
+
+
+KEYS: Final[tuple["ScreenKey[ContextPanels]", ...]] = table(
+    "context",
+    "Panels",
+    *cursor_keys(hint=""),
+    *panel_keys("Use: the window by category", "Largest: the heaviest items of the next request", mark="row"),
+    ScreenKey(
+        "enter",
+        ("enter",),
+        "In Use: goes to the largest item of this category. In Largest: opens it in the Inspector.",
+        own=True,
+    ),
+    _on_entry("open", "o", "Opens the entry in the Inspector.", "open"),
+    _on_entry("pin", "p", "Pins an entry and its tool group: compactions keep them. Again, unpins.", "pin"),
+    _on_entry("hide", "z", "Replaces a tool result with a placeholder; again, shows it.", "hide"),
+    _on_entry("drop", "x", "Takes an entry and its tool group out of the view.", "drop"),
+    _on_entry("restore", "r", "Brings an entry and its tool group back verbatim."),
+    ScreenKey(
+        "undo",
+        ("u",),
+        "Takes back the newest change of the view, then the one before.",
+        "Edit",
+        "undo",
+        works=lambda panels: panels.undoable,
+    ),
+    "Search",
+    *search_keys(),
+    "Program",
+    ScreenKey("inspector", ("f2",), "The Inspector, at the entry under the cursor."),
+    ScreenKey("preview", ("f3",), "The Compact preview: what would be done.", hint="preview"),
+    HELP,
+    ScreenKey("close", ("escape", "f4"), "Ends the search, else closes.", hint="close", shown="Esc"),
+)
+
+
+def _key(command: str) -> str:
+    return name_of(KEYS, command)

@@ -6,21 +6,24 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.message import Message
 
-from foldline.context.projection import Projection
-from foldline.tui.blocks import Block, BlockView, Key, Span, Spans
+from foldline.compaction import Plan
+from foldline.context.tally import kind_of
+from foldline.context.view import ViewItem
+from foldline.tui.blocks import Block, BlockView, Key, RuleBlock, Span, Spans, TextBlock
 from foldline.tui.blocks.cells import piece, row
 from foldline.tui.context_screen import rows
-from foldline.tui.context_screen.rows import Row
-from foldline.tui.context_screen.state import KEYS, ContextReader, ContextState, Item, PromptKind
+from foldline.tui.context_screen.rows import KEYS, TOTAL_KEY, ContextState, PromptKind, Row
+from foldline.tui.figures import view_moment
 from foldline.tui.keys.table import bindings
 from foldline.tui.lists.screen import LeftOnce
 from foldline.tui.panels import edit_hints
-from foldline.tui.panels.entry_list import EntryList
+from foldline.tui.panels.entry_list import EntryList, row_key
+from foldline.tui.panels.entry_rows import gutter_width, view_gutter
 from foldline.tui.panels.frame import Panel, Text
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.widgets.lines import cover_if_too_small
+from foldline.tui.widgets.meter import GLYPHS, PART_STYLES
 
 if TYPE_CHECKING:
     from foldline.protocol.events import Event
@@ -31,18 +34,18 @@ EVERY: Final = 0.2
 """Seconds between two looks, at least, while the agent works."""
 WIDE: Final = 120
 """Columns from which both panels stand side by side."""
-_USE_WIDTH: Final = 46
 _ROWS_FOR_ALL: Final = 18
 """Rows below which header and the rows on compactions give theirs to the panels; as in the chat."""
 _ROWS_AROUND: Final = 6
 """Header, bar, two rows on compactions, status, hints."""
 _LEAST_BELOW: Final = 8
 """Rows the lower panel needs where both stand one above the other."""
+_EMPTY: Final = "Nothing is in the window yet: the first prompt brings system prompt and instruction files."
 USE, LARGEST = 0, 1
 
 
 class ContextPanels(Workbench):
-    """Use and Largest. What the reader wants done is posted as `OperationWanted`."""
+    """Use and Largest below the header, the meter and what a compaction would give; kept up to date."""
 
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "context")
@@ -51,58 +54,97 @@ class ContextPanels(Workbench):
     ContextPanels > #panels.-wide { layout: horizontal; }
     """
 
-    class ScreenRequested(Message):
-        """Another screen: the Inspector, at an entry where there is one, or the preview."""
-
-        def __init__(self, command: str, entry: int | None = None) -> None:
-            super().__init__()
-            self.command = command
-            self.entry = entry
-
-    def __init__(self, projection: Projection, state: ContextState) -> None:
+    def __init__(self, program: "FoldlineApp", shown: "Shown") -> None:
+        self._program, self._shown = program, shown
+        self._agent = shown.runner.agent
+        self._plan: Plan | None = None
+        self._planned_for: object = None
+        self._stale = False
+        self.state = self._now()
+        self._title = f"{program.state.workdir} ▸ {program.state.title or 'new session'}"
+        self._top = tuple(Text(id=name) for name in ("header", "bar", "compaction", "automatic"))
         self._heading = Text(id="heading")
         use = EntryList(id="use")
-        items = EntryList(id="largest", gutter_width=rows.ITEM_GUTTER, gutter=self._gutter)
+        self._gutter_width = gutter_width(self.state.projection.last_index)
+        items = EntryList(id="largest", gutter_width=self._gutter_width, gutter=self._gutter)
         super().__init__(Panel(use, title="1 Use", above=self._heading), Panel(items, title="2 Largest"))
-        self._projection = projection
-        self.state = state
         self.active = LARGEST
         self._rows: dict[Key, Row] = {}
-        self._items: dict[Key, Item] = {}
+        self._items: dict[Key, ViewItem] = {}
         self._edit_hints = edit_hints.HintWorker(self, edit_hints.Limits(), self.describe)
 
+    def compose(self) -> ComposeResult:
+        yield from self._top
+        yield from super().compose()
+
     def on_mount(self) -> None:
-        self.show(self.state)
+        self._unsubscribe = self._agent.executor.subscribe(self._on_event)
+        self._show_now()
         if not self._both_fit():
             self.active = USE
         self.lay_out()
         self.active_view.focus()
 
-    def show(self, state: ContextState) -> None:
-        """Show this; lists that are the same are left alone."""
-        before, self.state = self.state, state
-        self._edit_hints.limits = edit_hints.Limits(state.overhead, state.room.threshold)
-        found = rows.use_rows(state)
-        if list(self._rows.values()) != found:
-            self._rows = {each.key: each for each in found}
-            self._fill(USE, rows.use_blocks(found))
-        if not self._items or state.items != before.items:
-            self._items = {item.key: item for item in state.items}
-            self._fill(LARGEST, rows.item_blocks(state.items))
+    def on_unmount(self) -> None:
+        self._unsubscribe()
+
+    # --- What is shown --------------------------------------------------------------------------------
+
+    def _now(self) -> ContextState:
+        state, held = self._program.state, self._program.state.waiting.held
+        typed = self._program.chat.prompt.editor.text
+        prompts: dict[PromptKind, Sequence[str]] = {
+            "held": (held,) if held else (),
+            "queued": state.waiting.queued,
+            "written": (typed,) if typed.strip() else (),
+        }
+        agent = self._agent.state
+        if rows.trouble_of(agent):
+            self._plan = None
+        elif (moment := view_moment(agent.projection, agent.budget)) != self._planned_for:
+            self._plan, self._planned_for = agent.plan("manual"), moment
+        return ContextState(agent, self._shown.figures.room(), prompts, self._plan, state.doing)
+
+    def _on_event(self, event: "Event") -> None:
+        """Whatever changes a number, or what the agent does. What streams in changes neither."""
+        from foldline.protocol.events import TextDelta, ThinkingDelta, ToolOutput
+
+        if not self._stale and not isinstance(event, TextDelta | ThinkingDelta | ToolOutput):
+            self._stale = True
+            self.app.set_timer(EVERY, self._show_now)  # the screen's own would rest while another covers it
+
+    def _show_now(self) -> None:
+        """Show what is now."""
+        self._stale = False
+        if not self.is_attached:
+            return
+        state = self.state = self._now()
+        self._edit_hints.limits = edit_hints.Limits(state.agent.overhead, state.room.threshold)
+        self._rows = {each.block.key: each for each in rows.use_rows(state)}
+        use: list[Block] = [each.block for each in self._rows.values()]
+        use.insert(list(self._rows).index(TOTAL_KEY), RuleBlock((-1, 0), "", "muted", stop=False, wide=False))
+        self.panels[USE].view.set_blocks(use)
+        self._items = {row_key(*item.key): item for item in state.items}
+        items = self.panels[LARGEST].view
+        self._gutter_width = gutter_width(state.projection.last_index)
+        items.widen_gutter(self._gutter_width)
+        items.set_blocks(rows.large_rows(state) or [TextBlock((-1, 1), _EMPTY, "muted", stop=False)])
         self.lay_out()
 
-    def _fill(self, number: int, blocks: Sequence[Block]) -> None:
-        """Other rows; the cursor stays on its own, or where that was."""
-        view = self.panels[number].view
-        cursor, at = view.cursor, None if view.cursor is None else view.index_of(view.cursor)
-        view.set_blocks(blocks)
-        if cursor is not None and view.index_of(cursor) is None and view.count:
-            view.cursor_to(view.block_at(min(at or 0, view.count - 1)).key, quiet=True)
+    def _gutter(self, key: Key, line: int) -> Spans:
+        """As in the LLM view; where a compaction now would take it, `░` in the place of a pin."""
+        view, item = self.panels[LARGEST].view, self._items.get(key)
+        if item is None:
+            return ()
+        spans = list(view_gutter(view.block(key), None, key, line, self._gutter_width))
+        if item.key in self.state.taken:
+            spans[3] = (GLYPHS["compacting"], PART_STYLES["compacting"])
+        return tuple(spans)
 
     # --- Where things are -----------------------------------------------------------------------------
 
     @property
-    def item(self) -> Item | None:
+    def item(self) -> ViewItem | None:
         """The item under the cursor."""
         cursor = self.panels[LARGEST].view.cursor
         return self._items.get(cursor) if cursor is not None and self.active == LARGEST else None
@@ -114,33 +156,22 @@ class ContextPanels(Workbench):
         return self._rows.get(cursor) if cursor is not None and self.active == USE else None
 
     @property
-    def on_entry(self) -> bool:
-        """Whether the cursor is on an entry of the history."""
-        return self.item is not None and self.item.entry is not None
-
-    @property
-    def editable(self) -> bool:
-        """Whether edits apply to what is under the cursor."""
-        return self.on_entry and self.item is not None and not self.item.advice
-
-    @property
     def undoable(self) -> bool:
         """Whether anything that changed the view is in force."""
-        return edit_hints.undo_target(self._projection) is not None
+        return edit_hints.undo_target(self.state.projection) is not None
 
     @property
     def priced(self) -> bool:
         """Whether it is known what the keys would do at the cursor."""
         return self._edit_hints.known
 
-    def _gutter(self, key: Key, line: int) -> Spans:
-        return rows.item_marks(self._items.get(key)) if line == 0 else ()
-
     def lay_out(self) -> None:
         wide, both = self.size.width >= WIDE, self._both_fit()
+        for number, widget in enumerate(self._top):
+            widget.display = self.size.height >= _ROWS_FOR_ALL or number == 1
         self.query("#panels").set_class(wide, "-wide")  # none, where it is closed before it was there
         use = self.panels[USE].styles
-        use.width = _USE_WIDTH if wide else "1fr"
+        use.width = rows.USE_WIDTH if wide else "1fr"
         use.height = self._use_height if both and not wide else "1fr"
         self.show_panels(*((USE, LARGEST) if both else (self.active,)))
         self.describe()
@@ -159,34 +190,38 @@ class ContextPanels(Workbench):
         """`▷` on the counterpart of the cursor: the category of an item, the largest item of a category."""
         chosen, item = self.row, self.item
         if item is not None:
-            found = (key for key, each in self._rows.items() if _belongs(item, each))
+            shares = ((key, row.share) for key, row in self._rows.items() if row.share is not None)
+            found = (key for key, share in shares if share.category == kind_of(item))
             self.panels[USE].view.show_counterpart(next(found, None))
         elif chosen is not None:
             self.panels[LARGEST].view.show_counterpart(self._largest_of(chosen))
 
     def _largest_of(self, chosen: Row) -> Key | None:
-        return next((key for key, item in self._items.items() if _belongs(item, chosen)), None)
+        wanted = chosen.share.category if chosen.share is not None else None
+        return next((key for key, item in self._items.items() if kind_of(item) == wanted), None)
 
     # --- Words ----------------------------------------------------------------------------------------
 
     def describe_panels(self) -> None:
         self.relink()
+        for widget, line in zip(
+            self._top, rows.top_rows(self._title, self.state, self.size.width), strict=True
+        ):
+            widget.show(line)
         use, items = self.panels
-        self._heading.show(rows.use_heading((use.size.width or _USE_WIDTH) - 2))
+        self._heading.show(rows.use_heading((use.size.width or rows.USE_WIDTH) - 2))
         use.head("~ estimated")
-        items.head("░ a compaction now would take it" if self.state.compaction is not None else "")
+        items.head("░ a compaction now would take it" if self.state.taken else "")
         use.foot("Enter shows its largest" if self.active == USE else "")
-        items.foot("Enter opens it in the Inspector" if self.on_entry else "")
+        items.foot("Enter opens it in the Inspector" if self.item is not None else "")
 
     def status_row(self, width: int) -> list[Span]:
-        item = self.item
-        if self.editable and item is not None:
-            hints = self._edit_hints.at(self._projection, item.entry)
-            if hints is not None and (hints.keys or hints.refused):
-                later = bool(self.state.doing)
-                return edit_hints.edit_row(self._projection, hints, self.key, later=later, width=width)
-        said = item.advice if item is not None else self.row.about if self.row is not None else ""
-        return row([piece(said, cut="right")], [], width)
+        projection, item = self.state.projection, self.item
+        hints = self._edit_hints.at(projection, item.index) if item is not None else None
+        if hints is not None:
+            later = bool(self.state.doing)
+            return edit_hints.edit_row(projection, hints, self.key, later=later, width=width)
+        return row([piece(self.row.about if self.row is not None else "", cut="right")], [], width)
 
     # --- Keys -----------------------------------------------------------------------------------------
 
@@ -195,21 +230,24 @@ class ContextPanels(Workbench):
         self.news = ""
         if self.works_now(command):
             self.act(command)
-        elif command in ("pin", "hide", "drop", "restore", "open"):
-            no_entry = self.item.advice if self.item is not None else ""
-            self.news = no_entry or f"{self.key('panel-2')} goes to the entries."
+        elif command != "undo":
+            self.news = f"{self.key('panel-2')} goes to the entries."
         self.describe()
 
     def act(self, command: str) -> None:
-        entry = self.item.entry if self.item is not None else None
-        later = bool(self.state.doing)
+        projection, later = self.state.projection, bool(self.state.doing)
         match command:
-            case "pin" | "hide" | "drop" | "restore" if entry is not None:
-                self.ask_for(edit_hints.edit(self._projection, entry, command, self.key, later=later))
+            case "pin" | "hide" | "drop" | "restore" if self.item is not None:
+                answer = edit_hints.edit(projection, self.item.index, command, self.key, later=later)
+                self.ask_for(answer)
             case "undo":
-                self.ask_for(edit_hints.undo(self._projection, later=later))
-            case "open" | "inspector" | "preview":
-                self.post_message(self.ScreenRequested(command, entry))
+                self.ask_for(edit_hints.undo(projection, later=later))
+            case "open" | "inspector" if self.item is not None:
+                self._shown.inspecting.open_at(self.item.index, self._program.state)
+            case "inspector":
+                self._shown.inspecting.open(self._program.state)
+            case "preview":
+                self._shown.previewing.open()
             case _:
                 super().act(command)
 
@@ -217,104 +255,33 @@ class ContextPanels(Workbench):
     def _opened(self, event: BlockView.Opened) -> None:
         event.stop()
         chosen = self.row
-        if event.view is self.panels[LARGEST].view:
-            if self.on_entry:
-                self.act("open")
-        elif chosen is not None:
-            key = self._largest_of(chosen)
-            if key is None:
-                self.news = f"None of the {len(self._items)} largest items is among: {chosen.name}."
-            else:
-                self.go(LARGEST)
-                self.active_view.cursor_to(key)
+        if chosen is None:
+            self.act("open")
+        elif (key := self._largest_of(chosen)) is None:
+            self.news = f"None of the {len(self._items)} largest items is among: {chosen.name}."
+        else:
+            self.go(LARGEST)
+            self.active_view.cursor_to(key)
         self.describe()
 
 
-def _belongs(item: Item, chosen: Row) -> bool:
-    """Whether an item counts in a row of Use."""
-    return item.category == chosen.category and item.server == chosen.server
-
-
 class ContextScreen(LeftOnce[None]):
-    """The panels below the header, the meter and what a compaction would give; kept up to date while open."""
+    """The panels on a screen of their own."""
 
     DEFAULT_CSS: ClassVar[str] = "ContextScreen { layout: vertical; background: ansi_default; }"
     AUTO_FOCUS: ClassVar[str | None] = ""
 
     def __init__(self, program: "FoldlineApp", shown: "Shown") -> None:
         super().__init__()
-        self._program = program
-        self._shown = shown
-        agent_state = shown.runner.agent.state
-        self._reader = ContextReader(agent_state)
-        self._stale = False
-        self._title = f"{program.state.workdir} ▸ {program.state.title or 'new session'}"
-        self._top = tuple(Text(id=name) for name in ("header", "bar", "compaction", "automatic"))
-        self.panels = ContextPanels(agent_state.projection, self._now())
+        self.panels = ContextPanels(program, shown)
 
     def compose(self) -> ComposeResult:
-        yield from self._top
         yield self.panels
 
-    def on_mount(self) -> None:
-        self._unsubscribe = self._shown.runner.agent.executor.subscribe(self._on_event)
-        self._look()
-
-    def on_unmount(self) -> None:
-        self._unsubscribe()
+    def on_resize(self, event: events.Resize) -> None:
+        cover_if_too_small(self, event.size)
 
     @property
     def state(self) -> ContextState:
         """What is shown."""
         return self.panels.state
-
-    def _now(self) -> ContextState:
-        program = self._program.state
-        held, typed = program.waiting.held, self._program.chat.prompt.editor.text
-        prompts: dict[PromptKind, Sequence[str]] = {
-            "held": (held,) if held else (),
-            "queued": program.waiting.queued,
-            "written": (typed,) if typed.strip() else (),
-        }
-        return self._reader.state(self._shown.figures.room(), prompts, program.doing)
-
-    def _on_event(self, event: "Event") -> None:
-        """Whatever changes a number, or what the agent does. What streams in changes neither."""
-        from foldline.protocol.events import TextDelta, ThinkingDelta, ToolOutput
-
-        if not self._stale and not isinstance(event, TextDelta | ThinkingDelta | ToolOutput):
-            self._stale = True
-            self.app.set_timer(EVERY, self._look)  # the screen's own would rest while another covers it
-
-    def _look(self) -> None:
-        """Show what is now, and work out what a compaction would give."""
-        self._stale = False
-        if self.is_attached:
-            self._show()
-            self.run_worker(self._reader.plan_anew(self._show), group="plan")
-
-    def _show(self) -> None:
-        if self.panels.is_attached:
-            self.panels.show(self._now())
-            self._draw_top()
-
-    def on_resize(self, event: events.Resize) -> None:
-        cover_if_too_small(self, event.size)
-        for number, widget in enumerate(self._top):
-            widget.display = event.size.height >= _ROWS_FOR_ALL or number == 1
-        self._draw_top()
-
-    def _draw_top(self) -> None:
-        width, state = self.size.width, self.state
-        for widget, line in zip(self._top, rows.top_rows(self._title, state, width), strict=True):
-            widget.show(line)
-
-    @on(ContextPanels.ScreenRequested)
-    def _open_screen(self, event: ContextPanels.ScreenRequested) -> None:
-        event.stop()
-        if event.command == "preview":
-            self._shown.previewing.open()
-        elif event.entry is None:
-            self._shown.inspecting.open(self._program.state)
-        else:
-            self._shown.inspecting.open_at(event.entry, self._program.state)

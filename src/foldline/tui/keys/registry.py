@@ -22,7 +22,7 @@ SCREENS: Final = {
     "difference": "inspector.compare",
     "filter": "inspector.filter_bar",
     "preview": "preview.keys",
-    "context": "context_screen.state",
+    "context": "context_screen.rows",
     "sessions": "screens.sessions_view",
     "rewind": "screens.rewind",
     "approvals": "screens.permissions",
