@@ -16,12 +16,12 @@ from foldline.protocol import (
     UserMessage,
 )
 
+from .facts import PLACE_ARGUMENTS
 from .outline import MessageOutline
 from .projection import Projection
 from .todos import current_todo, todo_list
 from .view import IN_VIEW, interrupted_result
 
-_PATHS = ("path", "file_path", "filePath", "filename", "file", "notebook_path", "directory")
 _SEARCHES = ("pattern", "query")
 _WORDS = ("command", "cmd", *_SEARCHES, "url", "prompt", "description", "name")
 
@@ -41,7 +41,7 @@ def subject_of(call: ToolCallPart) -> Subject:
     if todos is not None:
         return Subject(current_todo(todos), "words")
     texts = {name: value for name, value in arguments.items() if isinstance(value, str)}
-    paths = () if any(name in texts for name in _SEARCHES) else _PATHS
+    paths = () if any(name in texts for name in _SEARCHES) else PLACE_ARGUMENTS
     for name in (*paths, *_WORDS, *texts):
         value = texts.get(name, "")
         if value.strip() and name in paths:

@@ -372,8 +372,11 @@ def strings(value: object) -> Iterator[str]:
 
 
 FILE_ARGUMENTS = ("path", "file_path", "filePath", "filename", "file", "absolute_path", "notebook_path")
+PLACE_ARGUMENTS = (*FILE_ARGUMENTS, "directory")
 OLD_ARGUMENTS = frozenset({"old", "oldText", "old_text", "oldString", "old_string", "old_str"})
-"""What edit tools call the text to replace: ours, pi, Claude Code, opencode, SWE-agent, kimi-cli."""
+NEW_ARGUMENTS = frozenset({"new", "newText", "new_text", "newString", "new_string", "new_str"})
+"""What edit tools call the text to replace, and the new one: ours, pi, Claude Code, opencode, SWE-agent,
+kimi-cli."""
 PATCH = "*** Begin Patch"
 """Begins the one argument of apply_patch, as Codex and others have it."""
 

@@ -15,7 +15,6 @@ from foldline.protocol import AssistantMessage, ToolCallPart
 Argument = Literal["path", "old text", "command", "pattern"]
 ARGUMENTS: tuple[Argument, ...] = get_args(Argument)
 
-_PATHS = (*facts.FILE_ARGUMENTS, "directory")
 _PATTERNS = ("pattern", "query", "regex")
 _PATCHED = ("*** Update File: ", "*** Delete File: ")
 
@@ -24,7 +23,9 @@ def arguments(message: AssistantMessage) -> Iterator[tuple[Argument, str]]:
     """The arguments of an answer's calls, each with its text."""
     for call in message.calls:
         given = call.parsed()
-        yield from (("path", path) for name in _PATHS if isinstance(path := given.get(name), str))
+        yield from (
+            ("path", path) for name in facts.PLACE_ARGUMENTS if isinstance(path := given.get(name), str)
+        )
         yield from (("pattern", text) for name in _PATTERNS if isinstance(text := given.get(name), str))
         yield from (("command", line) for line in facts.command_arguments(given) if facts.PATCH not in line)
         yield from (("old text", old) for old in old_texts(call))

@@ -88,9 +88,9 @@ def read_anthropic_chat(data: bytes, path: Path) -> ForeignSession:
     reader.hide(spans, _truncated(path))
     name = about.text("id") or (path.parent.name if path.stem == _CLINE else path.stem)
     cwd, begun = about.text("working_dir") or _tree(about), _time(about, "created")
-    told = about.count("message_count")
-    differs = f"The file says that it has {told:,} messages, and holds {len(records):,}."
-    missing = [differs] if told and told != len(records) else []
+    stated = about.count("message_count")
+    differs = f"The file says that it has {stated:,} messages, and holds {len(records):,}."
+    missing = [differs] if stated and stated != len(records) else []
     return log.session("anthropic", name, cwd, damage, (*missing, *log.notes()), begun=begun)
 
 
@@ -147,8 +147,8 @@ def _block(block: JsonObject) -> JsonObject:
                 type="tool_result", tool_use_id=block.get("toolUseID"), **_amp(block.object("run"))
             )
         case "tool_result" if "toolUseID" in block:
-            told = {"content": _written(block, "output"), "is_error": block.get("status") == "error"}
-            return JsonObject(type="tool_result", tool_use_id=block.get("toolUseID"), **told)
+            result = {"content": _written(block, "output"), "is_error": block.get("status") == "error"}
+            return JsonObject(type="tool_result", tool_use_id=block.get("toolUseID"), **result)
         case "image" if "data" in block:
             source = {"data": block["data"], "media_type": block.get("mimeType")}
             return JsonObject(type="image", source=source)
@@ -180,9 +180,9 @@ def _written(record: JsonObject, key: str) -> Json:
     value, blocks = record.get(key), record.objects(key)
     if isinstance(value, str) or (blocks and all("type" in block for block in blocks)):
         return value
-    told = record.object(key)
-    said = told.first("output", "content") or told.array("content")
-    return said or ("" if value is None or told.get("content") == "" else arguments_text(value))
+    inner = record.object(key)
+    said = inner.first("output", "content") or inner.array("content")
+    return said or ("" if value is None or inner.get("content") == "" else arguments_text(value))
 
 
 # --- messages ---------------------------------------------------------------------------------------
@@ -196,8 +196,8 @@ class _Reader:
 
     def read(self, message: JsonObject) -> tuple[int, int]:
         start = len(self.log.entries)
-        told = (("timestamp",), ("ts",), ("created",), ("meta", "sentAt"))
-        at = next(filter(None, (_time(message, *path) for path in told)), None)
+        times = (("timestamp",), ("ts",), ("created",), ("meta", "sentAt"))
+        at = next(filter(None, (_time(message, *path) for path in times)), None)
         for entry in self._entries(message):
             self.log.add(entry, at)
         end = len(self.log.entries)

@@ -290,8 +290,8 @@ class Compactions:
         """The one at this index. A boundary without fields is one that the file does not have."""
         self.without_summary += not summary
         kept = self._kept(boundary)
-        told = boundary.object("compactMetadata")
-        preserved = told.object("preservedMessages") or told.object("preservedSegment")
+        metadata = boundary.object("compactMetadata")
+        preserved = metadata.object("preservedMessages") or metadata.object("preservedSegment")
         # The kept ones follow an anchor: the boundary itself where they stand before the summary.
         is_ahead = (preserved.text("anchorUuid") or "the summary") == boundary.get("uuid")
         view, entries = self._log.view, self._log.entries
@@ -303,13 +303,13 @@ class Compactions:
             () if is_ahead else kept,
             ahead=kept if is_ahead else (),
             strategy="claude-code",
-            tokens_before=told.count("preTokens"),
-            tokens_after=told.count("postTokens"),
+            tokens_before=metadata.count("preTokens"),
+            tokens_after=metadata.count("postTokens"),
             details=self._details,
         )
         self._ahead = tuple(kept) if is_ahead else ()
-        reason = "threshold" if told.get("trigger") == "auto" else "manual"
-        return compaction.model_copy(update={"reason": reason, "focus": told.text("userContext") or None})
+        reason = "threshold" if metadata.get("trigger") == "auto" else "manual"
+        return compaction.model_copy(update={"reason": reason, "focus": metadata.text("userContext") or None})
 
     def _kept(self, boundary: JsonObject) -> list[int]:
         """The messages that were kept word for word, tool groups whole, in their order."""
@@ -319,9 +319,9 @@ class Compactions:
         return self._log.view.whole_groups(named)
 
     def cleared(self, index: int, record: JsonObject) -> Compaction | None:
-        told = record.object("microcompactMetadata")
-        contents = dict.fromkeys(filter(None, told.texts("compactedToolIds")), CLEARED)
-        return self._replaced(index, contents, "hidden", told.count("preTokens"))
+        metadata = record.object("microcompactMetadata")
+        contents = dict.fromkeys(filter(None, metadata.texts("compactedToolIds")), CLEARED)
+        return self._replaced(index, contents, "hidden", metadata.count("preTokens"))
 
     def shortened(self, index: int, record: JsonObject) -> Compaction | None:
         replacements = record.objects("replacements")
@@ -356,15 +356,15 @@ class Compactions:
         )
 
 
-def _kept_records(told: JsonObject, chain: Mapping[str, str]) -> Sequence[str] | None:
+def _kept_records(metadata: JsonObject, chain: Mapping[str, str]) -> Sequence[str] | None:
     """The ids of the kept records; None where some cannot be found.
 
     Newer versions list them. Older ones name the first and the last of a chain.
     """
-    if listed := told.object("preservedMessages"):
+    if listed := metadata.object("preservedMessages"):
         uuids = listed.texts("uuids")
         return uuids if all(uuid in chain for uuid in uuids) else None
-    if not (segment := told.object("preservedSegment")):
+    if not (segment := metadata.object("preservedSegment")):
         return []
     walked: dict[str, None] = {}
     uuid, head = segment.text("tailUuid"), segment.text("headUuid")

@@ -87,7 +87,7 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
     about = next((row for row in rows if row.kind == "session_meta"), None)
     reader = _Reader(
         prompts=frozenset(
-            text for row in rows for text in told_in(row, "user_message", "UserMessage") if text
+            text for row in rows for text in shown_in(row, "user_message", "UserMessage") if text
         ),
         said=frozenset(
             piece.text("text")
@@ -131,17 +131,17 @@ def _row(line: JsonLine) -> Row:
     return Row(line.position, kind, payload, record, record.time("timestamp"))
 
 
-def told_in(row: Row, event: str, item: str) -> tuple[str, ...]:
+def shown_in(row: Row, event: str, item: str) -> tuple[str, ...]:
     """The texts of a message as the interface was told of it: whole, then piece by piece.
 
     Since 0.145, paginated sessions have it in an `item_completed` in place of an event of its own.
     """
     if row.is_event(event):
         return (row.payload.text("message"),)
-    told = row.payload.object("item") if row.is_event("item_completed") else JsonObject()
-    if told.get("type") != item:
+    item_done = row.payload.object("item") if row.is_event("item_completed") else JsonObject()
+    if item_done.get("type") != item:
         return ()
-    pieces = [piece.text("text") for piece in told.objects("content")]
+    pieces = [piece.text("text") for piece in item_done.objects("content")]
     return ("".join(pieces), *pieces)
 
 
@@ -374,7 +374,7 @@ class _Reader:
 
     def notes(self) -> list[str]:
         replaced = "each replaced by a line that says so"
-        told = (
+        counts = (
             (f"Encrypted summaries of compactions, {replaced}", self._sealed_summaries),
             (f"Compactions whose summary is not in the file, {replaced}", self._absent_summaries),
             ("Pieces of reasoning that are encrypted, left out", self._sealed),
@@ -382,7 +382,7 @@ class _Reader:
             ("Messages on damaged lines, taken from what Codex showed of them", self._restored),
         )
         return [
-            *(f"{what}: {count}." for what, count in told if count),
+            *(f"{what}: {count}." for what, count in counts if count),
             *left_out_note(self.log.left_out),
             *unknown_note(self._unknown),
         ]
@@ -507,15 +507,15 @@ class _Reader:
         """What the new context says and the history has not said yet, such as a fresh description of the
         environment, is added to the history before the compaction."""
         self.close_answer()
-        told, history = row.payload.text("message"), row.payload.get("replacement_history")
+        summary, history = row.payload.text("message"), row.payload.get("replacement_history")
         if isinstance(history, list):
             items = [JsonObject(item) for item in history if isinstance(item, dict)]
             context = listed_context(
-                self.log, items, told, self._messages_of, lambda message: self._add(row, message)
+                self.log, items, summary, self._messages_of, lambda message: self._add(row, message)
             )
         else:
             context = carried_over(
-                self.log, told, self._first_prompt, lambda message: self._add(row, message)
+                self.log, summary, self._first_prompt, lambda message: self._add(row, message)
             )
         index = self.log.next_index(row.position)
         update = {
@@ -566,15 +566,15 @@ class _Reader:
         else:
             self._keep(row)
 
-    def _patch(self, row: Row, told: JsonObject, name: str, *, done: bool) -> None:
-        if not self._answers.patched(told.text(name), told.get("changes"), done=done):
+    def _patch(self, row: Row, patch: JsonObject, name: str, *, done: bool) -> None:
+        if not self._answers.patched(patch.text(name), patch.get("changes"), done=done):
             self._keep(row)
 
-    def _completed(self, row: Row, told: JsonObject) -> None:
+    def _completed(self, row: Row, item: JsonObject) -> None:
         """What paginated sessions have in place of events of their own."""
-        match told.get("type"):
+        match item.get("type"):
             case "FileChange":
-                self._patch(row, told, "id", done=told.get("status") in (None, "completed"))
+                self._patch(row, item, "id", done=item.get("status") in (None, "completed"))
             case "UserMessage" | "AgentMessage":
                 self._restore(row)
             case _:
@@ -582,8 +582,8 @@ class _Reader:
 
     def _restore(self, row: Row) -> None:
         """A message that only an event tells, where the line of its item may be lost."""
-        prompt = told_in(row, "user_message", "UserMessage")
-        text = next(iter(prompt or told_in(row, "agent_message", "AgentMessage")), "")
+        prompt = shown_in(row, "user_message", "UserMessage")
+        text = next(iter(prompt or shown_in(row, "agent_message", "AgentMessage")), "")
         text = text or row.payload.text("message")
         if not self.damaged or not text or text in self.said:
             return

@@ -204,14 +204,14 @@ def _run(text: str) -> _Run:
 def _run_as_json(text: str) -> _Run:
     """The older form: `{"output": …, "metadata": {"exit_code", "duration_seconds"}}`."""
     try:
-        told = JsonObject.of(json.loads(text))
+        run = JsonObject.of(json.loads(text))
     except (ValueError, RecursionError):
         return _Run(text)
-    code = told.at("metadata", "exit_code")
+    code = run.at("metadata", "exit_code")
     return _Run(
-        body=told.text("output"),
+        body=run.text("output"),
         exit_code=code if type(code) is int else 0,
-        seconds=_number(str(told.at("metadata", "duration_seconds"))),
+        seconds=_number(str(run.at("metadata", "duration_seconds"))),
     )
 
 
@@ -269,11 +269,11 @@ class NewContext:
 def listed_context(
     log: Transcript,
     items: Iterable[JsonObject],
-    told: str,
+    summary: str,
     messages_of: Callable[[JsonObject], Sequence[BaseMessage]],
     add: Add,
 ) -> NewContext:
-    """The context as a compaction lists it; `told` is its summary where it tells that apart."""
+    """The context as a compaction lists it; `summary` is what it says of that apart."""
     known = log.known_messages(lambda message: (message.type, message.parts))
     context, sealed = NewContext(), False
     place = context.ahead
@@ -283,7 +283,7 @@ def listed_context(
             place = context.kept
             continue
         for message in messages_of(item):
-            if _is_summary(message, told):
+            if _is_summary(message, summary):
                 context.summary, place = message.text, context.kept
             elif message.parts and not (isinstance(message, AssistantMessage) and not message.text.strip()):
                 index = known.take(message)
@@ -292,13 +292,13 @@ def listed_context(
     return context
 
 
-def _is_summary(message: BaseMessage, told: str) -> bool:
+def _is_summary(message: BaseMessage, summary: str) -> bool:
     return isinstance(message, UserMessage) and (
-        message.text.startswith(_SUMMARY_OPENING) or (bool(told) and message.text == told)
+        message.text.startswith(_SUMMARY_OPENING) or (bool(summary) and message.text == summary)
     )
 
 
-def carried_over(log: Transcript, told: str, first_prompt: int | None, add: Add) -> NewContext:
+def carried_over(log: Transcript, summary: str, first_prompt: int | None, add: Add) -> NewContext:
     """What versions that did not list the new context kept: the opening, and the newest words of the user."""
     opening: list[int] = []
     prompts: list[int] = []
@@ -312,7 +312,7 @@ def carried_over(log: Transcript, told: str, first_prompt: int | None, add: Add)
             tokens = -(-len(data) // _BYTES_PER_TOKEN)
             prompts.append(index if tokens <= room else add(_shortened(data, room)))
             room -= tokens
-    return NewContext([*reversed(opening), *reversed(prompts)], told or _NO_SUMMARY)
+    return NewContext([*reversed(opening), *reversed(prompts)], summary or _NO_SUMMARY)
 
 
 def _shortened(text: bytes, tokens: int) -> UserMessage:

@@ -4,10 +4,9 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from heapq import merge
-from itertools import chain, groupby, islice
+from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO
@@ -29,100 +28,36 @@ if TYPE_CHECKING:
 
 # --- excerpts -----------------------------------------------------------------------------------------
 #
-# A reader can be run on an excerpt as on the whole: what a list says of the first prompt, the folder and the
-# title is then the reader's own word. A file may be of any size; an excerpt costs the same.
+# A reader is run on an excerpt as on the whole: what a list says of the first prompt, the folder, the title
+# and the model is then the reader's own word. A file may be of any size; an excerpt costs the same.
 
-_STEPS = ((32 * 1024, 3), (192 * 1024, 12), (1024 * 1024, 12))
-"""How far from the beginning prompts are looked for, in bytes, and how many lines are taken that may be one.
-The first step does for most sessions; others open with long instructions or a pasted image."""
+_STEPS = (32 * 1024, 192 * 1024, 1024 * 1024)
+"""Bytes of the beginning, in which the first prompt is looked for. The first step does for most sessions;
+others open with long instructions or a pasted image."""
 _TAIL = 24 * 1024
-"""How far from the end the newest title and the newest answer are looked for."""
-
-Span = tuple[int, int]
+"""Bytes of the end, where the newest title and the newest answer are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """Byte strings by which lines are picked without being parsed."""
-
-    prompts: Sequence[bytes] = ()
-    """Lines that hold one of these may be what the user said."""
-    beside: Sequence[bytes] = ()
-    """Lines that hold one of these say something about the session: its title, its folder."""
-    answers: Sequence[bytes] = ()
-    """Of the lines that hold one of these, the newest is picked: it names the model."""
-    no_prompts: Sequence[bytes] = ()
-    """Lines that hold one of these are no prompts after all."""
-    settles: bytes = b""
-    """After a line that holds this, no further prompts are needed."""
-
-
-def excerpts(path: Path, marks: Marks, begins_in: Path | None = None) -> Iterator[bytes]:
-    """Excerpts of a file, each of more than the one before: take the first that says enough.
+def excerpts(path: Path, begins_in: Path | None = None) -> Iterator[bytes]:
+    """The whole lines at the beginning and at the end of a file, more of them each time: take the first
+    excerpt that says enough.
 
     `begins_in` is another file, that holds the beginning of the session.
 
     Raises:
         OSError: a file cannot be read.
     """
-    with opened(path) as file:
-        if begins_in is None:
-            yield from _excerpts(file, file, marks)
-        else:
-            with opened(begins_in) as first:
-                yield from _excerpts(first, file, marks)
-
-
-def _excerpts(first: BinaryIO, file: BinaryIO, marks: Marks) -> Iterator[bytes]:
-    size = os.fstat(first.fileno()).st_size
-    for reach, most in _STEPS:
-        first.seek(0)
-        head = first.read(reach)
-        whole = len(head) >= size
-        head = head if whole else head[: head.rfind(b"\n") + 1]
-        prompts = list(islice(_prompts(head, marks), _STEPS[-1][1] if whole else most))
-        last = whole or reach == _STEPS[-1][0]
-        if prompts or last:
-            text = head + b"\n" + _last_lines(file, len(head) if first is file else 0)
-            picked = sorted({*prompts, *_beside(text, marks)})
-            yield b"".join(text[start:end] + b"\n" for start, end in picked)
-        if last:
-            return
-
-
-def _prompts(head: bytes, marks: Marks) -> Iterator[Span]:
-    lines = merge(*(_lines_with(mark, head) for mark in marks.prompts))
-    for line, _ in groupby(lines):
-        if not any(head.find(no, *line) >= 0 for no in marks.no_prompts):
-            yield line
-            if marks.settles and head.find(marks.settles, *line) >= 0:
-                return
-
-
-def _beside(text: bytes, marks: Marks) -> Iterator[Span]:
-    """The first line and the last, those about the session, and the newest answer."""
-    end = len(text.rstrip(b"\n"))
-    if end:
-        yield _line_at(len(text) - len(text.lstrip(b"\n")), text)
-        yield _line_at(end - 1, text)
-    for mark in marks.beside:
-        yield from _lines_with(mark, text)
-    newest = max((text.rfind(mark) for mark in marks.answers), default=-1)
-    if newest >= 0:
-        yield _line_at(newest, text)
-
-
-def _lines_with(mark: bytes, text: bytes) -> Iterator[Span]:
-    at = text.find(mark)
-    while at >= 0:
-        line = _line_at(at, text)
-        yield line
-        at = text.find(mark, line[1])
-
-
-def _line_at(place: int, text: bytes) -> Span:
-    end = text.find(b"\n", place)
-    return text.rfind(b"\n", 0, place) + 1, end if end >= 0 else len(text)
+    with opened(begins_in or path) as first, opened(path) as file:
+        size = os.fstat(first.fileno()).st_size
+        for reach in _STEPS:
+            first.seek(0)
+            head = first.read(reach)
+            whole = len(head) >= size
+            head = head if whole else head[: head.rfind(b"\n") + 1]
+            if head or whole or reach == _STEPS[-1]:
+                yield head.removesuffix(b"\n") + b"\n" + _last_lines(file, 0 if begins_in else len(head))
+            if whole:
+                break
 
 
 def _last_lines(file: BinaryIO, after: int) -> bytes:
@@ -146,7 +81,6 @@ class Place:
     """What sessions are called below such a folder."""
     packed: tuple[str, ...] = ()
     """What sessions are called that the agent has compressed."""
-    marks: Marks = field(default_factory=Marks)
     by_agent: bytes = b""
     """The first record of a sub-agent's session holds this, where its path does not tell."""
 
@@ -279,74 +213,26 @@ def _is_kimi_session(path: Path) -> bool:
 
 
 PLACES = (
-    Place(
-        "claude-code",
-        ("*/*.jsonl",),
-        marks=Marks(
-            prompts=(b'"user"', b'"queued_command"'),
-            no_prompts=(b'"tool_result"', b'"isMeta":true'),
-            beside=(b'"customTitle"', b'"aiTitle"'),
-            answers=(b'"assistant"',),
-        ),
-    ),
+    Place("claude-code", ("*/*.jsonl",)),
     Place(
         "codex",
         ("*/*/*/*.jsonl", "*.jsonl"),
         packed=("*/*/*/*.jsonl.zst", "*.jsonl.zst"),
         by_agent=b'"source":{"subagent"',
-        marks=Marks(
-            prompts=(b'"user_message"', b'"UserMessage"', b'"user"'),
-            settles=b'"user_message"',
-            beside=(b'"thread_name_updated"',),
-            answers=(b'"turn_context"',),
-        ),
     ),
-    Place(
-        "pi",
-        ("*/*.jsonl", "*.jsonl"),
-        marks=Marks(
-            prompts=(b'"user"',),
-            no_prompts=(b'"toolResult"',),
-            beside=(b'"session"', b'"session_info"', b'"title"', b'"model_change"'),
-            answers=(b'"assistant"',),
-        ),
-    ),
+    Place("pi", ("*/*.jsonl", "*.jsonl")),
     Place(
         "kimi-cli",
         ("*/*/context.jsonl", "*/context.jsonl", "*/*/wire.jsonl", "*/*/agents/main/wire.jsonl", "*/*.jsonl"),
-        marks=Marks(
-            prompts=(b'"user"', b'"TurnBegin"'),
-            no_prompts=(b'"tool"',),
-            beside=(b'"cwd"', b'"config.update"', b'"profile.bind"'),
-        ),
     ),
-    Place(
-        "klaude-code",
-        ("*/sessions/*/events.jsonl",),
-        marks=Marks(prompts=(b'"UserMessage"',), answers=(b'"AssistantMessage"',)),
-    ),
+    Place("klaude-code", ("*/sessions/*/events.jsonl",)),
     Place("opencode"),
     Place(
         "gemini-cli",
         ("*/chats/session-*.jsonl", "*/chats/session-*.json"),
         by_agent=b'"kind":"subagent"',
-        marks=Marks(
-            prompts=(b'"user"',),
-            no_prompts=(b'"functionResponse"',),
-            beside=(b'"projectHash"', b'"summary"'),
-            answers=(b'"gemini"',),
-        ),
     ),
-    Place(
-        "qwen-code",
-        ("*/chats/*.jsonl",),
-        marks=Marks(
-            prompts=(b'"user"',),
-            no_prompts=(b'"functionResponse"',),
-            beside=(b'"custom_title"',),
-            answers=(b'"assistant"',),
-        ),
-    ),
+    Place("qwen-code", ("*/chats/*.jsonl",)),
 )
 
 AGENTS: tuple[str, ...] = tuple(place.agent for place in PLACES)
@@ -504,7 +390,7 @@ def _described(file: _File, neighbours: Neighbours, here: _Here | None) -> Found
     first = next(iter(rotations(path)), None) if path.name == "context.jsonl" else None
     try:
         whole = path.suffix == ".json" and file.size <= _WHOLE
-        for excerpt in [read_regular(path)] if whole else excerpts(path, place.marks, first):
+        for excerpt in [read_regular(path)] if whole else excerpts(path, first):
             if beside.by_agent or (place.by_agent and place.by_agent in excerpt.partition(b"\n")[0]):
                 return None
             if here is not None and not here.is_it(beside.cwd) and not here.may_be_in(excerpt):

@@ -142,9 +142,9 @@ class UsageFields:
     cached: str
     reasoning: str = "reasoning"
 
-    def read(self, told: Json) -> Usage | None:
+    def read(self, usage: Json) -> Usage | None:
         """What the provider reported; None where it comes to nothing, as that of an aborted answer does."""
-        tokens = JsonObject.of(told)
+        tokens = JsonObject.of(usage)
         reported = Usage(
             input=sum(_count(tokens, name) for name in self.input),
             cached=_count(tokens, self.cached),

@@ -320,7 +320,7 @@ def _read(clause: str, masked: _Masked) -> Iterator[Action]:
     rest = clause[verb.end() :] if verb else clause
     pieces = re.split(r"[\s,，、;；]+|(?<=[^\W_])(?:和|与|以及)", rest)
     words = [word for piece in pieces if _path(word := masked.unquoted(piece))]
-    paths = [path for word in words if _is_path(path := _path(word)) or word.startswith("@")]
+    paths = [path for word in words if _is_path(path := _path(word)) or re.fullmatch(r"@[\w./~+-]+", word)]
     if verb or _QUESTION.search(clause):
         if verb and len(words) == 1 and re.fullmatch(r"[A-Z][\w-]{2,40}", _path(words[0])):
             paths = [_path(words[0])]  # LICENSE, Makefile

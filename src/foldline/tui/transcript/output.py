@@ -6,13 +6,14 @@ them; everything else a terminal would act on is left out or becomes a sign.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from textual.strip import Strip
 
 from foldline.agent.tools.text import printed
+from foldline.context.facts import NEW_ARGUMENTS, OLD_ARGUMENTS
 from foldline.context.harmless import TAB, clean_code
 from foldline.context.numbers import many
 from foldline.protocol import ImagePart, ToolCallPart, ToolResultMessage
@@ -218,10 +219,8 @@ _ARGUMENT: Final = 8
 """Lines of an argument that is no file."""
 _TAIL, _TAIL_KEPT = 6, 4_000
 """Lines, and characters they are looked for in, below a command that still runs."""
-_OLD: Final = ("old", "old_string", "old_str", "oldText")
-_NEW: Final = ("new", "new_string", "new_str", "newText")
 _CONTENT: Final = ("content", "contents", "file_text")
-"""What agents call what an edit takes away and puts there, and what a write writes."""
+"""What agents call what a write writes."""
 
 
 class Body(NamedTuple):
@@ -277,7 +276,7 @@ def _changed(call: ToolCallPart, result: ToolResultMessage | None) -> tuple[Diff
     if result is not None and result.is_error:
         return ()
     arguments = call.parsed()
-    old, new = _first(arguments, _OLD), _first(arguments, _NEW)
+    old, new = _first(arguments, OLD_ARGUMENTS), _first(arguments, NEW_ARGUMENTS)
     if old is not None and new is not None:
         before, after = ([clean_code(line) for line in text.split("\n")] for text in (old, new))
         if len(before) + len(after) > WHOLE:
@@ -297,7 +296,7 @@ def _short(line: DiffLine) -> DiffLine:
     return replace(line, content=f"{line.content[:LINE_LENGTH]} … {over:,} more characters")
 
 
-def _first(arguments: dict[str, object], names: tuple[str, ...]) -> str | None:
+def _first(arguments: dict[str, object], names: Collection[str]) -> str | None:
     return next((value for name in names if isinstance(value := arguments.get(name), str)), None)
 
 
