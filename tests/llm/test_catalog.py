@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from foldline.llm.catalog import checked_url, connect
+from foldline.llm.catalog import checked_url, connect, list_models
 from foldline.llm.models import DEFAULT_WINDOW, is_listed, known_window, model_info, table
 from foldline.llm.providers import PROVIDERS, Provider
 from foldline.protocol import FoldlineError
@@ -98,11 +98,31 @@ async def test_a_server_that_lists_no_models_asks_for_a_name() -> None:
         await client.aclose()
 
 
+def test_a_missing_package_is_said_in_one_sentence_with_what_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("foldline.llm.catalog.find_spec", lambda name: None)
+    with pytest.raises(FoldlineError) as refused:
+        connect(PROVIDERS["anthropic"], "", "k")
+    assert str(refused.value) == (
+        "Anthropic is asked with Anthropic's own package: pip install 'foldline[anthropic]' installs it."
+    )
+
+
+@pytest.mark.parametrize("path", ["", "/v1", "/v1/"])
+async def test_a_server_like_anthropic_may_be_named_with_or_without_the_version(path: str) -> None:
+    with running_server() as server:
+        url = server.base_url.removesuffix("/v1") + path
+        provider = Provider("box", "Box", url, api="messages")
+        assert [model.id for model in await list_models(provider)] == [server.model]
+
+
 def test_openai_is_not_imported_before_it_is_needed() -> None:
     code = (
         "import sys; from foldline.llm.catalog import connect; from foldline.llm.providers import OPENAI; "
         "connect(OPENAI, 'm', 'k'); "
         "assert 'openai' not in sys.modules and 'httpx2' not in sys.modules; "
-        "from foldline.llm.client import preload; preload(); assert 'openai' in sys.modules"
+        "from foldline.llm.client import preload; preload(); assert 'openai' in sys.modules; "
+        "assert 'anthropic' not in sys.modules; preload('messages'); assert 'anthropic' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

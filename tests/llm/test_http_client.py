@@ -1,10 +1,12 @@
 """The client of the SDK: what it trusts."""
 
 import ssl
+from contextlib import aclosing
 
 import pytest
 
-from foldline.llm.http_client import sdk_client
+from foldline.llm.http_client import Sdk
+from foldline.llm.providers import Provider
 
 
 @pytest.mark.parametrize(
@@ -19,8 +21,9 @@ from foldline.llm.http_client import sdk_client
 async def test_only_a_server_nearby_that_encrypts_nothing_needs_no_certificates(
     url: str, trusts_some: bool
 ) -> None:
-    async with sdk_client(url, "", idle_seconds=1, connect_seconds=1, headers={}) as client:
-        context = client._client._transport._pool._ssl_context  # type: ignore[attr-defined]
+    provider = Provider("box", "Box", url)
+    async with aclosing(Sdk(provider, "", idle_seconds=1, connect_seconds=1)) as client:
+        context = client._client._client._transport._pool._ssl_context
     assert isinstance(context, ssl.SSLContext)
     assert context.verify_mode == ssl.CERT_REQUIRED
     assert bool(context.cert_store_stats()["x509_ca"]) == trusts_some

@@ -5,6 +5,7 @@ import pytest
 from foldline.context.projection import REPLAYS_REASONING
 from foldline.llm import dialect as dialects
 from foldline.llm.dialect import Dialect
+from foldline.llm.messages import MESSAGES
 from foldline.llm.responses import RESPONSES, as_openai, rendering_named
 from foldline.protocol import AssistantMessage, TextPart, ThinkingPart, UserMessage, text_parts
 
@@ -22,7 +23,7 @@ TALK = [
 ]
 
 
-@pytest.mark.parametrize("name", [*KNOWN, RESPONSES])
+@pytest.mark.parametrize("name", [*KNOWN, RESPONSES, MESSAGES])
 def test_the_budget_counts_reasoning_exactly_where_it_goes_back(name: str) -> None:
     rendering = rendering_named(name, "m")
     assert rendering is not None

@@ -12,15 +12,18 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from anthropic._models import FinalRequestOptions as AnthropicOptions
 from openai import APIStatusError
-from openai._models import FinalRequestOptions
+from openai._models import FinalRequestOptions as OpenAIOptions
 
 from foldline.llm import RetryChunk
-from foldline.llm.http_client import LONGEST_FAILURE, sdk_client
+from foldline.llm.http_client import LONGEST_FAILURE, Sdk
+from foldline.llm.providers import Api, Provider
 from support.clients import (
     KEY,
     READ,
@@ -246,9 +249,10 @@ case("packed 400", {"fault": {"status": 400, "bytes": ["x" * 50_000_000], "gzip"
 
 async def test_of_a_packed_failure_no_more_is_unpacked_than_is_read(server: RunningServer) -> None:
     body = {"messages": [{"role": "user", "content": "packed 400"}], "model": "scripted-1", "stream": True}
-    async with sdk_client(server.base_url, KEY, idle_seconds=60, connect_seconds=60, headers={}) as client:
+    provider = Provider("box", "Box", server.base_url)
+    async with aclosing(Sdk(provider, KEY, idle_seconds=60, connect_seconds=60)) as client:
         with pytest.raises(APIStatusError) as refused:
-            await client.post("/chat/completions", cast_to=object, body=body)
+            await client.ask("/chat/completions", body)
     assert len(refused.value.response.content) == LONGEST_FAILURE
 
 
@@ -589,18 +593,27 @@ def test_nothing_that_is_shown_or_logged_holds_the_key(server: RunningServer) ->
     assert KEY not in shown
 
 
-@pytest.mark.parametrize("variable", ["OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS"])
-def test_what_the_environment_says_of_openai_goes_to_nobody_else(
-    monkeypatch: pytest.MonkeyPatch, variable: str
+@pytest.mark.parametrize(
+    ("api", "home", "variable"),
+    [
+        ("chat", "https://api.openai.com/v1", "OPENAI_ORG_ID"),
+        ("chat", "https://api.openai.com/v1", "OPENAI_PROJECT_ID"),
+        ("chat", "https://api.openai.com/v1", "OPENAI_CUSTOM_HEADERS"),
+        ("messages", "https://api.anthropic.com/v1", "ANTHROPIC_CUSTOM_HEADERS"),
+    ],
+)
+def test_what_the_environment_says_of_a_maker_goes_to_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, api: Api, home: str, variable: str
 ) -> None:
     monkeypatch.setenv(variable, "X-Account: planted" if "HEADERS" in variable else "planted")
 
     def sent(url: str) -> str:
-        client = sdk_client(url, KEY, idle_seconds=1, connect_seconds=1, headers={"X-Title": "ours"})
-        request = client._build_request(FinalRequestOptions(method="get", url="/models"))
-        return str(request.headers)
+        provider = Provider("box", "Box", url, api=api, headers={"X-Title": "ours"})
+        client = Sdk(provider, KEY, idle_seconds=1, connect_seconds=1)._client
+        options = {"chat": OpenAIOptions, "messages": AnthropicOptions}[api]
+        return str(client._build_request(options(method="get", url="/models")).headers)
 
-    assert "planted" in sent("https://api.openai.com/v1")
+    assert "planted" in sent(home)
     for url in ("https://api.deepseek.com/v1", "http://localhost:8000/v1"):
         assert "planted" not in sent(url)
         assert "ours" in sent(url)

@@ -11,6 +11,7 @@ import pytest
 from foldline.agent.model_choice import server_of_environment
 from foldline.llm import Answer, Chunk, LLMError, Request, ToolSpec
 from foldline.llm.client import OpenAIChat
+from foldline.llm.wire import DEFAULT, Options
 from foldline.protocol import AssistantMessage, Message, SystemMessage, UserMessage, text_parts
 from support.server import RunningServer, running_server
 
@@ -35,6 +36,7 @@ def chat_at(
     key: str = "",
     key_name: str = "",
     window: int | None = None,
+    options: Options = DEFAULT,
     idle_seconds: float | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     **different: Any,
@@ -48,6 +50,7 @@ def chat_at(
         key=key,
         key_name=key_name,
         window=window,
+        options=options,
         idle_seconds=idle_seconds,
         sleep=sleep,
     )

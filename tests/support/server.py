@@ -2,12 +2,12 @@
 
     python tests/support/server.py --port 0 --window 32768 [--script FILE] [--log FILE] [--key KEY] [--strict]
 
-prints its port as the first line of stdout, and serves `/v1/models`, `/v1/chat/completions` and
-`/v1/responses` (`server_responses`), streamed or not, and, where asked for, `/v1/embeddings`
-(`server_embeddings`). It validates every request, enforces the
-window, counts tokens and cached prefixes itself (`server_checks`), answers by a script (`server_rules`; the
-default one is a small usable model), and logs everything as JSON lines. It ends when its stdin, if a pipe,
-closes, and after `--ttl` seconds. Stdlib only. Tests start it with `running_server`.
+prints its port as the first line of stdout, and serves `/v1/models`, `/v1/chat/completions`,
+`/v1/responses` (`server_responses`) and `/v1/messages` (`server_messages`), streamed or not, and, where asked
+for, `/v1/embeddings` (`server_embeddings`). It validates every request, enforces the window, counts tokens
+and cached prefixes itself (`server_checks`), answers by a script (`server_rules`; the default one is a small
+usable model), and logs everything as JSON lines. It ends when its stdin, if a pipe, closes, and after `--ttl`
+seconds. Stdlib only. Tests start it with `running_server`.
 
 To add a fault: give it a key in an answer's `fault` (documented in `server_rules`) and a branch in
 `Handler.fault` if it replaces the answer, or in `Handler.spoil` if it spoils a stream; what is no proper
@@ -32,7 +32,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from support import server_responses
+from support import server_messages, server_responses
 from support.server_checks import PrefixCache, Violation, count, count_by, pieces, request_tokens, validate
 from support.server_embeddings import WAYS, embedded
 from support.server_process import MODEL, RunningServer, Seen, running_server
@@ -53,6 +53,8 @@ class Settings:
     refuse_stream_options: bool = False
     bare_listing: bool = False
     """`/v1/models` leaves out the window."""
+    marked: bool = False
+    """Chat completions, too, are cached only where they are marked, as at OpenRouter for Claude."""
     embeddings: str = ""
     """How `/v1/embeddings` answers; empty: there is no such thing."""
 
@@ -66,6 +68,7 @@ class ScriptedServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.settings = settings
         self.cache = PrefixCache()
+        self.marked = server_messages.MarkedCache()
         self.lock = threading.Lock()
         self.requests = 0
 
@@ -107,7 +110,11 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v1/embeddings" and self.server.settings.embeddings:
             self.embed(raw)
             return
-        if self.path not in ("/v1/chat/completions", "/v1/responses"):
+        if self.path == "/clock":  # of the cache that keeps what is marked
+            self.server.marked.clock += json.loads(raw)["seconds"]
+            self.send_json(200, {"clock": self.server.marked.clock})
+            return
+        if self.path not in ("/v1/chat/completions", "/v1/responses", "/v1/messages"):
             self.refuse(404, f"Unknown request URL: POST {self.path}.", code="unknown_url")
             return
         with self.server.lock:
@@ -135,13 +142,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def chat(self, raw: bytes, asked: dict[str, Any]) -> None:
         settings = self.server.settings
-        responds = self.path == "/v1/responses"
-        body = server_responses.as_chat(asked) if responds else asked
-        violations = server_responses.check(asked) if responds else validate(body, settings.strict)
+        responds, messages = self.path == "/v1/responses", self.path == "/v1/messages"
+        own = server_responses if responds else server_messages if messages else None
+        violations = own.check(asked) if own else validate(asked, settings.strict)
         measurable = not any(violation.rule == "shape" for violation in violations)
+        body = own.as_chat(asked) if own and measurable else asked
         tokens = request_tokens(body) if measurable else []
-        cached = self.server.cache.cached(tokens)
-        room = _room(asked)
+        if (messages or settings.marked) and measurable:
+            tokens = [""] * server_messages.size(asked)
+        cached = 0 if messages else self.server.cache.cached(tokens)
+        room = 0 if messages else _room(asked)  # Anthropic lets an answer end where the window does
         if body.get("model") != settings.model:
             self.note(raw, body, len(tokens), 0, violations, "no such model")
             name = body.get("model")
@@ -155,9 +165,9 @@ class Handler(BaseHTTPRequestHandler):
             self.refuse(400, violations[0].message, param="input" if responds else "messages")
         elif len(tokens) + room > settings.window:
             self.note(raw, body, len(tokens), 0, violations, "too long")
-            self.refuse(
-                400, _too_long(settings.window, len(tokens), room), "messages", "context_length_exceeded"
-            )
+            said = f"prompt is too long: {len(tokens)} tokens > {settings.window} maximum"
+            too_long = said if messages else _too_long(settings.window, len(tokens), room)
+            self.refuse(400, too_long, "messages", "context_length_exceeded")
         else:
             with self.server.lock:
                 answer = settings.script.answer(body, self.nth)
@@ -166,19 +176,33 @@ class Handler(BaseHTTPRequestHandler):
                 self.note(raw, body, len(tokens), cached, violations, f"fault {fault.get('status', 'hang')}")
                 self.fault(fault)
                 return
-            self.server.cache.remember(tokens)
-            completion = Completion(answer, self.nth, settings, len(tokens), cached, room)
+            with self.server.lock:
+                marks = messages or settings.marked
+                served = self.server.marked.serve(asked) if marks else None
+            if served:
+                cached = served.cached
+            else:
+                self.server.cache.remember(tokens)
+            completion = Completion(answer, self.nth, settings, len(tokens), cached, _room(asked))
             self.note(raw, body, len(tokens), cached, violations, "", completion.usage["completion_tokens"])
             if answer.get("seconds"):
                 time.sleep(answer["seconds"])
             if responds:
                 told = server_responses.events(completion)
+            elif served and messages:
+                told = server_messages.events(completion, served)
             else:
                 told = completion.pieces(bool((body.get("stream_options") or {}).get("include_usage")))
             if asked.get("stream") and not fault.get("unstreamed"):
                 self.stream(told, fault)
             else:
-                self.send_json(200, server_responses.response(completion) if responds else completion.whole())
+                if responds:
+                    whole = server_responses.response(completion)
+                else:
+                    whole = completion.whole()
+                    if served and messages:
+                        whole = server_messages.response(completion, served)
+                self.send_json(200, whole)
                 self.end("answered")
 
     def fault(self, fault: dict[str, Any]) -> None:
@@ -208,7 +232,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.event(item if isinstance(item, str) else json.dumps(item))
             if self.spoil(len(items), fault):
                 return
-            if self.path != "/v1/responses":
+            if self.path == "/v1/chat/completions":
                 self.event("[DONE]")
             self.wfile.write(b"0\r\n\r\n")
             self.wfile.flush()
@@ -258,6 +282,10 @@ class Handler(BaseHTTPRequestHandler):
         return False
 
     def refuse(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
+        if self.path == "/v1/messages":
+            said = {"type": "invalid_request_error", "message": message}
+            self.send_json(status, {"type": "error", "error": said, "request_id": "req_1"})
+            return
         error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
         self.send_json(status, {"error": error})
 
@@ -427,6 +455,7 @@ def main() -> None:
     parser.add_argument("--refuse-stream-options", action="store_true")
     parser.add_argument("--bare-listing", action="store_true", help="/v1/models does not say the window")
     parser.add_argument("--embeddings", choices=WAYS, default="", help="serve /v1/embeddings, in this way")
+    parser.add_argument("--marked", action="store_true", help="/chat/completions caches only what is marked")
     parser.add_argument("--characters", type=int, default=0, help="of a token; without it by a pattern")
     parser.add_argument("--ttl", type=float, default=3600.0, help="seconds to live")
     options = parser.parse_args()
@@ -444,6 +473,7 @@ def main() -> None:
         refuse_stream_options=options.refuse_stream_options,
         bare_listing=options.bare_listing,
         embeddings=options.embeddings,
+        marked=options.marked,
     )
     server = ScriptedServer(options.port, settings)
     print(server.server_address[1], flush=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.request import Request, urlopen
 
 MODEL = "scripted-1"
 
@@ -41,6 +42,11 @@ class Seen:
     def messages(self) -> list[dict[str, Any]]:
         """What was said, in the words of its API: chat messages, or input items."""
         return list(self.body["messages"] if "messages" in self.body else self.body["input"])
+
+    @property
+    def marks(self) -> int:
+        """How many `cache_control` it carries."""
+        return self.raw.count(b'"cache_control"')
 
 
 class RunningServer:
@@ -74,6 +80,13 @@ class RunningServer:
             for record in records
             if record["kind"] == "request"
         ]
+
+    def pass_time(self, seconds: float) -> None:
+        """Moves the clock of the cache that keeps what is marked."""
+        body = json.dumps({"seconds": seconds}).encode()
+        request = Request(self.base_url.removesuffix("/v1") + "/clock", body)
+        with urlopen(request, timeout=10) as answer:
+            answer.read()
 
     def embedded(self) -> list[dict[str, Any]]:
         """The bodies of all requests for embeddings so far, in order."""

@@ -27,7 +27,7 @@ def test_only_a_model_that_is_asked_over_the_network_needs_the_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loaded: list[str] = []
-    monkeypatch.setattr("foldline.llm.client.preload", lambda: loaded.append("openai"))
+    monkeypatch.setattr("foldline.llm.client.preload", lambda api: loaded.append("openai"))
     startup._import_client(OfflineLLM())
     assert loaded == []
     startup._import_client(OpenAIChat(OPENAI, model="gpt-x"))

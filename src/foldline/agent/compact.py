@@ -151,6 +151,7 @@ async def draft_now(
         options=request.options,
         alone=alone or request.strategy is not None,
         ledger=state.ledger,
+        session=state.session.id,
         progress=progress,
         on_request=count,
     )

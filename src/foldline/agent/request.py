@@ -69,10 +69,10 @@ async def send_request(state: AgentState) -> AssistantMessage:
         tools=tools_digest(state.specs),
         estimated=estimated,
     )
+    request = Request(messages=messages, tools=state.specs, tokens=state.size(), session=state.session.id)
     sent = _Sent(state, record)
     answer: AssistantMessage | None = None
     async with sent.recorded_where_it_fails():
-        request = Request(messages=messages, tools=state.specs, tokens=state.size())
         async with aclosing(state.llm.stream(request)) as chunks:
             async for chunk in chunks:
                 answer = await sent.hear(chunk)

@@ -227,6 +227,7 @@ def _client(
     window_of: Callable[[str], int | None],
 ) -> "LLM":
     from foldline.llm.catalog import connect
+    from foldline.llm.wire import Options
 
     if name == "offline" or (provider is None and not name):
         from foldline.llm.offline import OFFLINE, OfflineLLM
@@ -240,7 +241,8 @@ def _client(
     if not name and provider.key_name == "OPENAI_API_KEY" and settings.provider in ("", ENVIRONMENT):
         name = environ.get("OPENAI_MODEL", "").strip()
     key = key_of(provider, environ)
-    return connect(provider, name, key.value, window_of, key_name=key.name)
+    options = Options(settings.effort, settings.context.cache_life)
+    return connect(provider, name, key.value, window_of, key_name=key.name, options=options)
 
 
 async def known_window(llm: "LLM") -> int:

@@ -115,6 +115,9 @@ class ContextSettings(Section):
 
     window: Window | None = None
     """The context window in tokens, where what is known of the model is wrong."""
+    cache_life: Literal["5m", "1h"] = "5m"
+    """How long Claude's cache keeps what is not used. 1h: for whoever pauses; writing costs 2 times the input
+    instead of 1.25 times."""
     dmail: bool = False
     """Whether the model may go back to an earlier step with a message to itself: the tool `send_dmail`."""
 
@@ -173,8 +176,8 @@ class ProviderSettings(Section):
     """Where its API begins: `https://host/v1`. Needed for one of your own."""
     key_env: str | None = None
     """The variable of the environment its key is in. Empty: it needs none, or it is in `keys.toml`."""
-    api: Literal["chat", "responses"] | None = None
-    """chat: `/chat/completions`; responses: `/responses`."""
+    api: Literal["chat", "responses", "messages"] | None = None
+    """chat: `/chat/completions`; responses: `/responses`; messages: Anthropic's `/messages`."""
     dialect: Literal["openai", "strict", "strict-thinking", "mistral", "gemini", "openrouter"] | None = None
     """How messages are rendered for it: see [Providers](providers.md)."""
     models: list[str] | None = None
@@ -227,6 +230,9 @@ class AllSettings(Section):
     provider: str = ""
     """Who is asked, by name; `env` is the server of OPENAI_BASE_URL. Empty: that one, if it is set; else
     OpenAI, if OPENAI_API_KEY is."""
+    effort: Literal["default", "none", "minimal", "low", "medium", "high", "xhigh", "max"] = "default"
+    """How much the model thinks, where it can be told. Which of these it knows its maker says; default: as it
+    does when nothing is said."""
     theme: str = "auto"
     """The colour theme, by name; `auto` follows the terminal, dark or light."""
     ascii: OnOffAuto = "auto"

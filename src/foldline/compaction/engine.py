@@ -210,6 +210,7 @@ async def propose(
     options: RedraftOptions | None = None,
     alone: bool = False,
     ledger: SessionLedger | None = None,
+    session: str = "",
     progress: Progress = lambda _: None,
     on_request: Callable[[], None] = lambda: None,
 ) -> Proposal | None:
@@ -223,6 +224,7 @@ async def propose(
         tools: those of the session's requests, and `overhead` the estimate of their schemas.
         alone: whether nothing but the strategy is tried.
         ledger: the session's, which need not be built anew.
+        session: its name, which goes with the requests.
 
     Raises:
         CompactionFailed: no rung of the ladder gave a view that may replace this one.
@@ -238,7 +240,7 @@ async def propose(
         pins=wished.pins,
     )
     need = _need(projection, budget, reason, pending, overhead, type(strategy) in BUILT_IN.values())
-    metered = MeteredLLM(llm, progress, on_request)
+    metered = MeteredLLM(llm, progress, on_request, session)
     view = tuple(projection.view)
     ctx = CompactionContext(
         history=(),

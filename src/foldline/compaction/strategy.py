@@ -3,7 +3,7 @@
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
@@ -160,6 +160,8 @@ class MeteredLLM:
     progress: Progress
     on_request: Callable[[], None] = lambda: None
     """Called before each request."""
+    session: str = ""
+    """Goes with each request: see `Request.session`."""
     rung: str = "strategy"
     calls: int = 0
     drafted: int = 0
@@ -193,7 +195,7 @@ class MeteredLLM:
         self.on_request()
         growing = 0
         self._tell("", 0)
-        async with aclosing(self.llm.stream(request)) as chunks:
+        async with aclosing(self.llm.stream(replace(request, session=self.session))) as chunks:
             async for chunk in chunks:
                 if isinstance(chunk, TextChunk):
                     growing += estimate_tokens(chunk.text)
@@ -215,12 +217,7 @@ class MeteredLLM:
 
     def _count(self, usage: Usage | None) -> None:
         if usage is not None:
-            self.usage = Usage(
-                input=self.usage.input + usage.input,
-                cached=self.usage.cached + usage.cached,
-                output=self.usage.output + usage.output,
-                reasoning=self.usage.reasoning + usage.reasoning,
-            )
+            self.usage += usage
 
     async def aclose(self) -> None:
         await self.llm.aclose()

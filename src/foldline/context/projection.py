@@ -71,8 +71,8 @@ class RequestSize(NamedTuple):
         return (self.estimated - self.reported) / self.reported if self.reported else None
 
 
-REPLAYS_REASONING = frozenset({"strict-reasoning", "strict-thinking", "openrouter", "responses"})
-"""The names of the dialects that send reasoning back: `llm.dialect`, and the Responses API."""
+REPLAYS_REASONING = frozenset({"strict-reasoning", "strict-thinking", "openrouter", "responses", "messages"})
+"""The names of the dialects that send reasoning back: `llm.dialect`, and those of two APIs."""
 
 
 @dataclass(frozen=True, slots=True)

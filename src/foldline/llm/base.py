@@ -56,6 +56,8 @@ class Request:
     """Its size as decisions use it; 0 where nobody has weighed it."""
     tools_off: bool = False
     """Whether no tool may be called: they are sent only because the cached prefix holds them."""
+    session: str = ""
+    """Names the session, the same in all its requests: some providers keep a cache for each name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
+from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from foldline.protocol import FoldlineError
@@ -13,6 +14,9 @@ from .embeddings import OpenAIEmbedder
 from .listing import ListedModel
 from .models import known_output, known_window, price_of, takes_pictures
 from .providers import Provider, is_local
+from .wire import DEFAULT, Options
+
+INSTALL = "pip install 'foldline[anthropic]'"
 
 
 def connect(
@@ -22,6 +26,7 @@ def connect(
     window: int | Callable[[str], int | None] | None = None,
     *,
     key_name: str = "",
+    options: Options = DEFAULT,
 ) -> OpenAIChat:
     """The client for a model of a provider; its default one, or the first it lists, where none is named.
 
@@ -29,13 +34,24 @@ def connect(
     says where the key is set, where that is not the provider's variable.
 
     Raises:
-        FoldlineError: the provider needs a key, and there is none.
+        FoldlineError: the provider needs a key, and there is none; or the SDK for it is not installed.
     """
+    require_sdk(provider)
     if provider.key_env and not key and not is_local(provider.base_url):
         source = f", from {provider.key_page}" if provider.key_page else ""
         raise FoldlineError(f"{provider.title} needs a key: set {key_name or provider.key_name}{source}.")
     named = model or provider.default_model
-    return OpenAIChat(provider, model=named, key=key, key_name=key_name, window=window)
+    return OpenAIChat(provider, model=named, key=key, key_name=key_name, window=window, options=options)
+
+
+def require_sdk(provider: Provider) -> None:
+    """Whether what a provider is asked with is installed.
+
+    Raises:
+        FoldlineError: it is not.
+    """
+    if provider.api == "messages" and find_spec("anthropic") is None:
+        raise FoldlineError(f"{provider.title} is asked with Anthropic's own package: {INSTALL} installs it.")
 
 
 def connect_embeddings(provider: Provider, key: str, model: str = "") -> OpenAIEmbedder | None:
@@ -70,7 +86,9 @@ async def list_models(provider: Provider, key: str = "") -> list[ListedModel]:
 
     Raises:
         LLMError: the server cannot be reached, or refuses the key.
+        FoldlineError: the SDK for it is not installed.
     """
+    require_sdk(provider)
     async with aclosing(OpenAIChat(provider, key=key)) as client:
         try:
             models = await client.list_models()

@@ -1,21 +1,26 @@
 """Chat completions: what nearly every server speaks."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from foldline.protocol import Part, TextPart, ThinkingPart, ToolCallPart
 from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
-from .dialect import Dialect, Renderings, tools_to_openai
-from .failures import Failure
+from .dialect import STRICT, Renderings, dialect_named, tools_to_openai
+from .marks import Place, marked, request_ends
+from .providers import Provider
 from .wire import (
+    DEFAULT,
     AnswerReader,
     Expected,
     Growing,
+    Options,
     Room,
     Said,
+    Wire,
     arguments_of,
     count,
     expected,
@@ -39,6 +44,8 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 }
 
 
+_MARKED = re.compile(r"~?(anthropic|google)/", re.IGNORECASE)
+"""Models at OpenRouter whose makers want marks, or take them (openrouter.ai/docs, "Prompt Caching")."""
 LONGEST_NAME = 1_000
 """Characters of a tool's name, beyond which no more of it is taken."""
 
@@ -210,35 +217,44 @@ def _thoughts(value: object) -> str:
     return "".join(_content(mapping(part).get("thinking")) for part in sequence(value))
 
 
-class ChatWire:
+class ChatWire(Wire):
     """`/chat/completions`, in the dialect of one kind of server."""
 
     path = "/chat/completions"
+    _optional: ClassVar = {
+        "usage": ("stream_options",),
+        "session": ("prompt_cache_key", "session_id"),
+        "marks": ("cache_control",),
+        "effort": ("reasoning_effort", "reasoning.effort", "reasoning"),
+    }
 
-    def __init__(self, dialect: Dialect, *, asks_usage: bool = True, takes_tools_off: bool = False) -> None:
-        """`asks_usage`: whether the server takes `stream_options`, without which most report no usage.
-        `takes_tools_off`: see `Provider`."""
-        self._dialect = dialect
-        self._renderings = Renderings(dialect)
-        self._asks_usage = asks_usage
-        self._takes_tools_off = takes_tools_off
-
-    @property
-    def name(self) -> str:
-        """The dialect recorded with each request."""
-        return self._dialect.name
+    def __init__(self, provider: Provider, options: Options = DEFAULT) -> None:
+        super().__init__(provider, options)
+        self._dialect = dialect_named(provider.dialect) or STRICT
+        self.name = self._dialect.name
+        self._renderings = Renderings(self._dialect)
+        if not provider.asks_usage:
+            self._refused.add("usage")
 
     def body(self, request: Request, model: str) -> dict[str, Any]:
+        messages = self._renderings.of(request.messages)
+        if self._dialect.marks_cache and _MARKED.match(model) and self._sends("marks"):
+            opening = [Place(0)] if messages[0]["role"] == "system" else []
+            messages = marked(messages, [*opening, *request_ends(messages)], self._options.cache_life)
         body: dict[str, Any] = {
             "model": model,
-            "messages": self._renderings.of(request.messages),
+            "messages": messages,
             "stream": True,
+            **self._session(request),
         }
-        if self._asks_usage:
+        if self._sends("usage"):
             body["stream_options"] = {"include_usage": True}
+        if effort := self._effort:
+            nested = self._dialect.reasoning_field == "reasoning"
+            body |= {"reasoning": {"effort": effort}} if nested else {"reasoning_effort": effort}
         if request.tools:  # An empty list is refused by OpenAI.
             body["tools"] = tools_to_openai(request.tools)
-            if request.tools_off and self._takes_tools_off:
+            if request.tools_off and self._sends("tools off"):
                 body["tool_choice"] = "none"
         if request.max_output is not None:
             body[self._dialect.max_tokens_field] = request.max_output
@@ -246,15 +262,3 @@ class ChatWire:
 
     def reading(self, request: Request, info: ModelInfo) -> ChatReader:
         return ChatReader(expected(request, info))
-
-    def leave_out(self, failure: Failure) -> bool:
-        """Whether the server refused something that can be done without. From then on it is not sent."""
-        if failure.status not in (400, 422):
-            return False
-        if self._asks_usage and "stream_options" in failure.body:
-            self._asks_usage = False
-        elif self._takes_tools_off and "tool_choice" in failure.body:
-            self._takes_tools_off = False
-        else:
-            return False
-        return True

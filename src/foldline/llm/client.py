@@ -1,6 +1,6 @@
-"""The client for OpenAI and everything compatible with it: one loop, over chat completions or Responses.
+"""The client for OpenAI, Anthropic and everything compatible with them: one loop, over three APIs.
 
-`openai` takes a third of a second to import: the first request does it, or `preload` before it.
+Their SDKs take a third of a second to import: the first request does it, or `preload` before it.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ from foldline.protocol import AssistantMessage
 from . import failures, sse
 from .base import Answer, Chunk, ContextOverflow, LLMError, ModelInfo, Request, RetryChunk
 from .chat import ChatWire
-from .dialect import STRICT, dialect_named
 from .failures import Endpoint, Failure, unreachable_failure
 from .listing import ListedModel, listed_models, stated_window
+from .messages import MessagesWire
 from .models import model_info
-from .providers import Provider, is_local
+from .providers import Api, Provider, is_local
 from .responses import ResponsesWire
-from .wire import AnswerReader
+from .wire import DEFAULT, AnswerReader, Options, Wire
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+    from .http_client import Sdk
 
 IDLE_SECONDS = 120.0
 """Longest silence of a server, in seconds, before a request counts as stalled."""
@@ -44,9 +44,14 @@ _UNNAMED = "default"
 """Shown for a model until the server has been asked for its first one."""
 
 
-def preload() -> None:
-    """Imports `openai`. To be run in a thread, after the first paint."""
-    import openai  # noqa: F401
+def preload(api: Api = "chat") -> None:
+    """Imports the SDK for an API. To be run in a thread, after the first paint."""
+    from .http_client import sdk_of
+
+    sdk_of(api)
+
+
+_WIRES: Mapping[Api, type[Wire]] = {"chat": ChatWire, "responses": ResponsesWire, "messages": MessagesWire}
 
 
 def _always(window: int | None) -> Callable[[str], int | None]:
@@ -54,8 +59,8 @@ def _always(window: int | None) -> Callable[[str], int | None]:
 
 
 class OpenAIChat:
-    """A model behind `/chat/completions` or `/responses`. Retries, time-outs and errors are handled here, not
-    by the SDK."""
+    """A model behind `/chat/completions`, `/responses` or `/messages`. Retries, time-outs and errors are
+    handled here, not by the SDK."""
 
     def __init__(
         self,
@@ -65,6 +70,7 @@ class OpenAIChat:
         key: str = "",
         key_name: str = "",
         window: int | Callable[[str], int | None] | None = None,
+        options: Options = DEFAULT,
         idle_seconds: float | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -75,15 +81,7 @@ class OpenAIChat:
         self._key = key
         self._key_name = key_name or provider.key_name
         self._window_of = window if callable(window) else _always(window)
-        self._wire = (
-            ResponsesWire(provider.base_url, takes_tools_off=provider.takes_tools_off)
-            if provider.api == "responses"
-            else ChatWire(
-                dialect_named(provider.dialect) or STRICT,
-                asks_usage=provider.asks_usage,
-                takes_tools_off=provider.takes_tools_off,
-            )
-        )
+        self._wire = _WIRES[provider.api](provider, options)
         local = is_local(provider.base_url)
         self._idle = idle_seconds or (LOCAL_IDLE_SECONDS if local else IDLE_SECONDS)
         self._sleep = sleep
@@ -95,7 +93,7 @@ class OpenAIChat:
         self._tells_reading = False
         self._adds_answer = False
         """Whether its server adds what the answer may have to the request, and refused that once."""
-        self._client: AsyncOpenAI | None = None
+        self._client: Sdk | None = None
         self._opening = asyncio.Lock()
 
     @property
@@ -106,6 +104,10 @@ class OpenAIChat:
     @property
     def dialect(self) -> str:
         return self._wire.name
+
+    @property
+    def api(self) -> Api:
+        return self._provider.api
 
     async def prepare(self) -> ModelInfo:
         """Asks the server, once, for what is not known yet: which model, its window. `stream` does it too.
@@ -223,7 +225,7 @@ class OpenAIChat:
         server, which has none: what the window has left.
         """
         least = min(self._info.window // 16, 32_768)
-        if self._provider.states_output:
+        if self._provider.states_output or self.api == "messages":
             return min(least, self._info.max_output or least)
         unknown = self._info.guessed or not request.tokens or self._adds_answer
         if unknown or not is_local(self._provider.base_url):
@@ -234,7 +236,7 @@ class OpenAIChat:
     async def aclose(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            await client.close()
+            await client.aclose()
 
     async def _attempt(
         self, sending: "_Sending", reading: AnswerReader
@@ -245,24 +247,16 @@ class OpenAIChat:
         it, and would hang on every error that is raised while it is handled.
         """
         client = await self._open()
-        import openai
-
-        body = self._wire.body(sending.request, self._info.id)
+        body, headers = self._wire.body(sending.request, self._info.id), self._wire.headers(sending.request)
         if self._tells_reading:
             body["return_progress"] = True
         if not sending.streamed:
             body.pop("stream_options", None)
             body["stream"] = False
         try:
-            stream = await client.post(
-                self._wire.path,
-                cast_to=object,
-                body=body,
-                stream=True,
-                stream_cls=openai.AsyncStream[object],
-            )
-        except openai.APIError as error:
-            yield self._failure(error)
+            stream = await client.stream(self._wire.path, body, headers)
+        except client.failed as error:
+            yield self._failure(client, error)
             return
         async with stream:
             # The bytes, not the SDK's events: see `sse`. And plain JSON: the SDK's own models drop or mistype
@@ -333,32 +327,26 @@ class OpenAIChat:
             case _:
                 return failures.broken_failure(at)
 
-    def _failure(self, error: Exception) -> Failure:
+    def _failure(self, client: "Sdk", error: Exception) -> Failure:
         """What an exception of the SDK means, raised before the body began."""
-        import openai
-
         at = self._endpoint
-        if isinstance(error, openai.APIStatusError):
+        if isinstance(error, client.failed_with_status):
             headers = {name.lower(): value for name, value in error.response.headers.items()}
             return failures.status_failure(at, error.status_code, error.response.text, headers)
         cause = error.__cause__
         if "Connect" in type(cause).__name__:  # ConnectError or ConnectTimeout of the SDK's own HTTP library.
             return unreachable_failure(at, error)
-        if isinstance(error, openai.APITimeoutError):
+        if isinstance(error, client.timed_out):
             return failures.stalled_failure(at, self._idle)
         return failures.broken_failure(at)
 
     async def _ask(self, path: str, body: Mapping[str, object] | None) -> object:
         """The JSON of one small answer, or a `Failure`: see `listing.Ask`. A POST may take long."""
         client = await self._open()
-        import openai
-
         try:
-            if body is not None:
-                return await client.post(path, cast_to=object, body=body)
-            return await client.get(path, cast_to=object, options={"timeout": _CONNECT_SECONDS})
-        except openai.APIError as error:
-            return self._failure(error)
+            return await client.ask(path, body, _CONNECT_SECONDS)
+        except client.failed as error:
+            return self._failure(client, error)
         except (ValueError, RecursionError):
             return None
 
@@ -367,23 +355,17 @@ class OpenAIChat:
         asked = self._provider
         return Endpoint(asked.base_url, self._info.id, self._key, self._key_name, asked.url_setting)
 
-    async def _open(self) -> "AsyncOpenAI":
+    async def _open(self) -> "Sdk":
         """The SDK's client; import and construction block for long, hence the thread."""
         async with self._opening:
             if self._client is None:
                 self._client = await asyncio.to_thread(self._build)
             return self._client
 
-    def _build(self) -> "AsyncOpenAI":
-        from .http_client import sdk_client
+    def _build(self) -> "Sdk":
+        from .http_client import Sdk
 
-        return sdk_client(
-            self._provider.base_url,
-            self._key,
-            idle_seconds=self._idle,
-            connect_seconds=_CONNECT_SECONDS,
-            headers=self._provider.headers_with(self._key),
-        )
+        return Sdk(self._provider, self._key, idle_seconds=self._idle, connect_seconds=_CONNECT_SECONDS)
 
 
 def _breaks() -> tuple[type[Exception], ...]:

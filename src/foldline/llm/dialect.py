@@ -57,6 +57,8 @@ class Dialect:
     """Ids of tool calls have nine letters and digits, no more and no less."""
     answer_between: bool = False
     """No user message may follow a tool result: a marked answer goes between them."""
+    marks_cache: bool = False
+    """What a cache is to keep may be marked: see `marks`."""
     signed_calls: bool = False
     """The first tool call of a message carries the signature it came with."""
 
@@ -78,7 +80,7 @@ where there never was any: calls of another model, or answers given without a th
 MISTRAL = Dialect("mistral", nine_character_ids=True, answer_between=True)
 GEMINI = Dialect("gemini", signed_calls=True)
 """Gemini refuses calls without their signature (ai.google.dev/gemini-api/docs/thought-signatures)."""
-OPENROUTER = Dialect("openrouter", reasoning_field="reasoning")
+OPENROUTER = Dialect("openrouter", reasoning_field="reasoning", marks_cache=True)
 
 _NAMED = {
     dialect.name: dialect

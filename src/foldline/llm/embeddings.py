@@ -5,6 +5,8 @@ Whatever goes wrong is an `LLMError` at once: who asks has another way to compar
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from foldline.context.tokens import estimate_tokens
@@ -16,7 +18,7 @@ from .providers import Provider
 from .wire import LARGEST
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+    from .http_client import Sdk
 
 
 SECONDS = 30.0
@@ -40,7 +42,7 @@ class OpenAIEmbedder:
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """See `Embedder.embed`. Long lists go in several requests; nothing is sent again."""
         vectors: list[Vector] = []
-        async with await asyncio.to_thread(self._client) as client:
+        async with aclosing(await asyncio.to_thread(self._client)) as client:
             try:
                 async with asyncio.timeout(self._seconds):
                     for batch in _batches(texts):
@@ -51,21 +53,19 @@ class OpenAIEmbedder:
             raise self._unusable()
         return vectors
 
-    async def _embed(self, client: "AsyncOpenAI", texts: Sequence[str]) -> list[Vector]:
-        import openai
-
+    async def _embed(self, client: "Sdk", texts: Sequence[str]) -> list[Vector]:
         # The SDK asks for base64 unless told otherwise, which many servers do not speak.
         body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
         try:
-            answer = await client.post("/embeddings", cast_to=object, body=body)
-        except openai.APIStatusError as error:
+            answer = await client.ask("/embeddings", body)
+        except client.failed_with_status as error:
             failure = failures.status_failure(self._endpoint, error.status_code, error.response.text, {})
             raise LLMError(failure.sentence, failure.status) from None
-        except openai.APITimeoutError:
+        except client.timed_out:
             raise LLMError(failures.stalled_failure(self._endpoint, self._seconds).sentence) from None
-        except openai.APIConnectionError as error:
+        except client.unreachable as error:
             raise LLMError(unreachable_failure(self._endpoint, error).sentence) from None
-        except (openai.APIError, ValueError, RecursionError):
+        except (client.failed, ValueError, RecursionError):
             raise self._unusable() from None
         vectors = _vectors(answer)
         if len(vectors) != len(texts):
@@ -83,17 +83,12 @@ class OpenAIEmbedder:
         asked = self._provider
         return Endpoint(asked.base_url, self.model, self._key, asked.key_name, asked.url_setting)
 
-    def _client(self) -> "AsyncOpenAI":
+    def _client(self) -> "Sdk":
         """The SDK's client; import and construction block for long, hence the thread."""
-        from .http_client import sdk_client
+        from .http_client import Sdk
 
-        return sdk_client(
-            self._provider.base_url,
-            self._key,
-            idle_seconds=self._seconds,
-            connect_seconds=_CONNECT_SECONDS,
-            headers=self._provider.headers_with(self._key),
-        )
+        asked = replace(self._provider, api="chat")  # only OpenAI's SDK knows how
+        return Sdk(asked, self._key, idle_seconds=self._seconds, connect_seconds=_CONNECT_SECONDS)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:

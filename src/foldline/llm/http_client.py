@@ -1,15 +1,20 @@
 """The SDK's client, made one way for all we ask: it tries once, follows no redirect, and reads no more of a
-failure than anybody wants to know. Imported where a request is made: `openai` takes a third of a second."""
+failure than anybody wants to know. Imported where a request is made: an SDK takes a third of a second.
+
+OpenAI's and Anthropic's come out of one generator and differ in names alone.
+"""
 
 import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 import httpx2
-import openai
 
-from .providers import OPENAI, host_of, is_local
+from .providers import PROVIDERS, Api, Provider, host_of, is_local
 
 LONGEST_FAILURE = 64 * 2**10
 """Bytes of an answer with an error status, unpacked: enough for any sentence in it."""
@@ -17,43 +22,89 @@ LONGEST_LISTING = 4 * 2**20
 """Bytes of an answer that is JSON, and read whole; the longest list of models known is a fifth of it."""
 
 
-def sdk_client(
-    base_url: str, key: str, *, idle_seconds: float, connect_seconds: float, headers: Mapping[str, str]
-) -> openai.AsyncOpenAI:
-    """The client of a server. Retries are ours: they are announced and can be cancelled. Blocks.
+def sdk_of(api: Api) -> ModuleType:
+    """The SDK for an API; the import blocks."""
+    return import_module("anthropic" if api == "messages" else "openai")
 
-    `headers` go with every request. On the way to a local server nothing is encrypted, and no certificate is
-    read: that takes 25 ms.
-    """
-    timeout = openai.Timeout(idle_seconds, connect=connect_seconds)
-    unsent: dict[str, openai.Omit] = {name: openai.Omit() for name in _meant_for_openai(base_url)}
-    local = is_local(base_url)
-    return openai.AsyncOpenAI(
+
+class Sdk:
+    """The SDK's client of one server. Its errors hold the request, and the key in it."""
+
+    def __init__(self, provider: Provider, key: str, *, idle_seconds: float, connect_seconds: float) -> None:
+        """Blocks."""
+        self._module = sdk_of(provider.api)
+        self.failed: type[Exception] = self._module.APIError
+        self.failed_with_status: type[Any] = self._module.APIStatusError
+        """With the `response`."""
+        self.timed_out: type[Exception] = self._module.APITimeoutError
+        self.unreachable: type[Exception] = self._module.APIConnectionError
+        self._client = _client(self._module, provider, key, idle_seconds, connect_seconds)
+
+    async def stream(self, path: str, body: Mapping[str, object], headers: Mapping[str, str]) -> Any:
+        """The answer to a POST, a stream whose `response` is to be read.
+
+        Raises:
+            Exception: `failed`.
+        """
+        kind = self._module.AsyncStream[object]
+        options = {"headers": headers} if headers else {}
+        return await self._client.post(
+            path, cast_to=object, body=body, stream=True, stream_cls=kind, options=options
+        )
+
+    async def ask(self, path: str, body: Mapping[str, object] | None, seconds: float | None = None) -> object:
+        """The JSON that answers a GET within `seconds`, or a POST of `body`, which may take long.
+
+        Raises:
+            Exception: `failed`, or ValueError or RecursionError where the JSON is none.
+        """
+        if body is not None:
+            return await self._client.post(path, cast_to=object, body=body)
+        return await self._client.get(path, cast_to=object, options={"timeout": seconds})
+
+    async def aclose(self) -> None:
+        await self._client.close()
+
+
+def _client(sdk: ModuleType, provider: Provider, key: str, idle: float, connect: float) -> Any:
+    """Retries are ours: they are announced and can be cancelled. On the way to a local server nothing is
+    encrypted, and no certificate is read: that takes 25 ms."""
+    anthropic = provider.api == "messages"
+    url = provider.base_url.rstrip("/")
+    if anthropic and not url.endswith("/v1"):  # Compatible servers are named without it, for Anthropic's SDK.
+        url += "/v1"
+    local, timeout = is_local(url), httpx2.Timeout(idle, connect=connect)
+    http = sdk.DefaultAsyncHttpxClient if anthropic else sdk.DefaultAsyncHttpx2Client
+    make = sdk.AsyncAnthropic if anthropic else sdk.AsyncOpenAI
+    headers = dict(provider.headers)
+    if anthropic and key and host_of(url) != PROVIDERS["anthropic"].host:
+        headers.setdefault("x-api-key", key)  # The SDK's own way is newer than many compatible servers.
+    return make(
         api_key=key or "none",  # The SDK insists on a key; servers that need none ignore it.
-        base_url=base_url,
+        base_url=url,
         max_retries=0,
         timeout=timeout,
-        default_headers={**unsent, **headers},  # type: ignore[dict-item]
-        http_client=openai.DefaultAsyncHttpx2Client(
+        default_headers={name: sdk.Omit() for name in _meant_for_another(provider)} | headers,
+        http_client=http(
             timeout=timeout,
             # A proxy of the environment is not meant for this machine and its neighbours.
             trust_env=not local,
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            if local and base_url.startswith("http:")
-            else True,
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local and url.startswith("http:") else True,
             follow_redirects=False,  # A conversation is meant for one server.
             event_hooks={"response": [_bound]},
         ),
+        **({"open_telemetry": False} if anthropic else {}),  # What is said here is nobody else's business.
     )
 
 
-def _meant_for_openai(base_url: str) -> list[str]:
-    """Headers that the SDK makes of the environment for every server, though they are about OpenAI."""
-    if host_of(base_url) == OPENAI.host:
+def _meant_for_another(provider: Provider) -> list[str]:
+    """Headers that the SDK makes of the environment for every server, though they are about its maker."""
+    maker = "anthropic" if provider.api == "messages" else "openai"
+    if provider.host == PROVIDERS[maker].host:
         return []
-    custom = os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines()
+    custom = os.environ.get(f"{maker.upper()}_CUSTOM_HEADERS", "").splitlines()
     named = [name.strip() for name, colon, _ in (line.partition(":") for line in custom) if colon]
-    return ["OpenAI-Organization", "OpenAI-Project", *named]
+    return [*(["OpenAI-Organization", "OpenAI-Project"] if maker == "openai" else []), *named]
 
 
 async def _bound(response: httpx2.Response) -> None:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from foldline.protocol import FoldlineError, system_words
+from foldline.protocol import FoldlineError, Usage, system_words
 
 from .base import ModelInfo
 from .providers import OPENAI, address_of, is_local
@@ -120,6 +120,10 @@ class LongPrice(NamedTuple):
     output: float
 
 
+HOUR = 2.0
+"""Factor on the price of input for what Anthropic keeps for an hour; for five minutes it is `Price.write`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """USD per million tokens."""
@@ -132,12 +136,27 @@ class Price:
     output: float
     long: LongPrice | None = None
 
-    def cost(self, fresh: int, cached: int, output: int = 0) -> float:
-        """USD of a request with so many tokens of input that are new to the cache, and from the cache."""
-        taken, written = fresh * self.input * self.write + cached * self.cached, output * self.output
+    def cost(
+        self, fresh: int, cached: int, output: int = 0, *, written: int | None = None, written_1h: int = 0
+    ) -> float:
+        """USD of a request with so many tokens of input that are new to the cache, and from the cache.
+
+        Args:
+            written: of the new ones, what was written to the cache; all of them, where nobody said.
+            written_1h: of that, what is kept for an hour.
+        """
+        kept = fresh if written is None else written
+        weighed = (fresh - kept) + (kept - written_1h) * self.write + written_1h * HOUR
+        taken, said = weighed * self.input + cached * self.cached, output * self.output
         if self.long and fresh + cached > self.long.above:
-            taken, written = taken * self.long.input, written * self.long.output
-        return (taken + written) / 1_000_000
+            taken, said = taken * self.long.input, said * self.long.output
+        return (taken + said) / 1_000_000
+
+    def paid(self, usage: Usage) -> float:
+        """USD of a request, as its provider reported it."""
+        fresh = max(0, usage.input - usage.cached)
+        written = usage.written or None
+        return self.cost(fresh, usage.cached, usage.output, written=written, written_1h=usage.written_1h)
 
     @property
     def cached_ratio(self) -> float:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-Api = Literal["chat", "responses"]
+Api = Literal["chat", "responses", "messages"]
 Listing = Literal["openai", "ollama", "llama-cpp", "lm-studio"]
 
 ENVIRONMENT = "env"
@@ -51,10 +51,11 @@ class Provider:
     """Whether `tool_choice` may be `none`, and the cached prefix is still used: decision 10."""
     states_output: bool = False
     """Whether a request says how long its answer may be, because the server's own limit is a short one."""
+    session_field: str = ""
+    """The field of a request that names its session, by which it finds the server with its prefix in the
+    cache; empty where there is none. One that holds a hyphen is a header."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
-    key_headers: tuple[str, ...] = ()
-    """Headers that carry the key besides `Authorization`."""
     listing: Listing = "openai"
     """What besides `/models` says how large a window is."""
     embedding_model: str = ""
@@ -63,10 +64,6 @@ class Provider:
     """What can be chosen where the server lists nothing."""
     url_name: str = ""
     """Where its URL was set, for sentences; empty: where a setting would change it."""
-
-    def headers_with(self, key: str) -> Mapping[str, str]:
-        """Headers sent with every request, those that carry the key included."""
-        return {**self.headers, **{name: key for name in self.key_headers if key}}
 
     @property
     def key_name(self) -> str:

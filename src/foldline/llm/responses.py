@@ -8,7 +8,7 @@ to the model and server it came from.
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from foldline.protocol import (
     AssistantMessage,
@@ -40,18 +40,20 @@ from .dialect import (
     sent_call_id,
     to_openai,
 )
-from .failures import Failure
-from .providers import address_of
+from .messages import MESSAGES, to_messages
 from .wire import (
     AnswerReader,
     Expected,
     Growing,
     Room,
     Said,
+    Wire,
     arguments_of,
+    can_read,
     expected,
     mapping,
     sequence,
+    signer,
     string,
 )
 
@@ -63,8 +65,7 @@ Item = dict[str, Any]
 
 
 def to_input(messages: Sequence[BaseMessage], reader: str) -> list[Item]:
-    """The messages as one request sends them. `reader` is who gets its reasoning back, as `signed_by` says
-    it; a bare model name stands for that model at any server.
+    """The messages as one request sends them. `reader` is who gets its reasoning back: see `wire.can_read`.
 
     Messages with nothing to say (reasoning without text or calls, an empty prompt) are left out.
     """
@@ -93,11 +94,6 @@ def signature_of(item_id: str, encrypted: str) -> str:
     """A reasoning item as it goes back. What was shown of it is left out: it is in there, encrypted, too."""
     item = {"type": "reasoning", "id": item_id, "summary": [], "encrypted_content": encrypted}
     return json.dumps(item)
-
-
-def signer(model: str, host: str) -> str:
-    """The model and server that can read its reasoning again."""
-    return f"{model}@{host}"
 
 
 class _Rendering(MessageRendering):
@@ -178,11 +174,7 @@ def _call(part: ToolCallPart) -> Item:
 
 def _reasoning(part: ThinkingPart, reader: str) -> list[Item]:
     """The item as its model knows it; none for another reader."""
-    if part.signature is None or part.signed_by is None:
-        return []
-    if reader not in (part.signed_by, part.signed_by.rpartition("@")[0]):
-        return []
-    if json_object(part.signature) is None:
+    if part.signature is None or not can_read(part, reader) or json_object(part.signature) is None:
         return []
     item: Item = json.loads(part.signature)
     return [item] if item.get("type") == "reasoning" and item.get("encrypted_content") else []
@@ -380,37 +372,37 @@ def _texts(value: object) -> list[str]:
     return [text for part in parts if (text := string(part.get("text")) or string(part.get("refusal")))]
 
 
-class ResponsesWire:
+class ResponsesWire(Wire):
     """`/responses`. The server keeps nothing: each request carries the whole view."""
 
     name = RESPONSES
     path = "/responses"
-
-    def __init__(self, base_url: str, *, takes_tools_off: bool = False) -> None:
-        self._host = address_of(base_url)
-        self._takes_tools_off = takes_tools_off
-        self._replays = True
-        """Whether encrypted reasoning goes back."""
-        self._asks_encrypted = True
-        """Whether the server is asked for it. It refuses that for models that do not reason."""
-        self._asks_summary = True
-        """Whether reasoning is to be shown. Refused likewise, and to accounts that are not verified."""
+    _optional: ClassVar = {
+        # The key that it was encrypted with is another now.
+        "old reasoning": ("could not be verified", "items are not persisted"),
+        "encrypted reasoning": ("encrypted",),  # Refused for models that do not reason.
+        "session": ("prompt_cache_key",),
+        "effort": ("reasoning.effort", "reasoning_effort"),
+        "shown reasoning": ("reasoning",),  # Refused likewise, and to accounts that are not verified.
+    }
 
     def body(self, request: Request, model: str) -> dict[str, Any]:
-        reader = signer(model, self._host) if self._replays else ""
+        reader = signer(model, self._host) if self._sends("old reasoning") else ""
         body: dict[str, Any] = {
             "model": model,
             "input": to_input(request.messages, reader),
             "store": False,
             "stream": True,
+            **self._session(request),
         }
-        if self._asks_encrypted:
+        if self._sends("encrypted reasoning"):
             body["include"] = ["reasoning.encrypted_content"]
-        if self._asks_summary:
-            body["reasoning"] = {"summary": "auto"}
+        shown = {"summary": "auto"} if self._sends("shown reasoning") else {}
+        if reasoning := shown | ({"effort": self._effort} if self._effort else {}):
+            body["reasoning"] = reasoning
         if request.tools:
             body["tools"] = tools_to_responses(request.tools)
-            if request.tools_off and self._takes_tools_off:
+            if request.tools_off and self._sends("tools off"):
                 body["tool_choice"] = "none"
         if request.max_output is not None:
             body["max_output_tokens"] = request.max_output
@@ -418,23 +410,6 @@ class ResponsesWire:
 
     def reading(self, request: Request, info: ModelInfo) -> ResponsesReader:
         return ResponsesReader(expected(request, info), signer(info.id, self._host))
-
-    def leave_out(self, failure: Failure) -> bool:
-        """See `ChatWire.leave_out`."""
-        if failure.status not in (400, 404, 422) or failure.overflow:
-            return False
-        body = failure.body.lower()
-        if self._takes_tools_off and "tool_choice" in body:
-            self._takes_tools_off = False
-        elif self._replays and ("could not be verified" in body or "items are not persisted" in body):
-            self._replays = False  # The key that it was encrypted with is another now.
-        elif self._asks_encrypted and "encrypted" in body:
-            self._asks_encrypted = False
-        elif self._asks_summary and "reasoning" in body:
-            self._asks_summary = False
-        else:
-            return False
-        return True
 
 
 Rendering: TypeAlias = Callable[[Sequence[BaseMessage]], list[dict[str, Any]]]
@@ -449,5 +424,7 @@ def rendering_named(dialect: str, model: str) -> Rendering | None:
     """How a request to this model was rendered; None for a dialect that is not ours, or for no server."""
     if dialect == RESPONSES:
         return partial(to_input, reader=model)
+    if dialect == MESSAGES:
+        return partial(to_messages, reader=model)
     known = dialect_named(dialect)
     return None if known is None else partial(to_openai, dialect=known)

@@ -1,19 +1,103 @@
-"""What both APIs share: an answer while it arrives, within a bound, and ids for its calls; and lenient JSON,
-for compatible servers send other fields, or other types."""
+"""What the APIs share: what is left out because a server refused it; an answer while it arrives, within a
+bound, and ids for its calls; and lenient JSON, for compatible servers send other fields, or other types."""
 
 import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from foldline.protocol import AssistantMessage, Part, Usage
+from foldline.protocol import AssistantMessage, Part, ThinkingPart, Usage
 from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
+from .marks import CacheLife
+from .providers import Provider, address_of
+
+if TYPE_CHECKING:
+    from .failures import Failure
 
 Said = TextChunk | ThinkingChunk | ToolCallChunk | ReadingChunk
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the settings say of requests."""
+
+    effort: str = "default"
+    """How much a model thinks, in the words of its server; by default nothing is said."""
+    cache_life: CacheLife = "5m"
+
+
+DEFAULT = Options()
+"""As nothing was set."""
+
+
+class Wire(ABC):
+    """One API: what is sent, how its answer is read, and what is left out because a server refused it."""
+
+    name: str
+    """The dialect recorded with each request."""
+    path: ClassVar[str]
+    _optional: ClassVar[Mapping[str, tuple[str, ...]]]
+    """What can be done without, and the words of a refusal by which it is known."""
+
+    def __init__(self, provider: Provider, options: Options) -> None:
+        self._provider = provider
+        self._options = options
+        self._host = address_of(provider.base_url)
+        self._refused = set() if provider.takes_tools_off else {"tools off"}
+
+    @abstractmethod
+    def body(self, request: Request, model: str) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def reading(self, request: Request, info: ModelInfo) -> "AnswerReader": ...
+
+    def leave_out(self, failure: "Failure") -> bool:
+        """Whether the server refused something that can be done without. From then on it is not sent."""
+        if failure.status not in (400, 404, 422) or failure.overflow:
+            return False
+        body = failure.body.lower()
+        for what, words in {"tools off": ("tool_choice",), **self._optional}.items():
+            # An effort that is named in the refusal is one that this model does not know: the user should.
+            wrong = what == "effort" and f"'{self._options.effort}'" in body.replace('\\"', "'")
+            if self._sends(what) and not wrong and any(word in body for word in words):
+                self._refused.add(what)
+                return True
+        return False
+
+    def _sends(self, what: str) -> bool:
+        return what not in self._refused
+
+    @property
+    def _effort(self) -> str:
+        effort = self._options.effort
+        return effort if effort != DEFAULT.effort and self._sends("effort") else ""
+
+    def _session(self, request: Request) -> dict[str, str]:
+        """What brings the requests of one session to the server that has their prefix in its cache."""
+        field = self._provider.session_field
+        named = field and "-" not in field and request.session and self._sends("session")
+        return {field: request.session} if named else {}
+
+    def headers(self, request: Request) -> dict[str, str]:
+        """What of a request goes into its headers."""
+        field = self._provider.session_field
+        return {field: request.session} if "-" in field and request.session else {}
+
+
+def signer(model: str, host: str) -> str:
+    """The model and server that can read its reasoning again."""
+    return f"{model}@{host}"
+
+
+def can_read(part: ThinkingPart, reader: str) -> bool:
+    """Whether its reasoning goes back to `reader`, one of `signer`; a bare model name stands for that model
+    at any server."""
+    return part.signed_by is not None and reader in (part.signed_by, part.signed_by.rpartition("@")[0])
+
 
 TOO_MUCH = "The answer went on beyond what the window of {model} can hold: it was cut off, what came is kept."
 """The `error` of an answer that was cut off; its stop reason is `length`."""
@@ -135,6 +219,7 @@ class AnswerReader(ABC):
         said = mapping(usage.get(f"{self._said}_tokens_details"))
         self.usage = Usage(
             input=count(usage.get(f"{self._asked}_tokens")),
+            written=count(asked.get("cache_write_tokens")),  # OpenRouter
             cached=count(asked.get("cached_tokens"))
             or count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
             or count(usage.get("cached_tokens")),  # Moonshot

@@ -140,6 +140,10 @@ class Usage(Record):
     input: Count = 0
     """All input tokens, those served from a cache included."""
     cached: Count = 0
+    written: Count = Field(default=0, exclude_if=lambda tokens: tokens == 0)
+    """Of the input, what was written to a cache, where the provider says so."""
+    written_1h: Count = Field(default=0, exclude_if=lambda tokens: tokens == 0)
+    """Of that, what is kept for an hour: it costs more."""
     output: Count = 0
     """All output tokens, reasoning included."""
     reasoning: Count = 0
@@ -149,6 +153,11 @@ class Usage(Record):
     @property
     def total(self) -> int:
         return self.input + self.output
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Both together; the window is nobody's."""
+        counted = ("input", "cached", "written", "written_1h", "output", "reasoning")
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in counted})
 
 
 class Entry(Record):

@@ -146,7 +146,7 @@ def _import_client(llm: "LLM") -> None:
     sys.setswitchinterval(_GIVE_WAY)
     try:
         if isinstance(llm, OpenAIChat):
-            preload()
+            preload(llm.api)
         import markdown_it  # noqa: F401 - its answer is read with it, on the event loop
     finally:
         sys.setswitchinterval(before)

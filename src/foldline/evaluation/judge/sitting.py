@@ -163,12 +163,7 @@ class Sitting:
         record = self.record
         record.requests += 1
         if usage := answer.usage:
-            record.used = Usage(
-                input=record.used.input + usage.input,
-                cached=record.used.cached + usage.cached,
-                output=record.used.output + usage.output,
-                reasoning=record.used.reasoning + usage.reasoning,
-            )
+            record.used += usage
         return answer
 
 

@@ -11,8 +11,7 @@ from foldline.context.cut import Cut, cut_at, cut_points
 from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import ViewItem, is_preamble, total_tokens
-from foldline.llm.models import Price
-from foldline.protocol import NEW, Kept, Span, Usage
+from foldline.protocol import NEW, Kept, Span
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.state import Weights
 
@@ -274,7 +273,7 @@ _LEAST = 0.0005
 def draft_cost(state: PreviewState) -> float | None:
     """What the newest draft cost; None where its price, or what it took, is not known."""
     usage = state.proposal.entry.usage if state.proposal else None
-    return None if usage is None or state.draft_price is None else _cost(usage, state.draft_price)
+    return None if usage is None or state.draft_price is None else state.draft_price.paid(usage)
 
 
 def draft_words(state: PreviewState, outlook: Outlook) -> str:
@@ -317,7 +316,3 @@ def redraft_words(state: PreviewState) -> str:
     """` ~$0.03`: what another draft will cost, by the newest one."""
     cost = draft_cost(state)
     return "" if cost is None else f" ~{numbers.price(cost)}"
-
-
-def _cost(usage: Usage, price: Price) -> float:
-    return price.cost(max(0, usage.input - usage.cached), usage.cached, usage.output)

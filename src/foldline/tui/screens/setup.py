@@ -19,7 +19,7 @@ from foldline.agent.settings import DEFAULT, Settings
 from foldline.agent.settings_edit import save_server, server_at
 from foldline.history.paths import with_tilde
 from foldline.llm import LLM, LLMError, providers
-from foldline.llm.catalog import completed, list_models
+from foldline.llm.catalog import completed, list_models, require_sdk
 from foldline.llm.client import preload
 from foldline.llm.listing import ListedModel
 from foldline.llm.providers import PROVIDERS, Provider, is_local
@@ -475,7 +475,8 @@ class KnownServers:
     async def models(self, source: Source, key: Secret | None) -> Sequence[ListedModel]:
         """What a server has to offer; also the cheap call that checks a key."""
         provider = self._providers[source.name]
-        await asyncio.to_thread(preload)
+        require_sdk(provider)
+        await asyncio.to_thread(preload, provider.api)
         return await list_models(provider, key.reveal() if key else key_of(provider, self._environ).value)
 
     def known(self, source: Source, names: Sequence[str]) -> Sequence[ListedModel]:

@@ -1,0 +1,59 @@
+"""Marks for caches that keep only what is marked: `cache_control`, of Anthropic and of OpenRouter for it.
+
+A mark stands at the end of a prefix. What ends there is written, and the next request finds it by a mark at
+the same place, or by one no more than 20 blocks behind it (platform.claude.com, "Prompt caching"). Hence the
+marks: the end of tools and system prompt, and the summary of a compaction, which stay where they are; the end
+of the request before this one, where it left its mark, however many blocks came since; and the end of this
+request. Four are allowed, and four they are.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+CacheLife = Literal["5m", "1h"]
+"""How long a cache keeps what was not used; writing costs 1.25 times the input, or twice that price."""
+
+Rendered = dict[str, Any]
+"""A message as it is sent: a role and a content."""
+
+LAST = -1
+
+
+class Place(NamedTuple):
+    """Where a mark goes: which message, and which block of it."""
+
+    message: int
+    block: int = LAST
+
+
+def cache_control(life: CacheLife) -> dict[str, str]:
+    """A mark. Where nothing is said five minutes are meant; servers that know no others refuse `ttl`."""
+    return {"type": "ephemeral"} if life == "5m" else {"type": "ephemeral", "ttl": life}
+
+
+def request_ends(messages: Sequence[Rendered]) -> list[Place]:
+    """The ends of the request before this one and of this one: what stands before the newest answer, and the
+    last message."""
+    roles = [message["role"] for message in messages]
+    ends = [
+        at
+        for at, role in enumerate(roles)
+        if role not in ("system", "assistant") and roles[at + 1 : at + 2] in ([], ["assistant"])
+    ]
+    return [Place(at) for at in ends[-2:]]
+
+
+def marked(messages: Sequence[Rendered], places: Iterable[Place], life: CacheLife) -> list[Rendered]:
+    """The messages with marks at these places. What was rendered stays as it is: copies carry the marks."""
+    result = [*messages]
+    for at, block in places:
+        content = result[at]["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
+        if block == LAST and blocks[LAST]["type"] == "image_url":  # OpenRouter takes marks on texts only
+            texts = [place for place, each in enumerate(blocks) if each["type"] == "text"]
+            if not texts:
+                continue
+            block = texts[-1]
+        blocks[block] = {**blocks[block], "cache_control": cache_control(life)}
+        result[at] = {**result[at], "content": blocks}
+    return result

@@ -1,0 +1,399 @@
+"""Anthropic's Messages API: messages as blocks, answers from its events, marks for its cache.
+
+Pure and deterministic, and as stable as a dialect: extending the messages extends the blocks. Thinking goes
+back as it came, signature included, to the model and server it came from: another one refuses it.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    DeveloperMessage,
+    ImagePart,
+    Part,
+    SystemMessage,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    text_parts,
+)
+from foldline.protocol.messages import StopReason, json_object
+
+from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk, ToolSpec
+from .chat import CONTEXT_WINDOW_EXCEEDED, LONGEST_NAME
+from .dialect import MessageRendering, checkpoint_line, function_name, machine_text, not_typed
+from .marks import Place, cache_control, marked, request_ends
+from .wire import (
+    AnswerReader,
+    Expected,
+    Growing,
+    Room,
+    Said,
+    Wire,
+    arguments_of,
+    can_read,
+    count,
+    expected,
+    mapping,
+    sequence,
+    signer,
+    string,
+)
+
+MESSAGES = "messages"
+"""The dialect that is recorded with each request of this API."""
+
+Block = dict[str, Any]
+"""One content block, ready for JSON."""
+
+
+def to_messages(messages: Sequence[BaseMessage], reader: str) -> list[dict[str, Any]]:
+    """The messages as one request sends them; the system prompt, which has a place of its own there, as the
+    first. `reader` is who gets its thinking back: see `wire.can_read`.
+
+    Messages with nothing to say (thinking without text or calls, an empty prompt) are left out.
+    """
+    return _rendered(messages, reader).done
+
+
+def tools_to_messages(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
+    """The tools as one request offers them."""
+    return [
+        {
+            "name": function_name(tool.name),
+            "description": tool.description,
+            "input_schema": tool.parameters,
+        }
+        for tool in tools
+    ]
+
+
+def _rendered(messages: Sequence[BaseMessage], reader: str) -> "_Rendering":
+    rendering = _Rendering(reader)
+    for message in messages:
+        rendering.add(message)
+    return rendering
+
+
+class _Rendering(MessageRendering):
+    """Neighbours of the same role are one message of several blocks."""
+
+    def __init__(self, reader: str) -> None:
+        super().__init__()
+        self._reader = reader
+        self.summary: Place | None = None
+        """The newest summary of a compaction."""
+
+    @property
+    def marks(self) -> list[Place]:
+        """See `marks`. Of a system prompt, what a compaction leaves as it is."""
+        leads = bool(self.done) and self.done[0]["role"] == "system"
+        summary = [self.summary] if self.summary else []
+        within = summary[0].block if summary and leads and summary[0].message == 0 else None
+        opening = [] if not leads or within == 0 else [Place(0, -1 if within is None else within - 1)]
+        return [*opening, *summary, *request_ends(self.done)]
+
+    def instruct(self, message: SystemMessage | DeveloperMessage) -> None:
+        text = "\n\n".join([message.text, *checkpoint_line(message)])
+        if not message.text.strip():
+            return
+        if len(self.done) > 1 or (self.done and self.done[0]["role"] != "system"):
+            self._add("user", [_text(machine_text(text))])
+        else:
+            self._add("system", [_text(text)])
+        if isinstance(message, SystemMessage) and message.origin == "summary":
+            self.summary = Place(len(self.done) - 1, len(self.done[-1]["content"]) - 1)
+
+    def ask(self, message: UserMessage) -> None:
+        typed = message.origin == "typed"
+        parts = text_parts(message.text) if message.origin == "shell" else message.parts
+        blocks: list[Block] = []
+        for part in parts:
+            if isinstance(part, TextPart) and part.text.strip():
+                blocks.append(_text(part.text if typed else not_typed(part.text, message)))
+            elif isinstance(part, ImagePart):
+                blocks.append(_image(part))
+        blocks += [_text(machine_text(line)) for line in checkpoint_line(message)]
+        if blocks:
+            self._add_user(blocks)
+
+    def answer(self, message: AssistantMessage) -> None:
+        """Parts in the order in which they came. Thinking goes only with text or a call that follows it."""
+        blocks: list[Block] = []
+        thinking: list[Block] = []
+        for part in message.parts:
+            match part:
+                case ThinkingPart():
+                    thinking += _thinking(part, self._reader)
+                case TextPart() if part.text.strip():
+                    blocks += [*thinking, _text(part.text)]
+                    thinking = []
+                case ToolCallPart():
+                    blocks += [*thinking, _call(part)]
+                    thinking = []
+                case _:
+                    pass
+        if not blocks:
+            return
+        if not self.done or self.done[-1]["role"] == "system":
+            self._add_user([_text(machine_text("The conversation goes on from here."))])
+        self._add("assistant", blocks)
+
+    def report(self, message: ToolResultMessage) -> None:
+        content: list[Block] = [_text(message.text)] if message.text.strip() else []
+        content += [_image(part) for part in message.parts if isinstance(part, ImagePart)]
+        content += [_text(machine_text(line)) for line in checkpoint_line(message)]
+        block: Block = {"type": "tool_result", "tool_use_id": _id(message.call_id)}
+        said = {"content": content} if content else {}
+        self._add_user([block | said | ({"is_error": True} if message.is_error else {})])
+
+    def _add_user(self, pieces: list[Block]) -> None:
+        self._add("user", pieces)
+
+    def _add(self, role: str, blocks: list[Block]) -> None:
+        if self.done and self.done[-1]["role"] == role:
+            self.done[-1] = {"role": role, "content": [*self.done[-1]["content"], *blocks]}
+        else:
+            self.done.append({"role": role, "content": blocks})
+
+
+def _text(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _image(part: ImagePart) -> Block:
+    return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
+
+
+def _call(part: ToolCallPart) -> Block:
+    # What is no object was written by no model of theirs, which gets it back as an object.
+    return {
+        "type": "tool_use",
+        "id": _id(part.call_id),
+        "name": function_name(part.name),
+        "input": json_object(part.arguments) or {},
+    }
+
+
+def _thinking(part: ThinkingPart, reader: str) -> list[Block]:
+    """The block as its model knows it; none for another reader, and none that was cut off."""
+    if part.signature is None or not can_read(part, reader):
+        return []
+    if redacted := (json_object(part.signature) or {}).get("data"):
+        return [{"type": "redacted_thinking", "data": redacted}]
+    return [{"type": "thinking", "thinking": part.text, "signature": part.signature}]
+
+
+def _id(call_id: str) -> str:
+    """Letters, digits, `_` and `-`; ids of other providers must stay distinct."""
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", call_id):
+        return call_id
+    return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
+
+
+_STOP_REASONS: Mapping[str, StopReason] = {
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "refusal": "filtered",
+}
+
+
+class _Block:
+    """One block of the answer, while it arrives."""
+
+    def __init__(self, block: Mapping[str, object], room: Room) -> None:
+        self.kind = string(block.get("type"))
+        self.name = string(block.get("name"))[:LONGEST_NAME]
+        self.call_id = string(block.get("id"))
+        self.text = Growing(room, watched=self.kind != "tool_use")
+        """What it says; of a call, its input."""
+        self.data = string(block.get("data"))
+        """Of thinking that nobody may read."""
+        self.signature = string(block.get("signature"))
+        self.ended = False
+        given = block.get("input")
+        self.given = json.dumps(given) if given else ""
+        """Input that came whole, as some servers send it."""
+
+    def grow(self, text: str) -> Said | None:
+        """Adds a piece; what can be shown of it now."""
+        new = self.text.add(text)
+        match self.kind:
+            case "tool_use":
+                return ToolCallChunk(self.name, new)
+            case "text" if new:
+                return TextChunk(new)
+            case "thinking" if new:
+                return ThinkingChunk(new)
+            case _:
+                return None
+
+
+class MessagesReader(AnswerReader):
+    """One answer of `/messages`: a list of blocks, each begun, grown and ended."""
+
+    def __init__(self, expected: Expected, signer: str) -> None:
+        """`signer` is who can read the thinking again: see `ThinkingPart.signed_by`."""
+        super().__init__(expected)
+        self._signer = signer
+        self._blocks: dict[object, _Block] = {}
+        self._reason = ""
+        self._counted: dict[str, object] = {}
+        self._stopped = False
+
+    @property
+    def started(self) -> bool:
+        return any(block.text or block.name for block in self._blocks.values())
+
+    @property
+    def complete(self) -> bool:
+        return bool(self._reason) or self._stopped
+
+    @property
+    def over(self) -> bool:
+        return self._stopped
+
+    @property
+    def overflowed(self) -> bool:
+        return self._reason == CONTEXT_WINDOW_EXCEEDED
+
+    def feed(self, piece: object) -> list[Said]:
+        event = mapping(piece)
+        match event.get("type"):
+            case "message_start":
+                self._take_usage(mapping(event.get("message")).get("usage"))
+            case "content_block_start":
+                return self._begin(event.get("index"), mapping(event.get("content_block")))
+            case "content_block_delta":
+                return self._grow(self._blocks.get(event.get("index")), mapping(event.get("delta")))
+            case "content_block_stop" if block := self._blocks.get(event.get("index")):
+                block.ended = True
+            case "message_delta":
+                self._reason = string(mapping(event.get("delta")).get("stop_reason")) or self._reason
+                self._take_usage(event.get("usage"))
+            case "message_stop":
+                self._stopped = True
+            case "message":  # Asked for a stream, it answers in one piece.
+                return self._whole(event)
+        return []
+
+    def _whole(self, message: Mapping[str, object]) -> list[Said]:
+        said: list[Said] = []
+        for place, value in enumerate(sequence(message.get("content"))):
+            said += self._begin(place, mapping(value))
+            self._blocks[place].ended = True
+        self._reason, self._stopped = string(message.get("stop_reason")), True
+        self._take_usage(message.get("usage"))
+        return said
+
+    def _begin(self, place: object, value: Mapping[str, object]) -> list[Said]:
+        self._room.take_call()
+        block = self._blocks[place] = _Block(value, self._room)
+        said = block.grow(string(value.get("text")) + string(value.get("thinking")))
+        return [said] if said else []
+
+    def _grow(self, block: _Block | None, delta: Mapping[str, object]) -> list[Said]:
+        if block is None:
+            return []
+        block.signature += string(delta.get("signature"))
+        text = "".join(string(delta.get(name)) for name in ("text", "thinking", "partial_json"))
+        said = block.grow(text) if text else None
+        return [said] if said else []
+
+    def _parts(self) -> list[Part]:
+        ids = self._call_ids()
+        parts: list[Part] = []
+        for number, block in enumerate(self._blocks.values()):
+            text = str(block.text)
+            match block.kind:
+                case "text" if text:
+                    parts.append(TextPart(text=text))
+                case "thinking" if text or block.signature:
+                    # Compatible servers sign nothing, and want it back all the same, once it is whole.
+                    proof = {"signature": block.signature, "signed_by": self._signer} if block.ended else {}
+                    parts.append(ThinkingPart(text=text, **proof))
+                case "redacted_thinking":
+                    sealed = json.dumps({"data": block.data})
+                    parts.append(ThinkingPart(text="", signature=sealed, signed_by=self._signer))
+                case "tool_use" if self._is_call(block.name, text):
+                    call_id, said = ids.unique(block.call_id, number), arguments_of(text or block.given)
+                    parts.append(ToolCallPart(call_id=call_id, name=block.name, arguments=said))
+        return parts
+
+    def _stop_reason(self, parts: Sequence[Part]) -> StopReason:
+        reason = _STOP_REASONS.get(self._reason, "stop")
+        if reason in ("stop", "tool_calls"):
+            return "tool_calls" if any(isinstance(part, ToolCallPart) for part in parts) else "stop"
+        return reason
+
+    def _take_usage(self, value: object) -> None:
+        """The numbers of an event are those of the whole answer so far. `input_tokens` are what no cache had
+        to do with."""
+        self._counted |= {name: said for name, said in mapping(value).items() if said is not None}
+        if not self._counted:
+            return
+        cached = count(self._counted.get("cache_read_input_tokens"))
+        written = count(self._counted.get("cache_creation_input_tokens"))
+        lives = mapping(self._counted.get("cache_creation"))
+        details = mapping(self._counted.get("output_tokens_details"))
+        self.usage = Usage(
+            input=count(self._counted.get("input_tokens")) + cached + written,
+            cached=cached,
+            written=written,
+            written_1h=count(lives.get("ephemeral_1h_input_tokens")),
+            output=count(self._counted.get("output_tokens")),
+            reasoning=count(details.get("thinking_tokens")),
+        )
+
+
+class MessagesWire(Wire):
+    """`/messages`. The server keeps nothing but its cache: each request carries the whole view."""
+
+    name = MESSAGES
+    path = "/messages"
+    _optional: ClassVar = {
+        "old thinking": ("signature",),  # Of a model behind the same name that is another one now.
+        "effort": ("output_config", "effort"),
+        "thinking": ("thinking",),  # Models before 4.6 know no adaptive thinking.
+        "marks": ("cache_control",),
+    }
+
+    def body(self, request: Request, model: str) -> dict[str, Any]:
+        reader = signer(model, self._host) if self._sends("old thinking") else ""
+        rendering = _rendered(request.messages, reader)
+        life, marks = self._options.cache_life, self._sends("marks")
+        messages = marked(rendering.done, rendering.marks, life) if marks else rendering.done
+        leads = bool(messages) and messages[0]["role"] == "system"
+        system, messages = (messages[:1], messages[1:]) if leads else ([], messages)
+        if messages and messages[-1]["role"] == "assistant":  # It would be taken for the start of an answer.
+            messages.append({"role": "user", "content": [_text(machine_text("Go on."))]})
+        body: dict[str, Any] = {
+            "model": model,
+            "messages": messages,
+            "max_tokens": request.max_output or 4_096,
+            "stream": True,
+        }
+        if system:
+            body["system"] = system[0]["content"]
+        if request.tools:
+            body["tools"] = tools_to_messages(request.tools)
+            if marks and not system:
+                body["tools"][-1]["cache_control"] = cache_control(life)
+            if request.tools_off and self._sends("tools off"):
+                body["tool_choice"] = {"type": "none"}
+        if self._sends("thinking"):
+            body["thinking"] = {"type": "adaptive", "display": "summarized"}
+        if effort := self._effort:
+            body["output_config"] = {"effort": effort}
+        return body
+
+    def reading(self, request: Request, info: ModelInfo) -> MessagesReader:
+        return MessagesReader(expected(request, info), signer(info.id, self._host))
