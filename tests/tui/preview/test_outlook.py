@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from foldline.compaction import CompactionStrategy, DigestCompaction, ToolResultHidingCompaction, plan
-from foldline.tui.preview.cut_rows import CUT_KEY, HELD_KEY, cut_rows
+from foldline.tui.blocks import Styles
+from foldline.tui.panels.entry_rows import Source
+from foldline.tui.preview.cut_rows import CUT_KEY, HELD_KEY, NOTE_KEY, PREAMBLE_KEY, Row, cut_rows
 from foldline.tui.preview.outlook import Outlook, outlook_of
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.preview.words import draft_state
@@ -21,9 +23,17 @@ def seen(**fields: object) -> Outlook:
     return outlook
 
 
+def rows_of(
+    outlook: Outlook, story: Story | None = None, held: str | None = None, strategy: str = ""
+) -> list[Row]:
+    return cut_rows(outlook, Source((story or orders()).projection()), held, strategy)
+
+
 def words(outlook: Outlook, held: str | None = None) -> list[str]:
+    names = {PREAMBLE_KEY: "preamble", CUT_KEY: "cut", HELD_KEY: "held"}
     return [
-        f"{row.kind} {row.index if row.index is not None else ''}".strip() for row in cut_rows(outlook, held)
+        names.get(row.key) or f"{'pin ' * row.pinned}{'turn ' * (len(row.parts) > 1)}{row.index}"
+        for row in rows_of(outlook, held=held)
     ]
 
 
@@ -39,10 +49,14 @@ async def test_the_sizes_are_those_of_the_proposal() -> None:
 
 async def test_the_rows_add_up_to_the_numbers_of_the_cut() -> None:
     outlook = seen(proposal=await proposed(orders(), overhead=900))
-    rows = cut_rows(outlook)
-    assert sum(row.tokens or 0 for row in rows if row.gone) == pytest.approx(outlook.compacted, abs=len(rows))
+    rows = rows_of(outlook)
+
+    def size(row: Row) -> int:
+        return outlook.size(row.parts)
+
+    assert sum(size(row) for row in rows if row.gone) == pytest.approx(outlook.compacted, abs=len(rows))
     cut = next(at for at, row in enumerate(rows) if row.key == CUT_KEY)
-    below = sum(row.tokens or 0 for row in rows[cut:])
+    below = sum(size(row) for row in rows[cut:])
     assert below == pytest.approx(outlook.kept_below, abs=len(rows))
 
 
@@ -51,23 +65,20 @@ async def test_turns_above_the_cut_are_closed_and_those_below_are_open() -> None
     assert words(outlook, "and cancel") == [
         "preamble",
         "pin 2",
-        "turn 3",
+        "3",
         "turn 5",
         "turn 9",
         "cut",
-        "turn 13",
-        "step 14",
-        "step 16",
-        "step 19",
+        *map(str, range(13, 20)),
         "held",
     ]
 
 
 async def test_a_turn_that_the_cut_divides_is_open_on_both_sides_and_keeps_its_request() -> None:
     made = await proposed(orders())
-    rows = {row.index: row for row in cut_rows(seen(proposal=made.moved(16)))}
+    rows = {row.index: row for row in rows_of(seen(proposal=made.moved(16)))}
     assert (rows[13].fate, rows[14].fate, rows[16].fate) == ("live", "summarised", "live")
-    assert [row.index for row in cut_rows(seen(proposal=made.moved(16)))].index(16) > list(rows).index(14)
+    assert [row.index for row in rows_of(seen(proposal=made.moved(16)))].index(16) > list(rows).index(14)
 
 
 async def test_cut_points_are_those_where_the_engine_can_cut_and_each_compacts_something_else() -> None:
@@ -95,8 +106,8 @@ async def test_pinning_costs_what_the_proposal_grows_by() -> None:
 
 async def test_a_pinned_tool_group_is_a_row_of_its_own() -> None:
     made = (await proposed(orders())).revised(pins=frozenset({6}))
-    rows = {row.index: row for row in cut_rows(seen(proposal=made))}
-    assert rows[6].kind == "pin" and rows[6].pinned and rows[6].indices == (6, 7)
+    rows = {row.index: row for row in rows_of(seen(proposal=made))}
+    assert rows[6].pinned and rows[7].pinned
     assert 6 not in rows[5].indices
 
 
@@ -110,25 +121,22 @@ async def test_the_weights_of_both_bars_are_the_sizes_beside_them() -> None:
 
 async def test_an_earlier_summary_goes_into_the_draft() -> None:
     made = await proposed(scenes.shop_api())
-    row = next(row for row in cut_rows(seen(proposal=made)) if row.kind == "summary")
-    assert "goes into the draft" in row.words and row.fate == "summarised"
+    row = next(row for row in rows_of(seen(proposal=made), scenes.shop_api()) if row.written)
+    assert "goes into the draft" in row.block.text() and row.fate == "summarised"
 
 
-async def test_results_that_would_be_hidden_have_their_letter_and_their_old_weight() -> None:
+async def test_results_that_would_be_hidden_have_their_letter() -> None:
     made = await proposed(orders(), strategy=ToolResultHidingCompaction(keep=1), reason="manual")
-    changed = [row for row in cut_rows(seen(proposal=made)) if row.fate == "hidden"]
-    assert changed and all(row.remark.endswith("k, hidden") for row in changed)
+    assert any(row.fate == "hidden" for row in rows_of(seen(proposal=made)))
 
 
 @pytest.mark.parametrize("strategy", [DigestCompaction(), ToolResultHidingCompaction(keep=1)])
 async def test_a_strategy_without_a_cut_says_so(strategy: CompactionStrategy) -> None:
     made = await proposed(orders(), strategy=strategy, reason="manual")
     made = replace(made, cut=None) if made.editable else made
-    rows = cut_rows(seen(proposal=made), strategy="DigestCompaction")
-    assert "DigestCompaction decides itself what stays" in next(
-        row.words for row in rows if row.kind == "note"
-    )
-    assert CUT_KEY not in [row.key for row in rows]
+    rows = {row.key: row for row in rows_of(seen(proposal=made), strategy="DigestCompaction")}
+    assert "DigestCompaction decides itself what stays" in rows[NOTE_KEY].block.text()
+    assert CUT_KEY not in rows
 
 
 async def test_before_there_is_a_draft_the_plan_is_shown() -> None:
@@ -148,8 +156,8 @@ def test_nothing_planned_is_nothing_to_show() -> None:
 
 
 async def test_the_held_prompt_is_the_last_row() -> None:
-    rows = cut_rows(seen(proposal=await proposed(orders())), "and\nthe same for cancel")
-    assert rows[-1].key == HELD_KEY and rows[-1].words == "and" and rows[-1].tokens
+    row = rows_of(seen(proposal=await proposed(orders())), held="and\nthe same for cancel")[-1]
+    assert row.key == HELD_KEY and row.block.text().split()[:2] == ["held", "and"]
 
 
 async def test_a_stale_draft_says_which_cut_it_was_made_for() -> None:
@@ -167,5 +175,6 @@ async def test_hostile_text_is_harmless_in_every_row() -> None:
     story = Story().system("s").user("\x1b[31mred\x07 [bold]no markup[/nope]")
     story.assistant("a", calls=[call("ba\x1bsh", command="rm \x1b]0;x\x07\n-rf")])
     story.answer(LONG, brief="ex\x1bit").assistant("ok").user("now").assistant("done " * 900)
-    rows = cut_rows(seen(proposal=await proposed(story)), "held\x1b[2J")
-    assert not any(ord(sign) < 32 for row in rows for sign in row.words + row.name + row.brief)
+    for row in rows_of(seen(proposal=await proposed(story)), story, "held\x1b[2J"):
+        drawn = "".join(strip.text for strip in row.block.render(80, Styles()))
+        assert not any(ord(sign) < 32 for sign in drawn)

@@ -212,7 +212,10 @@ async def test_a_fact_shows_its_turn_in_the_cut_and_a_turn_its_fact() -> None:
         await pilot.press("3")
         await pilot.pause()
         assert (
-            next(line for line in screen_text(app) if "▷" in line).lstrip("│").lstrip().startswith("▷ ┊ ├ 9")
+            next(line for line in screen_text(app) if "▷" in line)
+            .lstrip("│")
+            .lstrip()
+            .startswith("▷S┊ ├   9")
         )
         await pilot.press("1", "home", "down", "down", "down")
         await pilot.pause()
@@ -555,7 +558,7 @@ async def test_a_prompt_that_comes_to_be_held_moves_nothing_above_it() -> None:
         changed = [
             row for row, (old, new) in enumerate(zip(before, screen_text(app), strict=True)) if old != new
         ]
-        assert len(changed) == 1 and "held ❯ Now the same" in screen_text(app)[changed[0]]
+        assert len(changed) == 1 and "held    Now the same" in screen_text(app)[changed[0]]
 
 
 async def test_foreign_text_is_no_markup_and_no_control() -> None:

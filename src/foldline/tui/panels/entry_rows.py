@@ -96,9 +96,9 @@ class EntryRow(_OneLine):
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
         message = self.message
-        return _row(self.key, self.source, message, entry_weight(self.source.projection, message)).render(
-            width, styles
-        )
+        return message_row(
+            self.key, self.source, message, entry_weight(self.source.projection, message)
+        ).render(width, styles)
 
     def text(self) -> str:
         return full_text(self.source.projection, self.message)
@@ -117,7 +117,7 @@ class ItemRow(_OneLine):
         if item.written:
             words = ((summary_words(projection, item), "text"),)
             return _line(self.key, (("summary ", "folded"),), words, weight).render(width, styles)
-        return _row(self.key, self.source, item.message, weight, item.fate).render(width, styles)
+        return message_row(self.key, self.source, item.message, weight, item.fate).render(width, styles)
 
     def text(self) -> str:
         return full_text(self.source.projection, self.item.message)
@@ -373,7 +373,8 @@ def _line(key: Key, lead: Spans, main: Spans, weight: Weight) -> RowBlock:
     return RowBlock(key, lead, main, (Column(tokens, _TOKENS, "muted", space=1),))
 
 
-def _row(key: Key, source: Source, message: BaseMessage, weight: Weight, fate: str = "live") -> Block:
+def message_row(key: Key, source: Source, message: BaseMessage, weight: Weight, fate: str = "live") -> Block:
+    """A message on a line; `fate` is what becomes of it in the view that is shown."""
     if isinstance(message, ToolResultMessage):
         return _ResultRow(key, source, message, weight, fate)
     words, style = message_words(message)
@@ -411,6 +412,9 @@ class _ResultRow(_OneLine):
         if brief:
             main += [(" " * gap if shown else "", ""), *_outcome(brief, failed)]
         return _line(self.key, tuple(lead), tuple(main), self.weight).render(width, styles)
+
+    def text(self) -> str:
+        return full_text(self.source.projection, self.result)
 
     def _words(self) -> tuple[str, str, bool]:
         """Title, outcome, and whether the title is a path."""

@@ -1,88 +1,102 @@
-"""The rows of the Cut panel: the view by turns, with the gutter of what would be. Pure."""
+"""The rows of the Cut panel: the view by turns, drawn as the LLM view, with the states that would be."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Final, Literal
+from typing import Final
 
 from textual.strip import Strip
 
 from foldline.context import numbers
-from foldline.protocol import AssistantMessage, ToolCallPart, ToolResultMessage, UserMessage
-from foldline.tui.blocks import Block, Column, Key, RowBlock, Span, Spans, Styles, clean_line
+from foldline.context.view import FateKind
+from foldline.context.weight import Weight
+from foldline.protocol import UserMessage
+from foldline.tui.blocks import Block, Column, Key, RowBlock, Spans, Styles, clean_line
 from foldline.tui.blocks.cells import crop, to_strip
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
-from foldline.tui.panels.words import call_title, first_words, message_words
-from foldline.tui.preview.outlook import Outlook, Part, Would, held_tokens
+from foldline.tui.panels.entry_list import row_key
+from foldline.tui.panels.entry_rows import Source, message_row, row_gutter
+from foldline.tui.panels.words import first_words
+from foldline.tui.preview.outlook import Outlook, Part, held_tokens
 
 PREAMBLE_KEY: Final[Key] = (-2, 0)
 CUT_KEY: Final[Key] = (-3, 0)
 HELD_KEY: Final[Key] = (-4, 0)
 NOTE_KEY: Final[Key] = (-5, 0)
-GUTTER: Final = 4
-"""Cursor, letter, sign, flag."""
-_TOKENS: Final = 5
-
-Kind = Literal["preamble", "summary", "pin", "turn", "step", "cut", "held", "note"]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the panel."""
+    """One line of the panel, and the items of the view it stands for: one, or all of a turn that goes."""
 
-    kind: Kind
-    key: Key
-    words: str
+    block: Block
     position: int = 0
     """Where its first item stands in the view."""
-    indices: tuple[int, ...] = ()
-    """The entries it stands for, in the view's order."""
-    fate: Would = "live"
-    pinned: bool = False
+    parts: tuple[Part, ...] = ()
     is_cut_point: bool = False
     """Whether the cut may be before it."""
-    tokens: int | None = None
-    """As decisions use them."""
-    name: str = ""
-    """Of the one tool that was called."""
-    is_path: bool = False
-    brief: str = ""
-    """What came of the call."""
-    remark: str = ""
-    """What would be changed of it."""
-    prompt: bool = False
-    """Whether it begins with something the user asked."""
-    index: int | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.block.key
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """The entries it stands for, in the view's order."""
+        return tuple(part.index for part in self.parts)
+
+    @property
+    def index(self) -> int | None:
+        return self.parts[0].index if self.parts and self.key != PREAMBLE_KEY else None
+
+    @property
+    def fate(self) -> FateKind:
+        """What would become of it. Whatever stands in a summary the model has only through it."""
+        fate: FateKind = self.parts[0].fate if self.parts else "live"
+        return "summarised" if self.written and fate != "truncated" else fate
 
     @property
     def gone(self) -> bool:
         return self.fate in ("summarised", "truncated")
 
     @property
+    def written(self) -> bool:
+        """Whether it is the summary of an earlier compaction."""
+        return bool(self.parts) and self.parts[0].item.written
+
+    @property
+    def pinned(self) -> bool:
+        return bool(self.parts) and self.parts[0].pinned
+
+    @property
+    def prompt(self) -> bool:
+        """Whether it begins with something the user asked."""
+        asked = bool(self.parts) and isinstance(self.parts[0].item.message, UserMessage)
+        return asked or self.key == HELD_KEY
+
+    @property
     def stands_for_items(self) -> bool:
         """Whether a cut can be sought from it."""
-        return self.kind not in ("preamble", "note")
+        return self.key not in (PREAMBLE_KEY, NOTE_KEY)
 
 
-def cut_rows(outlook: Outlook, held: str | None = None, cwd: str = "", strategy: str = "") -> list[Row]:
+def cut_rows(outlook: Outlook, source: Source, held: str | None = None, strategy: str = "") -> list[Row]:
     """The whole panel: preamble, turns with the cut between them, the held prompt."""
-    preamble = [part for part in outlook.parts if part.preamble]
+    preamble = tuple(part for part in outlook.parts if part.preamble)
     size = outlook.calibrated(sum(part.tokens for part in preamble) + outlook.overhead)
     words = f"system, instructions{', tools' if outlook.overhead else ''}: never compacted"
-    indices = tuple(part.index for part in preamble)
-    rows = [Row("preamble", PREAMBLE_KEY, words, tokens=size, indices=indices)]
+    rows = [Row(_line(PREAMBLE_KEY, "", words, size), parts=preamble)]
     if outlook.cut is None:
         decides = f"{strategy or 'This strategy'} decides itself what stays: there is no cut to move"
-        rows.append(Row("note", NOTE_KEY, clean_line(decides)))
+        rows.append(Row(RowBlock(NOTE_KEY, (), ((clean_line(decides), "text"),), stop=False)))
     for turn in _turns(outlook):
-        rows += _turn_rows(outlook, turn, cwd)
+        rows += _turn_rows(outlook, turn, source)
     if outlook.cut is not None:
-        position = outlook.cut
-        behind = (at for at, row in enumerate(rows) if row.kind != "preamble" and row.position >= position)
-        rows.insert(next(behind, len(rows)), Row("cut", CUT_KEY, cut_words(outlook), position=position))
+        place = outlook.cut
+        behind = (at for at, row in enumerate(rows) if row.stands_for_items and row.position >= place)
+        rows.insert(next(behind, len(rows)), Row(CutBlock(CUT_KEY, cut_words(outlook)), place))
     if held is not None:
-        tokens, end = held_tokens(outlook, held), len(outlook.parts)
-        rows.append(Row("held", HELD_KEY, first_words(held), position=end, tokens=tokens, prompt=True))
+        line = _line(HELD_KEY, "held    ", first_words(held), held_tokens(outlook, held))
+        rows.append(Row(line, len(outlook.parts)))
     return rows
 
 
@@ -93,7 +107,9 @@ def cut_words(outlook: Outlook) -> str:
     return f"cut {outlook.index_at(outlook.cut)} ━ {compacted} compacted above, {kept} kept below"
 
 
-# --- from the view to rows ----------------------------------------------------------------------------
+def _line(key: Key, kind: str, words: str, tokens: int) -> RowBlock:
+    columns = (Column(numbers.tokens(tokens), 6, "muted", space=1),)
+    return RowBlock(key, ((kind, "muted"),), ((words, "text"),), columns)
 
 
 def _turns(outlook: Outlook) -> Iterator[list[Part]]:
@@ -111,115 +127,27 @@ def _turns(outlook: Outlook) -> Iterator[list[Part]]:
         yield turn
 
 
-def _turn_rows(outlook: Outlook, turn: Sequence[Part], cwd: str) -> Iterator[Row]:
-    """One row for a turn that goes as a whole; its prompt and steps where any of it stays."""
-    if turn[0].item.written:
-        yield _summary(outlook, turn[0])
-        return
-    own = [part for part in turn if not part.pinned]
+def _turn_rows(outlook: Outlook, turn: Sequence[Part], source: Source) -> Iterator[Row]:
+    """One row for a turn that goes as a whole; a row for each item where any of it stays, and for pins."""
+    own = tuple(part for part in turn if not part.pinned)
     # What the cut divides is open on both sides of it.
     closed = bool(own) and all(part.gone for part in own)
-    calls = {call.call_id: call for part in turn for call in _calls(part)}
-    for _, group in groupby(turn, key=lambda part: outlook.group_of(part.index)):
-        parts = list(group)
-        if closed and parts[0] is own[0]:
-            yield _row("turn", outlook, own, _words(parts, calls, cwd))
-        elif parts[0].pinned or not closed:
-            is_prompt = isinstance(parts[0].item.message, UserMessage)
-            kind: Kind = "pin" if parts[0].pinned else "turn" if is_prompt else "step"
-            yield _row(kind, outlook, parts, _words(parts, calls, cwd), _changed(outlook, parts))
+    for part in turn:
+        if part.pinned or not closed:
+            yield _row(outlook, (part,), source)
+        elif part is own[0]:
+            yield _row(outlook, own, source)
 
 
-def _summary(outlook: Outlook, part: Part) -> Row:
-    words = {
-        "summarised": "earlier summary, goes into the draft",
-        "truncated": "earlier summary, left out",
-    }.get(part.fate, "earlier summary, stays")
-    return Row(
-        "summary",
-        part.item.key,
-        words,
-        position=part.position,
-        indices=(part.index,),
-        # Whatever stands in a summary the model has only through it.
-        fate="truncated" if part.fate == "truncated" else "summarised",
-        pinned=part.pinned,
-        tokens=outlook.size([part]),
-        index=part.index,
-    )
-
-
-def _row(kind: Kind, outlook: Outlook, parts: Sequence[Part], words: "Words", remark: str = "") -> Row:
-    first = parts[0]
-    altered = (part.fate for part in parts if part.fate in ("clipped", "hidden"))
-    return Row(
-        kind,
-        first.item.key,
-        words.text,
-        name=words.name,
-        is_path=words.is_path,
-        brief=words.brief,
-        position=first.position,
-        indices=tuple(part.index for part in parts),
-        fate=first.fate if first.gone else next(altered, "live"),
-        pinned=first.pinned,
-        is_cut_point=outlook.is_cut_point(first.position),
-        tokens=outlook.size(parts),
-        remark=remark,
-        prompt=isinstance(first.item.message, UserMessage),
-        index=first.index,
-    )
-
-
-def _calls(part: Part) -> tuple[ToolCallPart, ...]:
-    return tuple(part.item.message.calls) if isinstance(part.item.message, AssistantMessage) else ()
-
-
-def _changed(outlook: Outlook, parts: Iterable[Part]) -> str:
-    """`8.6k, clipped`: what the changed results of a step weigh as they were."""
-    changed = [part for part in parts if part.fate in ("clipped", "hidden")]
-    if not changed:
-        return ""
-    fresh = [part for part in changed if part.item.fate == "live"]
-    was = outlook.calibrated(sum(part.item.tokens for part in fresh))
-    return f"{numbers.tokens(was)}, {changed[0].fate}" if fresh else changed[0].fate
-
-
-# --- words --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """What a row says: `read`, a path, `312 lines`; of several calls or none only the text."""
-
-    text: str
-    name: str = ""
-    is_path: bool = False
-    brief: str = ""
-
-
-def _words(parts: Sequence[Part], calls: dict[str, ToolCallPart], cwd: str) -> Words:
-    results = [part.item.message for part in parts if isinstance(part.item.message, ToolResultMessage)]
-    if not results:
-        text, _ = message_words(parts[0].item.message)
-        return Words(text)
-    if len(results) == 1:
-        title, is_path = call_title(calls.get(results[0].call_id), cwd)
-        return Words(title, _name(results[0]), is_path, clean_line(results[0].details.brief))
-    return Words(", ".join(_short_call(result, calls, cwd) for result in results[:8]))
-
-
-def _short_call(result: ToolResultMessage, calls: dict[str, ToolCallPart], cwd: str) -> str:
-    """`edit service.py`: one of several calls."""
-    title, is_path = call_title(calls.get(result.call_id), cwd)
-    return f"{_name(result)} {title.rpartition('/')[2] if is_path else title}".rstrip()
-
-
-def _name(result: ToolResultMessage) -> str:
-    return clean_line(result.name)[:24]
-
-
-# --- blocks -------------------------------------------------------------------------------------------
+def _row(outlook: Outlook, parts: tuple[Part, ...], source: Source) -> Row:
+    first, tokens = parts[0], outlook.size(parts)
+    key = row_key(*first.item.key)
+    if first.item.written:
+        becomes = {"summarised": "goes into the draft", "truncated": "left out"}.get(first.fate, "stays")
+        block: Block = _line(key, "", f"earlier summary, {becomes}", tokens)
+    else:
+        block = message_row(key, source, first.item.message, Weight(tokens, estimated=False), first.fate)
+    return Row(block, first.position, parts, outlook.is_cut_point(first.position))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,8 +160,7 @@ class CutBlock(Block):
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
         line = crop([(f"━━◆ {self.label} ", "accent")], width)
-        blanks = len(line[-1][0])
-        return [to_strip([*line[:-1], ("━" * blanks, "accent")], styles)]
+        return [to_strip([*line[:-1], ("━" * len(line[-1][0]), "accent")], styles)]
 
     def estimate(self, width: int) -> int:
         return 1
@@ -242,56 +169,12 @@ class CutBlock(Block):
         return self.label
 
 
-def row_blocks(rows: Sequence[Row]) -> list[Block]:
-    """The rows as blocks, their numbers below each other."""
-    width = max((len(str(row.index)) for row in rows if row.index is not None), default=1)
-    return [_block(row, width) for row in rows]
-
-
-def _block(row: Row, width: int) -> Block:
-    if row.kind == "cut":
-        return CutBlock(row.key, row.words)
-    columns: list[Column] = []
-    if row.brief:
-        columns.append(Column(row.brief, style="muted", drop="first"))
-    if row.remark:
-        columns.append(Column(row.remark, style="altered", drop="last"))
-    if row.tokens is not None:
-        columns.append(Column(numbers.tokens(row.tokens), _TOKENS, "muted", space=1))
-    return RowBlock(
-        row.key,
-        _lead(row, width),
-        ((row.words, "text"),),
-        tuple(columns),
-        cut="left" if row.is_path else "right",
-        stop=row.kind != "note",
-        roomy=12,
-        least=8,
-    )
-
-
-def _lead(row: Row, width: int) -> Spans:
-    """` ├119 ❯ `, indented where it is a step of a turn."""
-    spans: list[Span] = []
-    if row.kind == "held":
-        spans.append((" held ", "muted"))
-    elif row.index is not None:
-        indent = " " if row.kind == "step" else ""
-        spans.append((f"{indent}{'├' if row.is_cut_point else ' '}", "accent"))
-        spans.append((f"{row.index:>{width}} ", "muted"))
-    if row.prompt:
-        spans.append(("❯ ", "bold"))
-    if row.name:
-        spans.append((f"{row.name} ", "text"))
-    return tuple(spans)
-
-
-def row_gutter(row: Row | None) -> Spans:
-    """The gutter: the letter of what would be changed or left out, the sign, the pin."""
-    if row is None or row.kind in ("cut", "note"):
+def cut_gutter(row: Row | None, width: int) -> Spans:
+    """The gutter of a row: letter and sign of what would be, the pin, `├` at a cut point, the number."""
+    if row is None or row.key in (CUT_KEY, NOTE_KEY):
         return ()
-    if row.kind == "held":
-        return ((" ", ""), (" ", ""), GUTTER_SIGNS["whole"], (" ", ""))
-    shown = row.fate in ("clipped", "hidden", "truncated")
-    pinned = ("*", "accent") if row.pinned else (" ", "")
-    return ((" ", ""), letter(row.fate) if shown else (" ", ""), gutter_sign(row.fate), pinned)
+    if row.index is None:
+        return (("  ", ""), GUTTER_SIGNS["whole"])
+    pin = ("*", "accent") if row.pinned else (" ", "")
+    *signs, (number, style) = row_gutter((letter(row.fate), gutter_sign(row.fate)), pin, row.index, width)
+    return (*signs, ("├" if row.is_cut_point else number[0], "accent"), (number[1:], style))

@@ -18,11 +18,12 @@ from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.keys.table import bindings, key_of
 from foldline.tui.messages import CancelRequested, EntryWanted
 from foldline.tui.panels.entry_list import EntryList
+from foldline.tui.panels.entry_rows import Source, gutter_width
 from foldline.tui.panels.frame import Panel, PanelRow
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.preview import words
 from foldline.tui.preview.audit_rows import Fact, FactKeys, empty_block, fact_blocks, facts_of
-from foldline.tui.preview.cut_rows import CUT_KEY, GUTTER, Row, cut_rows, row_blocks, row_gutter
+from foldline.tui.preview.cut_rows import CUT_KEY, PREAMBLE_KEY, Row, cut_gutter, cut_rows
 from foldline.tui.preview.draft import DraftPanel, DraftSheet, LedgerRow, NotesEditor, earlier_notes
 from foldline.tui.preview.keys import KEYS, Facts, Mode, hints, named
 from foldline.tui.preview.outlook import Outlook, redraft_words
@@ -49,7 +50,8 @@ class PreviewPanels(Workbench):
 
     def __init__(self, ask: Callable[[Operation], None], clock: Callable[[], float]) -> None:
         self.draft = DraftPanel()
-        cut = EntryList(id="cut", gutter=self._gutter, gutter_width=GUTTER, faded=self._faded)
+        self._gutter_width = gutter_width(0)
+        cut = EntryList(id="cut", gutter=self._gutter, gutter_width=self._gutter_width, faded=self._faded)
         super().__init__(Panel(cut, title="1 Cut"), self.draft, Panel(EntryList(id="audit"), title="3 Audit"))
         self._ask = ask
         self._clock = clock
@@ -146,13 +148,16 @@ class PreviewPanels(Workbench):
     def _show_cut(self) -> None:
         view, made = self.panels[CUT].view, self.state.proposal
         rows: list[Row] = []
-        if self._outlook is not None:
+        if self._outlook is not None and self.state.projection is not None:
             strategy = made.entry.strategy if made else self.state.strategy
-            rows = cut_rows(self._outlook, self.state.held, self.state.cwd, strategy)
+            source = Source(self.state.projection, self.state.cwd)
+            rows = cut_rows(self._outlook, source, self.state.held, strategy)
+            self._gutter_width = gutter_width(source.projection.last_index)
+            view.widen_gutter(self._gutter_width)
         first, before = not self._rows, self._rows.get(CUT_KEY)
         self._rows = {row.key: row for row in rows}
         self._row_of = {index: row.key for row in rows for index in row.indices}
-        view.set_blocks(row_blocks(rows))
+        view.set_blocks([row.block for row in rows])
         view.fill()
         cut = self._rows.get(CUT_KEY)
         if first and rows:
@@ -163,7 +168,8 @@ class PreviewPanels(Workbench):
     def _start_at_cut(self) -> None:
         """The cursor begins behind the cut, which is in sight."""
         view, outlook = self.panels[CUT].view, self._outlook
-        behind = [row.key for row in self._rows.values() if row.kind in ("turn", "step", "held")]
+        left = [row for row in self._rows.values() if not (row.written or row.pinned)]
+        behind = [row.key for row in left if row.stands_for_items and row.key != CUT_KEY]
         if outlook is not None and outlook.cut is not None:
             place = outlook.cut
             behind = [key for key in behind if self._rows[key].position >= place] or behind
@@ -194,11 +200,11 @@ class PreviewPanels(Workbench):
         view.fill()
 
     def _gutter(self, key: Key, line: int) -> Spans:
-        return row_gutter(self._rows.get(key))
+        return cut_gutter(self._rows.get(key), self._gutter_width)
 
     def _faded(self, key: Key) -> bool:
         row = self._rows.get(key)
-        return row is not None and row.gone and row.kind != "summary"
+        return row is not None and row.gone and not row.written
 
     # --- Panels and focus -----------------------------------------------------------------------------
 
@@ -467,7 +473,7 @@ class PreviewPanels(Workbench):
         entries = frozenset(row.indices) if row is not None else frozenset()
         if row is None:
             return
-        if made is None or not entries or row.kind in ("preamble", "summary"):
+        if made is None or not entries or row.written or row.key == PREAMBLE_KEY:
             self.news = "Only messages and tool calls can be pinned: this stays, or goes into the draft."
         elif entries & made.pinned_before:
             self.news = f"{row.index} was pinned before: the Inspector takes that back."

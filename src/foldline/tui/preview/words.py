@@ -160,9 +160,9 @@ def _about_pin(outlook: Outlook, target: Row) -> str:
     if target.pinned:
         return f"{target.index} is pinned and stays verbatim."
     cost = outlook.cost_of_pinning(target.indices)
-    if not target.gone or target.kind == "summary" or not cost:
+    if not target.gone or target.written or not cost:
         return ""
-    return f"{named('pin')} pins {'all of it' if target.kind == 'turn' else 'it'}: +{numbers.tokens(cost)}."
+    return f"{named('pin')} pins {'all of it' if len(target.parts) > 1 else 'it'}: +{numbers.tokens(cost)}."
 
 
 def about_facts(outlook: Outlook, chosen: Sequence[Fact], marked: bool, stale: bool) -> str:
