@@ -1,6 +1,5 @@
 """Reading Codex's sessions, on rows made here."""
 
-import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -415,13 +414,6 @@ def test_a_patch_that_failed_changed_nothing() -> None:
 
 
 # --- damage, turns taken back -----------------------------------------------------------------------
-
-
-def test_a_message_on_a_damaged_line_is_taken_from_its_event() -> None:
-    lost = json.dumps(told("user", "lost")).encode()[:-20]
-    session = read_rows(*prompt("kept"), lost, prompt("lost")[1], answer("gone")[0], *answer("here"))
-    assert said(session) == ["kept", "lost", "gone\nhere"]
-    assert session.notes[-1] == "Messages on damaged lines, taken from what Codex showed of them: 2."
 
 
 def test_turns_taken_back_leave_the_view_and_stay_in_the_history() -> None:

@@ -127,14 +127,6 @@ def test_file_changes_are_known_by_the_completed_items(
     ] * changed
 
 
-def test_a_prompt_on_a_damaged_line_is_taken_from_its_completed_item(tmp_path: Path) -> None:
-    write(tmp_path, PARENT, *typed("one"), *answer("1"))
-    path = tmp_path / f"rollout-2026-01-02T03-04-05-{PARENT}.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([lines[0], lines[1][:40] + b"\n", *lines[2:]]))
-    assert said(read(tmp_path, PARENT)) == ["one", "1"]
-
-
 def test_prompts_of_an_older_form_and_of_the_newer_one_are_both_typed(tmp_path: Path) -> None:
     data = write(tmp_path, PARENT, *prompt("one"), *answer("1"))
     write(tmp_path, FORK, *typed("two"), base=up_to(data, 5, PARENT), first=5)

@@ -349,16 +349,6 @@ async def test_tags_quoted_in_a_conversation_do_not_end_it():
     assert "It ends the text" in said.text
 
 
-async def test_the_notes_of_a_turn_prefix_have_its_headings():
-    said = await answer(
-        offline(),
-        summary_request("[User]: fix the parser\n\n[Assistant]: I look.", "Use:\n\n## Original Request"),
-    )
-    headings = [line for line in said.text.splitlines() if line.startswith("#")]
-    assert headings == ["## Original Request", "## Early Progress", "## Context for Suffix"]
-    assert "- fix the parser" in said.text
-
-
 @pytest.mark.parametrize("tokens", [60, 200, 700])
 async def test_a_summary_keeps_to_the_output_it_may_have(tokens):
     text = "".join(f"[User]: request number {n}, never forget it\n\n" for n in range(100))

@@ -53,7 +53,7 @@ _ROWS = (
 )  # fmt: skip
 _BARE_ITEMS = ("message", "reasoning", "function_call", "function_call_output", "local_shell_call")
 """What stands in the files of early 2025 without a row around it."""
-_TOLD_TWICE = (
+_TWICE = (
     "agent_message", "agent_reasoning", "agent_reasoning_raw_content", "context_compacted",
     "image_generation_end", "user_message", "web_search_end",
 )  # fmt: skip
@@ -86,15 +86,7 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
     rows = list(map(_row, lines))
     about = next((row for row in rows if row.kind == "session_meta"), None)
     reader = _Reader(
-        prompts=frozenset(
-            text for row in rows for text in shown_in(row, "user_message", "UserMessage") if text
-        ),
-        said=frozenset(
-            piece.text("text")
-            for row in rows
-            if row.kind == "response_item"
-            for piece in row.payload.objects("content")
-        ),
+        prompts=frozenset(text for row in rows for text in _typed_in(row) if text),
         damaged=bool(damage),
         goes_back=any(row.is_event("thread_rolled_back") for row in rows),
     )
@@ -131,17 +123,17 @@ def _row(line: JsonLine) -> Row:
     return Row(line.position, kind, payload, record, record.time("timestamp"))
 
 
-def shown_in(row: Row, event: str, item: str) -> tuple[str, ...]:
-    """The texts of a message as the interface was told of it: whole, then piece by piece.
+def _typed_in(row: Row) -> tuple[str, ...]:
+    """The texts of a prompt as an event has it: whole, then piece by piece.
 
     Since 0.145, paginated sessions have it in an `item_completed` in place of an event of its own.
     """
-    if row.is_event(event):
+    if row.is_event("user_message"):
         return (row.payload.text("message"),)
-    item_done = row.payload.object("item") if row.is_event("item_completed") else JsonObject()
-    if item_done.get("type") != item:
+    item = row.payload.object("item") if row.is_event("item_completed") else JsonObject()
+    if item.get("type") != "UserMessage":
         return ()
-    pieces = [piece.text("text") for piece in item_done.objects("content")]
+    pieces = [piece.text("text") for piece in item.objects("content")]
     return ("".join(pieces), *pieces)
 
 
@@ -345,8 +337,6 @@ class _Answers:
 @dataclass
 class _Reader:
     prompts: frozenset[str]
-    said: frozenset[str]
-    """The texts of all messages that are items: what only an event says was lost to damage."""
     damaged: bool
     goes_back: bool
     """Whether turns are taken back somewhere: then each turn begins with a checkpoint."""
@@ -366,7 +356,6 @@ class _Reader:
     _sealed_summaries: int = 0
     _absent: int = 0
     _absent_summaries: int = 0
-    _restored: int = 0
 
     def __post_init__(self) -> None:
         self._answers = _Answers(self.log)
@@ -379,7 +368,6 @@ class _Reader:
             (f"Compactions whose summary is not in the file, {replaced}", self._absent_summaries),
             ("Pieces of reasoning that are encrypted, left out", self._sealed),
             ("Pieces of reasoning whose text is not in the file", self._absent),
-            ("Messages on damaged lines, taken from what Codex showed of them", self._restored),
         )
         return [
             *(f"{what}: {count}." for what, count in counts if count),
@@ -554,9 +542,7 @@ class _Reader:
             case "error" | "warning" | "stream_error" as kind if event.text("message"):
                 level = "error" if kind == "error" else "warning"
                 self._add(row, NoticeRecord(text=event.text("message"), level=level))
-            case kind if kind in _TOLD_TWICE:
-                self._restore(row)
-            case _:
+            case kind if kind not in _TWICE:
                 self._keep(row)
 
     def _rolled_back(self, row: Row) -> None:
@@ -572,27 +558,10 @@ class _Reader:
 
     def _completed(self, row: Row, item: JsonObject) -> None:
         """What paginated sessions have in place of events of their own."""
-        match item.get("type"):
-            case "FileChange":
-                self._patch(row, item, "id", done=item.get("status") in (None, "completed"))
-            case "UserMessage" | "AgentMessage":
-                self._restore(row)
-            case _:
-                self._keep(row)
-
-    def _restore(self, row: Row) -> None:
-        """A message that only an event tells, where the line of its item may be lost."""
-        prompt = shown_in(row, "user_message", "UserMessage")
-        text = next(iter(prompt or shown_in(row, "agent_message", "AgentMessage")), "")
-        text = text or row.payload.text("message")
-        if not self.damaged or not text or text in self.said:
-            return
-        self._restored += 1
-        if prompt:
-            self.close_answer()
-            self._input(row, [UserMessage(parts=text_parts(text))])
-        else:
-            self._answers.say(row, text_parts(text))
+        if item.get("type") == "FileChange":
+            self._patch(row, item, "id", done=item.get("status") in (None, "completed"))
+        elif item.get("type") not in ("UserMessage", "AgentMessage"):
+            self._keep(row)
 
     def _usage(self, info: JsonObject) -> None:
         """The tokens of the answer before. They may be told again; after a compaction, only a new size is."""

@@ -14,13 +14,7 @@ from foldline.context.tokens import call_tokens, estimate_tokens, image_tokens
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
-    CheckpointPart,
     ImagePart,
-    Part,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolResultMessage,
     Usage,
     text_parts,
 )
@@ -141,22 +135,10 @@ def _rendered(request: Request) -> str:
 
 
 def _message(message: BaseMessage) -> str:
-    label = f"{message.type} {message.call_id}" if isinstance(message, ToolResultMessage) else message.type
-    return "\n".join([f"[{label}]", *filter(None, map(_part, message.parts))])
-
-
-def _part(part: Part) -> str:
-    match part:
-        case TextPart():
-            return part.text
-        case ToolCallPart():
-            return f"{part.call_id} {part.name} {part.arguments}"
-        case ImagePart():
-            return f"[image {part.media_type}]"
-        case CheckpointPart():
-            return f"CHECKPOINT {part.id}"
-        case ThinkingPart():
-            return ""  # not sent back, as with other models
+    """Without thinking, which is not sent back, as with other models."""
+    calls = message.calls if isinstance(message, AssistantMessage) else ()
+    spelt = (f"{call.call_id} {call.name} {call.arguments}" for call in calls)
+    return "\n".join([f"[{message.type}]", message.text, *spelt])
 
 
 def _output_tokens(reply: Reply) -> int:

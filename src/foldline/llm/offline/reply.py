@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from foldline.context.digest import clip, digest, digest_conversation
-from foldline.context.language import SECTIONS, Section, parse_summary
 from foldline.context.numbers import many
 from foldline.context.view import is_summary
 from foldline.protocol import (
@@ -58,13 +57,6 @@ _PREVIOUS = re.compile(r"<previous-summary>\n?(.*)\n?</previous-summary>", re.DO
 _PASSAGES = re.compile(r"<passages>\n?(.*?)\n?</passages>", re.DOTALL)
 _FOCUS = re.compile(r"^Additional focus:[ \t]*(.+)$", re.MULTILINE)
 _SUMMARY_WANTED = re.compile(r"\bsummar(?:y|i[sz]e)|\bnotes\b|总结|摘要|笔记", re.IGNORECASE)
-_PREFIX = "## Original Request"
-"""Stands in the instructions where the notes are for the first part of a turn that goes on."""
-_PREFIX_SECTIONS: tuple[tuple[str, tuple[Section, ...]], ...] = (
-    (_PREFIX, (SECTIONS.goal,)),
-    ("## Early Progress", (SECTIONS.done, SECTIONS.progress, SECTIONS.blocked, SECTIONS.decisions)),
-    ("## Context for Suffix", (SECTIONS.constraints, SECTIONS.ahead, SECTIONS.critical)),
-)
 
 
 def _summary(request: Request, asking: BaseMessage, most: int) -> str | None:
@@ -79,25 +71,14 @@ def _summary(request: Request, asking: BaseMessage, most: int) -> str | None:
     focused = _FOCUS.search(instructions)
     focus = focused[1].strip() if focused else None
     if not conversation:
-        notes = digest(request.messages[:-1], previous=None, focus=focus, max_tokens=most)
-    elif asks_for_notes(conversation[1]):
+        return digest(request.messages[:-1], previous=None, focus=focus, max_tokens=most)
+    if asks_for_notes(conversation[1]):
         return notes_on(conversation[1], focus)
-    elif is_notes(conversation[1]):
+    if is_notes(conversation[1]):
         passages = _PASSAGES.search(after)
         quoted = passages[1] if passages else ""
-        notes = overview_of(conversation[1], quoted, earlier, instructions, focus, most)
-    else:
-        notes = digest_conversation(conversation[1], earlier, focus, most)
-    return _as_prefix(notes) if _PREFIX in instructions else notes
-
-
-def _as_prefix(notes: str) -> str:
-    """The same lines under the headings of a turn prefix; fewer headings, so never longer."""
-    lines = list(parse_summary(notes))
-    return "\n".join(
-        "\n".join([heading, *(f"- {line}" for section, line in lines if section in sections)])
-        for heading, sections in _PREFIX_SECTIONS
-    )
+        return overview_of(conversation[1], quoted, earlier, instructions, focus, most)
+    return digest_conversation(conversation[1], earlier, focus, most)
 
 
 # --- the conversation -------------------------------------------------------------------------------
