@@ -99,11 +99,14 @@ def plan(
         keep = min(keep, _compactable(view, enough=keep * _MANUAL_SHARE) // _MANUAL_SHARE)
     elif reason == "phase":
         keep //= 2  # a piece of work is done: less of it is needed word for word
+    room = _room(projection, budget, overhead)
     if first_kept_index is not None:
         cut = cut_before(view, first_kept_index, pins=pins)
     else:
         cut = find_cut(view, keep, pins=pins)
-    room = _room(projection, budget, overhead)
+        while cut is not None and keep > 1 and total_tokens(cut.tail) > room:
+            keep //= 2  # much came with the prompt at which it would cut: it goes without it
+            cut = find_cut(view, keep, pins=pins)
     large = oversized(view, room, talk=reason == "manual", pins=pins)
     if cut is None and not giant_results(view, giant_limit(keep, budget.window), pins=pins):
         keep = 1  # one long message holds all that was to be kept: what came before it may still go
