@@ -167,8 +167,7 @@ async def test_one_long_answer_does_not_keep_what_came_before_it_from_being_fold
 
 
 async def test_what_came_with_a_prompt_goes_where_the_view_would_not_fit_with_it() -> None:
-    built = session(2).user("fix it").notice(LONG * 5).assistant(call("read", path="a.py"))
-    built.result("short")
+    built = session(2).user("fix it").notice(LONG * 5).step("read", "short", path="a.py")
     proposal = await folded(built, budget=FULL, llm=ScriptedLLM(always="notes"))
     assert proposal.entry.first_kept_index == 7
     assert view_size(built.projection()).tokens < FULL.threshold
