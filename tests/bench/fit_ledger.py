@@ -22,14 +22,14 @@ from foldline.compaction import DigestCompaction
 from foldline.compaction.summary_text import with_ledger
 from foldline.context import ledger_score
 from foldline.context.ledger import Ledger, said_in
-from foldline.context.view import with_text
+from foldline.context.view import is_summary, with_text
 from foldline.evaluation.comparison import Subject, digest_summariser
 from foldline.evaluation.cost import Rates, cost
 from foldline.evaluation.figures import meter_named
 from foldline.evaluation.recall import Atom, Needs, needs, recall, said
 from foldline.evaluation.record import Run
 from foldline.evaluation.replay import UNLIMITED, Arm, WindowTooSmall, replay
-from foldline.protocol import NEW, BaseMessage
+from foldline.protocol import BaseMessage
 
 METER = meter_named("weights")
 KEPT_OF = {False: 6, True: 30}
@@ -100,7 +100,7 @@ def collect(played: Played, run: Run) -> None:
 
 
 def _without_ledger(message: BaseMessage) -> BaseMessage:
-    return with_text(message, with_ledger(message.text, [])) if message.index == NEW else message
+    return with_text(message, with_ledger(message.text, [], [])) if is_summary(message) else message
 
 
 def _missed(known: Needs, view: Sequence[BaseMessage], later: Sequence[BaseMessage]) -> set[tuple[str, str]]:

@@ -104,6 +104,30 @@ def test_identifiers_are_known_by_their_shape():
     assert facts.identifiers(text) == ("insert_or_get", "OrderService", "maxRetries", "MAX_SIZE")
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (r'"text": "Tests:\nFell back\nmax_retries is\tsetNow"', ("max_retries", "setNow")),
+        (r'"\\nThis is quoted twice\\nend_of_it"', ("end_of_it",)),
+        (r"Vec\u003cTera\u003e \u003cTask_name", ("Task_name",)),
+        ("\x1b[32mPASSED\x1b[0m \x1b[1mtest_one \\x1b[31mFAILED \\033[31mtest_two", ("test_one", "test_two")),
+        ("[92m4Tests [31mFell", ()),
+        ("blob/main/src%2FmodRs%20fileName", ("modRs", "fileName")),
+        ("0x1F_ab 3dView", ()),
+    ],
+)
+def test_no_name_begins_within_an_escape_or_behind_a_digit(text: str, names: tuple[str, ...]):
+    assert facts.identifiers(text) == names
+
+
+def test_tags_that_close_escapes_and_calls_are_no_paths():
+    text = (
+        r"<b>x</b> </ResizablePanel> console.log(x) LOCK.lock() "
+        r"\nsrc/a.py %2Fmod.rs src/win.cpp(12) <src/b.py> see (npm.lock)"
+    )
+    assert facts.paths(text) == ("src/a.py", "mod.rs", "src/win.cpp", "src/b.py", "npm.lock")
+
+
 def test_urls_end_where_the_sentence_goes_on():
     assert facts.urls("see https://x.org/a?b=1#c. And (http://y.org/z), 见 https://z.cn/文档。") == (
         "https://x.org/a?b=1#c",
@@ -239,6 +263,10 @@ NASTY = {
     "abbreviations": "e.g. ",
     "labels": "a: ",
     "open brackets": "「。",
+    "escapes": "\\",
+    "colours": "\x1b[1;",
+    "closing tags": "</a",
+    "percent": "%2",
 }
 
 

@@ -31,6 +31,19 @@ def urls(text: str) -> tuple[str, ...]:
     return _unique(match[0].rstrip(".,;:!?*") for match in _URL.finditer(text))
 
 
+# Escape sequences of terminals, of strings and of addresses, raw or written out, and tags that close: the
+# letters they end in would become part of the next name, and `</div>` a path.
+_NOISE = re.compile(
+    r"\x1b\[[0-9;]{0,20}+[A-Za-z]|\[[0-9;]{1,20}+m|%[0-9A-Fa-f]{2}|</[\w.:-]{1,80}+>|"
+    r"\\\\{0,3}+(?:(?:x1b|033|u001b|e)\[[0-9;]{0,20}+[A-Za-z]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrt])"
+)
+
+
+def _bare_words(text: str) -> str:
+    """The text without addresses, escape sequences and tags that close."""
+    return _NOISE.sub(" ", _URL.sub(" ", text))
+
+
 # -- paths -----------------------------------------------------------------------------------------
 
 # A run of the characters paths are made of: Latin, Greek and Cyrillic letters, so that Chinese prose around a
@@ -68,9 +81,16 @@ _PRODUCTS = _words(
 def paths(text: str) -> tuple[str, ...]:
     """File paths: rooted, with an extension or a well-known folder, and bare file names; not `and/or` or
     `24/7`."""
-    runs = (match[0] for match in _RUN.finditer(_URL.sub(" ", text)))
+    bare = _bare_words(text)
+    runs = (match[0] for match in _RUN.finditer(bare) if not _is_called(match, bare))
     likely = (run for run in dict.fromkeys(runs) if "/" in run or "." in run or _trimmed(run) in _FILE_NAMES)
     return _unique(path for path in map(_trimmed, likely) if is_path(path))
+
+
+def _is_called(run: re.Match[str], text: str) -> bool:
+    """Whether a run is a method that is called, such as `console.log(x)`; `a.cpp(12)` names a line."""
+    end = run.end()
+    return text[end : end + 1] == "(" and "/" not in run[0] and not text[end + 1 : end + 2].isdigit()
 
 
 def _trimmed(run: str) -> str:
@@ -177,7 +197,7 @@ def numbers(text: str) -> tuple[str, ...]:
 
 # -- identifiers -----------------------------------------------------------------------------------
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
+_NAME = re.compile(r"(?<![0-9])[A-Za-z_][A-Za-z0-9_]*+")
 _HUMP = re.compile(r"[a-z0-9][A-Z]")
 
 
@@ -185,7 +205,7 @@ def identifiers(text: str) -> tuple[str, ...]:
     """Names of code by their shape: `snake_case`, `camelCase`, `UPPER_CASE`; 4 to 80 letters."""
     return _unique(
         name
-        for name in (match[0] for match in _NAME.finditer(_URL.sub(" ", text)))
+        for name in (match[0] for match in _NAME.finditer(_bare_words(text)))
         if 4 <= len(name) <= 80 and ("_" in name.strip("_") or _HUMP.search(name))
     )
 
