@@ -1,21 +1,21 @@
 """Fits the weights of `foldline.context.ledger_score` on recorded sessions. Run by hand:
 
-    python tests/bench/fit_ledger.py WINDOW FILE… > weights.txt
+    python tests/bench/fit_ledger.py WINDOW[,WINDOW] FILE… > weights.txt
 
-Every session is replayed with the digest. At each compaction all that the ledger knows and the view does not
-say is a case; whether an answer before the next compaction needed it is its outcome. Sessions of one project
-are a family. Weights are fitted without each family in turn, and the replay of its sessions with these is the
-figure that is printed; the table at the end is fitted on all.
+Every session is replayed with the digest at the first window. At each compaction all that the ledger knows and
+the view without its ledger does not say is a case; whether an answer before the next compaction needed it is
+its outcome. Sessions of one project are a family. Weights are fitted without each family in turn, and the
+replays of its sessions with these, at each window, are the figures held out; the table at the end is fitted
+on all, with the same figures, in-sample.
 """
 
 import asyncio
 import math
 import random
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from itertools import groupby
 
 from foldline.cli.eval_run import subjects_of
 from foldline.compaction import DigestCompaction
@@ -32,9 +32,10 @@ from foldline.evaluation.replay import UNLIMITED, Arm, WindowTooSmall, replay
 from foldline.protocol import BaseMessage
 
 METER = meter_named("weights")
-KEPT_OF = {False: 6, True: 30}
+KEPT_OF = {False: 6, True: 15}
 """Of names and of lines, one in so many cases that were not needed is kept, with that weight."""
-RIDGE = 3.0
+RIDGE = 100.0
+"""Chosen among 3, 30, 100 and 300: of the largest sessions each has a few hundred needs, mostly of few edits."""
 ROUNDS = 20
 """At most. What is rare takes Newton's method one for each power of e."""
 Case = tuple[tuple[float, ...], bool, float]
@@ -120,10 +121,10 @@ def _missed(known: Needs, view: Sequence[BaseMessage], later: Sequence[BaseMessa
 # -- the fit ---------------------------------------------------------------------------------------
 
 
-def fitted(cases: Sequence[Case]) -> list[float]:
+def fitted(cases: Sequence[Case], start: Sequence[float]) -> list[float]:
     """Logistic regression by Newton's method, with a ridge on all but the first weight."""
     width = len(cases[0][0])
-    weights = [0.0] * width
+    weights = list(start)
     for _ in range(ROUNDS):
         gradient = [RIDGE * weight if at else 0.0 for at, weight in enumerate(weights)]
         curvature = [[RIDGE * (row == column and row > 0) for column in range(width)] for row in range(width)]
@@ -138,7 +139,8 @@ def fitted(cases: Sequence[Case]) -> list[float]:
                 for other, more in set_:
                     row[other] += bent * more
         steps = _solved(curvature, gradient)
-        weights = [w - step for w, step in zip(weights, steps, strict=True)]
+        short = min(1.0, 4 / max(1e-9, *map(abs, steps)))  # a step too long never comes back
+        weights = [w - short * step for w, step in zip(weights, steps, strict=True)]
         if max(map(abs, steps)) < 0.02:
             break
     return weights
@@ -159,10 +161,15 @@ def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
     return [row[-1] / row[at] if abs(row[at]) >= 1e-12 else 0.0 for at, row in enumerate(rows)]
 
 
-def put_in_force(learnt: Iterable[Played]) -> None:
+Weights = tuple[tuple[float, ...], tuple[float, ...]]
+"""Of names, and of lines."""
+
+
+def weights_of(learnt: Iterable[Played], start: Weights) -> Weights:
     chosen = list(learnt)
-    ledger_score.NAMES = tuple(fitted([case for played in chosen for case in played.names]))
-    ledger_score.LINES = tuple(fitted([case for played in chosen for case in played.lines]))
+    names = fitted([case for played in chosen for case in played.names], start[0])
+    lines = fitted([case for played in chosen for case in played.lines], start[1])
+    return tuple(names), tuple(lines)
 
 
 # -- the report ------------------------------------------------------------------------------------
@@ -172,10 +179,13 @@ def price(run: Run) -> float:
     return cost(run, METER).equivalent(Rates(0.1))
 
 
-def figures(played: Played, window: int) -> tuple[float, ...]:
-    """Needs, of them retained, far ones, of them retained, the price, and that of the raw session."""
+def figures(played: Played, window: int, weights: Weights) -> tuple[float, ...] | None:
+    """Needs, of them retained, far ones, of them retained, the price, and that of the raw session; None where
+    the window is never full."""
+    ledger_score.NAMES, ledger_score.LINES = weights
     run = replayed(played.subject, window)
-    assert run is not None
+    if run is None:
+        return None
     found = recall(run, played.needs)
     kept = (found.all.retained, found.long_range.needs, found.long_range.retained)
     return (found.all.needs, *kept, price(run), played.raw)
@@ -192,28 +202,39 @@ def families(subjects: Iterable[Subject]) -> Iterator[tuple[str, Subject]]:
         yield subject.name.split("-")[0], subject
 
 
-def main(window: int, files: Sequence[str]) -> None:
+def report(known: Sequence[Played], window: int, name: str, weights: Mapping[str, Weights]) -> None:
+    """Session by session, and all of them pooled. `weights` are by family."""
+    rows = []
+    for played in known:
+        if row := figures(played, window, weights[played.family]):
+            rows.append(row)
+            print(line(played.subject.name, [row]), flush=True)
+    print(line(f"{window:,}, {len(rows)} {name}", rows), flush=True)
+
+
+def main(windows: Sequence[int], files: Sequence[str]) -> None:
     known: list[Played] = []
     for family, subject in families(subjects_of(files, None, METER)):
-        if run := replayed(subject, window):
+        if run := replayed(subject, windows[0]):
             raw = replayed(subject, UNLIMITED)
             assert raw is not None
             played = Played(subject, family, needs(subject.history, METER), price(raw))
             collect(played, run)
             known.append(played)
             print(f"{subject.name}: {len(run.compactions)} compactions", file=sys.stderr)
-    rows = []
-    for family, members in groupby(sorted(known, key=lambda each: each.family), lambda each: each.family):
-        put_in_force(played for played in known if played.family != family)
-        for played in members:
-            rows.append(figures(played, window))
-            print(line(played.subject.name, rows[-1:]), flush=True)
-    print(line("all, each held out", rows))
-    put_in_force(known)
-    for name in ("NAMES", "LINES"):
-        print(f"{name} = ({', '.join(f'{weight:.3f}' for weight in getattr(ledger_score, name))})")
-    print(f"# {date.today()}, {len(known)} sessions at {window:,}")
+    everything = weights_of(known, (ledger_score.NAMES, ledger_score.LINES))
+    names = {played.family for played in known}
+    held_out = {
+        name: weights_of([played for played in known if played.family != name], everything)
+        for name in sorted(names)
+    }
+    for window in windows:
+        report(known, window, "held out", held_out)
+        report(known, window, "in-sample", dict.fromkeys(names, everything))
+    for name, weights in zip(("NAMES", "LINES"), everything, strict=True):
+        print(f"{name} = ({', '.join(f'{weight:.3f}' for weight in weights)})")
+    print(f"# {date.today()}, {len(known)} sessions at {windows[0]:,}")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
+    main([int(window) for window in sys.argv[1].split(",")], sys.argv[2:])

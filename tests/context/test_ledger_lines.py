@@ -56,6 +56,21 @@ def test_writing_and_reading_lose_no_line(lines: list[LedgerLine]) -> None:
     assert words(again) == words(lines)
 
 
+def test_a_definition_is_used_where_its_name_is() -> None:
+    lines = ledger_lines(
+        "[entry 6] src/a.py\n  def fold(items, *, limit):\n  def sort_items(items):\n  class Order:\n"
+        "  return fold(sort_items(items))"
+    )
+    for text, used in (
+        ("We call `fold` there.", {0}),
+        ("return fold(items, limit=3)", {0}),
+        ("sort_items is slow", {1}),
+        ("We fold the order.", set()),
+        ("Order(1)", {2}),
+    ):
+        assert used_lines(lines, [said(text)]) == {lines[at].id for at in used}, text
+
+
 def test_a_line_is_used_by_any_of_its_names_or_by_all_of_its_text() -> None:
     lines = ledger_lines(BODY)
     assert used_lines(lines, [said("We raise `OrderReplayed` here.")]) == {lines[0].id}

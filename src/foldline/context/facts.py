@@ -197,7 +197,7 @@ def numbers(text: str) -> tuple[str, ...]:
 
 # -- identifiers -----------------------------------------------------------------------------------
 
-_NAME = re.compile(r"(?<![0-9])[A-Za-z_][A-Za-z0-9_]*+")
+_NAME = re.compile(r"(?<![0-9A-Za-z_])[A-Za-z_][A-Za-z0-9_]*+")
 _HUMP = re.compile(r"[a-z0-9][A-Z]")
 
 

@@ -257,6 +257,11 @@ _DEFINES = re.compile(
 )
 
 
+def defined_in(line: str) -> list[str]:
+    """The names that a line defines."""
+    return _DEFINES.findall(line)
+
+
 def _bare(line: str) -> str:
     number = facts.NUMBERED.match(line)
     return line[number.end() if number else 0 :].strip()

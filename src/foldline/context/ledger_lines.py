@@ -8,10 +8,12 @@ from typing import NamedTuple
 from foldline.protocol import BaseMessage
 
 from . import facts
-from .ledger import names, said_in
+from .ledger import defined_in, names, said_in
 from .ledger_score import Key
 
 _HEAD = re.compile(r"\[entry (\d{1,18})\](:?) ?(.*)")
+_CALLED = re.compile(r"[A-Za-z_]\w{0,80}+(?=[(`])")
+"""A name that only its place tells from a word of prose: `fold(items)`, or quoted as code."""
 
 
 class LedgerLine(NamedTuple):
@@ -30,8 +32,10 @@ class LedgerLine(NamedTuple):
 
     @property
     def keys(self) -> frozenset[Key]:
-        """What the ledger's index knows it by."""
-        return frozenset([("line", self.text)] if self.is_text else [key for key, _ in names(self.text)])
+        """What the ledger's index knows it by: its names; of a text, all of it and what it defines."""
+        if not self.is_text:
+            return frozenset(key for key, _ in names(self.text))
+        return frozenset([("line", self.text), *(("identifier", name) for name in defined_in(self.text))])
 
 
 def ledger_lines(body: str) -> list[LedgerLine]:
@@ -68,10 +72,11 @@ def _order(line: LedgerLine) -> tuple[int, str, bool]:
 
 
 def used_lines(lines: Iterable[LedgerLine], said: Iterable[BaseMessage]) -> frozenset[str]:
-    """The ids of the lines that these messages say: any of the names, or the whole text. Linear in the
-    messages; names are looked for only in those that hold some letters of one."""
+    """The ids of the lines that these messages say: any of the names, the whole text, or what it defines.
+    Linear in the messages; names are looked for only in those that hold some letters of one."""
     wanted = [(line.id, line.keys) for line in lines]
     ends = {text.rpartition("/")[2] if kind != "line" else text for _, keys in wanted for kind, text in keys}
-    hits = (each for each in said if any(end in text for text in facts.texts(each) for end in ends))
-    keys = said_in(hits)
+    hits = [each for each in said if any(end in text for text in facts.texts(each) for end in ends)]
+    called = (name for each in hits for text in facts.texts(each) for name in _CALLED.findall(text))
+    keys = said_in(hits) | {("identifier", name) for name in called}
     return frozenset(id for id, of_line in wanted if not keys.isdisjoint(of_line))

@@ -21,7 +21,7 @@ from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, T
 from .arguments import Argument, arguments, old_texts
 from .record import Meter, PerMessage, Presence, Run, Share
 
-ATOMS_VERSION = 1
+ATOMS_VERSION = 2
 """Of these rules and of the regular expressions behind them. Figures of different versions do not compare."""
 
 AtomKind = Literal["path", "identifier", "error", "url", "hash", "number", "line", "constraint", "todo"]
