@@ -2,9 +2,9 @@
 
     python tests/bench/fit_ledger.py WINDOW[,WINDOW] FILE… > weights.txt
 
-Every session is replayed with the digest at the first window. At each compaction all that the ledger knows and
-the view without its ledger does not say is a case; whether an answer before the next compaction needed it is
-its outcome. Sessions of one project are a family. Weights are fitted without each family in turn, and the
+Every session is replayed with the digest at the first window. At each compaction all that the ledger knows
+and the view without its ledger does not say is a case; whether an answer before the next compaction needed it
+is its outcome. Sessions of one project are a family. Weights are fitted without each family in turn, and the
 replays of its sessions with these, at each window, are the figures held out; the table at the end is fitted
 on all, with the same figures, in-sample.
 """
@@ -35,7 +35,7 @@ METER = meter_named("weights")
 KEPT_OF = {False: 6, True: 15}
 """Of names and of lines, one in so many cases that were not needed is kept, with that weight."""
 RIDGE = 100.0
-"""Chosen among 3, 30, 100 and 300: of the largest sessions each has a few hundred needs, mostly of few edits."""
+"""Chosen among 3, 30, 100 and 300: a session has a few hundred needs, mostly of few edits."""
 ROUNDS = 20
 """At most. What is rare takes Newton's method one for each power of e."""
 Case = tuple[tuple[float, ...], bool, float]

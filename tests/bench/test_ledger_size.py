@@ -1,4 +1,4 @@
-"""What the ledger costs in a session of 100,000 entries: taking it in, choosing, and the Inspector's hit rate."""
+"""What the ledger of 100,000 entries costs: taking one in, choosing, and the Inspector's hit rate."""
 
 from collections.abc import Callable
 from time import process_time
@@ -43,7 +43,7 @@ def test_choosing_does_not_grow_with_the_session(benchmark: Benchmark) -> None:
     answers = [message for message in newest[-500:] if isinstance(message, AssistantMessage)]
     looking = times_of(lambda: used_lines(lines, answers), 5, process_time)
     report.note(
-        f"which of {len(lines)} lines were used in 500 entries, in the Inspector's thread: {ms(looking.median)}"
+        f"which of {len(lines)} lines 500 entries used, in the Inspector's thread: {ms(looking.median)}"
     )
     assert chosen[-1].median < GROWS * chosen[0].median
     benchmark(lambda: made.choose(8_000, frozenset()))

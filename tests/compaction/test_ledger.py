@@ -1,5 +1,10 @@
 """Where the ledger stands in a view, and what it may not be."""
 
+import threading
+from collections.abc import Callable
+
+import pytest
+
 from foldline.compaction import (
     CompactionStrategy,
     DigestCompaction,
@@ -46,6 +51,22 @@ async def compacted(
     )
     assert made is not None
     return made
+
+
+async def test_the_ledger_is_read_and_chosen_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_work: set[int] = set()
+    for name in ("add", "choose"):
+        done = getattr(Ledger, name)
+
+        def noted(
+            self: Ledger, *given: object, done: Callable[..., object] = done, **named: object
+        ) -> object:
+            at_work.add(threading.get_ident())
+            return done(self, *given, **named)
+
+        monkeypatch.setattr(Ledger, name, noted)
+    assert ledger_in(await compacted(work(), DigestCompaction()))
+    assert at_work and threading.get_ident() not in at_work
 
 
 def ledger_in(proposal: Proposal) -> list[str]:
