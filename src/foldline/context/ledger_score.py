@@ -147,7 +147,7 @@ LINES: tuple[float, ...] = (
     -1.943, 0.113, 0.110, 0.085, -0.036, -0.081, -0.204, 0.218, 0.239, -0.017, -0.185, 0.024, -0.245,
     -0.178, -0.679, 0.312, 0.402, 0.106, 0.004, 0.001,
 )  # fmt: skip
-"""Fitted on 24 November 2026 to 16 recorded sessions at 32k by `tests/bench/fit_ledger.py`, which also says what
-they are worth on sessions held out (docs/decisions/0038-ledger.md)."""
+"""Fitted on 24 November 2026 to 16 recorded sessions at 32k by `tests/bench/fit_ledger.py`, which also says
+what they are worth on sessions held out (docs/decisions/0038-ledger.md)."""
 LINE_WORTH = 0.5
 """Lines are needed by the block, and a block's lines are counted one by one: half of it was best."""
