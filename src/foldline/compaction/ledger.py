@@ -22,7 +22,7 @@ MOST = 8_000
 """Tokens of it at most, however large the window. Of 3,000, 4,000, 6,000 and 8,000 the one with most
 recall (docs/decisions/0038-ledger.md)."""
 _FURTHEST = 10_000
-"""Entries that are read at most, the newest ones, of a session that was opened again: about 6 s in its thread.
+"""Entries that are read of a session that was opened again, the newest ones: about 6 s in its thread.
 One that runs takes in all. Of what was needed, one in a thousand had last been said 600 entries before."""
 
 
