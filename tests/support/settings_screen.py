@@ -36,6 +36,7 @@ class Kept:
     """Settings in a folder, as a keeper that no session listens to."""
 
     file = "~/.config/foldline/config.toml"
+    model = "kimi-k2"
 
     def __init__(
         self, folder: Path, own: str = OWN, environ: Mapping[str, str] | None = None, **options: object
@@ -60,11 +61,11 @@ class Kept:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        return list_settings(self.now, self.environ, model="kimi-k2", themes=("auto", "dusk", "nord"))
+        return list_settings(self.now, self.environ, model=self.model, themes=("auto", "dusk", "nord"))
 
-    async def keep(self, setting: Setting, text: str | None) -> str:
-        value = None if text is None else in_toml(setting.names, text)
-        self.now = change(self.now, self.cwd, self.environ, setting.names, value)
+    async def keep(self, names: tuple[str, ...], text: str | None) -> str:
+        value = None if text is None else in_toml(names, text)
+        self.now = change(self.now, self.cwd, self.environ, names, value)
         return "Kept. It counts now."
 
     def choose(self, setting: Setting, chosen: Callable[[str | None], None]) -> None:

@@ -93,10 +93,7 @@ class Setup:
         """Let another model write the summaries; None: the session's own again. It is kept, too."""
         from foldline.tui.screens.settings import OwnSettings
 
-        kept = OwnSettings(self._app, self._runner)
-        kept.read()
-        setting = next(each for each in kept.settings if each.key == "compaction.model")
-        told = await kept.keep(setting, model)
+        told = await OwnSettings(self._app, self._runner).keep(("compaction", "model"), model)
         named = model or "The session's own model"
         return f"{named} writes the summaries. {told}"
 

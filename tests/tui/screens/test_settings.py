@@ -12,6 +12,7 @@ from support.settings_screen import OWN, Kept, settings_on
 async def test_every_setting_there_is_is_listed_with_its_value_and_who_set_it(tmp_path: Path) -> None:
     kept = Kept(tmp_path, environ={"FOLDLINE_CONTEXT_WINDOW": "32k"}, **{"compaction.strategy": "hide"})
     (kept.cwd / ".foldline.toml").write_text("[compaction]\nsoft_ratio = 0.5\n")
+    kept.model = "深度求索/模型-8B [/nope]"
     async with settings_on(kept, size=(120, 48)) as seen:
         assert {each.key for each in seen.state.settings} >= set(KEYS)
         rows = {each.key: (each.value, each.origin.rpartition("/")[2]) for each in seen.state.settings}
@@ -22,8 +23,7 @@ async def test_every_setting_there_is_is_listed_with_its_value_and_who_set_it(tm
         assert rows["offline.pace"] == ("0.008", "")
         await seen.mark("context.window")
         assert "FOLDLINE_CONTEXT_WINDOW goes before" in seen.text
-        await seen.press("end", "up", "up")
-        assert seen.state.row is not None and "模型" in seen.state.row.key
+        await seen.mark('models."深度求索/模型-8b [/nope]".window')
         assert "FOLDLINE_CONTEXT_WINDOW goes before" in seen.text and "says 65536" in seen.text
         assert "planted-secret" not in seen.text and "planted-secret" not in repr(seen.state.settings)
 
@@ -51,7 +51,7 @@ async def test_what_is_typed_is_judged_while_it_is_typed_and_kept_only_when_it_i
         await seen.press("enter", *["backspace"] * 5, "4", "q")
         assert "offline.window cannot be '4q'; allowed: a number" in seen.text
         await seen.press("enter")
-        assert seen.state.editing and kept.text == OWN
+        assert seen.state.opened_for == "type" and kept.text == OWN
         await seen.press("backspace", "k", "enter")
         await seen.until(lambda: kept.now.offline.window == 4_000)
         assert '[offline]\nwindow = "4k"' in kept.text
@@ -75,7 +75,7 @@ async def test_numbers_and_texts_are_written_as_what_they_are(
     async with settings_on(kept) as seen:
         await seen.mark(key)
         await seen.press("e", "end", *["backspace"] * 8)
-        seen.state.value_field.value = typed
+        seen.state.entry.value = typed
         await seen.press("enter")
         await seen.until(lambda: kept.path.exists())
         assert line in kept.text.splitlines()

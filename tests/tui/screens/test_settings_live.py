@@ -39,11 +39,11 @@ async def test_mode_strategy_and_threshold_hold_in_the_session_at_once(tmp_path:
         await running.until(lambda: state.mode == "ask" and "It counts now" in screen.news)
         assert running.app.state.compaction_mode == "ask" and 'mode = "ask"' in home.read_text()
         await running.press("escape", "slash", *"strategy", "enter", "e")
-        screen.value_field.value = "digest"
+        screen.entry.value = "digest"
         await running.press("enter")
         await running.until(lambda: isinstance(state.strategy, DigestCompaction))
         await running.press("e")
-        screen.value_field.value = "nonsense"
+        screen.entry.value = "nonsense"
         await running.press("enter")
         await running.until(lambda: "nonsense" in screen.fault)
         assert "nonsense" not in home.read_text()

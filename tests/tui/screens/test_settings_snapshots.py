@@ -38,6 +38,7 @@ def test_settings(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     kept = Kept(tmp_path / ".config" / "foldline", environ={"FOLDLINE_CONTEXT_WINDOW": "32k"})
+    kept.model = "深度求索/模型-8B [/nope]" if play is foreign else kept.model
     app = SettingsApp(kept)
 
     async def run(pilot: Pilot[None]) -> None:
