@@ -1,8 +1,5 @@
 """The presets, and which of them a name or an address means."""
 
-import asyncio
-import time
-
 import pytest
 
 from foldline.llm.client import OpenAIChat
@@ -11,14 +8,12 @@ from foldline.llm.models import is_listed
 from foldline.llm.providers import (
     PROVIDERS,
     Provider,
-    answers,
     close_to,
     is_local,
     provider_at,
     provider_named,
     split_model,
 )
-from support.server import running_server
 
 OWN = {"mine": Provider("mine", "Mine", "http://box:1/v1")}
 
@@ -84,53 +79,3 @@ def test_a_provider_of_ones_own_goes_before_a_preset() -> None:
 def test_a_misspelt_name_has_a_near_one() -> None:
     assert close_to("monshot") == "moonshot"
     assert close_to("zzz") == ""
-
-
-async def test_a_model_server_is_seen() -> None:
-    with running_server() as server:
-        assert await answers(server.base_url, 5)
-    assert not await answers(server.base_url, 5), "it has gone"
-
-
-async def test_a_server_that_wants_a_key_first_is_there() -> None:
-    with running_server(key="sk-other") as server:
-        assert await answers(server.base_url, 5)
-
-
-@pytest.mark.parametrize(
-    "says",
-    [
-        b"HTTP/1.1 404 Not Found\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n\r\n<html>my web shop</html>",
-        b"SSH-2.0-OpenSSH_9.6\r\n",
-        b"",
-        b"\x00\xff" * 9_000,
-    ],
-    ids=["404", "web", "ssh", "nothing", "noise"],
-)
-async def test_whatever_else_listens_there_is_none(says: bytes) -> None:
-    async def speak(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(says)
-        writer.close()
-
-    async with await asyncio.start_server(speak, "127.0.0.1", 0) as listening:
-        port = listening.sockets[0].getsockname()[1]
-        assert not await answers(f"http://127.0.0.1:{port}/v1", 5)
-
-
-async def test_one_that_says_nothing_is_not_waited_for() -> None:
-    async def keep_still(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(100_000)
-        await reader.read()
-        writer.close()
-
-    async with await asyncio.start_server(keep_still, "127.0.0.1", 0) as listening:
-        port = listening.sockets[0].getsockname()[1]
-        before = time.monotonic()
-        assert not await answers(f"http://127.0.0.1:{port}/v1", 0.05)
-        assert time.monotonic() - before < 10, "it is given up, not waited for"
-
-
-async def test_no_address_is_no_server() -> None:
-    assert not await answers("http://[::1", 5)
-    assert not await answers("http://localhost:99999/v1", 5)

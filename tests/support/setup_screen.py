@@ -13,7 +13,7 @@ from foldline.llm.listing import ListedModel
 from foldline.protocol import FoldlineError
 from foldline.tui.base_app import BaseApp
 from foldline.tui.screens.setup import SetupScreen
-from foldline.tui.screens.setup_state import OFFLINE, OTHER, Choice, Secret, SetupState, Source, begin
+from foldline.tui.screens.setup_servers import OFFLINE, OTHER, Choice, Secret, Source
 from foldline.tui.themes import DEFAULT_THEME
 from support.agents import PATIENCE
 from support.chat_app import Clock, screen_text
@@ -48,7 +48,7 @@ DEEPSEEK = Source(
     default_model="deepseek-v4-flash",
     key="needed",
 )
-OLLAMA = Source("ollama", "Ollama", "http://localhost:11434/v1", local=True)
+OLLAMA = Source("ollama", "Ollama", "http://localhost:11434/v1")
 SOURCES = (OFFLINE, OPENAI, ANTHROPIC, DEEPSEEK, OLLAMA, OTHER)
 
 
@@ -59,9 +59,10 @@ def offers(*ids: str) -> list[ListedModel]:
 class MadeUp:
     """Servers that answer what a test says: offers, an error, or nothing before `open` is set."""
 
-    def __init__(self, *answers: Sequence[ListedModel] | LLMError, running: Sequence[str] = ()) -> None:
+    def __init__(self, *answers: Sequence[ListedModel] | LLMError) -> None:
+        self.sources: Sequence[Source] = SOURCES
+        self.trouble = self.overruled_by = ""
         self.script = list(answers)
-        self.running = running
         self.asked: list[tuple[Source, Secret | None]] = []
         self.kept: list[Choice] = []
         self.refuses: str = ""
@@ -72,9 +73,6 @@ class MadeUp:
         self.known_offers: Sequence[ListedModel] = ()
         """What is known without asking."""
         self.summariser = ""
-
-    async def answers(self, source: Source) -> bool:
-        return source.name in self.running
 
     async def models(self, source: Source, key: Secret | None) -> Sequence[ListedModel]:
         self.asked.append((source, key))
@@ -112,12 +110,12 @@ class SetupApp(BaseApp[None]):
 
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, servers: MadeUp, state: SetupState | None = None, theme: str = DEFAULT_THEME) -> None:
+    def __init__(self, servers: MadeUp, theme: str = DEFAULT_THEME, **opened: Any) -> None:
         super().__init__(theme)
         self.left: list[Choice | None] = []
         self.clock = Clock()
         self.servers = servers
-        self.setup = SetupScreen(state or begin(SOURCES), servers, clock=self.clock)
+        self.setup = SetupScreen(servers, clock=self.clock, **opened)
 
     async def on_mount(self) -> None:
         await self.push_screen(self.setup, self.left.append)
@@ -131,8 +129,8 @@ class Seen:
         self.pilot = pilot
 
     @property
-    def state(self) -> SetupState:
-        return self.app.setup.state
+    def state(self) -> SetupScreen:
+        return self.app.setup
 
     @property
     def rows(self) -> list[str]:
@@ -169,10 +167,10 @@ class Seen:
 
 @asynccontextmanager
 async def setup_on(
-    servers: MadeUp, state: SetupState | None = None, size: tuple[int, int] = (80, 24), **options: Any
+    servers: MadeUp, *, terminal: tuple[int, int] = (80, 24), **options: Any
 ) -> AsyncIterator[Seen]:
-    app = SetupApp(servers, state, **options)
-    async with app.run_test(size=size) as pilot:
+    app = SetupApp(servers, **options)
+    async with app.run_test(size=terminal) as pilot:
         seen = Seen(app, pilot)
         await seen.until(lambda: app.setup.is_mounted and app.screen is app.setup)
         yield seen

@@ -4,16 +4,14 @@ What concerns the rendering of messages is a dialect (`llm.dialect`), recorded w
 here. The presets are in `providers.toml`; `docs/providers.md` says it for people.
 """
 
-import asyncio
 import ipaddress
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 Api = Literal["chat", "responses", "messages"]
@@ -183,45 +181,3 @@ def _port(base_url: str) -> int | None:
         return parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
         return None
-
-
-MOMENT: Final = 0.3
-"""Seconds within which a server on this computer answers, or is taken for none."""
-_LOOK: Final = 4_096
-"""Bytes of an answer that are looked at."""
-_LISTS: Final = (b'"data"', b'"models"')
-"""What the answer of `/models` holds: OpenAI's form, and Ollama's own."""
-
-
-async def answers(base_url: str, seconds: float = MOMENT) -> bool:
-    """Whether a model server answers `/models` there, be it that it wants a key first; nothing else
-    that listens at the port counts. Never raises for what the network does."""
-    with suppress(OSError, ValueError, TimeoutError):
-        async with asyncio.timeout(seconds):
-            return _is_model_server(await _answer(base_url))
-    return False
-
-
-async def _answer(base_url: str) -> bytes:
-    """The beginning of what the server says."""
-    parts = urlsplit(base_url)
-    reader, writer = await asyncio.open_connection(
-        parts.hostname or "", _port(base_url), ssl=parts.scheme == "https" or None
-    )
-    try:
-        path = parts.path.rstrip("/") + "/models"
-        request = f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n"
-        writer.write(request.encode("ascii"))
-        said = b""
-        while len(said) < _LOOK and not _is_model_server(said) and (piece := await reader.read(_LOOK)):
-            said += piece
-        return said
-    finally:
-        writer.close()
-
-
-def _is_model_server(said: bytes) -> bool:
-    status = said.split(b" ", 2)[1:2]
-    if status == [b"200"]:
-        return any(word in said for word in _LISTS)
-    return status in ([b"401"], [b"403"])

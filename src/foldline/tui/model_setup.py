@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from foldline.protocol import FoldlineError, operations
@@ -11,7 +10,8 @@ from foldline.tui.runner import Runner
 if TYPE_CHECKING:
     from foldline.llm.listing import ListedModel
     from foldline.tui.app import FoldlineApp
-    from foldline.tui.screens.setup_state import Choice, Step
+    from foldline.tui.screens.setup import Step
+    from foldline.tui.screens.setup_servers import Choice
 
 Commands = dict[str, Callable[[Runner, str], None]]
 
@@ -59,8 +59,8 @@ class Setup:
         """Show the screen at a step; the models are those of the provider in use."""
         from foldline.agent.commands import compacts_before_switch
         from foldline.agent.settings import load_settings
-        from foldline.tui.screens.setup import KnownServers, SetupScreen
-        from foldline.tui.screens.setup_state import begin
+        from foldline.tui.screens.setup import SetupScreen
+        from foldline.tui.screens.setup_servers import KnownServers
 
         if isinstance(self._app.screen, SetupScreen):
             return
@@ -78,15 +78,14 @@ class Setup:
         except FoldlineError as failure:
             self._app.chat.remark(str(failure))
             return
-        state = begin(
-            servers.sources,
+        screen = SetupScreen(
+            servers,
             current=("", "") if self._undecided else servers.in_use(agent_state.llm),
             size=agent_state.size(),
             step=step,
-            kept_in=servers.kept_in,
+            clock=self._clock,
+            by_itself=self._undecided,
         )
-        state = replace(state, told=servers.trouble, overruled_by=servers.overruled_by)
-        screen = SetupScreen(state, servers, clock=self._clock, by_itself=self._undecided)
         self._app.push_screen(screen, self._decided)
 
     async def _summarise_with(self, model: str | None) -> str:

@@ -8,14 +8,13 @@ import pytest
 from foldline.llm import LLMError
 from foldline.tui.screens.help import HelpScreen
 from foldline.tui.screens.setup import KeyField
-from foldline.tui.screens.setup_state import OFFLINE, OTHER, Choice, Secret, begin
+from foldline.tui.screens.setup_servers import OFFLINE, OTHER, Choice, Secret
 from support.setup_screen import (
     ANTHROPIC,
     DEEPSEEK,
     KEY,
     OLLAMA,
     OPENAI,
-    SOURCES,
     MadeUp,
     Seen,
     offers,
@@ -69,10 +68,8 @@ async def test_a_found_key_is_checked_and_not_asked_for() -> None:
         assert servers.asked == [(ANTHROPIC, None)]
 
 
-async def test_a_local_server_is_marked_as_running_and_wants_no_key() -> None:
-    async with setup_on(MadeUp(offers("qwen3:8b"), running=["ollama"])) as seen:
-        await seen.until(lambda: seen.state.running)
-        assert next(row for row in seen.rows if "Ollama" in row).rstrip("┃ ").endswith("running")
+async def test_a_local_server_wants_no_key() -> None:
+    async with setup_on(MadeUp(offers("qwen3:8b"))) as seen:
         await seen.mark(OLLAMA)
         await seen.press("enter")
         await seen.says("2 Key none needed", "qwen3:8b")
@@ -236,9 +233,8 @@ async def test_what_cannot_be_written_down_is_said_and_the_screen_stays() -> Non
 async def test_in_a_session_it_opens_at_the_models_of_the_provider_in_use() -> None:
     servers = MadeUp(offers("gpt-5-mini", "o3"), LLMError("No.", 500))
     servers.too_small = {"o3"}
-    state = begin(SOURCES, current=("openai", "o3"), size=50_000, step="model")
-    async with setup_on(servers, state) as seen:
-        await seen.says("3 of 3", "o3  in use · compacts first", "Esc cancel")
+    async with setup_on(servers, current=("openai", "o3"), size=50_000, step="model") as seen:
+        await seen.says("3 of 3", "o3  in use  compacts first", "Esc cancel")
         await seen.press("tab")
         await seen.says("1 of 3", "in use")
         await seen.press("escape")
@@ -285,7 +281,7 @@ async def test_the_key_is_in_nothing_that_is_drawn_or_said(tmp_path: Path) -> No
         await key_step(seen)
         await seen.paste(KEY)
         for _ in range(4):
-            drawn += [seen.text, seen.app.export_screenshot(), repr(seen.state), repr(servers.asked)]
+            drawn += [seen.text, seen.app.export_screenshot(), repr(vars(seen.state)), repr(servers.asked)]
             await seen.press("enter")
             await seen.pilot.pause()
         assert "The disk is full." in seen.text
@@ -293,7 +289,7 @@ async def test_the_key_is_in_nothing_that_is_drawn_or_said(tmp_path: Path) -> No
 
 
 async def test_a_smaller_terminal_keeps_the_field_under_its_line() -> None:
-    async with setup_on(MadeUp(offers("gpt-5")), size=(60, 12)) as seen:
+    async with setup_on(MadeUp(offers("gpt-5")), terminal=(60, 12)) as seen:
         await seen.mark(replace(OPENAI))
         await seen.press("enter")
         await seen.paste(KEY[:9])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from foldline.tui.screens.setup_state import Secret, cleaned_key
+from foldline.tui.screens.setup_servers import Secret, cleaned_key
 from support.setup_screen import KEY
 
 

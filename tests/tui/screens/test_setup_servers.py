@@ -7,8 +7,7 @@ import pytest
 from foldline.agent.settings import connect_llm, load_settings
 from foldline.llm import LLMError
 from foldline.protocol import FoldlineError
-from foldline.tui.screens.setup import KnownServers
-from foldline.tui.screens.setup_state import OFFLINE, OTHER, Choice, Secret, Source
+from foldline.tui.screens.setup_servers import OFFLINE, OTHER, Choice, KnownServers, Secret, Source
 from support.server import MODEL, running_server
 from support.setup_screen import KEY
 
@@ -101,7 +100,6 @@ async def test_what_was_chosen_is_asked_at_the_next_start(home: Path) -> None:
             await servers.models(mine, Secret("sk-wrong"))
         (offer,) = await servers.models(mine, Secret(KEY))
         assert (offer.id, offer.window) == (MODEL, server.window)
-        assert await servers.answers(mine)
         await servers.keep(Choice(mine, offer.id, Secret(KEY)))
         environ = {"FOLDLINE_HOME": str(home)}
         llm = connect_llm(load_settings(home, environ), environ)

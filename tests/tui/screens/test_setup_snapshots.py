@@ -3,6 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -11,7 +12,7 @@ from foldline.llm import LLMError
 from foldline.llm.listing import ListedModel
 from foldline.llm.models import Price
 from foldline.llm.providers import PROVIDERS
-from foldline.tui.screens.setup_state import OFFLINE, OTHER, SetupState, Source, begin
+from foldline.tui.screens.setup_servers import OFFLINE, OTHER, Source
 from support.setup_screen import ANTHROPIC, DEEPSEEK, KEY, OPENAI, MadeUp, Seen, SetupApp
 
 Compare = Callable[..., bool]
@@ -26,7 +27,6 @@ EVERYBODY = (
                 each.base_url,
                 key_env=each.key_env,
                 key="needed" if each.key_env else "none",
-                local=not each.key_env,
                 default_model=each.default_model,
                 key_page=each.key_page,
             ),
@@ -48,21 +48,22 @@ MODELS = [
 def taken(
     compare: Compare,
     servers: MadeUp,
-    size: tuple[int, int],
+    terminal: tuple[int, int],
     play: Callable[[Seen], Awaitable[object]],
-    state: SetupState | None = None,
     theme: str = "foldline-dark",
+    **opened: Any,
 ) -> bool:
-    app = SetupApp(servers, state or begin(EVERYBODY), theme)
+    servers.sources = servers.sources if opened else EVERYBODY
+    app = SetupApp(servers, theme, **opened)
 
     async def run(pilot: Pilot[None]) -> None:
         await play(Seen(app, pilot))
 
-    return compare(app, terminal_size=size, run_before=run)
+    return compare(app, terminal_size=terminal, run_before=run)
 
 
-async def found(seen: Seen) -> None:
-    await seen.until(lambda: seen.state.running)
+async def nothing(seen: Seen) -> None:
+    """As it opens."""
 
 
 async def refused(seen: Seen) -> None:
@@ -74,12 +75,12 @@ async def refused(seen: Seen) -> None:
 
 
 def test_providers_in_a_small_terminal(snap_compare: Compare) -> None:
-    assert taken(snap_compare, MadeUp(running=["ollama"]), (80, 24), found)
+    assert taken(snap_compare, MadeUp(), (80, 24), nothing)
 
 
 def test_providers_without_colour(snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "NO_COLOR", "1")
-    assert taken(snap_compare, MadeUp(running=["ollama"]), (120, 36), found)
+    assert taken(snap_compare, MadeUp(), (120, 36), nothing)
 
 
 def test_a_refused_key(snap_compare: Compare) -> None:
@@ -104,13 +105,9 @@ def test_models_in_the_middle_of_a_session(snap_compare: Compare, size: tuple[in
         await seen.until(lambda: seen.state.listed)
         await seen.press("up", "up")
 
-    state = begin(
-        [
-            replace(source, key_in="OPENAI_API_KEY") if source.name == "openai" else source
-            for source in EVERYBODY
-        ],
-        current=("openai", "gpt-5-mini"),
-        size=116_200,
-        step="model",
-    )
-    assert taken(snap_compare, servers, size, look, state, theme)
+    servers.sources = [
+        replace(source, key_in="OPENAI_API_KEY") if source.name == "openai" else source
+        for source in EVERYBODY
+    ]
+    opened = {"current": ("openai", "gpt-5-mini"), "size": 116_200, "step": "model"}
+    assert taken(snap_compare, servers, size, look, theme, **opened)

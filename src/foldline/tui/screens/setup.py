@@ -1,47 +1,37 @@
 """Setup: provider, key and model in three steps. What is slow is asked beside the event loop."""
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Literal
 
+from rich.cells import cell_len
 from textual import on
 from textual.binding import BindingType
 from textual.timer import Timer
 from textual.widgets import Input
 
-from foldline.agent.api_keys import KEYS_FILE, key_of, keys_file, save_key
-from foldline.agent.layers import config_file
-from foldline.agent.model_choice import save_choice, server_of_environment
-from foldline.agent.settings import DEFAULT, Settings
-from foldline.agent.settings_edit import save_server, server_at
-from foldline.history.paths import with_tilde
-from foldline.llm import LLM, LLMError, providers
-from foldline.llm.catalog import completed, list_models, require_sdk
-from foldline.llm.client import preload
+from foldline.agent.api_keys import KEYS_FILE
+from foldline.context import numbers
+from foldline.context.harmless import clean_line
+from foldline.llm import LLMError
 from foldline.llm.listing import ListedModel
-from foldline.llm.providers import PROVIDERS, Provider, is_local
-from foldline.llm.responses import RESPONSES
 from foldline.protocol import FoldlineError
+from foldline.tui.blocks.cells import Piece, crop, piece, row, wrap_spans
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.screen import Field, ListScreen
-from foldline.tui.screens import setup_view as view
-from foldline.tui.screens.setup_state import (
+from foldline.tui.screens.setup_servers import (
     OFFLINE,
     OTHER,
     Choice,
-    Row,
+    KnownServers,
     Secret,
-    SetupState,
     Source,
-    Trouble,
     cleaned_key,
 )
 from foldline.tui.widgets.lines import Line, Rule, boxed, filled, key_words
 from foldline.tui.widgets.question import DEAF_SECONDS
-from foldline.tui.widgets.status import TICKS
+from foldline.tui.widgets.status import SPINNER, TICKS
 
 KEYS: Final = table(
     "setup",
@@ -81,12 +71,35 @@ KEYS: Final = table(
     title="Choose a model",
 )
 
+Step = Literal["provider", "address", "key", "model"]
+"""`address` belongs to the first of the three steps: the URL of a server that is in no list."""
+_NUMBERS: Final = {"provider": 1, "address": 1, "key": 2, "model": 3}
 _HEAD: Final = 3
 """Lines above the step's own: edge, steps, rule."""
-_ROOMY: Final = 16
-"""Lines of the box from which a field has an explanation."""
-_REFUSED: Final = (401, 403)
-"""Answers of a server that does not take the key."""
+_COUNT_CELLS: Final = 16
+"""Right of the field of a key: how long it is."""
+_PRICES_FROM: Final = 64
+"""Columns from which prices are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is to be read before the step's own words."""
+
+    kind: Literal["refused", "unreachable", "wrong", "note"]
+    """The key was refused; the server did not answer as it should; what was typed can be no such thing; or
+    nothing is wrong."""
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the list of models."""
+
+    model: str
+    offer: ListedModel | None = None
+    typed: bool = False
+    """The name is the reader's own, and on no list."""
 
 
 class KeyField(Field):
@@ -113,135 +126,199 @@ class SetupScreen(ListScreen[Choice | None, Source | Row]):
 
     def __init__(
         self,
-        state: SetupState,
-        servers: "KnownServers",
+        servers: KnownServers,
         *,
+        current: tuple[str, str] = ("", ""),
+        size: int = 0,
+        step: Step = "provider",
         clock: Callable[[], float] = time.monotonic,
         by_itself: bool = False,
     ) -> None:
-        """`by_itself`: nobody asked for it. Enter does nothing for a second: it was meant for what was there
-        before."""
+        """
+        Args:
+            current: (name of the source, model) in use; empty at a first start.
+            size: tokens of the conversation as it is.
+            step: the last one shows the models of the source in use, where there is one.
+            by_itself: nobody asked for it. Enter does nothing for a second: it was meant for what was there
+                before.
+        """
         self._address = Field("address", "http://localhost:8000/v1")
         self._key = KeyField()
         self._model = Field("model", "type to find, or a name")
         super().__init__((), (self._address, self._key, self._model))
-        self._servers = servers
+        self._servers, self.sources = servers, tuple(servers.sources)
         self._clock = clock
         self._spinner: Timer | None = None
         self._deaf_until = clock() + DEAF_SECONDS if by_itself else None
-        self.state = state
-        self._show(state)
-
-    def field(self) -> Field | None:
-        match self.state.step:
-            case "address":
-                return self._address
-            case "key" if self.state.has_key_field:
-                return self._key
-            case "model":
-                return self._model
-            case _:
-                return None
-
-    def field_place(self, height: int) -> tuple[int, int]:
-        line = _HEAD if self.state.step == "model" or height < _ROOMY else _HEAD + 1
-        return line, view.COUNT_CELLS if self.state.step == "key" else 2
+        self._current, self._held = current, size
+        self.step: Step = "provider"
+        self.first: Step = "provider"
+        """The step that Esc leaves the screen from."""
+        self.source: Source | None = None
+        """The one that was taken."""
+        self.asked: float | None = None
+        """When the server was asked; None while it is not."""
+        self.trouble: Trouble | None = None
+        self.to_provider()
+        pointed = self.pointed
+        if step == "model" and current[0] == pointed.name != OFFLINE.name:
+            self.to_key(pointed)
+            self.step = self.first = "model"
+            self.filter("")
+        if servers.trouble:
+            self.fail("note", servers.trouble)
 
     def on_mount(self) -> None:
-        for source in self.state.sources:
-            if source.local:
-                self.run_worker(self._look_for(source), group="look")
-        if self.state.step == "model" and self.state.source is not None:
-            self._ask(self.state.source, None)
+        if self.step == "model" and self.source is not None:
+            self._ask(self.source, None)
 
-    def tell(self, words: str) -> None:
-        """Say something where the step's own words stand, until the next key."""
-        self._show(replace(self.state, told=words))
+    def field(self) -> Field | None:
+        key = self._key if self.has_key_field else None
+        return {"address": self._address, "key": key, "model": self._model}.get(self.step)
 
-    def _show(self, state: SetupState) -> None:
-        self.state, self.rows, self.at = state, state.listed_rows, state.mark
-        if state.is_checking and self._spinner is None:
-            self._spinner = self.set_interval(1 / TICKS, self.box.update)
-        elif not state.is_checking and self._spinner is not None:
-            self._spinner.stop()
-            self._spinner = None
+    def field_place(self, height: int) -> tuple[int, int]:
+        return _HEAD, _COUNT_CELLS if self.step == "key" else 2
+
+    # --- the three steps and how far they are -----------------------------------------------------------
+
+    @property
+    def pointed(self) -> Source:
+        """The source under the mark, in the first step; else the one that was taken."""
+        each = self.row
+        return each if isinstance(each, Source) else self.source or OTHER
+
+    @property
+    def has_key_field(self) -> bool:
+        """A key is typed here, and not only used."""
+        return self.step == "key" and self.source is not None and self.source.asks_key
+
+    def _to(self, step: Step, rows: Sequence[Source | Row] = (), at: int = 0) -> None:
+        self.step, self.asked, self.trouble = step, None, None
+        self.rows, self.at = rows, at
         self.update()
 
-    def moved(self) -> None:
-        self._show(replace(self.state.marking(self.at), told=""))
+    def to_provider(self) -> None:
+        """The mark is at the source that was taken, else at the one in use, else at the first a key was found
+        for."""
+        names = [each.name for each in self.sources]
+        wanted = self._current[0] if self.source is None else self.source.name
+        if wanted in names and (wanted or self.source):
+            at = names.index(wanted)
+        else:
+            with_key = (at for at, each in enumerate(self.sources) if each.key_in)
+            at = next(with_key, 0) if self.source is None else len(names) - 1
+        self.first = "provider"
+        self._to("provider", self.sources, at)
 
-    def draw(self, width: int, height: int) -> list[Line]:
-        state, inner, below = self.state, width - 2, 3 if height >= 20 else 2
-        room = height - _HEAD - below - 2
-        known = view.below(state, width - 4, below, self._clock())
-        body: list[Line | Rule] = [
-            view.steps(state, inner),
-            Rule(((view.heading(state), "muted"),)),
-            *filled(self._step_lines(inner, room, roomy=height >= _ROOMY), room),
-            Rule(),
-            *filled([[(" ", ""), *line] for line in known], below),
-        ]
-        title = (("Switch the model" if state.current[0] else "Choose a model", "text bold"),)
-        *shown, aid = self.hints()
-        foot = key_words(shown), key_words((aid,), "muted")
-        return boxed(width, title, f"step {state.number} of 3", body, *foot)
+    def to_address(self) -> None:
+        self.source = OTHER
+        self._to("address")
 
-    def _step_lines(self, width: int, room: int, *, roomy: bool) -> list[Line]:
-        state = self.state
-        self.seen.clear()
-        if state.step in ("address", "key"):
-            return view.field_lines(state, width, roomy=roomy)
-        head: list[Line] = []
-        if state.step == "model":
-            shown = max(room - 2, 1)
-            head = [[(" ❯ ", "accent")], view.columns_line(state, width, shown) if state.rows else []]
-        top, none = 1 + 2 + len(head), [[("  " + view.no_models(state), "muted")]]
-        draw = partial(self._row_line, width)
-        return [*head, *self.row_lines(max(room - len(head), 1), top, draw, none)]
+    def to_key(self, source: Source) -> None:
+        """The second step, with nothing of another server's left over."""
+        self._key.value = self._model.value = self.typed = ""
+        self.source = source
+        self.key: Secret | None = None
+        self.offers: Sequence[ListedModel] = ()
+        self.listed = False
+        """Whether the server has said which models it has."""
+        self.known: dict[str, ListedModel] = {}
+        """What is known of models of this source without its server."""
+        self.compacting: set[str] = set()
+        """Models whose windows are too small for the conversation as it is."""
+        self._to("key")
 
-    def _row_line(self, width: int, each: Source | Row, marked: bool) -> Line:
-        return view.row_line(each, marked, self.state, width)
+    def to_model(self, offers: Sequence[ListedModel] = (), *, listed: bool = True) -> None:
+        """The last step, with what the server has to offer; `listed` is False where it did not say."""
+        # The list comes when it comes: who has moved on a row meanwhile stays on it.
+        marked = self.row if self.step == "model" and self.asked is not None else None
+        self.offers, self.listed = sorted(offers, key=lambda offer: offer.id.lower()), listed
+        self.compacting = {offer.id for offer in offers if self._servers.compacts_first(offer)}
+        self._to("model")
+        self.filter(self.typed)
+        if isinstance(marked, Row):
+            self.at = next(
+                (at for at, each in enumerate(self._models) if each.model == marked.model), self.at
+            )
 
-    def word(self, key: ScreenKey[Any]) -> str:
-        state = self.state
-        match key.id:
-            case "on" if state.step == "model":
-                return "select"
-            case "on" if state.trouble is not None and state.trouble.kind == "unreachable":
-                return "ask again"
-            case "on" if state.has_key_field:
-                return "check the key"
-            case "back" if state.is_checking:
-                return "stop"
-            case "back" if state.step == state.first:
-                return "cancel" if state.current[0] else "skip"
-            case _:
-                return key.hint
+    @property
+    def _models(self) -> list[Row]:
+        return [each for each in self.rows if isinstance(each, Row)]
 
-    # --- from step to step ------------------------------------------------------------------------------
+    def filter(self, query: str) -> None:
+        """List the models that hold every word of it, and last the words themselves as a name. Without a
+        query also what no list names: the model in use, and, as long as there is no list, those known.
+
+        The mark goes to the model of this very name, else the one in use, else the usual one. A name that is
+        on no list is marked only where nothing else holds it."""
+        self.typed, words, named = query, query.lower().split(), query.strip()
+        source = self.source or OTHER
+        in_use = self._current[1] if self._current[0] == source.name else ""
+        rows = [Row(each.id, each) for each in self.offers if all(word in each.id.lower() for word in words)]
+        there = {each.model for each in rows}
+        if not words:
+            unlisted = (source.default_model, *self.known) if not (self.listed and self.offers) else ()
+            expected = [name for name in dict.fromkeys((in_use, *unlisted)) if name and name not in there]
+            rows = [*(Row(name, self.known.get(name)) for name in expected), *rows]
+        elif named not in there and len(words) == 1:
+            rows.append(Row(named, typed=True))
+        places = {each.model: at for at, each in enumerate(rows) if not each.typed}
+        wanted = (name for name in (named, in_use, source.default_model) if name in places)
+        self.rows, self.at, self.trouble = rows, places.get(next(wanted, ""), 0), None
+        self.update()
+
+    def choice(self) -> Choice | None:
+        """What Enter takes in the last step."""
+        if self.source is None or not isinstance(self.row, Row):
+            return None
+        return Choice(self.source, self.row.model, self.key)
+
+    def writes_summaries(self, each: Row) -> bool:
+        """Whether this model writes the summaries, although the session is held with another."""
+        named = Choice(self.source or OTHER, each.model).named
+        return bool(self._servers.summariser) and self._servers.summariser in (each.model, named)
+
+    def fail(self, kind: Literal["refused", "unreachable", "wrong", "note"], sentence: str) -> None:
+        """Nothing is asked any more, and this is why."""
+        self.asked, self.trouble = None, Trouble(kind, sentence)
+        self.update()
+
+    # --- keys -------------------------------------------------------------------------------------------
 
     def works_now(self, command: str) -> bool:
-        state, pointed = self.state, self.state.pointed
-        in_models = state.step == "model"
+        is_checking, in_models = self.asked is not None, self.step == "model"
         match command:
             case "on":  # a known model may be taken while its server is still asked
-                return not state.is_checking or (in_models and state.row is not None)
+                return not is_checking or (in_models and self.row is not None)
             case "back" | "help":
                 return True
             case "providers":
-                return in_models and not state.is_checking
+                return in_models and not is_checking
             case "summaries":
-                return in_models and bool(state.current[0]) and state.row is not None
+                return in_models and bool(self._current[0]) and self.row is not None
             case "anyway":
-                return state.may_go_on
+                return self.step == "key" and self.trouble is not None and self.trouble.kind == "unreachable"
             case "key":
-                kept = pointed.key != "none" and pointed.key_in and not pointed.from_environment
-                return state.step == "provider" and bool(kept)
+                return self.step == "provider" and self.pointed.key_in == KEYS_FILE
             case _:
-                return state.step in ("provider", "model")
+                return self.step in ("provider", "model")
+
+    def word(self, key: ScreenKey[Any]) -> str:
+        match key.id:
+            case "on" if self.step == "model":
+                return "select"
+            case "on" if self.trouble is not None and self.trouble.kind == "unreachable":
+                return "ask again"
+            case "on" if self.has_key_field:
+                return "check the key"
+            case "back" if self.asked is not None:
+                return "stop"
+            case "back" if self.step == self.first:
+                return "cancel" if self._current[0] else "skip"
+            case _:
+                return key.hint
 
     def act(self, command: str) -> None:
-        self.state = state = replace(self.state, told="")
         match command:
             case "on" if self._deaf_until is not None and self._clock() < self._deaf_until:
                 self.tell("This screen has only just appeared: press again to continue.")
@@ -250,13 +327,16 @@ class SetupScreen(ListScreen[Choice | None, Source | Row]):
             case "back":
                 self._back()
             case "providers":
-                self._show(state.to_provider())
+                self.to_provider()
             case "anyway":
-                self._show(state.to_model(listed=False))
+                self.to_model(listed=False)
             case "key":
-                self._to_key(replace(state.pointed, key_in=""))
+                self.to_key(replace(self.pointed, key_in=""))
             case "summaries":
                 self.run_worker(self._summarise(), group="ask", exclusive=True)
+
+    def moved(self) -> None:
+        self.trouble = None
 
     @on(Field.Done)
     def _entered(self, event: Field.Done) -> None:
@@ -266,119 +346,107 @@ class SetupScreen(ListScreen[Choice | None, Source | Row]):
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
-        state = replace(self.state, told="")
-        if event.input is self._key and state.step == "key":
-            self._show(replace(state, key_length=len(cleaned_key(event.value)), trouble=None))
-        elif event.input is self._model and state.step == "model" and event.value != state.query:
-            self._show(state.filtered(event.value))
-        elif event.input is self._address and state.step == "address":
-            self._show(replace(state, trouble=None))
+        if event.input is self._model and self.step == "model" and event.value != self.typed:
+            self.filter(event.value)
+        elif event.input is self.field() and event.input is not self._model:
+            self.trouble = None
+            self.update()
 
     def _continue(self) -> None:
-        state = self.state
-        match state.step:
-            case "provider" if state.pointed is OFFLINE:
+        pointed, choice = self.pointed, self.choice()
+        match self.step:
+            case "provider" if pointed is OFFLINE:
                 self._take(Choice(OFFLINE, OFFLINE.name))
-            case "provider" if state.pointed is OTHER:
-                self._show(state.to_address())
+            case "provider" if pointed is OTHER:
+                self.to_address()
             case "provider":
-                self._to_key(state.pointed)
+                self._ask_or_type(pointed)
             case "address":
-                self._to_other(self._address.value)
-            case "key" if state.source is not None:
-                self._check_key(state.source)
-            case "model" if (choice := state.choice()) is not None:
+                try:
+                    self._ask_or_type(self._servers.other(self._address.value))
+                except FoldlineError as failure:
+                    self.fail("wrong", str(failure))
+            case "key":
+                self._check_key(pointed)
+            case "model" if choice is not None:
                 self._take(choice)
 
     def _back(self) -> None:
-        state, source = self.state, self.state.source
-        names = {each.name for each in state.sources}
-        if state.is_checking:
+        if self.asked is not None:
             self.workers.cancel_group(self, "ask")
-            typed = state.step != "key" or state.has_key_field
-            self._show(state.failed(None) if typed else state.to_provider())
-        elif state.step == state.first:
+            self.asked = None
+            if self.step == "key" and not self.has_key_field:
+                self.to_provider()
+        elif self.step == self.first:
             self.dismiss(None)
-        elif state.step == "model" and source is not None and source.asks_key:
-            self._show(replace(state, step="key", trouble=None))
-        elif state.step == "key" and source is not None and source.name not in names:
-            self._show(state.to_address())
+        elif self.step == "model" and self.pointed.asks_key:
+            self._to("key")
+        elif self.step == "key" and self.pointed.name not in {each.name for each in self.sources}:
+            self.to_address()
         else:
-            self._show(state.to_provider())
+            self.to_provider()
+        self.update()
 
-    def _to_key(self, source: Source) -> None:
-        """The second step. A server that needs nothing typed is asked at once."""
-        self._key.value = self._model.value = ""
-        self._show(self.state.to_key(source))
+    def _ask_or_type(self, source: Source) -> None:
+        """A server that needs nothing typed is asked at once."""
+        self.to_key(source)
         if not source.asks_key:
             self._ask(source, None)
 
-    def _to_other(self, address: str) -> None:
-        try:
-            source = self._servers.other(address)
-        except FoldlineError as failure:
-            self._fail(failure)
-        else:
-            self._to_key(source)
-
-    def _fail(self, failure: FoldlineError | str) -> None:
-        self._show(self.state.failed(Trouble("wrong", str(failure))))
-
     def _check_key(self, source: Source) -> None:
         """Ask the server with the key that stands in the field, where there is one."""
-        key = Secret(cleaned_key(self._key.value)) if self.state.has_key_field else None
-        if key is not None and len(key) == 0:
-            if source.key == "needed":
-                self._fail(f"{source.title} needs a key.")
-                return
-            key = None
-        if key is not None and key.fault:
-            self._fail(key.fault)
-            return
-        self._ask(source, key)
+        key = Secret(cleaned_key(self._key.value)) if self.has_key_field else Secret("")
+        if self.has_key_field and not len(key) and source.key == "needed":
+            self.fail("wrong", f"{source.title} needs a key.")
+        elif key.fault:
+            self.fail("wrong", key.fault)
+        else:
+            self._ask(source, key if len(key) else None)
 
     # --- what is asked of servers and the disk ----------------------------------------------------------
 
     def _ask(self, source: Source, key: Secret | None) -> None:
-        state = self.state
-        names = (state.current[1] if state.current[0] == source.name else "", source.default_model)
-        known = tuple(self._servers.known(source, names))
-        state = replace(state, known=known, summariser=self._servers.summariser)
+        names = (self._current[1] if self._current[0] == source.name else "", source.default_model)
         # While the server is asked, and where it does not answer, this is what there is to choose from.
-        state = state.filtered(state.query) if state.step == "model" else state
-        self._show(state.checking(self._clock(), key))
+        self.known = {each.id: each for each in self._servers.known(source, names)}
+        if self.step == "model":
+            self.filter(self.typed)
+        self.key, self.asked, self.trouble = key, self._clock(), None
+        self.update()
         self.run_worker(self._asked(source, key), group="ask", exclusive=True)
 
     async def _asked(self, source: Source, key: Secret | None) -> None:
         try:
-            offers = await self._servers.models(source, key)
+            self.to_model(await self._servers.models(source, key))
         except LLMError as failure:
-            trouble = Trouble("unreachable", str(failure), failure.status)
-            if failure.status in _REFUSED:
-                trouble = replace(trouble, kind="refused")
-            self._show(_failed(self.state, trouble))
+            self._not_listed(source, key, failure)
         except FoldlineError as failure:
-            self._fail(failure)
-        else:
-            compacting = {offer.id for offer in offers if self._servers.compacts_first(offer)}
-            self._show(self.state.to_model(offers, compacting=compacting))
+            self.fail("wrong", str(failure))
 
-    async def _look_for(self, source: Source) -> None:
-        if await self._servers.answers(source):
-            self._show(replace(self.state, running=self.state.running | {source.name}))
+    def _not_listed(self, source: Source, key: Secret | None, failure: LLMError) -> None:
+        """A server that was thought to want no key, or to take the kept one, and refuses, is given one."""
+        sentence = str(failure)
+        if failure.status not in (401, 403):
+            self.fail("unreachable", sentence)
+            return
+        if source.from_environment:
+            sentence += f" Correct {source.key_in} where it is set: it goes before any key here."
+        elif self.step == "key":
+            if failure.status == 401 and key is not None:
+                # Of a key that was typed here, the client would say in which file to correct it.
+                sentence = f"{source.host} does not take this key (401)."
+            sentence += " Correct the key; Enter checks it again."
+            self.source = replace(source, key="needed" if source.key == "needed" else "optional", key_in="")
+        self.fail("refused", sentence)
 
     async def _summarise(self) -> None:
         """Let the marked model write the summaries; the one that does, no longer."""
-        state, choice = self.state, self.state.choice()
-        if choice is None or state.row is None:
-            return
-        wanted = None if state.writes_summaries(state.row) else choice
-        try:
-            told = await self._servers.summarise_with(wanted)
-        except FoldlineError as failure:
-            self._fail(failure)
-        else:
-            self._show(replace(self.state, summariser=self._servers.summariser, told=told))
+        if isinstance(self.row, Row):
+            wanted = None if self.writes_summaries(self.row) else self.choice()
+            try:
+                self.fail("note", await self._servers.summarise_with(wanted))
+            except FoldlineError as failure:
+                self.fail("wrong", str(failure))
 
     def _take(self, choice: Choice) -> None:
         self.run_worker(self._kept(choice), group="ask", exclusive=True)
@@ -387,158 +455,224 @@ class SetupScreen(ListScreen[Choice | None, Source | Row]):
         try:
             await self._servers.keep(choice)
         except FoldlineError as failure:
-            self._fail(failure)
+            self.fail("wrong", str(failure))
         else:
             self.dismiss(choice)
 
+    # --- drawing ----------------------------------------------------------------------------------------
 
-def _failed(state: SetupState, trouble: Trouble) -> SetupState:
-    """A server that was thought to want no key, or to take the kept one, and refuses, is given one."""
-    source = state.source
-    asks = source is not None and not source.from_environment and state.step == "key"
-    if trouble.kind == "refused" and source is not None and asks:
-        wants = "optional" if source.key == "none" else source.key
-        state = replace(state, source=replace(source, key=wants, key_in=""))
-    return state.failed(trouble)
+    def update(self) -> None:
+        if self.asked is not None and self._spinner is None and self.is_mounted:
+            self._spinner = self.set_interval(1 / TICKS, self.box.update)
+        elif self.asked is None and self._spinner is not None:
+            self._spinner.stop()
+            self._spinner = None
+        super().update()
 
-
-class KnownServers:
-    """Everybody who can be asked from here, and where a choice is kept. What fails raises FoldlineError."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        environ: Mapping[str, str],
-        compacts_first: Callable[[ListedModel], bool],
-        summarise_with: Callable[[str | None], Awaitable[str]] | None = None,
-    ) -> None:
-        """
-        Args:
-            compacts_first: whether the conversation has to be compacted before this model can go on with it.
-            summarise_with: lets a model write the summaries from now on, by its name in settings.
-        """
-        self._environ = environ
-        self.compacts_first = compacts_first
-        self._summarise_with = summarise_with
-        self.summariser = settings.compaction.model
-        """The model that writes the summaries, as settings name it; empty: the session's own."""
-        own = settings.own_providers()
-        self._providers: dict[str, Provider] = {**PROVIDERS, **own}
-        self._own = [provider for name, provider in own.items() if name not in PROVIDERS]
-        self.of_environment: Provider | None = None
-        """The server that OPENAI_BASE_URL names, where that is none of the others; in place of the preset
-        whose other address it is."""
-        self.overruled_by = ""
-        """What goes before the settings of the user in new sessions; empty where nothing does."""
-        for key in ("provider", "model"):
-            origin = settings.origin(key)
-            if origin not in (DEFAULT, str(config_file(environ))):
-                self.overruled_by = with_tilde(origin)
-        self.trouble = ""
-        """Why the file of keys cannot be used; empty where it can."""
-        if url := environ.get("OPENAI_BASE_URL", "").strip():
-            server = server_of_environment(url)
-            if not any(provider.base_url == server.base_url for provider in self._providers.values()):
-                self.of_environment = self._providers[server.name] = server
-                self.overruled_by = self.overruled_by or "OPENAI_BASE_URL"
-
-    @property
-    def sources(self) -> Sequence[Source]:
-        """What the first step lists, in this order: the built-in one, what the environment and the user's own
-        settings name, the table of providers, and a server still to be named."""
-        server = self.of_environment
-        first = [server] if server is not None and server.name not in PROVIDERS else []
-        presets = [self._providers[name] for name in PROVIDERS]
-        return (OFFLINE, *map(self._source, (*first, *self._own, *presets)), OTHER)
-
-    @property
-    def kept_in(self) -> tuple[str, str]:
-        """The files of keys and of settings, as people are told of them."""
-        return with_tilde(str(keys_file(self._environ))), with_tilde(str(config_file(self._environ)))
-
-    def in_use(self, llm: LLM) -> tuple[str, str]:
-        """(name of the source, model) of the model a session is held with."""
-        info = llm.info
-        if info.provider == OFFLINE.name:
-            return OFFLINE.name, info.id
-        there = [
-            each.name for each in self.sources if each.host == info.provider and each.name in self._providers
+    def draw(self, width: int, height: int) -> list[Line]:
+        inner, below = width - 2, 3 if height >= 20 else 2
+        room = height - _HEAD - below - 2
+        known = [[(" ", ""), *line] for spans in self._below() for line in wrap_spans(spans, width - 4)]
+        body: list[Line | Rule] = [
+            crop(self._steps(), inner),
+            Rule(((self._heading(), "muted"),)),
+            *filled(self._step_lines(inner, room), room),
+            Rule(),
+            *filled(known, below),
         ]
-        responses = [name for name in there if self._providers[name].api == "responses"]
-        named = responses if llm.dialect == RESPONSES else [name for name in there if name not in responses]
-        return next(iter((*named, *there)), ""), info.id
+        title = (("Switch the model" if self._current[0] else "Choose a model", "text bold"),)
+        *shown, aid = self.hints()
+        foot = key_words(shown), key_words((aid,), "muted")
+        return boxed(width, title, f"step {_NUMBERS[self.step]} of 3", body, *foot)
 
-    async def answers(self, source: Source) -> bool:
-        """Whether a local server is there right now; asked for a moment only, never an error."""
-        return await providers.answers(source.url)
+    def _steps(self) -> Line:
+        """`1 Provider OpenAI ▸ 2 Key ▸ 3 Model`: what is done in its words, where one is in bold."""
+        number, source = _NUMBERS[self.step], self.pointed
+        key = f"in {source.key_in}" if source.key_in else "none needed" if source.key == "none" else ""
+        if self.step == "model" and not key:
+            key = "as typed" if self.key is not None else "none"
+        spans: Line = [(" ", "")]
+        for at, (name, done) in enumerate((("Provider", source.title), ("Key", key), ("Model", "")), start=1):
+            spans += [("  ▸  ", "muted")] if at > 1 else []
+            spans.append((f"{at} {name}", "text bold" if at == number else "muted"))
+            if number > 1 and done:
+                spans.append((f" {clean_line(done)}", "text" if at < number else "muted"))
+        return spans
 
-    async def models(self, source: Source, key: Secret | None) -> Sequence[ListedModel]:
-        """What a server has to offer; also the cheap call that checks a key."""
-        provider = self._providers[source.name]
-        require_sdk(provider)
-        await asyncio.to_thread(preload, provider.api)
-        return await list_models(provider, key.reveal() if key else key_of(provider, self._environ).value)
+    def _heading(self) -> str:
+        """What is asked for."""
+        name = clean_line(self.pointed.title)
+        match self.step:
+            case "provider":
+                return "Provider"
+            case "address":
+                return "Where is the server?"
+            case "model":
+                return "Model" if self.listed or self.asked is not None else "Name the model"
+            case _ if not self.has_key_field:
+                return f"Asking {name}"
+            case _:
+                return (
+                    f"Your key for {name}"
+                    if self.pointed.key == "needed"
+                    else f"A key for {name}, if it wants one"
+                )
 
-    def known(self, source: Source, names: Sequence[str]) -> Sequence[ListedModel]:
-        """What is known of these models of a server, and of those set for it, before it is asked."""
-        provider = self._providers.get(source.name)
-        if provider is None:
-            return ()
-        there = dict.fromkeys(name for name in (*names, *provider.models) if name)
-        return [completed(ListedModel(name), provider) for name in there]
+    def _step_lines(self, width: int, room: int) -> list[Line]:
+        """The list of this step; or a field, and what becomes of what is typed there."""
+        self.seen.clear()
+        prompt: Line = [(" ❯ ", "accent")]
+        if self.step == "provider":
+            return self.row_lines(room, _HEAD, lambda each, marked: self._row_line(each, marked, width))
+        if self.step == "model":
+            place = f"{self.at + 1:,} of {len(self.rows):,}" if len(self.rows) > room - 2 else ""
+            heads = row([piece(place, "muted")], [piece(_figures(None, width), "muted")], width)
+            rows = self.row_lines(
+                max(room - 2, 1),
+                _HEAD + 2,
+                lambda each, marked: self._row_line(each, marked, width),
+                [[("  " + self._no_models(), "muted")]],
+            )
+            return [prompt, heads if self.rows else [], *rows]
+        source = self.pointed
+        explained = [
+            "The address its API begins with, such as http://localhost:8000/v1: of any server that speaks "
+            "OpenAI's chat completions."
+        ]
+        if self.step == "key":
+            kept = f"It is kept in {KEYS_FILE}, which only you can read, and sent to {source.host} alone."
+            before = (
+                f"{source.key_env} in the environment goes before it, when set." if source.key_env else ""
+            )
+            page = f"You get one at {source.key_page}." if source.key_page else ""
+            length = len(cleaned_key(self._key.value))
+            count = numbers.many(length, "character") if length else ""
+            prompt = [*crop(prompt, max(width - _COUNT_CELLS, 0)), (f"{count:>{_COUNT_CELLS - 2}}", "muted")]
+            explained = [kept, before, page]
+        if self.step == "key" and not self.has_key_field:
+            return []
+        texts = [wrap_spans([(clean_line(each), "muted")], width - 4) for each in explained if each]
+        return [prompt, [], *([("  ", ""), *line] for text in texts for line in text)]
 
-    async def summarise_with(self, choice: Choice | None) -> str:
-        """Let this model write the summaries, or the session's own again; what became of it."""
-        if self._summarise_with is None:
-            raise FoldlineError("There is no session yet whose summaries it could write.")
-        if choice is not None and choice.key is not None:
-            await asyncio.to_thread(self._keep_key, choice)
-        told = await self._summarise_with(choice.named if choice is not None else None)
-        self.summariser = choice.named if choice is not None else ""
-        return told
+    def _row_line(self, each: Source | Row, marked: bool, width: int) -> Line:
+        """A provider, or a model of one."""
+        name = clean_line(each.title if isinstance(each, Source) else each.model)
+        if isinstance(each, Source):
+            column = max(cell_len(clean_line(source.title)) for source in self.sources if source is not OTHER)
+            place = "built in: no key, no network" if each is OFFLINE else clean_line(each.host)
+            notes = [(place, "muted")]
+            known = "in use" if each.name and each.name == self._current[0] else ""
+            end = piece(known or (f"key in {each.key_in}" if each.key_in else ""), "live")
+        else:
+            column, name = 0, f"use “{name}” as it stands" if each.typed else name
+            notes = self._notes(each)
+            end = piece(_figures(each, width), "text" if marked else "muted")
+        left = [
+            piece("▶" if marked else " ", "accent", gap=0),
+            Piece(
+                ((name, f"text{' reverse' if marked else ''}"),),
+                gap=0,
+                cut="left" if "/" in name else "right",
+                least=None if isinstance(each, Source) else 8,
+            ),
+            piece(" " * (column - cell_len(name)), gap=0),
+            *(piece(text, style, gap=2, rank=1 if style == "muted" else 0) for text, style in notes if text),
+        ]
+        return row(left, [end], width + 1)[1:]
 
-    def other(self, address: str) -> Source:
-        """The server at an address somebody typed."""
-        provider = server_at(address, self._providers)
-        self._providers[provider.name] = provider
-        source = self._source(provider)
-        return source if source.key != "none" else replace(source, key="optional")
-
-    async def keep(self, choice: Choice) -> None:
-        """Write down the key that was typed, and the choice."""
-        await asyncio.to_thread(self._keep, choice)
-
-    def _keep(self, choice: Choice) -> None:
-        if choice.source is OFFLINE:
-            save_choice(self._environ, None, "")
-            return
-        provider = self._providers[choice.source.name]
-        self._keep_key(choice)
-        if provider is self.of_environment:
-            return  # It is the environment's word who is asked: a file could only contradict it.
-        if provider.name not in PROVIDERS and provider not in self._own:
-            save_server(self._environ, provider)
-        save_choice(self._environ, provider, choice.model)
-
-    def _keep_key(self, choice: Choice) -> None:
-        if choice.key is not None:
-            save_key(self._environ, self._providers[choice.source.name], choice.key.reveal())
-
-    def _source(self, provider: Provider) -> Source:
-        try:
-            origin = key_of(provider, self._environ).origin
-        except FoldlineError as failure:
-            origin, self.trouble = "", str(failure)
-        local = is_local(provider.base_url)
-        return Source(
-            provider.name,
-            provider.title,
-            provider.base_url,
-            key_env=provider.key_env,
-            key_in=KEYS_FILE if origin.endswith(KEYS_FILE) else origin,
-            default_model=provider.default_model,
-            key_page=provider.key_page,
-            key="needed" if provider.key_env else "none" if local and not origin else "optional",
-            local=local,
-            named=provider is not self.of_environment,
+    def _notes(self, each: Row) -> Line:
+        """What is said of a model beside its name."""
+        is_used = (self.pointed.name, each.model) == self._current
+        found = (
+            (is_used, "in use", "live"),
+            (not is_used and each.model == self.pointed.default_model, "default", "muted"),
+            (self.writes_summaries(each), "writes summaries", "live"),
+            (each.model in self.compacting, "compacts first", "altered"),
         )
+        return [(text, style) for holds, text, style in found if holds]
+
+    def _no_models(self) -> str:
+        """Why the list of models is empty."""
+        if self.typed.strip() or self.asked is not None:
+            return "" if self.asked is not None else "No model's name holds all of these words."
+        why = (
+            "It says of no model that it has it"
+            if self.listed
+            else "It could not be asked which models it has"
+        )
+        return f"{why}: type a name."
+
+    def _below(self) -> list[Line]:
+        """Progress, or what went wrong; else what Enter would do at the mark."""
+        if self.asked is not None:
+            spin = SPINNER[int(self._clock() * TICKS) % len(SPINNER)]
+            since = f" · {numbers.elapsed(self._clock() - self.asked)}"
+            asking = f"Asking {clean_line(self.pointed.host)} for its models"
+            return [[(f"{spin} ", "accent"), (asking, "text"), (since, "muted")]]
+        if self.trouble is not None:
+            signs = {"unreachable": ("! ", "altered"), "note": ("", "text")}
+            return [
+                [signs.get(self.trouble.kind, ("✗ ", "alert")), (clean_line(self.trouble.sentence), "text")]
+            ]
+        if isinstance(self.row, Row):
+            return [*self._about_model(self.row), [(self._kept_where(), "muted")]]
+        about = (
+            "The check asks the server which models it has, and costs nothing." if self.has_key_field else ""
+        )
+        return [[(_about(self.row) if isinstance(self.row, Source) else about, "muted")]]
+
+    def _about_model(self, each: Row) -> list[Line]:
+        offer = each.offer
+        if offer is None:
+            return [[("What its server does not say of it is guessed from its name.", "muted")]]
+        if each.model in self.compacting and offer.window:
+            window, held = numbers.short_tokens(offer.window), numbers.tokens(self._held)
+            sentence = f"Its window of {window} is too small for the {held} in use: they are compacted first."
+            return [[("! ", "altered"), (sentence, "text")]]
+        parts = []
+        if offer.max_output:
+            parts.append(f"answers of up to {numbers.short_tokens(offer.max_output)} tokens")
+        if offer.price is not None and offer.price.cached != offer.price.input:
+            parts.append(f"input from the cache {_price(offer.price.cached)} per million")
+        if offer.pictures is not None:
+            parts.append("takes pictures" if offer.pictures else "takes no pictures")
+        sentence = ", ".join(parts)
+        return [[(f"{sentence[:1].upper()}{sentence[1:]}.", "muted")]] if sentence else []
+
+    def _kept_where(self) -> str:
+        """For which sessions a choice holds."""
+        if not self.pointed.named:
+            return "In this session: the environment decides for new ones."
+        if self._servers.overruled_by:
+            return f"Kept in config.toml, before which {self._servers.overruled_by} goes in new sessions."
+        return "In this session and in new ones; kept in config.toml."
+
+
+def _figures(each: Row | None, width: int) -> str:
+    """Window and prices of a model in columns, as far as they are known; of no row their names."""
+    window, first, second = "window", "$/M in", "$/M out"
+    if each is not None:
+        offer = each.offer
+        window = "" if offer is None else numbers.short_tokens(offer.window) if offer.window else "?"
+        price = offer.price if offer is not None else None
+        first, second = (_price(price.input), _price(price.output)) if price is not None else ("", "")
+    return f"{window:>8}" + (f"{first:>9}{second:>9}" if width >= _PRICES_FROM else "")
+
+
+def _price(dollars: float) -> str:
+    """USD per million tokens, in a column that says so."""
+    return "free" if dollars == 0 else numbers.price(dollars)
+
+
+def _about(source: Source) -> str:
+    """What Enter would do with it."""
+    if source is OFFLINE:
+        return "Answers at once, reads and edits files by simple rules, cannot think: to try Foldline out."
+    if source is OTHER:
+        return "SGLang, LiteLLM, a company's gateway: you type its address, and a key if it wants one."
+    url = clean_line(source.url)
+    if source.asks_key:
+        return f"At {url}. Enter asks for your key; {source.key_env or 'the key file'} holds none."
+    if source.key_in:
+        return f"At {url}. Enter checks the key in {source.key_in} and shows the models."
+    return f"At {url}, without a key. Enter asks it for its models."
