@@ -221,7 +221,7 @@ def chosen_in_the_list(term: Terminal) -> None:
     term.send("/sessions")
     term.until("┃ ❯ /sessions")
     term.send("\r")
-    term.until("who are you? · this chat")
+    term.until("this chat · who are you?")
     term.send("j")
     term.until("Enter resume")
     term.send("\r")

@@ -128,7 +128,7 @@ async def test_what_leaving_the_chat_ends_is_asked_about_first(shelf: Shelf) -> 
 async def test_the_session_of_this_chat_is_only_gone_back_to(shelf: Shelf) -> None:
     here = find_session(shelf.home, "0001")
     async with sessions_on(shelf.home, here=here) as seen:
-        await seen.says("Idempotent orders · this chat")
+        await seen.says("this chat · Idempotent orders")
         await seen.press("x", "D")
         assert "for good" not in seen.text and len(shelf.titles()) == 3
         await seen.press("enter")

@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from foldline.context.text_search import casefolded
 from foldline.history.session_search import SessionHit, SessionHits, SessionsFound
 from foldline.tui.screens.sessions_list import Listed, Listing, SessionsState, list_rows
 from foldline.tui.screens.sessions_view import count, empty, search_foot
@@ -14,7 +13,7 @@ from support.sessions_screen import NOON
 
 def row(name: str, title: str, hours: int = 0) -> Listed:
     at = NOON - timedelta(hours=hours)
-    return Listed(Path(f"/s/{name}/events.jsonl"), name, at, title, searchable=casefolded(title))
+    return Listed(Path(f"/s/{name}/events.jsonl"), name, at, title)
 
 
 def hits(name: str, *indices: int, kind: str = "user", total: int = 0) -> SessionHits:

@@ -35,7 +35,7 @@ async def test_sessions_lists_this_chats_and_esc_gives_the_chat_back(tmp_path: P
     async with live(tmp_path / "shop-api", "Hello") as running:
         await running.ask("hi there")
         await opened(running, "/sessions")
-        assert "hi there · this chat" in running.text
+        assert "this chat · hi there" in running.text
         await running.press("escape")
         await running.until(lambda: running.app.screen is running.app.chat)
         await running.ask("and on")

@@ -7,7 +7,7 @@ disk refused. Each runs in a loop of its thread's own: a long history does not k
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -71,54 +71,33 @@ class Listed:
     """Whose session it is; empty for ours."""
     archived: bool = False
     readable: bool = True
-    searchable: str = field(default="", repr=False)
-    """What a title search looks at."""
+
+    @property
+    def searchable(self) -> str:
+        """What a title search looks at."""
+        return casefolded(f"{self.title}\n{self.first_prompt}\n{self.last_prompt}")
 
     @property
     def ours(self) -> bool:
         return not self.agent
 
 
+_KNOWN: Final = ("updated_at", "title", "first_prompt", "cwd", "model", "size", "note")
+_KNOWN_OF_OURS: Final = ("last_prompt", "entries", "tokens", "created_at")
+"""What is known of a session is called alike here and where it comes from."""
+
+
 def listed(info: SessionInfo) -> Listed:
     """A session of ours."""
-    meta = info.meta
-    return Listed(
-        info.path,
-        info.id,
-        meta.updated_at,
-        meta.title,
-        meta.first_prompt,
-        meta.last_prompt,
-        meta.cwd,
-        meta.model,
-        meta.entries,
-        meta.tokens,
-        meta.size,
-        meta.created_at,
-        info.moved_from,
-        meta.note,
-        archived=info.archived,
-        readable=info.readable,
-        searchable=casefolded(f"{meta.title}\n{meta.first_prompt}\n{meta.last_prompt}"),
-    )
+    known: dict[str, Any] = {name: getattr(info.meta, name) for name in (*_KNOWN, *_KNOWN_OF_OURS)}
+    more = {name: getattr(info, name) for name in ("path", "id", "moved_from", "archived", "readable")}
+    return Listed(**known, **more)
 
 
 def listed_foreign(found: FoundSession) -> Listed:
     """Another agent's session."""
-    return Listed(
-        found.path,
-        found.id,
-        found.updated_at,
-        found.title,
-        found.first_prompt,
-        cwd=found.cwd,
-        model=found.model,
-        size=found.size,
-        note=found.note,
-        agent=found.agent,
-        readable=bool(found.title or not found.note),
-        searchable=casefolded(f"{found.title}\n{found.first_prompt}"),
-    )
+    known: dict[str, Any] = {name: getattr(found, name) for name in ("path", "id", "agent", *_KNOWN)}
+    return Listed(**known, readable=bool(found.title or not found.note))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """What the Sessions screen shows: its keys, its words, the rows of its list. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from rich.cells import cell_len
 
@@ -17,8 +18,8 @@ from foldline.history import age, short_id
 from foldline.history.lock import Holder
 from foldline.history.paths import with_tilde
 from foldline.history.session_search import SessionHit
-from foldline.tui.blocks import Span, Spans, clean_line, cut_left, cut_right
-from foldline.tui.blocks.cells import crop, width_of
+from foldline.tui.blocks import Column, RowBlock, Span, Spans, clean_line, cut_left, cut_right
+from foldline.tui.blocks.cells import Side, crop, width_of
 from foldline.tui.keys.table import HELP, ScreenKey, moves, name_of, table
 from foldline.tui.screens.sessions_list import SCOPES, Listed, Scope, SessionsState
 
@@ -76,8 +77,6 @@ def called(command: str) -> str:
 
 MATCH: Final = "accent bold underline"
 _AGE, _GAP = 11, 2
-_TITLE: Final = 76
-"""Cells a title takes at most: it is no longer, and what stands behind it should not be far from it."""
 _EXCERPT: Final = 16
 """Cells an excerpt has at least before it is said how many more matches there are."""
 _KINDS: Final = {
@@ -100,87 +99,62 @@ class Look:
     """The event file of the session of this chat."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    name: str
-    cells: int
-    least: int
-    """It is left out where the title would have fewer cells than this."""
-    right: bool = False
+_COLUMNS: Final[dict[str, tuple[int, Side, Literal["first", "last"]]]] = {
+    "agent": (11, "left", "last"),
+    "last prompt": (60, "left", "first"),
+    "folder": (22, "left", "last"),
+    "entries": (7, "right", "last"),
+    "tokens": (7, "right", "last"),
+    "size": (8, "right", "last"),
+    "model": (18, "left", "first"),
+}
+"""In the order in which they stand: cells, alignment, when a narrow row gives them up."""
+_ONLY: Final[dict[str, tuple[Scope, ...]]] = {
+    "agent": ("others",),
+    "last prompt": ("here", "all", "archived"),
+    "folder": ("all", "archived", "others"),
+    "entries": ("here", "all", "archived"),
+    "tokens": ("here", "all", "archived"),
+    "size": ("others",),
+}
+"""Columns that not every scope has."""
 
 
-_OURS: Final = (_Column("tokens", 7, 20, True), _Column("entries", 7, 26, True))
-_MODEL: Final = _Column("model", 18, 30)
-_LAST: Final = _Column("last prompt", 60, 46)
-_AGENT: Final = _Column("agent", 11, 12)
-_SIZE: Final = _Column("size", 8, 22, True)
-
-
-def _columns(width: int, scope: Scope) -> tuple[_Column, ...]:
-    """The columns beside age and title that a width has room for, in the order in which they stand."""
-    folder = _Column("folder", 36 if width >= 120 else 20, 18)
-    wanted = {
-        "here": (*_OURS, _MODEL, _LAST),
-        "all": (folder, *_OURS, _MODEL, _LAST),
-        "archived": (folder, *_OURS, _MODEL, _LAST),
-        "others": (_AGENT, folder, _SIZE, _MODEL),
-    }[scope]
-    room = width - _AGE - _GAP
-    taken: set[str] = set()
-    for column in wanted:
-        if room - column.cells - _GAP >= column.least:
-            room -= column.cells + _GAP
-            taken.add(column.name)
-    order = (_AGENT, _LAST, folder, _OURS[1], _OURS[0], _SIZE, _MODEL)
-    return tuple(column for column in order if column.name in taken)
+def _line(lead: str, main: Spans, cell: Callable[[str], str], scope: Scope, width: int) -> list[Span]:
+    columns = []
+    for name, (cells, side, drop) in _COLUMNS.items():
+        if scope in _ONLY.get(name, SCOPES):
+            shown = (cut_left if name == "folder" else cut_right)(cell(name), cells)
+            blanks = " " * (cells - cell_len(shown))
+            style = "text" if name == "tokens" else "muted"
+            columns.append(
+                Column(shown + blanks if side == "left" else blanks + shown, style=style, drop=drop)
+            )
+    return RowBlock((0, 0), ((f"{lead:<{_AGE + _GAP}}", "muted"),), main, tuple(columns), least=16).line(
+        width
+    )
 
 
 def heading(width: int, scope: Scope) -> list[Span]:
     """The names of the columns."""
-    columns = _columns(width, scope)
-    line = f"{'written':<{_AGE}}{' ' * _GAP}" + _title_cell("session", width, columns)
-    for column in columns:
-        line += " " * _GAP + _padded(column.name, column)
-    return [(line, "muted")]
-
-
-def _title_width(width: int, columns: Sequence[_Column]) -> int:
-    room = width - _AGE - _GAP - sum(column.cells + _GAP for column in columns)
-    return max(min(room, _TITLE) if columns else room, 1)
-
-
-def _title_cell(text: str, width: int, columns: Sequence[_Column]) -> str:
-    room = _title_width(width, columns)
-    return text + " " * max(room - cell_len(text), 0)
-
-
-def _padded(text: str, column: _Column) -> str:
-    cut = cut_left if column.name == "folder" else cut_right
-    shown = cut(text, column.cells)
-    blanks = " " * (column.cells - cell_len(shown))
-    return blanks + shown if column.right else shown + blanks
+    line = _line("written", (("session", ""),), lambda name: name, scope, width)
+    return [(text, "muted") for text, _ in crop(line, width)]
 
 
 def session_row(row: Listed, look: Look, width: int) -> list[Span]:
     """` 3 h ago    Idempotent orders                  398    28.6k  kimi-k2`."""
-    columns = _columns(width, look.scope)
-    room = _title_width(width, columns)
-    spans: list[Span] = [(f"{age(row.updated_at, look.now):<{_AGE}}{' ' * _GAP}", "muted")]
-    spans += crop(_title(row, look, room), room)
-    for column in columns:
-        style = "text" if column.name == "tokens" else "muted"
-        spans += [(" " * _GAP, ""), (_padded(_cell(row, column.name), column), style)]
-    return spans
+    cell = partial(_cell, row)
+    return crop(
+        _line(age(row.updated_at, look.now), tuple(_title(row, look)), cell, look.scope, width), width
+    )
 
 
-def _title(row: Listed, look: Look, room: int) -> list[Span]:
-    remark = " · this chat" if look.here is not None and row.path == look.here else ""
-    sign = "! " if row.note else ""
+def _title(row: Listed, look: Look) -> list[Span]:
+    remark = ("this chat · ", "accent") if look.here is not None and row.path == look.here else ("", "")
+    sign = ("! " if row.note else "", "alert")
     if not row.readable:
-        return [(sign, "alert"), (cut_right(clean_line(named_note(row)), room - len(sign)), "alert")]
-    text = cut_right(clean_line(title_of(row)), max(room - len(sign) - len(remark), 1))
-    style = "text" if row.title else "muted"
-    return [(sign, "alert"), *_asked_for(text, look, style), (remark, "accent")]
+        return [sign, (clean_line(named_note(row)), "alert")]
+    return [sign, remark, *_asked_for(clean_line(title_of(row)), look, "text" if row.title else "muted")]
 
 
 def title_of(row: Listed) -> str:
