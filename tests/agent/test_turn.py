@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from foldline.protocol import (
     DeveloperMessage,
     Entry,
     FoldlineError,
+    NoticeRecord,
     RequestRecord,
     SystemMessage,
     ToolResultMessage,
@@ -130,7 +132,7 @@ async def test_a_server_that_cuts_silently_is_reported_once_and_not_learnt(tmp_p
 async def test_a_window_smaller_than_the_system_prompt_is_refused_before_anything_is_written(
     tmp_path: Path, window: int
 ) -> None:
-    (tmp_path / "AGENTS.md").write_text("A rule that takes its room. " * 100)
+    (tmp_path / "AGENTS.md").write_text("A rule that takes its room. " * 300)
     llm = PlayedLLM(window=window)
     agent, _ = agent_in(tmp_path, llm)
     with pytest.raises(FoldlineError, match=r"too small.*FOLDLINE_CONTEXT_WINDOW") as refusal:
@@ -153,6 +155,61 @@ async def test_a_threshold_below_the_system_prompt_is_named_as_the_cause(tmp_pat
     await agent.aclose()
 
 
+@pytest.mark.parametrize(
+    ("text", "is_call"),
+    [
+        ('<tool_call>\n{"name": "read", "arguments": {"path": "a.py"}}\n</tool_call>', True),
+        ('I look first.\n```json\n{"name": "bash", "parameters": {"command": "ls"}}\n```', True),
+        ('{"name": "launch_missiles", "arguments": {}}', False),
+        ("A call looks like <tool_call>, as you know, and then goes on.", False),
+        ("All is well.", False),
+    ],
+)
+async def test_a_call_that_comes_back_as_text_is_said(tmp_path: Path, text: str, is_call: bool) -> None:
+    agent, watch = agent_in(tmp_path, PlayedLLM(text))
+    assert (await agent.prompt("go")).text == text
+    assert any("tool call as text" in notice for notice in watch.notices) == is_call
+    await agent.aclose()
+
+
+async def test_a_model_without_tools_is_named_before_it_answers_and_once(tmp_path: Path) -> None:
+    llm = PlayedLLM("hello", "again")
+    llm.info = replace(llm.info, tools=False)
+    agent, watch = agent_in(tmp_path, llm)
+    await agent.prompt("hello")
+    await agent.prompt("and again")
+    assert [notice for notice in watch.notices if "cannot call tools" in notice] == [watch.notices[0]]
+    await agent.aclose()
+
+
+@pytest.mark.parametrize(
+    ("used", "words"), [(32_000, "where the window of 32,768 tokens ends"), (900, "output limit")]
+)
+async def test_an_answer_cut_off_by_the_window_says_so(tmp_path: Path, used: int, words: str) -> None:
+    cut = said("half of", stop_reason="length", usage=Usage(input=used, output=50))
+    agent, watch = agent_in(tmp_path, PlayedLLM(cut))
+    await agent.prompt("go")
+    assert any(words in notice for notice in watch.notices)
+    await agent.aclose()
+
+
+async def test_a_window_of_4096_works_with_fewer_and_shorter_tools(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("A rule that takes its room. " * 100)
+    for n in range(6):
+        write_lines(tmp_path / f"f{n}.txt", 60)
+    small, large = PlayedLLM(*long_turn(6), window=4_096), PlayedLLM(window=8_192)
+    agent, _ = agent_in(tmp_path, small)
+    assert (await agent.prompt("read them all")).text == "all read"
+    assert {spec.name for spec in small.requests[0].tools} == {"read", "write", "edit", "bash", "grep", "ls"}
+    assert agent.state.overhead < 500
+    assert agent.session.projection.all_compactions
+    agent.state.llm = large
+    await agent.prompt("and now?")
+    assert agent.state.overhead > 1_500
+    assert "The regular expression." in str(large.requests[-1].tools)
+    await agent.aclose()
+
+
 async def test_a_session_resumed_with_a_window_too_small_for_it_is_refused_and_kept(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("A rule that takes its room. " * 300)
     agent, _ = agent_in(tmp_path, PlayedLLM("hi"))
@@ -161,7 +218,7 @@ async def test_a_session_resumed_with_a_window_too_small_for_it_is_refused_and_k
     agent.state.llm = PlayedLLM(window=4_096)
     with pytest.raises(FoldlineError, match="too small"):
         await agent.prompt("again")
-    assert agent.session.entries == before
+    assert [entry for entry in agent.session.entries if not isinstance(entry, NoticeRecord)] == before
     await agent.aclose()
 
 

@@ -150,6 +150,17 @@ def test_a_server_that_is_not_there_is_one_sentence(door: FrontDoor, monkeypatch
     assert "OPENAI_BASE_URL is not an http or https address" in said.err
 
 
+def test_a_model_that_only_thinks_is_a_failure_and_not_an_empty_success(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = [{"answer": {"thinking": "I wonder what to do.", "text": "", "finish_reason": "length"}}]
+    with running_server(script=script) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        said = door("run", "hello", "-m", MODEL)
+    assert (said.code, said.out) == (1, "")
+    assert "The model only thought, and was cut off before it answered" in said.err
+
+
 def test_a_window_smaller_than_the_system_prompt_fails_and_keeps_nothing_half(door: FrontDoor) -> None:
     (door.cwd / "AGENTS.md").write_text("Always be careful. " * 2_000)
     said = door("run", "hello", "--window", "4k")

@@ -391,9 +391,8 @@ async def test_a_cold_cache_gets_the_text_form(cold: str) -> None:
     [
         LLMError("Unknown role.", status=400),
         overflow(),
-        history().assistant("let me look", calls=[call("read", "c1", path="x")]).entries[0],
     ],
-    ids=["refused", "too long", "a tool call"],
+    ids=["refused", "too long"],
 )
 async def test_where_the_model_does_not_play_along_the_text_form_does_it(refused: Step) -> None:
     built = warm()
@@ -404,6 +403,37 @@ async def test_where_the_model_does_not_play_along_the_text_form_does_it(refused
     assert proposal is not None
     assert (proposal.entry.rung, proposal.entry.summary.split("\n")[0]) == ("strategy", "notes")
     assert "<conversation>" in llm.prompts[1]
+
+
+A_CALL = history().assistant("let me look", calls=[call("read", "c1", path="x")]).entries[0]
+SNIPPET = "```python\nimport os\n" + "print(os.environ)\n" * 20 + "```"
+
+
+@pytest.mark.parametrize("unusable", [A_CALL, SNIPPET], ids=["a tool call", "none of the sections"])
+async def test_a_draft_that_cannot_be_used_is_repaired_on_the_same_prefix_first(unusable: Step) -> None:
+    built = warm()
+    llm = ScriptedLLM(unusable, "notes")
+    proposal = await propose(
+        built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+    )
+    assert proposal is not None
+    first, second = llm.requests
+    assert second.messages[:-1] == first.messages[:-1]
+    assert second.messages[-1].text.startswith(first.messages[-1].text)
+    assert "could not be used" in second.messages[-1].text
+    assert second.tools == first.tools
+
+
+async def test_a_model_that_twice_writes_something_else_is_asked_in_the_text_form() -> None:
+    built = warm()
+    llm = ScriptedLLM(A_CALL, SNIPPET, SNIPPET, "## Goal\n- to finish")
+    proposal = await propose(
+        built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+    )
+    assert proposal is not None
+    assert ["<conversation>" in prompt for prompt in llm.prompts] == [False, False, True, True]
+    assert "none of the sections" in llm.prompts[3]
+    assert "print(" not in proposal.entry.summary
 
 
 async def test_a_failure_that_no_other_form_cures_is_not_tried_twice() -> None:

@@ -556,7 +556,7 @@ async def test_a_plan_foresees_what_will_be_clipped_of_what_stays() -> None:
     built = session(3).user("read it").step("read", LONG * 4).assistant("Now I know.")
     planned = plan(built.projection(), BUDGET, "threshold")
     assert planned is not None and planned.cut is not None and planned.clipped
-    made = await folded(built, "notes " * 600)
+    made = await folded(built, "## Goal\n" + "notes " * 600)
     after = built.projection()
     assert {index for index in planned.clipped if after.fate(index).kind == "clipped"} == set(planned.clipped)
     assert abs(planned.tokens_expected - made.entry.tokens_after) < 0.1 * planned.tokens_before

@@ -140,7 +140,7 @@ async def test_a_rejected_draft_leads_to_the_next_rung(caplog: pytest.LogCapture
 async def test_a_draft_longer_than_what_it_replaces_counts_as_rejected(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    await folded(steps(14), "far too many words " * 4_000, "harder notes")
+    await folded(steps(14), "## Early Progress\n" + "far too many words " * 4_000, "harder notes")
     assert record(caplog)["rung"] == "aggressive"
 
 

@@ -18,6 +18,7 @@ from foldline.llm import (
     RetryChunk,
     TextChunk,
     ThinkingChunk,
+    ToolSpec,
 )
 from foldline.protocol import (
     OVERFLOW,
@@ -36,6 +37,9 @@ from .toolset import tools_digest
 TOO_MANY_BYTES = 413
 """The status of a request too large in bytes, which says nothing about the window."""
 _PICTURE_NOT_TAKEN = {400, 422}
+_CALL_MARK = re.compile(r"<tool_call>|<function=\w|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call")
+"""How models begin a call: Qwen and Hermes, Llama, Mistral and others."""
+_CALL_JSON = re.compile(r'"(?:name|function)"\s*:\s*"(\w+)"\s*,\s*"(?:arguments|parameters)"\s*:')
 _AT_THE_END = 0.9
 """Share of the window from which an answer was cut off by it: no more is asked for."""
 _NEARLY_FULL = 0.8
@@ -91,7 +95,21 @@ async def send_request(state: AgentState) -> AssistantMessage:
         state.warn(answer.error or _cut_off(answer, state.window))
     elif not answer.text and not answer.calls:
         state.warn("The model gave an empty answer. Ask again.")
+    elif not answer.calls and _is_written_call(answer.text, state.specs):
+        state.warn(
+            "The model wrote a tool call as text, so nothing was run: its server does not read this model's "
+            "calls. Start it with a parser for them (llama.cpp: --jinja; vLLM: --enable-auto-tool-choice and "
+            "--tool-call-parser), or choose another model."
+        )
     return answer
+
+
+def _is_written_call(text: str, specs: Sequence[ToolSpec]) -> bool:
+    """Whether an answer ends in a tool call that its server has not read."""
+    if not specs or not text.rstrip().endswith(("}", "]", ">", "```")):
+        return False
+    names = {spec.name for spec in specs}
+    return bool(_CALL_MARK.search(text)) or any(name in names for name in _CALL_JSON.findall(text))
 
 
 def _cut_off(answer: AssistantMessage, window: int) -> str:

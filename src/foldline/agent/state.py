@@ -26,7 +26,7 @@ from foldline.context.tokens import message_tokens, wide_in
 from foldline.context.view import ViewItem
 from foldline.context.weight import Schemas, view_size
 from foldline.history import Session
-from foldline.llm import LLM, Embedder, LLMError, ToolSpec, spec_tokens
+from foldline.llm import LLM, Embedder, LLMError, ToolSpec, brief, spec_tokens
 from foldline.llm.models import cached_price
 from foldline.protocol import (
     Approval,
@@ -48,6 +48,10 @@ from .tools import FileMemory, Jobs, Tool, ToolContext
 from .tools.history import Mailbox
 
 Mode = Literal["auto", "ask", "off"]
+_SMALL_WINDOW = 8_192
+"""Tokens, below which our tools would take more than a seventh of the window."""
+_DISPENSABLE = frozenset({"jobs", "glob", "fetch", "todo", "history_search", "history_read"})
+"""Tools of ours that a model can do without: most of it `bash` does as well."""
 _LEAST_ROOM = 512
 """Estimated tokens that a tool result gets in any case: enough for an error message."""
 
@@ -140,7 +144,14 @@ class AgentState:
 
     @property
     def specs(self) -> list[ToolSpec]:
-        return [tool.spec for tool in self.tools]
+        """The tools as the model is offered them."""
+        return self._offered(self.tools)
+
+    def _offered(self, tools: Sequence[Tool]) -> list[ToolSpec]:
+        """In a small window fewer tools, and without what a model can guess from their names."""
+        if self.window >= _SMALL_WINDOW:
+            return [tool.spec for tool in tools]
+        return [brief(tool.spec) for tool in tools if tool.spec.name not in _DISPENSABLE]
 
     def tool_context(self, call_id: str, max_tokens: int) -> ToolContext:
         """Where and within what limits a call runs; `max_tokens`: room for its result, by estimate."""
@@ -248,12 +259,12 @@ class AgentState:
         before the first turn. Weighed once for each change of the tools."""
         lent = self.servers.tools if self.offered is None and self.servers is not None else ()
         tools = [*self.tools, *lent]
-        specs = tuple(tool.spec for tool in tools)
+        specs = tuple(self._offered(tools))
         if specs != self._weighed[0]:
             sizes: dict[str, list[int]] = {}
-            for tool in {tool.spec.name: tool for tool in tools}.values():
-                server = tool.server.name if isinstance(tool, ServerTool) else ""
-                sizes.setdefault(server, []).append(spec_tokens(tool.spec))
+            lenders = {tool.spec.name: tool.server.name for tool in tools if isinstance(tool, ServerTool)}
+            for spec in {spec.name: spec for spec in specs}.values():
+                sizes.setdefault(lenders.get(spec.name, ""), []).append(spec_tokens(spec))
             weighed = tuple(Schemas(server, len(each), sum(each)) for server, each in sizes.items())
             self._weighed = (specs, weighed)
         return self._weighed[1]
@@ -345,6 +356,15 @@ class AgentState:
         raise FoldlineError(
             f"The window of {budget.window:,} tokens is too small: system prompt, instruction files and "
             f"tools take about {fixed:,}, and {budget.reserve_tokens + budget.max_summary_tokens:,} are "
-            "kept for answer and summary. Choose a model with a larger window, or set "
-            "FOLDLINE_CONTEXT_WINDOW."
+            f"kept for answer and summary. {self._remedy()}"
+        )
+
+    def _remedy(self) -> str:
+        """What to do about a window too small to work in, as sentences."""
+        if self.llm.info.window_from != "server":
+            return "Choose a model with a larger window, or set FOLDLINE_CONTEXT_WINDOW."
+        return (
+            "Start its server with a larger one: OLLAMA_CONTEXT_LENGTH=16384 for Ollama, --ctx-size 16384 "
+            "for llama.cpp (for each of its --parallel slots), the context length in LM Studio. Or choose "
+            "another model."
         )

@@ -42,7 +42,8 @@ async def take_tools(state: AgentState) -> None:
     digest = tools_digest(state.specs)
     offered = state.offered or _last_offered(state.session)
     if offered is not None and offered != digest:
-        what = _difference(before, state.specs) if state.offered else "the tools are others than before"
+        known = state.offered and before != state.specs  # else they are others because the window is
+        what = _difference(before, state.specs) if known else "the tools are others than before"
         await state.session.append(NoticeRecord(text=f"From here on, {what}.", tools=digest))
     state.offered = digest
 

@@ -14,16 +14,19 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from foldline.agent import Agent
 from foldline.agent.api_keys import secret_variables
+from foldline.agent.instructions import read_preamble
 from foldline.agent.layers import config_file, keys_given, project_file
 from foldline.agent.mcp import ToolServers
 from foldline.agent.mcp.servers import MISSING
 from foldline.agent.model_choice import asked_now
 from foldline.agent.settings import Settings, connect_llm, load_settings
 from foldline.context.numbers import many, some
+from foldline.context.tokens import message_tokens
 from foldline.data import archive_dir
 from foldline.files import is_file, is_there
-from foldline.history import SessionInfo, data_home, list_sessions, sessions_dir, short_id, utc_now
+from foldline.history import Session, SessionInfo, data_home, list_sessions, sessions_dir, short_id, utc_now
 from foldline.history.doctor import Finding, drafts_in
 from foldline.history.lock import holder_of
 from foldline.history.paths import HOLDER
@@ -208,16 +211,20 @@ def _model(settings: Settings | None, network: bool) -> Iterator[Finding]:
             "ok", "model", "offline, built in: for another, name a provider, as in -m MODEL@PROVIDER"
         )
     elif network:
-        yield _asked(llm)
+        yield _asked(llm, settings)
     else:
         named = " at ".join(filter(None, (llm.info.id or "the first of its server", llm.info.provider)))
         yield Finding("ok", "model", f"{named}; `--network` tries whether it answers")
 
 
-def _asked(llm: LLM) -> Finding:
-    """Whether one short request gets an answer: nothing less shows that server, key and model are right."""
+def _asked(llm: LLM, settings: Settings) -> Finding:
+    """Whether there is room to work in, as the first prompt would find it, and one short request gets an
+    answer: nothing less shows that server, key and model are right."""
 
     async def ask() -> Finding:
+        await llm.prepare()
+        agent = Agent(Session.create(Path.cwd()), llm=llm, budget=settings.budget_settings)
+        agent.state.check_window(sum(map(message_tokens, read_preamble(Path.cwd()).messages)))
         request = Request(messages=[UserMessage(parts=text_parts("Answer with the word: yes"))], tools=[])
         try:
             async with aclosing(llm.stream(request)) as chunks:
@@ -225,7 +232,12 @@ def _asked(llm: LLM) -> Finding:
                     if isinstance(chunk, RetryChunk):
                         return Finding("bad", "model", chunk.sentence.removesuffix("."))
                     break
-            return Finding("ok", "model", f"{llm.info.id} answers, window of {llm.info.window:,} tokens")
+            answers = f"{llm.info.id} answers, window of {llm.info.window:,} tokens"
+            if not llm.info.tools:
+                return Finding(
+                    "warn", "model", answers, "its chat template has no place for tools: choose another"
+                )
+            return Finding("ok", "model", answers)
         finally:
             await llm.aclose()
 

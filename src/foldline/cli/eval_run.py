@@ -190,9 +190,11 @@ async def judged(
         f"{len(points)} points, {bill.requests + bill.judge_requests:,} requests to {answerer.info.id}, "
         f"{bill.tokens:,} tokens{cost}. Ask?"
     )
+    if yes:
+        note(question.removesuffix(" Ask?"))
     if not confirmed(question, yes=yes, how="--yes"):
         return None
-    with Bar(bill.requests + bill.judge_requests) as bar:
+    with Bar(bill.requests + bill.judge_requests, unwatched=note) as bar:
         sitting = Sitting(paper, answerer=answerer, judge=judge, progress=bar.step)
         await sitting.run()
     return judgement(sitting.record)

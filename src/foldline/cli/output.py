@@ -4,13 +4,14 @@ import json
 import os
 import shutil
 import sys
+import time
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from foldline.context.harmless import json_with_escapes, with_signs
-from foldline.context.numbers import many
+from foldline.context.numbers import elapsed, many
 from foldline.history.meta import clip_cells
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError
@@ -157,8 +158,11 @@ def sized_cell(size: int) -> str:
 class Bar:
     """Counts up to `total`, with what is being done beside it. Goes away when it is done."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, unwatched: Callable[[str], object] | None = None) -> None:
+        """Where no terminal shows it, `unwatched` is told after each tenth how far it is."""
         self._total = total
+        self._unwatched = unwatched
+        self._began = time.monotonic()
         self._done = 0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -189,6 +193,12 @@ class Bar:
         self._done += count
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=self._done, description=description)
+        elif self._unwatched is not None and 0 < self._done < self._total:
+            tenth = self._done * 10 // self._total
+            if tenth > (self._done - count) * 10 // self._total or self._done == count:
+                left = (time.monotonic() - self._began) / self._done * (self._total - self._done)
+                so_far = f"{description}: {self._done:,} of {self._total:,}"
+                self._unwatched(f"{so_far}, about {elapsed(left)} to go.")
 
 
 def confirmed(question: str, *, yes: bool, how: str) -> bool:

@@ -12,7 +12,7 @@ from foldline.agent import Agent
 from foldline.agent.settings import Settings, connect_llm, known_window
 from foldline.context.numbers import tokens
 from foldline.history import Session, short_id
-from foldline.protocol import AssistantMessage, events, operations
+from foldline.protocol import AssistantMessage, FoldlineError, events, operations
 from foldline.protocol.events import Event
 
 from .agents import agent_for
@@ -44,7 +44,10 @@ async def answer_prompt(
         output.begin(agent)
         agent.executor.subscribe(output.on_event)
         agent.executor.subscribe(_declining(agent))
-        answer = await agent.prompt(text, max_steps=max_steps)
+        answered = await agent.prompt(text, max_steps=max_steps)
+        if not answered.text.strip():
+            raise FoldlineError(_without_words(answered))
+        answer = answered
         return 0
     except asyncio.CancelledError:
         if output.lost is None:
@@ -60,6 +63,14 @@ async def answer_prompt(
         output.work_is_over()
         await agent.aclose()
         output.end(agent, answer, failure)
+
+
+def _without_words(answer: AssistantMessage) -> str:
+    """Why a run has nothing to print."""
+    if not answer.thinking.strip():
+        return "The model gave an empty answer: try again."
+    cut = ", and was cut off before it answered" if answer.stop_reason == "length" else ""
+    return f"The model only thought{cut}: ask again, with less to do at a time, or choose another model."
 
 
 def _declining(agent: Agent) -> Callable[[Event], None]:

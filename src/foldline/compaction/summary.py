@@ -1,6 +1,7 @@
 """`SummaryCompaction`: a model summarises what is compacted, recent work stays verbatim."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -35,6 +36,10 @@ _LEAST_NOTES = 60
 """Tokens that notes take with their headings, and little under them."""
 ERRS_HIGH = 1.35
 """How far a text may exceed its estimate: unknown models needed up to 1.32."""
+_WITHOUT_SECTIONS = 200
+"""Characters of notes that may do without sections: two sentences on little work."""
+_SECTION = re.compile(r"#{2,3} ([^\n#(),.:（）、。：]+)")
+"""A heading that a prompt asks for, on a line of its own or in a sentence."""
 _REFUSED = frozenset({400, 413, 422})
 """Statuses of a server that takes ordinary requests, but not one of this form or length."""
 
@@ -101,15 +106,30 @@ async def cached_notes(ctx: CompactionContext, position: int, form: str) -> str 
     if takes + ctx.max_summary_tokens > min(ctx.max_context_size, ctx.llm.info.window):
         return None
     limit = ctx.max_summary_tokens
-    request = Request(messages=messages, tools=ctx.tools, max_output=limit, tools_off=True)
+    sections = sections_of(instructions)
     try:
-        return _accepted(await answer_of(ctx.llm, request))
-    except DraftRejected:
-        return None
+        for _ in range(2):  # the second one repairs the first, and has its prefix in the cache
+            asked = UserMessage(origin="machine", parts=text_parts(text))
+            request = Request((*before, asked), tools=ctx.tools, max_output=limit, tools_off=True)
+            try:
+                return _accepted(await answer_of(ctx.llm, request), sections)
+            except DraftRejected as rejected:
+                text = f"{text}\n\n{_repair(language, rejected, limit)}"
     except LLMError as refusal:
         if refusal.status not in _REFUSED:
             raise
-        return None
+    return None
+
+
+def sections_of(instructions: str) -> frozenset[str]:
+    """The names of the sections that these instructions ask for, in small letters."""
+    return frozenset(name.strip().lower() for name in _SECTION.findall(instructions))
+
+
+def _repair(language: Language, rejected: DraftRejected, tokens: int) -> str:
+    """What is added to a request of which the answer was rejected, and which had so many tokens for it."""
+    repair = load_prompt("summary-repair", language).replace("{reason}", str(rejected).rstrip("."))
+    return repair.replace("{tokens}", str(tokens * 2 // 3))
 
 
 def asides(ctx: CompactionContext, language: Language) -> list[str]:
@@ -206,20 +226,25 @@ class Writer:
 
     async def _summarised(self, prompt: str, previous: str, messages: Sequence[BaseMessage]) -> str:
         instructions = [load_prompt(prompt, self._language), *asides(self._ctx, self._language)]
+        sections = sections_of(instructions[0])
         earlier = await self.within_half(previous, *instructions)
         room = self.room(*earlier, *instructions)
         conversation = await asyncio.to_thread(serialise, messages)
         if not conversation:
             return previous
         if estimate_tokens(conversation) <= room:
-            return await self.ask([delimited("conversation", conversation), *earlier, *instructions])
+            return await self.ask(
+                [delimited("conversation", conversation), *earlier, *instructions], sections
+            )
         instructions = [load_prompt("in-parts", self._language), *instructions]
         notes = await self.levels.notes(messages)
         while True:
             room = min(self.room(*earlier, *instructions), self.levels.most)
             few = await self.levels.within(notes, room)
             try:
-                return await self.ask([delimited("conversation", joined(few)), *earlier, *instructions])
+                return await self.ask(
+                    [delimited("conversation", joined(few)), *earlier, *instructions], sections
+                )
             except ContextOverflow:
                 if not self.levels.refused(size_of(few)):
                     raise
@@ -240,23 +265,21 @@ class Writer:
         frame = estimate_tokens(load_prompt("summariser", self._language)) + _FRAME_TOKENS
         return max(1, most - frame - sum(map(estimate_tokens, beside)))
 
-    async def ask(self, parts: Sequence[str]) -> str:
-        """The answer to a request of these parts.
+    async def ask(self, parts: Sequence[str], sections: frozenset[str] = frozenset()) -> str:
+        """The answer to a request of these parts, which asks for these sections.
 
         Raises:
             DraftRejected: it cannot be used, and neither can a second one, where that may be asked for.
             LLMError: the model could not be asked.
         """
         try:
-            return _accepted(await self._send(parts))
+            return _accepted(await self._send(parts), sections)
         except DraftRejected as rejected:
             if self._repaired:
                 raise
             self._repaired = True
-            repair = load_prompt("summary-repair", self._language)
-            repair = repair.replace("{reason}", str(rejected).rstrip("."))
-            repair = repair.replace("{tokens}", str(self.answer_tokens * 2 // 3))
-            return _accepted(await self._send([*parts, repair]))
+            repair = _repair(self._language, rejected, self.answer_tokens)
+            return _accepted(await self._send([*parts, repair]), sections)
 
     async def _send(self, parts: Sequence[str]) -> AssistantMessage:
         request = Request(
@@ -278,7 +301,12 @@ async def answer_of(llm: LLM, request: Request) -> AssistantMessage:
     raise DraftRejected("The model ended its answer without saying so.")
 
 
-def _accepted(answer: AssistantMessage) -> str:
+def _bare(line: str) -> str:
+    """A line without the signs of a heading."""
+    return line.strip().strip("#*_: ").lower()
+
+
+def _accepted(answer: AssistantMessage, sections: frozenset[str] = frozenset()) -> str:
     """The text of a draft that may replace something (docs/design/invariants.md)."""
     if answer.calls:
         raise DraftRejected("The draft of the summary was a tool call.")
@@ -290,4 +318,6 @@ def _accepted(answer: AssistantMessage) -> str:
     notes = notes_of(unwrapped(answer.text))
     if not notes:
         raise DraftRejected("The draft of the summary was empty.")
+    if len(notes) > _WITHOUT_SECTIONS and sections and sections.isdisjoint(map(_bare, notes.splitlines())):
+        raise DraftRejected("The draft of the summary has none of the sections that were asked for.")
     return notes

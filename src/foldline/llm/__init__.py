@@ -18,6 +18,7 @@ from .base import (
     ToolCallChunk,
     ToolSpec,
     Vector,
+    brief,
     spec_tokens,
 )
 
@@ -39,5 +40,6 @@ __all__ = [
     "ToolCallChunk",
     "ToolSpec",
     "Vector",
+    "brief",
     "spec_tokens",
 ]

@@ -1,7 +1,7 @@
 """What a language model is to the rest of Foldline: a thing that streams one answer to one request."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from foldline.context.tokens import estimate_tokens
@@ -37,6 +37,27 @@ class ToolSpec:
     description: str
     parameters: dict[str, Any]
     """JSON Schema of the arguments."""
+
+
+def brief(spec: ToolSpec) -> ToolSpec:
+    """The tool in fewest words: the first sentence of it, and of its arguments names and types."""
+    first, _, _ = spec.description.partition(". ")
+    return replace(spec, description=first.rstrip("."), parameters=_undescribed(spec.parameters))
+
+
+def _undescribed(schema: Any) -> Any:
+    """A JSON schema without descriptions; an argument of that name stays."""
+    if isinstance(schema, list):
+        return [_undescribed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: _undescribed(each) for name, each in value.items()}
+        if key == "properties"
+        else _undescribed(value)
+        for key, value in schema.items()
+        if key not in ("description", "title")
+    }
 
 
 def spec_tokens(spec: ToolSpec) -> int:

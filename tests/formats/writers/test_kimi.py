@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from foldline.compaction.strategy import load_prompt
 from foldline.context.view import INTERRUPTED
 from foldline.formats.export import Exported
+from foldline.formats.writers.kimi import OURS
 from foldline.protocol import (
     AssistantMessage,
     Checkpoint,
@@ -161,6 +163,14 @@ def test_an_answer_keeps_thinking_calls_and_the_size_of_the_context() -> None:
 def test_system_prompt_and_instructions_are_one_prompt() -> None:
     built = history().system("Be kind.").instructions("Be brief.").user("hi")
     assert records(write(built.entries, "kimi-cli"))[0]["content"] == "Be kind.\n\nBe brief."
+
+
+def test_foldlines_own_system_prompt_is_left_out_and_that_is_said() -> None:
+    ours = load_prompt("system")
+    assert ours.startswith(OURS)
+    exported = write(history().system(ours).instructions("Be brief.").user("hi").entries, "kimi-cli")
+    assert "_system_prompt" not in [record["role"] for record in records(exported)]
+    assert any("system prompt of its own" in note for note in exported.notes)
 
 
 def test_what_the_program_says_cannot_step_out_of_its_mark() -> None:

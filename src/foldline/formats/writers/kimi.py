@@ -15,6 +15,7 @@ from foldline.protocol import (
     Entry,
     ImagePart,
     Part,
+    SystemMessage,
     TextPart,
     ThinkingPart,
     Title,
@@ -38,6 +39,8 @@ from .view_changes import (
 
 _SUMMARY_HEAD = f"{SUMMARY}. Here is the compaction output:</system>"
 """How kimi-cli announces a summary, by which it is known."""
+OURS = "You are Foldline, "
+"""How Foldline's own system prompt begins."""
 _APART = TextPart(text=" ")
 """Comes before words that would be taken for the program's, or for a summary, and are not."""
 
@@ -60,15 +63,24 @@ def write_kimi(original: Original) -> Exported:
     if title:
         files["state.json"] = record_line({"version": 1, "custom_title": title})
     notes = [*left_out(writer.left_out, "kimi-cli")]
+    if not writer.prompt and any(isinstance(entry, SystemMessage) for entry in original.entries):
+        notes.append("kimi-cli has a system prompt of its own: Foldline's is left out.")
     if any(isinstance(entry, AssistantMessage) for entry in original.entries):
         notes.append("kimi-cli keeps neither times nor the models that answered.")
     return Exported(files, "context.jsonl", tuple(notes))
 
 
 def _prompt(original: Original) -> str:
-    """The system prompt, to which instruction files belong in kimi-cli."""
+    """The system prompt, to which instruction files belong in kimi-cli. Ours names tools that it does not
+    have: without any, it takes its own, and reads the instruction files itself."""
     preamble = [item.message for item in original.projection.view if is_preamble(item.message)]
+    if any(_is_ours(message) for message in preamble):
+        return ""
     return "\n\n".join(message.text for message in preamble)
+
+
+def _is_ours(message: BaseMessage) -> bool:
+    return isinstance(message, SystemMessage) and message.text.startswith(OURS)
 
 
 def _title(original: Original) -> str:
