@@ -442,12 +442,15 @@ async def compare_at_the_fold(scene: Scene, pilot: Pilot[None]) -> None:
 
 
 async def look_at_the_settings(scene: Scene, pilot: Pilot[None]) -> None:
-    """The Settings screen, on what decides how it folds."""
+    """The Settings screen, on what decides whether it compacts by itself."""
     from foldline.tui.screens.settings import SettingsScreen
 
     await scene.enter(pilot, "/settings")
     await scene.until(pilot, lambda: isinstance(scene.app.screen, SettingsScreen))
-    await pilot.press(*["down"] * 7)
+    shown = scene.app.screen
+    assert isinstance(shown, SettingsScreen)
+    keys = [each.key for each in shown.rows]
+    await pilot.press(*["down"] * keys.index("compaction.mode"))
 
 
 async def run_a_turn(scene: Scene, pilot: Pilot[None]) -> None:
