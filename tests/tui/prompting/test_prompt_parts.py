@@ -5,9 +5,10 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.app import App
 
 from foldline.tui.lists.picker import Choice, ranked
-from foldline.tui.prompting.completion import Listing, list_files, matching
+from foldline.tui.prompting.completion import Listing, arguments, list_files, matching
 from foldline.tui.prompting.inputs import Recall
 
 
@@ -89,3 +90,9 @@ def test_a_picker_ranks_label_starts_before_labels_before_notes() -> None:
     assert [each.choice.id for each in ranked("co", choices)] == ["2", "1", "3"]
     assert [each.choice.id for each in ranked("", choices)] == ["1", "2", "3"]
     assert [each.choice.id for each in ranked("context clear", choices)] == ["1"]
+
+
+def test_a_model_whose_window_nobody_lists_is_offered_too() -> None:
+    offered = arguments("model", "gpt", App[None]())
+    assert len(offered) > 5
+    assert any("window" not in candidate.note for candidate in offered)

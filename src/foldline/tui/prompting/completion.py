@@ -108,8 +108,8 @@ def _known_arguments(command: str, app: App[Any]) -> Sequence[tuple[str, str]]:
         case "model":
             from foldline.llm.models import table
 
-            models = table().by_model.items()
-            return [(name, f"window {numbers.short_tokens(row['window'])}") for name, row in models]
+            windows = ((name, row.get("window")) for name, row in table().by_model.items())
+            return [(name, f"window {numbers.short_tokens(size)}" if size else "") for name, size in windows]
         case "mcp":
             runner: Runner | None = getattr(app, "runner", None)
             servers = None if runner is None else runner.agent.state.servers
