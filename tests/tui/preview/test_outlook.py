@@ -18,7 +18,7 @@ from support.stories import Story
 
 
 def seen(**fields: object) -> Outlook:
-    outlook = outlook_of(PreviewState(**fields))
+    outlook = outlook_of(PreviewState(**{"projection": orders().projection(), **fields}))
     assert outlook is not None
     return outlook
 
@@ -113,7 +113,7 @@ async def test_a_pinned_tool_group_is_a_row_of_its_own() -> None:
 
 async def test_the_weights_of_both_bars_are_the_sizes_beside_them() -> None:
     made = await proposed(scenes.shop_api(), budget=BUDGET)
-    outlook = seen(proposal=made)
+    outlook = seen(proposal=made, projection=scenes.shop_api().projection())
     assert outlook.weights_after().total == pytest.approx(outlook.after, abs=4)
     now = outlook.weights_now()
     assert now.compacting > 0 and now.summaries > 0 and now.system > 0
@@ -121,7 +121,11 @@ async def test_the_weights_of_both_bars_are_the_sizes_beside_them() -> None:
 
 async def test_an_earlier_summary_goes_into_the_draft() -> None:
     made = await proposed(scenes.shop_api())
-    row = next(row for row in rows_of(seen(proposal=made), scenes.shop_api()) if row.written)
+    row = next(
+        row
+        for row in rows_of(seen(proposal=made, projection=scenes.shop_api().projection()), scenes.shop_api())
+        if row.written
+    )
     assert "goes into the draft" in row.block.text() and row.fate == "summarised"
 
 
@@ -175,6 +179,8 @@ async def test_hostile_text_is_harmless_in_every_row() -> None:
     story = Story().system("s").user("\x1b[31mred\x07 [bold]no markup[/nope]")
     story.assistant("a", calls=[call("ba\x1bsh", command="rm \x1b]0;x\x07\n-rf")])
     story.answer(LONG, brief="ex\x1bit").assistant("ok").user("now").assistant("done " * 900)
-    for row in rows_of(seen(proposal=await proposed(story)), story, "held\x1b[2J"):
+    for row in rows_of(
+        seen(proposal=await proposed(story), projection=story.projection()), story, "held\x1b[2J"
+    ):
         drawn = "".join(strip.text for strip in row.block.render(80, Styles()))
         assert not any(ord(sign) < 32 for sign in drawn)

@@ -17,7 +17,7 @@ from support.previews import NOTES, orders, proposed
 
 async def facts(focus: str | None = None, lost: tuple[Lost, ...] | None = None) -> dict[str, object]:
     made = await proposed(orders())
-    outlook = outlook_of(PreviewState(proposal=made))
+    outlook = outlook_of(PreviewState(proposal=made, projection=orders().projection()))
     assert outlook is not None
     audit = made.audit if lost is None else Audit(lost, len(lost))
     return {fact.lost.text: fact for fact in facts_of(audit, outlook, focus, FactKeys())}
@@ -41,7 +41,7 @@ async def test_a_fact_in_the_focus_says_that_the_next_draft_gets_it() -> None:
 
 async def test_a_fact_keeps_its_key_when_others_go() -> None:
     made = await proposed(orders())
-    outlook = outlook_of(PreviewState(proposal=made))
+    outlook = outlook_of(PreviewState(proposal=made, projection=orders().projection()))
     assert outlook is not None
     names = FactKeys()
     before = {fact.lost.text: fact.key for fact in facts_of(made.audit, outlook, None, names)}
@@ -80,7 +80,7 @@ async def test_the_earlier_summary_is_there_to_compare_with() -> None:
 
 async def test_the_bars_say_what_the_draft_took_and_how_much_came_from_the_cache() -> None:
     made = await proposed(orders(), answer(NOTES, usage=Usage(input=1_000, cached=970, output=30)))
-    state = PreviewState(proposal=made, window=16_384)
+    state = PreviewState(proposal=made, projection=orders().projection(), window=16_384)
     now, after = ("".join(text for text, _ in line) for line in bar_rows(state, outlook_of(state), 120))
     assert len(now) == len(after) == 120
     assert "draft took 1.0k, 97 % from cache" in now and "in every request" in after

@@ -3,21 +3,19 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from foldline.compaction import Plan, Proposal
 from foldline.context import numbers
 from foldline.context.cut import Cut, cut_at, cut_points
 from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
-from foldline.context.view import ViewItem, is_preamble, total_tokens
-from foldline.protocol import NEW, Kept, Span
+from foldline.context.view import FateKind, ViewItem, is_preamble, total_tokens
+from foldline.protocol import NEW
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.state import Weights
 
 Key = tuple[int, int]
-Would = Literal["live", "clipped", "hidden", "summarised", "truncated"]
-"""The fate an item would have."""
 
 _GONE: Final = frozenset({"summarised", "truncated"})
 _HELD_OVERHEAD: Final = 4
@@ -30,7 +28,7 @@ class Part:
 
     item: ViewItem
     position: int
-    fate: Would
+    fate: FateKind
     tokens: int
     """Estimate before calibration: of what the new view holds of it, or of the item where that goes."""
     pinned: bool
@@ -147,9 +145,11 @@ class Outlook:
 
 def outlook_of(state: PreviewState) -> Outlook | None:
     """What the proposal says, or before there is one the plan; None where nothing is planned either."""
+    if state.projection is None:
+        return None
     if state.proposal is not None:
-        return _proposed(state.proposal)
-    if state.plan is not None and state.projection is not None:
+        return _proposed(state.proposal, state.projection)
+    if state.plan is not None:
         return _planned(state.plan, state.projection, state.overhead)
     return None
 
@@ -159,15 +159,22 @@ def held_tokens(outlook: Outlook, held: str) -> int:
     return outlook.calibrated(estimate_tokens(held) + _HELD_OVERHEAD)
 
 
-def _proposed(proposal: Proposal) -> Outlook:
+def _proposed(proposal: Proposal, projection: Projection) -> Outlook:
     pins = proposal.pinned_before | proposal.pins
     written = [message for message in proposal.after if message.index == NEW]
     # What writes no text hides or leaves out by rules of its own: no cut to move.
     cut = proposal.cut if written else None
-    stale = proposal.state == "stale" and cut is not None
-    fates = _moved(cut, pins) if stale and cut else _drafted(proposal)
-    after = {message.key: message for message in proposal.after if message.index != NEW}
-    sizes = {} if stale else {key: message_tokens(after[key]) for key in fates if key in after}
+    fates: dict[Key, FateKind] = {}
+    sizes: dict[Key, int] = {}
+    if proposal.state == "stale" and cut is not None:
+        fates = _moved(cut, pins)
+    else:
+        after = projection.foreseen(proposal.entry)
+        stays = {item.key: item for item in after.view}
+        for item in proposal.view:
+            kept = stays.get(item.key)
+            fates[item.key] = kept.fate if kept is not None else after.fate(item.index).kind
+            sizes[item.key] = item.tokens if kept is None else kept.tokens
     return Outlook(
         parts=_parts(proposal.view, fates, sizes, pins),
         cut=_place(cut) if cut else None,
@@ -205,7 +212,7 @@ def _planned(plan: Plan, projection: Projection, overhead: int) -> Outlook:
 
 
 def _parts(
-    view: Sequence[ViewItem], fates: Mapping[Key, Would], sizes: Mapping[Key, int], pins: frozenset[int]
+    view: Sequence[ViewItem], fates: Mapping[Key, FateKind], sizes: Mapping[Key, int], pins: frozenset[int]
 ) -> tuple[Part, ...]:
     return tuple(
         Part(
@@ -219,31 +226,9 @@ def _parts(
     )
 
 
-def _moved(cut: Cut[ViewItem], pins: frozenset[int]) -> dict[Key, Would]:
+def _moved(cut: Cut[ViewItem], pins: frozenset[int]) -> dict[Key, FateKind]:
     """What a cut takes away, whatever the draft says."""
     return {item.key: "summarised" for item in cut.compacted + cut.previous if item.index not in pins}
-
-
-def _drafted(proposal: Proposal) -> dict[Key, Would]:
-    """What the draft takes away or changes."""
-    entry = proposal.entry
-    stays = {message.key for message in proposal.after}
-    covers = [span for piece in entry.written for span in piece.covers]
-    inputs = {index for piece in entry.written for index in piece.inputs}
-    fates: dict[Key, Would] = {
-        (kept.ref, kept.nth): kept.fate
-        for kept in (*entry.head, *entry.replaced)
-        if isinstance(kept, Kept) and kept.fate is not None
-    }
-    for item in proposal.view:
-        if item.key not in stays:
-            covered = item.index in inputs or _within(item.index, covers)
-            fates[item.key] = "summarised" if covered else "truncated"
-    return fates
-
-
-def _within(index: int, spans: Iterable[Span]) -> bool:
-    return any(first <= index <= last for first, last in spans)
 
 
 def _place(cut: Cut[ViewItem]) -> int:
