@@ -181,6 +181,14 @@ def at_rest(agent: Agent, do: Callable[[], None]) -> bool:
     return False
 
 
+def tell_model(state: AgentState, now: Settings) -> None:
+    """Let what is set of requests hold from the next one on."""
+    from foldline.llm.client import OpenAIChat
+
+    if isinstance(state.llm, OpenAIChat):
+        state.llm.use(now.request_options)
+
+
 def retune(state: AgentState, now: Settings, environ: Mapping[str, str]) -> Callable[[], LLM | None]:
     """Prepare these settings for the compactions to come. Call the result when nothing runs; it gives back
     the summariser that is no longer used.
@@ -198,6 +206,7 @@ def retune(state: AgentState, now: Settings, environ: Mapping[str, str]) -> Call
         state.budget_settings = now.budget_settings
         state.strategy = strategy
         state.draft.on = now.compaction.draft_ahead == "on" and state.choices.interactive
+        tell_model(state, now)
         state.draft.drop()  # the strategy is another, and the model that writes may be closed now
         unused, state.summary_llm = state.summary_llm, summariser
         return unused

@@ -33,6 +33,7 @@ from .settings_schema import KEYS, AllSettings, Amount, ContextSettings, ModelSe
 if TYPE_CHECKING:
     from foldline.compaction import CompactionStrategy
     from foldline.llm import LLM, Embedder
+    from foldline.llm.wire import Options
 
 DEFAULT = "default"
 """The origin of a value nobody set."""
@@ -93,6 +94,13 @@ class Settings(AllSettings):
     def window_of(self, model: str) -> int | None:
         """The window that was set for this model, or for all; in tokens."""
         return self.of_model(model).window or self.context.window
+
+    @property
+    def request_options(self) -> "Options":
+        """What requests are told of them."""
+        from foldline.llm.wire import Options
+
+        return Options(self.effort, self.context.cache_life)
 
     def budget_settings(self, window: int, model: str = "") -> BudgetSettings:
         """The sizes that were set for this model, or for all, in tokens of this window."""
@@ -227,7 +235,6 @@ def _client(
     window_of: Callable[[str], int | None],
 ) -> "LLM":
     from foldline.llm.catalog import connect
-    from foldline.llm.wire import Options
 
     if name == "offline" or (provider is None and not name):
         from foldline.llm.offline import OFFLINE, OfflineLLM
@@ -241,8 +248,7 @@ def _client(
     if not name and provider.key_name == "OPENAI_API_KEY" and settings.provider in ("", ENVIRONMENT):
         name = environ.get("OPENAI_MODEL", "").strip()
     key = key_of(provider, environ)
-    options = Options(settings.effort, settings.context.cache_life)
-    return connect(provider, name, key.value, window_of, key_name=key.name, options=options)
+    return connect(provider, name, key.value, window_of, key_name=key.name, options=settings.request_options)
 
 
 async def known_window(llm: "LLM") -> int:

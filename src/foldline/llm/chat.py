@@ -240,7 +240,7 @@ class ChatWire(Wire):
         messages = self._renderings.of(request.messages)
         if self._dialect.marks_cache and _MARKED.match(model) and self._sends("marks"):
             opening = [Place(0)] if messages[0]["role"] == "system" else []
-            messages = marked(messages, [*opening, *request_ends(messages)], self._options.cache_life)
+            messages = marked(messages, [*opening, *request_ends(messages)], self.options.cache_life)
         body: dict[str, Any] = {
             "model": model,
             "messages": messages,

@@ -105,6 +105,10 @@ class OpenAIChat:
     def dialect(self) -> str:
         return self._wire.name
 
+    def use(self, options: Options) -> None:
+        """What the settings say of requests from now on."""
+        self._wire.options = options
+
     @property
     def api(self) -> Api:
         return self._provider.api

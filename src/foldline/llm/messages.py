@@ -369,7 +369,7 @@ class MessagesWire(Wire):
     def body(self, request: Request, model: str) -> dict[str, Any]:
         reader = signer(model, self._host) if self._sends("old thinking") else ""
         rendering = _rendered(request.messages, reader)
-        life, marks = self._options.cache_life, self._sends("marks")
+        life, marks = self.options.cache_life, self._sends("marks")
         messages = marked(rendering.done, rendering.marks, life) if marks else rendering.done
         leads = bool(messages) and messages[0]["role"] == "system"
         system, messages = (messages[:1], messages[1:]) if leads else ([], messages)

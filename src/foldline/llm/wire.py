@@ -45,7 +45,7 @@ class Wire(ABC):
 
     def __init__(self, provider: Provider, options: Options) -> None:
         self._provider = provider
-        self._options = options
+        self.options = options
         self._host = address_of(provider.base_url)
         self._refused = set() if provider.takes_tools_off else {"tools off"}
 
@@ -62,7 +62,7 @@ class Wire(ABC):
         body = failure.body.lower()
         for what, words in {"tools off": ("tool_choice",), **self._optional}.items():
             # An effort that is named in the refusal is one that this model does not know: the user should.
-            wrong = what == "effort" and f"'{self._options.effort}'" in body.replace('\\"', "'")
+            wrong = what == "effort" and f"'{self.options.effort}'" in body.replace('\\"', "'")
             if self._sends(what) and not wrong and any(word in body for word in words):
                 self._refused.add(what)
                 return True
@@ -73,7 +73,7 @@ class Wire(ABC):
 
     @property
     def _effort(self) -> str:
-        effort = self._options.effort
+        effort = self.options.effort
         return effort if effort != DEFAULT.effort and self._sends("effort") else ""
 
     def _session(self, request: Request) -> dict[str, str]:

@@ -29,7 +29,11 @@ class Setup:
 
     @property
     def commands(self) -> Commands:
-        return {"model": self._model, "provider": lambda _, __: self._open("provider")}
+        return {
+            "model": self._model,
+            "effort": self._effort,
+            "provider": lambda _, __: self._open("provider"),
+        }
 
     def begin(self, early: list[str]) -> None:
         """The session is open, and these prompts came before it. At a first start the screen comes now, or,
@@ -87,6 +91,28 @@ class Setup:
             by_itself=self._undecided,
         )
         self._app.push_screen(screen, self._decided)
+
+    def _effort(self, _: Runner, effort: str) -> None:
+        """Keep how much the model is to think, and let it hold here; without a word, let the user choose."""
+
+        from foldline.tui.screens.settings import OwnSettings
+
+        own = OwnSettings(self._app, self._runner)
+
+        async def keep(chosen: str) -> None:
+            try:
+                self._app.chat.remark(f"Effort {chosen}. {await own.keep(('effort',), chosen)}")
+            except FoldlineError as failure:
+                self._app.chat.remark(str(failure))
+
+        def do(chosen: str | None) -> None:
+            if chosen:
+                self._app.run_worker(keep(chosen), group="model")
+
+        if effort:
+            do(effort.strip().lower())
+        else:
+            own.choose(next(each for each in own.settings if each.key == "effort"), do)
 
     async def _summarise_with(self, model: str | None) -> str:
         """Let another model write the summaries; None: the session's own again. It is kept, too."""

@@ -1,9 +1,13 @@
 """The slash commands of a plain chat: those of the screen's registry that need no screen."""
 
+import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
 from foldline.agent import Agent
+from foldline.agent.agent import tell_model
+from foldline.agent.settings_edit import change
+from foldline.agent.settings_schema import KEYS, choices_of
 from foldline.cli.search import search as search_sessions
 from foldline.cli.sessions import sessions as list_sessions
 from foldline.compaction import BUILT_IN, largest_items
@@ -50,6 +54,7 @@ def plain_commands(runner: Runner, say: Say) -> dict[str, Handler]:
         "clear": lambda _: runner.submit(operations.ClearView()),
         "context": commands.context,
         "model": commands.model,
+        "effort": commands.effort,
         "approvals": commands.approvals,
         "rewind": commands.rewind,
         "mcp": commands.mcp,
@@ -60,6 +65,7 @@ class _AgentCommands:
     """Each method carries out one command, given what was typed behind it."""
 
     def __init__(self, runner: Runner, say: Say) -> None:
+        self._agent = runner.agent
         self._submit = runner.submit
         self._state = runner.agent.state
         self._say = say
@@ -83,6 +89,20 @@ class _AgentCommands:
         else:
             now = self._state.llm.info.id
             self._say(f"The model is {now}. /model NAME or /model NAME@PROVIDER switches.")
+
+    def effort(self, effort: str) -> None:
+        now = self._agent.settings
+        if now is None:
+            self._say("Here nothing is read from settings.")
+        elif effort:
+            try:
+                kept = change(now, self._state.cwd, os.environ, ("effort",), effort.strip().lower())
+                tell_model(self._state, kept)
+                self._agent.settings = kept
+            except FoldlineError as failure:
+                self._say(str(failure))
+        else:
+            self._say(f"Effort {now.effort}. /effort takes {', '.join(choices_of(KEYS['effort']))}.")
 
     def context(self, _: str) -> None:
         for line in room_words(Figures(self._state).room()):

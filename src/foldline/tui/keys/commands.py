@@ -327,6 +327,13 @@ COMMANDS: Final[KeyTable[Command]] = table(
         works=idle,
     ),
     SlashCommand(
+        "effort",
+        (),
+        "From none to max, as far as the model has it; default: as it does by itself. It is kept, too.",
+        title="How much the model thinks",
+        argument="[effort]",
+    ),
+    SlashCommand(
         "provider",
         (),
         "Chooses who runs the model: a provider with your key, a server of your own, or the built-in one.",

@@ -93,8 +93,8 @@ def effect_of(names: Names) -> Literal["now", "start", "sessions"]:
     if names == ("approvals", "mode"):
         return "sessions"
     built_in = names[-1] in ("embedding_model", "window")
-    at_once = names[0] in ("theme", "model", "provider", "compaction", MODELS) and not built_in
-    return "now" if at_once else "start"
+    at_once = names[0] in ("theme", "model", "provider", "effort", "compaction", MODELS) and not built_in
+    return "now" if at_once or names == ("context", "cache_life") else "start"
 
 
 def list_settings(
