@@ -167,7 +167,9 @@ class KnownServers:
         info = llm.info
         if info.provider == OFFLINE.name:
             return OFFLINE.name, info.id
-        there = [each.name for each in self.sources if each.host == info.provider and each.name]
+        there = [
+            each.name for each in self.sources if each.host == info.provider and each.name in self._providers
+        ]
         # One host may offer both interfaces.
         there.sort(key=lambda name: (self._providers[name].api == "responses") != (llm.dialect == RESPONSES))
         return next(iter(there), ""), info.id
