@@ -25,7 +25,7 @@ from foldline.evaluation.judge.answers import (
 from foldline.evaluation.judge.exam import CEILING, FLOOR, GRADED, Exam, Point, Sheet, exam_of
 from foldline.evaluation.judge.material import everything
 from foldline.evaluation.judge.questions import QUOTAS
-from foldline.evaluation.judge.result import JUDGED, Judgement, judgement
+from foldline.evaluation.judge.result import JUDGED, Judgement
 from foldline.evaluation.judge.sitting import CRITERIA, HIGHEST, Graded, Record, Reply
 from foldline.protocol import (
     AssistantMessage,
@@ -108,7 +108,7 @@ def sat(paper: Exam, answerer: Answerer) -> Judgement:
         share = sum(quote in reply.text for quote in truth.quotes) / len(truth.quotes)
         grades = dict.fromkeys(CRITERIA, HIGHEST * share)
         record.graded += [Graded(number, nth, grades) for nth in range(GRADED)]
-    return judgement(record)
+    return Judgement(record)
 
 
 def reader_of(sheet: Sheet) -> Callable[[Probe], str]:

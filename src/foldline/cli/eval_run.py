@@ -24,7 +24,6 @@ from foldline.evaluation.judge import (
     Sitting,
     estimate,
     exam_of,
-    judgement,
     points_of,
 )
 from foldline.evaluation.record import Meter, Run
@@ -197,4 +196,4 @@ async def judged(
     with Bar(bill.requests + bill.judge_requests, unwatched=note) as bar:
         sitting = Sitting(paper, answerer=answerer, judge=judge, progress=bar.step)
         await sitting.run()
-    return judgement(sitting.record)
+    return Judgement(sitting.record)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from foldline.evaluation.judge.exam import GRADED, NOISE_REPEATS, Exam, Point, estimate, exam_of
-from foldline.evaluation.judge.result import Row, judgement
+from foldline.evaluation.judge.result import Judgement, Row
 from foldline.evaluation.judge.sitting import CONCURRENCY, Sitting
 from foldline.llm import LLMError, Request
 from foldline.protocol import Usage
@@ -41,7 +41,7 @@ async def test_who_knows_everything_gets_everything() -> None:
     asked = paper()
     sitting = Sitting(asked, answerer=AnsweringLLM(key(asked)))
     await sitting.run()
-    result = judgement(sitting.record)
+    result = Judgement(sitting.record)
     for name in ("recall", "artifact", "constraint", "superseded", "abstain", "next tool", "next path"):
         assert row(result.rows, STRATEGIES[0], name).score == 1
     assert row(result.rows, STRATEGIES[0], "graded accuracy").score == 4
@@ -53,7 +53,7 @@ async def test_who_says_nothing_gets_nothing_and_no_judge_is_asked_about_it() ->
     llm = AnsweringLLM(lambda _: "")
     sitting = Sitting(paper(), answerer=llm)
     await sitting.run()
-    result = judgement(sitting.record)
+    result = Judgement(sitting.record)
     scores = {row.score for row in result.rows if row.score is not None}
     assert scores == {0}
     assert not any(is_judging(request) for request in llm.requests)
@@ -140,7 +140,7 @@ async def test_the_next_action_is_asked_for_again_from_the_raw_history_to_measur
 
     sitting = Sitting(asked, answerer=AnsweringLLM(reply))
     await sitting.run()
-    noise = judgement(sitting.record).noise
+    noise = Judgement(sitting.record).noise
     assert NOISE_REPEATS == 3
     assert (noise.points, noise.agreement) == (1, pytest.approx(1 / 3))
 
@@ -157,7 +157,7 @@ async def test_a_judge_who_does_not_answer_in_json_is_asked_once_more() -> None:
     judge = AnsweringLLM(reply)
     sitting = Sitting(asked, answerer=AnsweringLLM(key(asked)), judge=judge)
     await sitting.run()
-    result = judgement(sitting.record)
+    result = Judgement(sitting.record)
     assert row(result.rows, STRATEGIES[0], "graded context").score == 4
     assert result.unreadable == 0
     assert len(judge.requests) == 2 * len(sitting.record.graded)
@@ -167,7 +167,7 @@ async def test_grades_that_cannot_be_read_are_missing_and_no_score() -> None:
     asked = paper()
     sitting = Sitting(asked, answerer=AnsweringLLM(key(asked)), judge=AnsweringLLM(lambda _: "Four."))
     await sitting.run()
-    result = judgement(sitting.record)
+    result = Judgement(sitting.record)
     assert result.unreadable == len(sitting.record.graded) > 0
     assert not any(row.dimension.startswith("graded") for row in result.rows)
 
@@ -178,7 +178,7 @@ async def test_what_differs_between_the_judges_repeats_is_its_spread() -> None:
     judge = AnsweringLLM(lambda _: re.sub(r'"accuracy": 4', f'"accuracy": {next(given)}', GRADES))
     sitting = Sitting(asked, answerer=AnsweringLLM(key(asked)), judge=judge)
     await sitting.run()
-    spread = judgement(sitting.record).spread
+    spread = Judgement(sitting.record).spread
     assert spread["accuracy"] > 0
     assert spread["context"] == 0
 
@@ -188,7 +188,7 @@ async def test_a_judge_of_its_own_is_told_from_a_model_that_judges_itself() -> N
     for judge, itself in ((None, True), (AnsweringLLM(key(asked), name="other"), False)):
         sitting = Sitting(asked, answerer=AnsweringLLM(key(asked)), judge=judge)
         await sitting.run()
-        assert judgement(sitting.record).judges_itself is itself
+        assert Judgement(sitting.record).judges_itself is itself
 
 
 # -- early ends ------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ async def test_a_failure_ends_it_and_what_was_answered_is_kept() -> None:
 
     sitting = Sitting(asked, answerer=AnsweringLLM(reply))
     await sitting.run()
-    result = judgement(sitting.record)
+    result = Judgement(sitting.record)
     assert result.stopped == str(refusal())
     assert sum(result.asked.values()) == 12
     assert result.rows
@@ -217,7 +217,7 @@ async def test_a_view_the_server_finds_too_long_is_left_out_alone() -> None:
 
     sitting = Sitting(asked, answerer=AnsweringLLM(reply))
     await sitting.run()
-    result = judgement(sitting.record)
+    result = Judgement(sitting.record)
     assert result.stopped == ""
     assert "Left out, as longer than the server's window: 1 of 4 views." in result.notes
     assert {row.arm for row in result.rows} == {"floor", *STRATEGIES}
@@ -233,8 +233,8 @@ async def test_cancelling_ends_it_at_once_and_keeps_what_was_answered() -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     assert llm.cancelled >= 1
-    assert judgement(sitting.record).asked
-    assert judgement(sitting.record).answerer == "scripted"
+    assert Judgement(sitting.record).asked
+    assert Judgement(sitting.record).answerer == "scripted"
 
 
 async def test_progress_counts_up_to_all_there_is() -> None:
@@ -252,7 +252,7 @@ async def test_a_server_that_cuts_views_silently_is_reported() -> None:
     llm = ScriptedLLM(always=answer("75", usage=Usage(input=20, output=3)))
     sitting = Sitting(asked, answerer=llm)
     await sitting.run()
-    assert any("it seems to cut them" in note for note in judgement(sitting.record).notes)
+    assert any("it seems to cut them" in note for note in Judgement(sitting.record).notes)
 
 
 # -- the real client -------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ async def test_the_real_client_asks_valid_requests_whose_views_the_cache_serves(
         await sitting.run()
         await llm.aclose()
         seen = server.requests()
-    result = judgement(sitting.record)
+    result = Judgement(sitting.record)
     assert result.stopped == ""
     assert [request.violations for request in seen if request.violations] == []
     assert not any("tools" in request.body for request in seen)

@@ -6,7 +6,7 @@ import pytest
 
 from foldline.evaluation.judge.answers import Ground, Probe, Text
 from foldline.evaluation.judge.exam import CEILING, ENOUGH, FLOOR, WEIGHTS, Exam, Point, Sheet
-from foldline.evaluation.judge.result import Judgement, Row, half_width, judgement
+from foldline.evaluation.judge.result import Judgement, Row, half_width
 from foldline.evaluation.judge.sitting import CRITERIA, Graded, Record, Reply
 
 RECALL = Probe("recall", "Which number?", Text("75"))
@@ -29,7 +29,7 @@ def sat(
         if grade:
             given = grade[sheets[reply.sheet].arms[0]]
             record.graded += [Graded(number, nth, dict.fromkeys(CRITERIA, given)) for nth in range(3)]
-    return judgement(record)
+    return Judgement(record)
 
 
 def row(result: Judgement, arm: str, dimension: str = "recall") -> Row:
@@ -97,6 +97,6 @@ def test_everything_can_be_written_as_json() -> None:
 
 
 def test_a_sitting_that_never_began_has_a_result_too() -> None:
-    result = judgement(Record(Exam((), (), "1", WEIGHTS, 100)))
+    result = Judgement(Record(Exam((), (), "1", WEIGHTS, 100)))
     assert result.rows == ()
     assert result.insufficient

@@ -5,11 +5,11 @@ exam = exam_of(points, window=llm.info.window)            # asks nobody anything
 bill = estimate(exam)                                     # to be shown and agreed to
 sitting = Sitting(exam, answerer=llm, judge=other)
 await sitting.run()
-result = judgement(sitting.record)                        # also after a cancel or a failure
+result = Judgement(sitting.record)                        # also after a cancel or a failure
 """
 
 from .exam import ENOUGH, estimate, exam_of, points_of
-from .result import Judgement, judgement
+from .result import Judgement
 from .sitting import Sitting
 
 __all__ = [
@@ -18,6 +18,5 @@ __all__ = [
     "Sitting",
     "estimate",
     "exam_of",
-    "judgement",
     "points_of",
 ]
