@@ -244,7 +244,7 @@ async def test_progress_counts_up_to_all_there_is() -> None:
     await sitting.run()
     judged = GRADED * len(sitting.record.judged())
     assert judged
-    assert seen == ["asking"] * asked.answers + ["judging"] * judged
+    assert seen == ["asking"] * estimate(asked).requests + ["judging"] * judged
 
 
 async def test_a_server_that_cuts_views_silently_is_reported() -> None:

@@ -10,9 +10,9 @@ from foldline.evaluation.judge.exam import (
     Bill,
     Exam,
     Point,
-    compaction_positions,
     estimate,
     exam_of,
+    points_of,
     question,
 )
 from foldline.evaluation.record import Compacted, Run
@@ -88,7 +88,8 @@ def test_points_are_where_any_run_folded() -> None:
         )
         return Run("a", strategy, 64_000, "digest", SESSION, (), folds, ())
 
-    assert compaction_positions([run("hide", 4, 9), run("simple", 6, 9), run("raw")]) == {"a": (4, 6, 9)}
+    found = points_of([run("hide", 4, 9), run("simple", 6, 9), run("raw")])
+    assert [(point.session, point.position) for point in found] == [("a", 4), ("a", 6), ("a", 9)]
 
 
 # -- the bill --------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """What will be asked, and what that costs: at each point of a session the views that differ, and the probes
 that all of them get. A point is a moment at which any strategy compacted."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final
 
 from foldline.context.calls import paired
 from foldline.context.conversation import delimited
@@ -13,7 +14,7 @@ from foldline.llm.models import Price
 from foldline.protocol import NEW, BaseMessage, SystemMessage, ToolResultMessage, UserMessage, text_parts
 
 from ..record import Compacted, Meter, Run
-from .answers import REFUSAL, Absent, Action, Files, Ground, Place, Probe, Text
+from .answers import REFUSAL, Files, Ground, Probe
 from .material import Material
 from .questions import worded, write_probes
 
@@ -56,23 +57,10 @@ def points_of(runs: Sequence[Run]) -> list[Point]:
     for run in runs:
         sessions.setdefault(run.session, []).append(run)
     return [
-        Point(
-            session=session,
-            position=position,
-            history=sessions[session][0].history,
-            views={run.strategy: _view_at(run, position) for run in sessions[session]},
-        )
-        for session, positions in compaction_positions(runs).items()
-        for position in positions
+        Point(session, position, of_it[0].history, {run.strategy: _view_at(run, position) for run in of_it})
+        for session, of_it in sessions.items()
+        for position in sorted({at for run in of_it for at, _ in _placed(run)})
     ]
-
-
-def compaction_positions(runs: Iterable[Run]) -> dict[str, tuple[int, ...]]:
-    """By session: the positions at which any of its runs compacted, oldest first."""
-    found: dict[str, set[int]] = {}
-    for run in runs:
-        found.setdefault(run.session, set()).update(at for at, _ in _placed(run))
-    return {session: tuple(sorted(places)) for session, places in found.items()}
 
 
 def _placed(run: Run) -> list[tuple[int, Compacted]]:
@@ -87,11 +75,8 @@ def _placed(run: Run) -> list[tuple[int, Compacted]]:
 
 def _view_at(run: Run, position: int) -> tuple[BaseMessage, ...]:
     """What the run's next request would have held once the message at `position` had been said."""
-    since = NEW
-    base: tuple[BaseMessage, ...] = ()
-    for at, compaction in _placed(run):
-        if at <= position:
-            since, base = at, compaction.after
+    before = [(at, compaction.after) for at, compaction in _placed(run) if at <= position]
+    since, base = before[-1] if before else (NEW, ())
     later = (message for message in run.history if since < message.index <= position)
     return (*base, *(run.clipped.get(message.index, message) for message in later))
 
@@ -138,17 +123,13 @@ class Exam:
         found = dict.fromkeys(arm for point in self.points for arm in point.views)
         return (FLOOR, *found, CEILING)
 
-    @property
-    def answers(self) -> int:
-        return sum(sheet.times(probe) for sheet in self.sheets for probe in sheet.probes)
-
 
 def exam_of(points: Sequence[Point], *, window: int, seed: str = "1", meter: Meter = WEIGHTS) -> Exam:
     """The exam of these points for a model with this window, in tokens. Asks nobody anything."""
     room = min(MOST_OUTPUT, window // 4)
     known: dict[int, Material] = {}
     sheets: list[Sheet] = []
-    left_out: dict[str, int] = {}
+    left_out: Counter[str] = Counter()
     for number, point in enumerate(points):
         if id(point.history) not in known:
             known[id(point.history)] = Material(point.history)
@@ -160,7 +141,7 @@ def exam_of(points: Sequence[Point], *, window: int, seed: str = "1", meter: Met
             if tokens + longest + room <= window:
                 sheets.append(Sheet(number, arms, sent, tokens, probes))
             else:
-                left_out.update({arm: left_out.get(arm, 0) + 1 for arm in arms})
+                left_out.update(arms)
     notes = tuple(
         f"{arm} does not fit the model's window of {window:,} tokens at {count} of {len(points)} points."
         for arm, count in left_out.items()
@@ -205,20 +186,19 @@ def grading(probe: Probe, answer: str) -> tuple[BaseMessage, ...]:
 _SHORT, _PROSE, _PATH, _GRADES = 30, 350, 20, 120
 """Tokens of a short answer, of one in sentences, of a path in a list, of a judge's grades. Reasoning comes on
 top of them and cannot be foreseen."""
-_MILLION: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Bill:
     """Tokens. A view is fresh when its first probe is asked; a provider with a cache has it from then on."""
 
-    requests: int
-    fresh: int
-    cached: int
-    output: int
-    judge_requests: int
-    judge_input: int
-    judge_output: int
+    requests: int = 0
+    fresh: int = 0
+    cached: int = 0
+    output: int = 0
+    judge_requests: int = 0
+    judge_input: int = 0
+    judge_output: int = 0
 
     @property
     def tokens(self) -> int:
@@ -230,42 +210,28 @@ class Bill:
         view = price.write * price.input * self.fresh + price.cached * self.cached
         asked = view if cache else price.input * (self.fresh + self.cached)
         judged = judge.input * self.judge_input + judge.output * self.judge_output
-        return (asked + price.output * self.output + judged) / _MILLION
+        return (asked + price.output * self.output + judged) / 1_000_000
 
 
 def estimate(exam: Exam) -> Bill:
     """What it takes to ask and grade everything, repairs and retries left out."""
-    tokens = exam.meter.tokens
-    fresh = cached = output = 0
-    judge_requests = judge_input = 0
+    tokens, bill = exam.meter.tokens, Bill()
     for sheet in exam.sheets:
         for nth, probe in enumerate(sheet.probes):
             times = sheet.times(probe)
-            fresh += times * tokens(question(probe)) + (0 if nth else sheet.tokens)
-            cached += (times if nth else times - 1) * sheet.tokens
-            output += times * _length(probe)
+            bill.requests += times
+            bill.fresh += times * tokens(question(probe)) + (0 if nth else sheet.tokens)
+            bill.cached += (times if nth else times - 1) * sheet.tokens
+            bill.output += times * _length(probe)
             if probe.is_judged:
-                judge_requests += GRADED
-                judge_input += GRADED * (sum(map(tokens, grading(probe, ""))) + _PROSE)
-    return Bill(
-        exam.answers,
-        fresh,
-        cached,
-        output,
-        judge_requests,
-        judge_input,
-        judge_output=judge_requests * _GRADES,
-    )
+                bill.judge_requests += GRADED
+                bill.judge_input += GRADED * (sum(map(tokens, grading(probe, ""))) + _PROSE)
+                bill.judge_output += GRADED * _GRADES
+    return bill
 
 
 def _length(probe: Probe) -> int:
     """Tokens of an answer."""
-    match probe.truth:
-        case Text() | Place() | Absent() | Action():
-            return _SHORT
-        case Files(files):
-            return _SHORT + _PATH * len(files)
-        case Ground():
-            return _PROSE
-        case _:
-            assert_never(probe.truth)
+    if isinstance(probe.truth, Ground):
+        return _PROSE
+    return _SHORT + (_PATH * len(probe.truth.files) if isinstance(probe.truth, Files) else 0)

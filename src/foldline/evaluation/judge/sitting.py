@@ -16,7 +16,7 @@ from foldline.llm import LLM, ContextOverflow, Request
 from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, Usage, UserMessage, text_parts
 
 from .answers import Probe
-from .exam import GRADED, Exam, Sheet, grading, question
+from .exam import GRADED, Exam, grading, question
 from .questions import worded
 
 CONCURRENCY: Final = 4
@@ -59,14 +59,12 @@ class Record:
     replies: list[Reply] = field(default_factory=list)
     graded: list[Graded] = field(default_factory=list)
     requests: int = 0
-    used: Usage = field(default_factory=Usage)
-    """Of all requests, the judge's included."""
+    used: Usage = field(default_factory=Usage)  # of all requests, the judge's included
     cut_short: set[int] = field(default_factory=set)
     """Sheets whose server reported far fewer tokens than were sent: it saw a part of the view only."""
     refused: set[int] = field(default_factory=set)
     """Sheets that were longer than the server's window after all."""
-    stopped: str = ""
-    """Why it ended early; empty where it did not."""
+    stopped: str = ""  # why it ended early; empty where it did not
 
     def probe(self, reply: Reply) -> Probe:
         return self.exam.sheets[reply.sheet].probes[reply.probe]
@@ -108,42 +106,39 @@ class Sitting:
             await _side_by_side(self._ask, range(len(self._exam.sheets)))
             await _side_by_side(self._grade, record.judged())
         except* FoldlineError as failed:
-            record.stopped = str(_first(failed))
+            record.stopped = str(failed.exceptions[0])
         finally:  # a client may learn its model's name from the first answer
             record.answerer, record.judge = self._answerer.info.id, self._judge.info.id
 
     async def _ask(self, number: int) -> None:
         """Asks all probes of one view."""
         sheet = self._exam.sheets[number]
-        for at, probe in enumerate(sheet.probes):
-            for nth in range(sheet.times(probe)):
-                try:
-                    answer = await self._answer(sheet, number, probe)
-                except ContextOverflow:
-                    self.record.refused.add(number)
-                    return
-                self.record.replies.append(Reply(number, at, nth, answer.text))
-                self._progress("asking")
+        try:
+            for at, probe in enumerate(sheet.probes):
+                for nth in range(sheet.times(probe)):
+                    text = await self._answer(number, question(probe))
+                    self.record.replies.append(Reply(number, at, nth, text))
+                    self._progress("asking")
+        except ContextOverflow:
+            self.record.refused.add(number)
 
-    async def _answer(self, sheet: Sheet, number: int, probe: Probe) -> AssistantMessage:
-        asked = question(probe)
+    async def _answer(self, number: int, asked: BaseMessage) -> str:
+        sheet = self._exam.sheets[number]
         answer = await self._send(self._answerer, (*sheet.view, asked))
-        estimated = sheet.tokens + self._exam.meter.tokens(asked)
         if answer.usage and answer.usage.input:
-            model = self._answerer.info.id
-            if not Calibration().plausible(model, answer.usage.input, estimated):
+            estimated = sheet.tokens + self._exam.meter.tokens(asked)
+            if not Calibration().plausible(self._answerer.info.id, answer.usage.input, estimated):
                 self.record.cut_short.add(number)
-        return answer
+        return answer.text
 
     async def _grade(self, number: int) -> None:
         """Has one reply graded."""
-        record = self.record
-        reply = record.replies[number]
+        reply = self.record.replies[number]
         for nth in range(GRADED):
             found: Grades | None = NOTHING_SAID
             if reply.text.strip():
-                found = await self._judged(grading(record.probe(reply), reply.text))
-            record.graded.append(Graded(number, nth, found))
+                found = await self._judged(grading(self.record.probe(reply), reply.text))
+            self.record.graded.append(Graded(number, nth, found))
             self._progress("judging")
 
     async def _judged(self, request: tuple[BaseMessage, ...]) -> Grades | None:
@@ -160,10 +155,9 @@ class Sitting:
 
     async def _send(self, llm: LLM, messages: tuple[BaseMessage, ...]) -> AssistantMessage:
         answer = await answer_of(llm, Request(messages=messages, max_output=self._exam.max_output))
-        record = self.record
-        record.requests += 1
-        if usage := answer.usage:
-            record.used += usage
+        self.record.requests += 1
+        if answer.usage:
+            self.record.used += answer.usage
         return answer
 
 
@@ -178,11 +172,6 @@ async def _side_by_side(do: Callable[[int], Awaitable[None]], numbers: Sequence[
     async with asyncio.TaskGroup() as group:
         for _ in range(min(CONCURRENCY, len(numbers))):
             group.create_task(work())
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 # --- the judge's answers ------------------------------------------------------------------------------
@@ -207,15 +196,12 @@ def grades(answer: str) -> Grades | Unreadable:
         return Unreadable("it is not one JSON object")
     if not isinstance(value, dict):
         return Unreadable("it is not a JSON object")
-    read: dict[str, float | None] = {}
     for name in CRITERIA:
         if name not in value:
             return Unreadable(f"`{name}` is missing")
-        grade = value[name]
-        if grade is not None and not _is_grade(grade):
+        if not (value[name] is None or _is_grade(value[name])):
             return Unreadable(f"`{name}` is no number from 0 to {HIGHEST}")
-        read[name] = None if grade is None else float(grade)
-    return read
+    return {name: None if value[name] is None else float(value[name]) for name in CRITERIA}
 
 
 def _is_grade(value: object) -> bool:
