@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, assert_never
+from typing import Final, Literal
 from unicodedata import normalize
 
 from foldline.context.audit import path_parts
@@ -23,8 +23,7 @@ class Text:
     """The answer is this text, letter by letter once both are normalised."""
 
     text: str
-    stale: tuple[str, ...] = ()
-    """What was true before: an answer that gives it is wrong, and out of date."""
+    stale: tuple[str, ...] = ()  # what was true before: an answer that gives it is wrong, and out of date
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +31,7 @@ class Place:
     """The answer is this path; a shorter one that ends alike will do."""
 
     path: str
-    least: int = 1
-    """Names of the path that must be given, counted from its end."""
+    least: int = 1  # names of the path that must be given, counted from its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +64,7 @@ class Action:
     """The tool call the recorded agent made next."""
 
     tool: str
-    path: str = ""
-    """Empty where the call acts on no file."""
+    path: str = ""  # empty where the call acts on no file
 
 
 Truth = Text | Place | Files | Absent | Ground | Action
@@ -78,16 +75,14 @@ class Probe:
     kind: Kind
     question: str
     truth: Truth
-    source: int = NEW
-    """Index of the entry the answer stands in; `NEW` where it stands in none, or in many."""
+    source: int = NEW  # index of the entry the answer stands in; `NEW` where it stands in none, or in many
 
     @property
     def is_judged(self) -> bool:
         return isinstance(self.truth, Ground)
 
 
-_TELLING: Final = 20
-"""Characters of a quotation from which on it gives an answer away."""
+_TELLING: Final = 20  # characters of a quotation from which on it gives an answer away
 
 
 def leaks(question: str, truth: Truth) -> bool:
@@ -104,10 +99,8 @@ def leaks(question: str, truth: Truth) -> bool:
             return any(normal(quote) in text for quote in quotes if len(quote) >= _TELLING)
         case Action(_, path):
             return bool(path) and holds(text, normal(path))
-        case Absent():
-            return False
         case _:
-            assert_never(truth)
+            return False
 
 
 # --- when texts are alike -----------------------------------------------------------------------------
@@ -157,22 +150,14 @@ def is_refusal(answer: str) -> bool:
 
 def holds(text: str, wanted: str) -> bool:
     """Whether a normalised text holds another as a whole: `246` is not in `1246`, nor `30` in `30.5`."""
-    if not wanted:
-        return False
-    before = after = ""
-    if wanted[0].isdecimal():
+    letter = re.compile(r"[A-Za-z_]")
+    before = r"(?<![a-z0-9_])" if letter.match(wanted) else ""
+    after = r"(?![a-z0-9_])" if letter.match(wanted[-1:]) else ""
+    if wanted[:1].isdecimal():
         before = r"(?<![a-z0-9_])(?<!\d[.,:])(?<!\A-)(?<![\s=(:]-)"
-    elif _is_letter(wanted[0]):
-        before = r"(?<![a-z0-9_])"
-    if wanted[-1].isdecimal():
+    if wanted[-1:].isdecimal():
         after = r"(?!\d|[.,:]\d)"
-    elif _is_letter(wanted[-1]):
-        after = r"(?![a-z0-9_])"
-    return re.search(before + re.escape(wanted) + after, text) is not None
-
-
-def _is_letter(char: str) -> bool:
-    return char.isascii() and (char.isalpha() or char == "_")
+    return bool(wanted) and re.search(before + re.escape(wanted) + after, text) is not None
 
 
 def gives(answer: str, accepted: Iterable[str], wrong: Iterable[str] = ()) -> bool:
@@ -258,12 +243,11 @@ def marks(probe: Probe, answer: str) -> dict[str, float]:
     match probe.truth:
         case Text(text, stale):
             right = gives(answer, [text], stale)
-            found = {probe.kind: float(right), FALSE_REFUSALS: refused}
-            if stale:
-                found[STALE] = float(not right and any(gives(answer, [old]) for old in stale))
-            return found
+            dated = {STALE: float(not right and any(gives(answer, [old]) for old in stale))} if stale else {}
+            return {probe.kind: float(right), FALSE_REFUSALS: refused, **dated}
         case Place():
-            return {probe.kind: float(_names(answer, probe.truth)), FALSE_REFUSALS: refused}
+            right = not refused and _names(answer, probe.truth)
+            return {probe.kind: float(right), FALSE_REFUSALS: refused}
         case Files(files):
             return {probe.kind: f1(named_paths(answer), files), FALSE_REFUSALS: refused}
         case Absent():
@@ -272,22 +256,18 @@ def marks(probe: Probe, answer: str) -> dict[str, float]:
             given, file = next_call(answer) or ("", "")
             found = {NEXT_TOOL: float(given.casefold() == tool.casefold())}
             return found | ({NEXT_PATH: float(bool(file) and same_file(file, path))} if path else {})
-        case Ground():
-            return {}
         case _:
-            assert_never(probe.truth)
+            return {}
 
 
 def _names(answer: str, truth: Place) -> bool:
     """Whether an answer gives this path, and no other one beside it."""
-    if is_refusal(answer):
-        return False
-    for path in named_paths(answer) or [said(answer)]:
-        whole = path.rstrip("/").replace("\\", "/")
-        names = [name for name in whole.split("/") if name not in ("", ".", "~")]
-        if len(names) < truth.least or not same_file(whole, truth.path):
-            return False
-    return True
+    named = [path.rstrip("/").replace("\\", "/") for path in named_paths(answer) or [said(answer)]]
+    return all(
+        same_file(path, truth.path)
+        and sum(name not in ("", ".", "~") for name in path.split("/")) >= truth.least
+        for path in named
+    )
 
 
 _OBJECT: Final = re.compile(r"\{[^{}]*\}")

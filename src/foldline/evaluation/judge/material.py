@@ -31,10 +31,8 @@ _CHOICE: Final = re.compile(
 
 class Saying(NamedTuple):
     entry: int
-    speaker: str
-    """`The user`, `The assistant` or `A command`."""
-    text: str
-    """One sentence, or one line of an output, on one line."""
+    speaker: str  # `The user`, `The assistant` or `A command`
+    text: str  # one sentence, or one line of an output, on one line
 
 
 class Touched(NamedTuple):
@@ -48,12 +46,10 @@ class Edited(NamedTuple):
     """Lines of a file that other lines took the place of."""
 
     entry: int
-    path: str
-    """Empty where the call does not say."""
-    removed: tuple[str, ...]
-    added: tuple[str, ...]
-    whole: bool = False
-    """Whether `added` is all that the file holds now."""
+    path: str  # empty where the call does not say
+    removed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    whole: bool = False  # whether `added` is all that the file holds now
 
 
 class Ran(NamedTuple):
@@ -69,7 +65,7 @@ class Turn(NamedTuple):
 
     entry: int
     request: str
-    choices: Sequence[tuple[int, str]]
+    choices: list[tuple[int, str]]
 
 
 class Material:
@@ -135,23 +131,17 @@ class Material:
         spoken = [line for line in sentences if not line.endswith((":", "："))]
         self.sayings += _said(message.index, "The assistant", spoken)
         if self.turns:
-            turn = self.turns[-1]
-            choices = [
-                (saying.entry, saying.text)
-                for saying in _said(message.index, "The assistant", sentences)
-                if _CHOICE.search(saying.text)
-            ]
-            self.turns[-1] = turn._replace(choices=[*turn.choices, *choices])
+            said = _said(message.index, "The assistant", sentences)
+            self.turns[-1].choices.extend((one.entry, one.text) for one in said if _CHOICE.search(one.text))
 
     def _take_result(self, message: ToolResultMessage) -> None:
         index, call = message.index, self._calls.get(message.call_id)
-        touched = message.details.files
-        modified = [touch.path for touch in touched if touch.action == "modified"]
-        self.touches += [
+        touched = [
             Touched(index, message.name, touch.path, touch.action == "modified")
-            for touch in touched
-            if not touch.path.endswith("/")
+            for touch in message.details.files
         ]
+        modified = [touch.path for touch in touched if touch.modified]
+        self.touches += [touch for touch in touched if not touch.path.endswith("/")]
         if call is None:
             return
         if modified and not message.is_error:
@@ -191,15 +181,8 @@ def everything(message: BaseMessage) -> str:
 
 # --- what calls did to the lines of files -------------------------------------------------------------
 
-_PAIRS: Final = (
-    ("old", "new"),
-    ("oldText", "newText"),
-    ("old_text", "new_text"),
-    ("old_string", "new_string"),
-    ("oldString", "newString"),
-    ("old_str", "new_str"),
-)
-"""What the edit tools of the agents we know call the text before and the text after."""
+_PAIRS: Final = {name: name.replace("old", "new") for name in sorted(facts.OLD_ARGUMENTS)}
+"""What edit tools call the text before, and the text after."""
 _WHOLE: Final = ("content", "contents", "file_text")
 _PATHS: Final = ("path", "file_path", "filePath")
 _MOST_LINES: Final = 2_000
@@ -209,29 +192,26 @@ _MOST_LINES: Final = 2_000
 def _edits(index: int, call: ToolCallPart) -> Iterator[Edited]:
     """The changes a call asks for; none where it edits nothing."""
     arguments = call.parsed()
-    path = next((str(arguments[name]) for name in _PATHS if isinstance(arguments.get(name), str)), "")
-    for name in _WHOLE:
-        if isinstance(content := arguments.get(name), str):
-            yield Edited(index, path, (), _lines(content), whole=True)
-            return
-    yield from _edits_within(Edited(index, path, (), ()), arguments)
+    path = next((path for name in _PATHS if isinstance(path := arguments.get(name), str)), "")
+    edit = Edited(index, path)
+    whole = next((text for name in _WHOLE if isinstance(text := arguments.get(name), str)), None)
+    if whole is not None:
+        yield edit._replace(added=_lines(whole), whole=True)
+    else:
+        yield from _edits_within(edit, arguments)
 
 
 def _edits_within(edit: Edited, arguments: Mapping[str, object]) -> Iterator[Edited]:
-    for old, new in _PAIRS:
+    for old, new in _PAIRS.items():
         before, after = arguments.get(old), arguments.get(new)
         if isinstance(before, str) and isinstance(after, str):
             yield edit._replace(removed=_lines(before), added=_lines(after))
     for value in arguments.values():
-        match value:
-            case str() if value.lstrip().startswith(("*** Begin Patch", "--- ", "diff --git")):
-                yield from _patched(edit, value.splitlines())
-            case list():
-                for item in value:
-                    if isinstance(item, dict):
-                        yield from _edits_within(edit, item)
-            case _:
-                pass
+        if isinstance(value, str) and value.lstrip().startswith((facts.PATCH, "--- ", "diff --git")):
+            yield from _patched(edit, value.splitlines())
+        for item in value if isinstance(value, list) else ():
+            if isinstance(item, dict):
+                yield from _edits_within(edit, item)
 
 
 _NAMED: Final = re.compile(r"\*\*\* (?:Update|Add) File: (.+)|\+\+\+ (?:b/)?(\S+)")
