@@ -7,9 +7,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import cycle, islice
 from random import Random
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from foldline.compaction.strategy import load_prompt
 from foldline.context import facts
@@ -20,20 +20,25 @@ from foldline.context.todos import open_todos
 from foldline.protocol import AssistantMessage, BaseMessage, UserMessage
 
 from .answers import Absent, Action, Files, Ground, Kind, Place, Probe, Text, Truth, leaks, normal, same_file
-from .material import GAP, Change, Edited, Material, Ran, Saying, Touched, change, replaced_lines, squeezed
-
-QUOTAS: Final[Mapping[Kind, int]] = MappingProxyType(
-    {
-        "recall": 4,
-        "artifact": 2,
-        "constraint": 2,
-        "superseded": 2,
-        "absent": 2,
-        "decision": 1,
-        "continuation": 1,
-        "action": 1,
-    }
+from .material import (
+    GAP,
+    Change,
+    Edited,
+    Material,
+    Ran,
+    Saying,
+    Touched,
+    Turn,
+    change,
+    replaced_lines,
+    squeezed,
 )
+
+Piece = TypeVar("Piece", Edited, Ran, Saying, Touched, Turn)
+QUOTAS: Final[dict[Kind, int]] = {
+    "recall": 4, "artifact": 2, "constraint": 2, "superseded": 2, "absent": 2, "decision": 1,
+    "continuation": 1, "action": 1,
+}  # fmt: skip
 """Probes of each kind at one point, where there is enough to ask for."""
 FAR: Final = 20_000
 """Tokens after which a fact counts as long past: the verbatim tail of a strategy seldom reaches so far."""
@@ -53,10 +58,9 @@ def write_probes(material: Material, position: int, *, seed: str) -> tuple[Probe
     """The probes of one point, by kind in the order of `QUOTAS`; fewer where the session offers less."""
     dice = Random(f"{seed} {position}")
     recall = [
-        *_gaps(material, position),
-        *_folders(material, position),
-        *_places_of_names(material, position),
-        *_outcomes(material, position),
+        candidate
+        for form in (_gaps, _folders, _places_of_names, _outcomes)
+        for candidate in form(material, position)
     ]
     return (
         *_chosen(recall, QUOTAS["recall"], material, position, dice),
@@ -110,25 +114,17 @@ def _chosen(
     return list(_mixed(sorted(hidden, key=rank), count))
 
 
-def _mixed(candidates: Sequence[Candidate], count: int) -> Iterator[Probe]:
-    forms: dict[str, list[Candidate]] = {}
+def _mixed(candidates: Iterable[Candidate], count: int) -> Iterator[Probe]:
+    forms: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
-        forms.setdefault(candidate.form, []).append(candidate)
-    keys: set[str] = set()
-    sources: set[int] = set()
-    while count and forms:
-        for form in [*forms]:
-            waiting = forms[form]
-            while waiting and (waiting[0].key in keys or waiting[0].probe.source in sources):
-                waiting.pop(0)
-            if not waiting:
-                del forms[form]
-            elif count:
-                chosen = waiting.pop(0)
-                keys.add(chosen.key)
-                sources |= {chosen.probe.source} if chosen.probe.source >= 0 else set()
-                count -= 1
-                yield chosen.probe
+        forms[candidate.form].append(candidate)
+    asked: set[str | int] = set()  # keys, and entries that answers stand in
+    for form in islice(cycle(list(forms)), len(forms) * count):
+        fresh = (one for one in forms[form] if not asked & {one.key, one.probe.source})
+        if count and (chosen := next(fresh, None)):
+            asked |= {chosen.key, *([chosen.probe.source] if chosen.probe.source >= 0 else [])}
+            count -= 1
+            yield chosen.probe
 
 
 # --- recall: gaps in sentences ------------------------------------------------------------------------
@@ -138,20 +134,23 @@ _AROUND: Final = 30
 _FIGURE: Final = re.compile(r"\d{2,}(?:[.,_]\d+)*")
 
 
+def _until(position: int, found: Iterable[Piece]) -> list[Piece]:
+    return [piece for piece in found if piece.entry <= position]
+
+
 def _gaps(material: Material, position: int) -> Iterator[Candidate]:
     """Sentences with one fact left out, where no other sentence differs from them in that fact alone."""
     found: dict[str, set[str]] = defaultdict(set)
-    cut: list[tuple[Saying, str, str]] = []
-    for saying in material.sayings:
-        if saying.entry <= position:
-            for line, answer in _cuts(saying.text):
-                found[normal(line)].add(normal(answer))
-                cut.append((saying, line, answer))
-    for saying, line, answer in cut:
-        if len(found[normal(line)]) == 1:
-            question = worded("recall", speaker=saying.speaker, sentence=line)
-            truth = Place(answer) if facts.is_path(answer) else Text(answer)
-            yield from _candidate("recall", "gap", answer, question, truth, saying.entry)
+    sayings = _until(position, material.sayings)
+    for saying in sayings:
+        for line, answer in _cuts(saying.text):
+            found[normal(line)].add(normal(answer))
+    for saying in sayings:
+        for line, answer in _cuts(saying.text):
+            if len(found[normal(line)]) == 1:
+                question = worded("recall", speaker=saying.speaker, sentence=line)
+                truth = Place(answer) if facts.is_path(answer) else Text(answer)
+                yield from _candidate("recall", "gap", answer, question, truth, saying.entry)
 
 
 @lru_cache(maxsize=8192)
@@ -195,9 +194,8 @@ def _folders(material: Material, position: int) -> Iterator[Candidate]:
 def _by_name(material: Material, position: int) -> Mapping[str, list[Touched]]:
     """The touches of files up to an entry, by the last name of their paths."""
     named: dict[str, list[Touched]] = defaultdict(list)
-    for touch in material.touches:
-        if touch.entry <= position:
-            named[path_parts(touch.path)[-1]].append(touch)
+    for touch in _until(position, material.touches):
+        named[path_parts(touch.path)[-1]].append(touch)
     return named
 
 
@@ -214,10 +212,9 @@ def _places_of_names(material: Material, position: int) -> Iterator[Candidate]:
 def _edited_names(material: Material, position: int) -> Mapping[str, Mapping[str, int]]:
     """By name of code: the files that edits put it into, each with the entry that did so first."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
-    for edit in material.edits:
-        if edit.entry <= position:
-            for name in _names(edit.added):
-                found[name].setdefault(edit.path, edit.entry)
+    for edit in _until(position, material.edits):
+        for name in _names(edit.added):
+            found[name].setdefault(edit.path, edit.entry)
     return found
 
 
@@ -237,9 +234,8 @@ def _outcomes(material: Material, position: int) -> Iterator[Candidate]:
 def _reports(material: Material, position: int) -> Iterator[tuple[Ran, str, list[str]]]:
     """What the newest run of each command reports: the run, the unit, and its number in all runs so far."""
     runs: dict[str, list[Ran]] = defaultdict(list)
-    for run in material.runs:
-        if run.entry <= position:
-            runs[run.command].append(run)
+    for run in _until(position, material.runs):
+        runs[run.command].append(run)
     for same in runs.values():
         for unit in same[-1].numbers:
             yield same[-1], unit, [run.numbers[unit] for run in same if unit in run.numbers]
@@ -251,9 +247,8 @@ def _reports(material: Material, position: int) -> Iterator[tuple[Ran, str, list
 def superseded(material: Material, position: int) -> list[Candidate]:
     """All that changed up to a point and stands as it was changed last: lines of files, and outcomes."""
     by_file: dict[str, list[Edited]] = defaultdict(list)
-    for edit in material.edits:
-        if edit.entry <= position:
-            by_file["/".join(path_parts(edit.path))].append(edit)
+    for edit in _until(position, material.edits):
+        by_file["/".join(path_parts(edit.path))].append(edit)
     found = [candidate for edits in by_file.values() for candidate in _changed_lines(edits)]
     for run, unit, numbers in _reports(material, position):
         stale = tuple(dict.fromkeys(number for number in numbers if number != numbers[-1]))
@@ -287,12 +282,10 @@ def _changes(edit: Edited) -> tuple[Change, ...]:
 
 def _stands(later: Sequence[Edited], line: str) -> bool:
     """Whether no later edit of the file takes a line away."""
-    for edit in later:
-        kept = any(_squashed(added) == line for added in edit.added)
-        taken = edit.whole or any(_squashed(removed) == line for removed in edit.removed)
-        if taken and not kept:
-            return False
-    return True
+    return all(
+        line in map(_squashed, edit.added) or not (edit.whole or line in map(_squashed, edit.removed))
+        for edit in later
+    )
 
 
 @lru_cache(maxsize=8192)
@@ -309,17 +302,13 @@ _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _SHORTEST_WORD: Final = 3
 
 
-def _absent(material: Material, position: int, dice: Random) -> list[Candidate]:
+def _absent(material: Material, position: int, dice: Random) -> Iterator[Candidate]:
     """A made-up file and a made-up name of code, asked for in the words in which real ones are asked for."""
     files = sorted(_by_name(material, position))
     names = sorted(_edited_names(material, position))
-    found = []
     for real, question in ((files, "folder"), (names, "name")):
-        made = dict.fromkeys(_made_up(real, [*files, *names], material, position, dice))
-        for name in made:
-            probe = Probe("absent", worded(question, name=name), Absent(name))
-            found.append(Candidate(probe, name, question))
-    return found
+        for name in dict.fromkeys(_made_up(real, [*files, *names], material, position, dice)):
+            yield Candidate(Probe("absent", worded(question, name=name), Absent(name)), name, question)
 
 
 def _made_up(
@@ -363,7 +352,7 @@ _MOST_FILES: Final = 60
 
 def _artifacts(material: Material, position: int) -> list[Probe]:
     """Which files were changed, and which were only read: lists of what the tools touched."""
-    touches = [touch for touch in material.touches if touch.entry <= position]
+    touches = _until(position, material.touches)
     changed = _files(touch for touch in touches if touch.modified)
     read = _files(touch for touch in touches if not touch.modified)
     only_read = [path for path in read if not any(same_file(path, other) for other in changed)]
@@ -395,8 +384,11 @@ _HIDDEN_WORDS, _HIDDEN_CHARACTERS = 3, 6
 def _rules(material: Material, position: int) -> list[Candidate]:
     """Rules of the user's, to be finished word for word. A question is none, and nor is half a sentence that
     begins like another."""
-    rules = [rule for rule in material.rules if rule.entry <= position]
-    rules = [rule for rule in rules if not rule.text.rstrip().endswith(("?", "？", ":", "："))]
+    rules = [
+        rule
+        for rule in _until(position, material.rules)
+        if not rule.text.rstrip().endswith(("?", "？", ":", "："))
+    ]
     found: list[Candidate] = []
     for rule in rules:
         beginning, hidden = _halves(rule.text)
@@ -438,9 +430,9 @@ _LOOKED_AT: Final = 40
 def _decisions(material: Material, position: int, dice: Random) -> list[Probe]:
     """What was decided about a request, held against what was said about it then."""
     found: list[Candidate] = []
-    for turn in material.turns:
+    for turn in _until(position, material.turns):
         quotes = tuple(clip(text, _QUOTED) for index, text in turn.choices if index <= position)
-        if turn.entry <= position and quotes and len(turn.request) >= _REQUEST[0]:
+        if quotes and len(turn.request) >= _REQUEST[0]:
             question = worded("decision", request=clip(turn.request, _REQUEST[1]))
             found += _candidate("decision", "", "", question, Ground(quotes[:_QUOTES]), turn.entry)
     return [candidate.probe for candidate in dice.sample(found, len(found))]
