@@ -1,10 +1,12 @@
 """The report of `foldline eval`: tables a session and a window each, never a pooled headline."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import groupby, pairwise
 from math import log2
 
+from foldline.context.audit import FactKind
 from foldline.evaluation.comparison import RAW, NotCompared, Setup
 from foldline.evaluation.cost import OPENAI_CACHE, RHO_SWEEP
 from foldline.evaluation.figures import USUAL, Figures
@@ -32,20 +34,18 @@ class Report:
     rows: tuple[Figures, ...]
     not_compared: tuple[NotCompared, ...]
 
-    def differences(self) -> list[Difference]:
+    def differences(self) -> Iterator[Difference]:
         """Against the reference, at each window with sessions enough."""
-        found = []
         for window in self.setup.windows:
             rows = [row for row in self.rows if row.window == window]
-            for name in dict.fromkeys(row.strategy for row in rows):
-                if name in (REFERENCE, RAW):
-                    continue
+            for name in dict.fromkeys(row.strategy for row in rows if row.strategy not in (REFERENCE, RAW)):
                 for figure, value in _COMPARED.items():
-                    ours = {row.session: value(row) for row in rows if row.strategy == name}
-                    base = {row.session: value(row) for row in rows if row.strategy == REFERENCE}
-                    made = difference(name, f"{figure} at {_k(window)}", ours, base)
-                    found += [made] if made else []
-        return found
+                    ours, base = (
+                        {row.session: value(row) for row in rows if row.strategy == one}
+                        for one in (name, REFERENCE)
+                    )
+                    if made := difference(name, f"{figure} at {_k(window)}", ours, base):
+                        yield made
 
     @property
     def violations(self) -> list[str]:
@@ -80,9 +80,7 @@ def report_json(report: Report) -> dict[str, object]:
         },
         "sessions": report.sessions,
         "rows": [row.as_json() for row in report.rows],
-        "not_compared": [
-            {"session": one.session, "window": one.window, "why": one.why} for one in report.not_compared
-        ],
+        "not_compared": [asdict(one) for one in report.not_compared],
         "differences": [
             {
                 "strategy": one.strategy, "figure": one.figure, "reference": REFERENCE, "mean": one.mean,
@@ -110,76 +108,68 @@ def say_report(report: Report) -> None:
 def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
     say()
     say_heading(f"{session} · {rows[0].messages} messages · {_when(window)}")
-    say_table(
-        [
-            Column("strategy"),
-            *_right("compacted", "calls", "input", "fresh", "hit", "peak", "mean", "price"),
-        ],
-        (
-            [
-                _name(row), str(row.compactions), str(row.cost.calls), _k(row.cost.input),
-                _k(row.cost.uncached), _percent(row.cost.hit_rate), _k(row.peak), _k(row.mean),
-                _shown(row.dollars, ".2f", "$"),
-            ]
-            for row in rows
-        ),
-    )  # fmt: skip
+    _say_rows(rows, _SIZES)
     say()
     say("cost against raw, by the price of cached input (cold: none after a prompt, .1)")
-    say_table(
-        [Column("strategy"), *_right(*(f"{rho:g}" for rho in RHO_SWEEP), "cold", "e*", "churn")],
-        (
-            [
-                _name(row), *(_relative(row.relative[rho]) for rho in RHO_SWEEP),
-                _relative(row.relative_cold), _shown(row.tolerance, "+.0f"),
-                _shown(row.churn, ".1f", end="×"),
-            ]
-            for row in rows
-        ),
-    )  # fmt: skip
+    _say_rows(rows, _COSTS)
     say()
     say("what the recorded answers used next, and what of it their request still held")
     best = _best(rows)
-    say_table(
-        [
-            Column("strategy"),
-            *_right("recall", "far", "args", "lost", "refetch", "rules", "always", "files"),
-        ],
-        (
-            [
-                _name(row),
-                _marked(row, row.recall.grounded, best["recall"]),
-                _marked(row, row.recall.long_range_grounded, best["long-range recall"]),
-                _percent(row.recall.writable.value),
-                _percent(row.recall.all.share("lost")),
-                _k(row.recall.refetch_tokens),
-                _count(row.survival.constraints),
-                _count(row.survival.constraints_throughout),
-                _count(row.survival.edited_files),
-            ]
-            for row in rows
-        ),
-    )
+    marked: _Table = {
+        title: partial(_marked, figure=figure, best=best[figure])
+        for title, figure in (("recall", "recall"), ("far", "long-range recall"))
+    }
+    _say_rows(rows, {**marked, **_HELD})
     say()
     say("of the facts of the compacted part, the share still in the last view")
     kinds = [kind for kind in KINDS if any(kind in row.survival.end.by_kind for row in rows)]
-    say_table(
-        [Column("strategy"), *_right("all", *(_SHORT.get(kind, f"{kind}s") for kind in kinds), "per 1k")],
-        (
-            [
-                _name(row),
-                _percent(row.survival.end.facts.value),
-                *(
-                    _percent(share.value if share else None)
-                    for share in map(row.survival.end.by_kind.get, kinds)
-                ),
-                f"{row.survival.end.density or 0:.1f}",
-            ]
-            for row in rows
-        ),
-    )
+    by_kind: _Table = {_SHORT.get(kind, f"{kind}s"): partial(_survived, kind=kind) for kind in kinds}
+    _say_rows(rows, {"all": lambda row: _percent(row.survival.end.facts.value), **by_kind, **_DENSITY})
     _say_possible(rows)
     _say_losses(rows)
+
+
+def _cost_at(rho: float, row: Figures) -> Cell:
+    return _relative(row.relative[rho])
+
+
+_Table = Mapping[str, Callable[[Figures], str | Cell]]
+"""The columns of a table behind the strategy: the title, and what stands there."""
+_SIZES: _Table = {
+    "compacted": lambda row: str(row.compactions),
+    "calls": lambda row: str(row.cost.calls),
+    "input": lambda row: _k(row.cost.input),
+    "fresh": lambda row: _k(row.cost.uncached),
+    "hit": lambda row: _percent(row.cost.hit_rate),
+    "peak": lambda row: _k(row.peak),
+    "mean": lambda row: _k(row.mean),
+    "price": lambda row: _shown(row.dollars, ".2f", "$"),
+}
+_COSTS: _Table = {
+    **{f"{rho:g}": partial(_cost_at, rho) for rho in RHO_SWEEP},
+    "cold": lambda row: _relative(row.relative_cold),
+    "e*": lambda row: _shown(row.tolerance, "+.0f"),
+    "churn": lambda row: _shown(row.churn, ".1f", end="×"),
+}
+_HELD: _Table = {
+    "args": lambda row: _percent(row.recall.writable.value),
+    "lost": lambda row: _percent(row.recall.all.share("lost")),
+    "refetch": lambda row: _k(row.recall.refetch_tokens),
+    "rules": lambda row: _count(row.survival.constraints),
+    "always": lambda row: _count(row.survival.constraints_throughout),
+    "files": lambda row: _count(row.survival.edited_files),
+}
+_DENSITY: _Table = {"per 1k": lambda row: f"{row.survival.end.density or 0:.1f}"}
+
+
+def _say_rows(rows: Iterable[Figures], table: _Table) -> None:
+    cells = ([_name(row), *(cell(row) for cell in table.values())] for row in rows)
+    say_table([Column("strategy"), *_right(*table)], cells)
+
+
+def _survived(row: Figures, kind: FactKind) -> str:
+    share = row.survival.end.by_kind.get(kind)
+    return _percent(share.value if share else None)
 
 
 def _say_possible(rows: Sequence[Figures]) -> None:
@@ -190,7 +180,7 @@ def _say_possible(rows: Sequence[Figures]) -> None:
     say()
     say("of the possible: as a share of the oracle's, which is impossible, for it knows what comes")
     say_table(
-        [Column("strategy"), *_right("recall", "far", "args")],
+        [Column("strategy"), *_right(*_POSSIBLE)],
         (
             [
                 _name(row),
@@ -211,11 +201,10 @@ _POSSIBLE: dict[str, Callable[[Figures], float | None]] = {
 
 def _best(rows: Sequence[Figures]) -> dict[str, float | None]:
     compacted = [row for row in rows if row.strategy not in (RAW, ORACLE) and row.feasible]
-    values = {
-        name: [made for row in compacted if (made := value(row)) is not None]
+    return {
+        name: max((made for row in compacted if (made := value(row)) is not None), default=None)
         for name, value in _COMPARED.items()
     }
-    return {name: max(found, default=None) for name, found in values.items()}
 
 
 def _say_losses(rows: Iterable[Figures]) -> None:
@@ -241,25 +230,29 @@ def _say_losses(rows: Iterable[Figures]) -> None:
 def _say_recall_at_budget(report: Report) -> None:
     """Recall is compared at equal windows; the mean over doublings is the area under that curve."""
     windows = sorted(set(report.setup.windows))
-    rows_in_windows = [row for row in report.rows if row.window]
-    by_session = groupby(sorted(rows_in_windows, key=lambda row: row.session), key=lambda row: row.session)
-    for session, group in by_session:
-        rows = list(group)
-        if len({row.window for row in rows}) < 2:
+    rows_in_windows = sorted((row for row in report.rows if row.window), key=lambda row: row.session)
+    for session, group in groupby(rows_in_windows, key=lambda row: row.session):
+        by_name: dict[str, dict[int, Figures]] = {}
+        for row in group:
+            by_name.setdefault(row.strategy, {})[row.window] = row
+        if max(map(len, by_name.values())) < 2:
             continue
         say()
         say_heading(f"{session} · recall at budget (far recall behind it)")
-        lines = []
-        for name in dict.fromkeys(row.strategy for row in rows if row.strategy != RAW):
-            at = {row.window: row for row in rows if row.strategy == name}
-            cells = [
-                f"{_percent(at[window].recall.grounded)} ({_percent(at[window].recall.long_range_grounded)})"
-                if window in at
-                else "–"
-                for window in windows
-            ]
-            lines.append([name, *cells, _percent(_area(at))])
-        say_table([Column("strategy"), *_right(*map(_k, windows), "area")], lines)
+        by_name.pop(RAW, None)
+        say_table(
+            [Column("strategy"), *_right(*map(_k, windows), "area")],
+            (
+                [name, *(_at_budget(at.get(window)) for window in windows), _percent(_area(at))]
+                for name, at in by_name.items()
+            ),
+        )
+
+
+def _at_budget(row: Figures | None) -> str:
+    if row is None:
+        return "–"
+    return f"{_percent(row.recall.grounded)} ({_percent(row.recall.long_range_grounded)})"
 
 
 def _area(at: dict[int, Figures]) -> float | None:
@@ -273,21 +266,20 @@ def _area(at: dict[int, Figures]) -> float | None:
 
 
 def _say_differences(report: Report) -> None:
-    found = report.differences()
-    if not found:
-        return
-    say()
-    say_heading(f"against {REFERENCE}, mean of the differences by session, 95 % interval")
-    say_table(
-        [Column("strategy"), Column("figure"), *_right("mean", "from", "to", "sessions")],
-        (
-            [
-                one.strategy, one.figure, Cell(f"{one.mean:+.3f}", "bold" if one.is_clear else None),
-                f"{one.low:+.3f}", f"{one.high:+.3f}", str(one.sessions),
-            ]
-            for one in found
-        ),
-    )  # fmt: skip
+    found = list(report.differences())
+    if found:
+        say()
+        say_heading(f"against {REFERENCE}, mean of the differences by session, 95 % interval")
+        say_table(
+            [Column("strategy"), Column("figure"), *_right("mean", "from", "to", "sessions")],
+            (
+                [
+                    one.strategy, one.figure, Cell(f"{one.mean:+.3f}", "bold" if one.is_clear else None),
+                    f"{one.low:+.3f}", f"{one.high:+.3f}", str(one.sessions),
+                ]
+                for one in found
+            ),
+        )  # fmt: skip
 
 
 def _say_foot(report: Report) -> None:
@@ -369,7 +361,8 @@ def _name(row: Figures) -> Cell:
     return Cell(row.strategy, None if row.feasible else "alert")
 
 
-def _marked(row: Figures, value: float | None, best: float | None) -> Cell:
+def _marked(row: Figures, figure: str, best: float | None) -> Cell:
+    value = _COMPARED[figure](row)
     text = _percent(value) + ("*" if row.is_floor else "")
     return Cell(text, "bold" if value is not None and value == best and row.strategy != RAW else None)
 

@@ -20,7 +20,7 @@ from foldline.llm.models import Price
 from foldline.llm.offline import OfflineLLM
 from foldline.protocol import BaseMessage, FoldlineError
 
-from .figures import Figures, Instrument, figures, instrument_for
+from .figures import Figures, Instrument
 from .headroom import HeadroomCompaction
 from .oracle import ORACLE, foresight
 from .record import Meter, Run
@@ -153,7 +153,7 @@ async def compare(
         check_arms(setup, subject.cwd)
     for subject in subjects:
         raw = await _played(subject, RAW, UNLIMITED, setup, progress)
-        instrument = instrument_for(subject.history, raw, setup.meter, setup.price)
+        instrument = Instrument(subject.history, raw, setup.meter, setup.price)
         player = _Comparison(subject, setup, raw, instrument, progress)
         for window in setup.windows:
             for cell in await player.at_window(window):
@@ -210,7 +210,7 @@ class _Comparison:
         if not runs:
             return [NotCompared(self.subject.name, 0 if raw is self.raw else raw.window, why)]
         shown = [raw, *runs] if RAW in self.setup.arms else runs
-        return [Cell(run, figures(run, self.instrument)) for run in shown]
+        return [Cell(run, Figures(run, self.instrument)) for run in shown]
 
 
 def check_arms(setup: Setup, folder: Path) -> None:

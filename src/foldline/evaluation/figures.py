@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -14,16 +14,15 @@ from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError
 from .cost import (
     OPENAI_CACHE,
     RHO_SWEEP,
-    Cost,
     Rates,
     churn,
     cost,
     elongation_tolerance,
 )
-from .recall import Needs, Recall, needs, recall
+from .recall import needs, recall
 from .record import Meter, Run, Share
 from .safety import violations
-from .survival import Known, Survival, survival
+from .survival import Known, survival
 
 if TYPE_CHECKING:
     from pygal.graph.graph import Graph
@@ -36,66 +35,58 @@ USUAL = 0.1
 _COLD = replace(OPENAI_CACHE, cold_user_turns=True)  # pessimistic: nothing is found after a new user message
 
 
-@dataclass(frozen=True, slots=True)
 class Instrument:
     """How a session is measured, the same for all its runs. Made once a session."""
 
-    meter: Meter
-    price: Price | None
-    needs: Needs
-    known: Known
-    raw: Cost
-    """Of the run that never compacts: what costs are relative to."""
-    raw_cold: Cost
+    def __init__(
+        self, history: Sequence[BaseMessage], raw: Run, meter: Meter, price: Price | None = None
+    ) -> None:
+        self.meter = meter
+        self.price = price
+        self.needs = needs(history, meter)
+        self.known = Known(history, meter)
+        self.raw = cost(raw, meter)
+        """Of the run that never compacts: what costs are relative to."""
+        self.raw_cold = cost(raw, meter, _COLD)
 
 
-def instrument_for(
-    history: Sequence[BaseMessage], raw: Run, meter: Meter, price: Price | None = None
-) -> Instrument:
-    return Instrument(
-        meter=meter,
-        price=price,
-        needs=needs(history, meter),
-        known=Known(history, meter),
-        raw=cost(raw, meter),
-        raw_cold=cost(raw, meter, _COLD),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Figures:
-    """One row of a report: one session, one strategy, one window."""
+    """All figures of a run: a row of a report, one session, one strategy, one window."""
 
-    session: str
-    strategy: str
-    window: int
-    summariser: str
-    messages: int
-    compactions: int
-    rungs: Mapping[str, int]
-    """By which rung of the failure ladder the compactions were made."""
-    cost: Cost
-    peak: int
-    """Tokens of the largest view that was sent."""
-    mean: float
-    left: float | None
-    """Mean tokens of the view right after a compaction."""
-    summary_input: int
-    """Input tokens of the summary requests."""
-    dollars: float | None
-    relative: Mapping[float, float]
-    """Cost as a multiple of the raw session's, by the price ratio of cached input."""
-    relative_cold: float
-    """The same at `USUAL`, with a cache that is cold after each user message."""
-    churn: float | None
-    tolerance: float | None
-    """e*: so many more steps would cancel the saving; negative where there is none."""
-    recall: Recall
-    survival: Survival
-    over: int
-    """Requests longer than the window: a server would have refused them."""
-    violations: tuple[str, ...]
-    failures: tuple[str, ...]
+    def __init__(self, run: Run, instrument: Instrument) -> None:
+        meter, raw, usual = instrument.meter, instrument.raw, Rates(USUAL)
+        views = [sent.tokens for sent in run.requests if sent.kind == "step"]
+        self.session, self.strategy, self.window = run.session, run.strategy, run.window
+        self.summariser = run.summariser
+        self.messages = len(run.history)
+        self.compactions = len(run.compactions)
+        self.rungs = Counter(compaction.entry.rung for compaction in run.compactions)
+        """By which rung of the failure ladder the compactions were made."""
+        self.cost = cost(run, meter)
+        self.peak = max(views, default=0)
+        """Tokens of the largest view that was sent."""
+        self.mean = fmean(views) if views else 0.0
+        self.summary_input = sum(sent.tokens for sent in run.requests if sent.kind == "summary")
+        self.dollars = self.cost.dollars(instrument.price) if instrument.price else None
+        self.relative = {
+            rho: self.cost.equivalent(Rates(rho)) / raw.equivalent(Rates(rho)) for rho in RHO_SWEEP
+        }
+        """Cost as a multiple of the raw session's, by the price ratio of cached input."""
+        cold = cost(run, meter, _COLD)
+        self.relative_cold = cold.equivalent(usual) / instrument.raw_cold.equivalent(usual)
+        """The same at `USUAL`, with a cache that is cold after each user message."""
+        self.churn = churn(self.cost, raw)
+        self.tolerance = elongation_tolerance(self.cost, raw, usual)
+        """e*: so many more steps would cancel the saving; negative where there is none."""
+        self.recall = recall(run, instrument.needs)
+        self.survival = survival(run, instrument.known)
+        after = [at.tokens for at in self.survival.compactions]
+        self.left = fmean(after) if after else None
+        """Mean tokens of the view right after a compaction."""
+        self.over = sum(0 < run.window < sent.tokens for sent in run.requests)
+        """Requests longer than the window: a server would have refused them."""
+        self.violations = tuple(violations(run, meter))
+        self.failures = run.failures
 
     @property
     def feasible(self) -> bool:
@@ -160,40 +151,6 @@ class Figures:
             "violations": list(self.violations),
             "failures": list(self.failures),
         }
-
-
-def figures(run: Run, instrument: Instrument) -> Figures:
-    """All figures of a run."""
-    meter, raw = instrument.meter, instrument.raw
-    spent = cost(run, meter)
-    cold = cost(run, meter, _COLD)
-    usual = Rates(USUAL)
-    survived = survival(run, instrument.known)
-    views = [sent.tokens for sent in run.requests if sent.kind == "step"]
-    return Figures(
-        session=run.session,
-        strategy=run.strategy,
-        window=run.window,
-        summariser=run.summariser,
-        messages=len(run.history),
-        compactions=len(run.compactions),
-        rungs=Counter(compaction.entry.rung for compaction in run.compactions),
-        cost=spent,
-        peak=max(views, default=0),
-        mean=fmean(views) if views else 0.0,
-        left=fmean(at.tokens for at in survived.compactions) if survived.compactions else None,
-        summary_input=sum(sent.tokens for sent in run.requests if sent.kind == "summary"),
-        dollars=None if instrument.price is None else spent.dollars(instrument.price),
-        relative={rho: spent.equivalent(Rates(rho)) / raw.equivalent(Rates(rho)) for rho in RHO_SWEEP},
-        relative_cold=cold.equivalent(usual) / instrument.raw_cold.equivalent(usual),
-        churn=churn(spent, raw),
-        tolerance=elongation_tolerance(spent, raw, usual),
-        recall=recall(run, instrument.needs),
-        survival=survived,
-        over=sum(0 < run.window < sent.tokens for sent in run.requests),
-        violations=tuple(violations(run, meter)),
-        failures=run.failures,
-    )
 
 
 def _counted(share: Share) -> dict[str, int]:
