@@ -187,7 +187,7 @@ def figures(played: Played, window: int, weights: Weights) -> tuple[float, ...] 
     if run is None:
         return None
     found = recall(run, played.needs)
-    kept = (found.all.retained, found.long_range.needs, found.long_range.retained)
+    kept = (found.all["retained"], found.long_range.needs, found.long_range["retained"])
     return (found.all.needs, *kept, price(run), played.raw)
 
 

@@ -134,7 +134,7 @@ def test_views_that_jump_about_are_held_against_what_they_say_themselves(shown: 
         replace(request, messages=tuple(view)) for request, view in zip(run.requests[-5:], views, strict=True)
     ]
     found = measured(replace(run, requests=tuple(steps)), built)
-    assert found.all.retained == sum(map(len, shown))
+    assert found.all["retained"] == sum(map(len, shown))
     assert found.all.needs == 25
 
 
@@ -212,7 +212,7 @@ def test_what_only_a_stub_leads_to_must_be_read_again_too() -> None:
 
 def test_two_things_of_one_message_are_read_again_once() -> None:
     found = measured(answered(two_uses(), without_the_file), two_uses())
-    assert (found.all.lost, found.refetch_calls) == (2, 1)
+    assert (found.all["lost"], found.refetch_calls) == (2, 1)
 
 
 def test_after_another_fold_it_is_read_again() -> None:

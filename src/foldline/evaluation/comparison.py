@@ -40,8 +40,7 @@ def digest_summariser(window: int) -> LLM:
 
 RAW = "raw"
 """The whole history with each request: what would be remembered and paid if windows had no end."""
-TRUNCATE = "truncate"
-HEADROOM = "headroom"
+TRUNCATE, HEADROOM = "truncate", "headroom"
 REFERENCES = {
     RAW: "nothing is ever compacted; marked where it exceeds the window",
     TRUNCATE: "leaves out the oldest turns, down to half of the window",
@@ -136,8 +135,7 @@ Progress = Callable[[str, int], None]
 
 def messages_to_play(subjects: Sequence[Subject], setup: Setup) -> int:
     """How far progress will count at most."""
-    played = len([arm for arm in setup.arms if arm not in (RAW, RECORDED)])
-    runs = 1 + (len(setup.windows) + (RECORDED in setup.arms)) * played
+    runs = 1 + (len(setup.windows) + (RECORDED in setup.arms)) * len(_played_arms(setup))
     return sum(len(subject.history) for subject in subjects) * runs
 
 
@@ -176,7 +174,7 @@ class _Comparison:
     async def at_window(self, window: int) -> Sequence[Cell | NotCompared]:
         runs: list[Run] = []
         why = f"never full (its longest request has {self.instrument.raw.peak:,} tokens)"
-        for arm in self._arms:
+        for arm in _played_arms(self.setup):
             try:
                 run = await self._play(arm, window)
             except WindowTooSmall as small:
@@ -189,16 +187,12 @@ class _Comparison:
 
     async def as_recorded(self) -> Sequence[Cell | NotCompared]:
         """At the moments of the session's own compactions, and at equal size."""
-        own = self.subject.recording
+        base, own = replace(self.raw, window=0), self.subject.recording
         if own is None:
-            return self._cells(self.raw, [], "no compaction of its own can be read")
-        runs = [own.run, *[await self._play(arm, UNLIMITED, own.sizes) for arm in self._arms]]
-        base = replace(self.raw, counted_from=own.run.counted_from)
-        return self._cells(replace(base, window=0), [replace(run, window=0) for run in runs], "")
-
-    @property
-    def _arms(self) -> Sequence[str]:
-        return [arm for arm in self.setup.arms if arm not in (RAW, RECORDED)]
+            return self._cells(base, [], "no compaction of its own can be read")
+        runs = [own.run, *[await self._play(arm, UNLIMITED, own.sizes) for arm in _played_arms(self.setup)]]
+        base = replace(base, counted_from=own.run.counted_from)
+        return self._cells(base, [replace(run, window=0) for run in runs], "")
 
     async def _play(self, arm: str, window: int, moments: Mapping[int, int] | None = None) -> Run:
         score = foresight(self.subject.history, self.instrument.needs.all) if arm == ORACLE else likelihood
@@ -208,18 +202,25 @@ class _Comparison:
 
     def _cells(self, raw: Run, runs: Sequence[Run], why: str) -> Sequence[Cell | NotCompared]:
         if not runs:
-            return [NotCompared(self.subject.name, 0 if raw is self.raw else raw.window, why)]
+            return [NotCompared(self.subject.name, raw.window, why)]
         shown = [raw, *runs] if RAW in self.setup.arms else runs
         return [Cell(run, Figures(run, self.instrument)) for run in shown]
+
+
+def _played_arms(setup: Setup) -> Sequence[str]:
+    return [arm for arm in setup.arms if arm not in (RAW, RECORDED)]
 
 
 def check_arms(setup: Setup, folder: Path) -> None:
     """Raises FoldlineError where an arm cannot be made."""
     for arm in setup.arms:
         if arm != RECORDED:
-            arm_named(
-                arm, UNLIMITED, dependencies(setup.summariser(UNLIMITED), folder, embedder=setup.embedder)
-            )
+            _made(arm, UNLIMITED, setup, folder)
+
+
+def _made(arm: str, window: int, setup: Setup, folder: Path, score: Score = likelihood) -> Arm:
+    llm = setup.summariser(window)
+    return arm_named(arm, window, dependencies(llm, folder, embedder=setup.embedder), score)
 
 
 async def _played(
@@ -240,13 +241,12 @@ async def _played(
             progress(f"{subject.name} · {arm}", played - told)
             told = played
 
-    llm = setup.summariser(window)
     return await replay(
         subject.history,
-        arm_named(arm, window, dependencies(llm, subject.cwd, embedder=setup.embedder), score),
+        _made(arm, window, setup, subject.cwd, score),
         session=subject.name,
         window=window,
-        summariser=llm,
+        summariser=setup.summariser(window),
         summarised_by=setup.summarised_by,
         meter=setup.meter,
         sizes=setup.sizes,
@@ -256,5 +256,4 @@ async def _played(
     )
 
 
-_EVERY = 25
-"""Messages between two words about progress."""
+_EVERY = 25  # messages between two words about progress

@@ -19,7 +19,7 @@ from .cost import (
     cost,
     elongation_tolerance,
 )
-from .recall import needs, recall
+from .recall import STATES, needs, recall
 from .record import Meter, Run, Share
 from .safety import violations
 from .survival import Known, survival
@@ -128,11 +128,7 @@ class Figures:
             "long_range_recall": recall.long_range_grounded,
             "needs": recall.all.needs,
             "long_range_needs": recall.long_range.needs,
-            "states": {
-                "retained": recall.all.retained,
-                "recoverable": recall.all.recoverable,
-                "lost": recall.all.lost,
-            },
+            "states": {state: recall.all[state] for state in STATES},
             "recall_by_kind": {kind: tally.share("retained") for kind, tally in recall.by_kind.items()},
             "writable_arguments": _counted(recall.writable),
             "writable_arguments_by_kind": {kind: _counted(share) for kind, share in recall.arguments.items()},

@@ -9,7 +9,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean
 from typing import Literal, NamedTuple, get_args
@@ -244,26 +244,20 @@ def needs(history: Sequence[BaseMessage], meter: Meter) -> Needs:
 
 
 State = Literal["retained", "recoverable", "lost"]
+STATES: tuple[State, ...] = get_args(State)
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """Where needed things were when they were needed."""
-
-    retained: int = 0
-    """In the view."""
-    recoverable: int = 0
-    """The block that held them stands in the view as a stub or a clip, with a handle that leads to them."""
-    lost: int = 0
+class Tally(Counter[State]):
+    """Where needed things were when they were needed: in the view; behind a stub or a clip with a handle that
+    leads to them; or nowhere."""
 
     @property
     def needs(self) -> int:
-        return self.retained + self.recoverable + self.lost
+        return self.total()
 
     def share(self, state: State) -> float | None:
         """None where nothing was needed."""
-        count: int = getattr(self, state)
-        return count / self.needs if self.needs else None
+        return self[state] / self.needs if self.needs else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +291,8 @@ class Recall:
 
 def recall(run: Run, needs: Needs, *, long_range: int = LONG_RANGE) -> Recall:
     """Each need of each step held against the request that the step answered."""
-    counted = _Counts()
+    total, far, by_kind = Tally(), Tally(), dict[AtomKind, Tally]()
+    writable: dict[Argument, list[bool]] = {}
     refetched: dict[tuple[int, tuple[int, int]], BaseMessage] = {}
     retained, behind = Presence(needs.held_by), Presence(needs.behind)
     for step in answered_steps(run):
@@ -313,18 +308,20 @@ def recall(run: Run, needs: Needs, *, long_range: int = LONG_RANGE) -> Recall:
                 held.add(need.atom)
             elif any(form in behind for form in need.forms):
                 state = "recoverable"
-            counted.add(need, state, is_long=need.distance > long_range)
+            total[state] += 1
+            far[state] += need.distance > long_range
+            by_kind.setdefault(need.atom.kind, Tally())[state] += 1
             if state != "retained":
                 refetched[step.epoch, need.source.key] = need.source
         for kind, taken in needs.arguments.get(step.answer, ()):
-            counted.arguments.setdefault(kind, []).append(taken <= held)
+            writable.setdefault(kind, []).append(taken <= held)
     return Recall(
-        all=_tally(counted.all),
-        long_range=_tally(counted.long),
-        by_kind={kind: _tally(states) for kind, states in counted.by_kind.items()},
+        all=total,
+        long_range=far,
+        by_kind=by_kind,
         refetch_tokens=sum(map(needs.tokens, refetched.values())),
         refetch_calls=len(refetched),
-        arguments={kind: Share(sum(held), len(held)) for kind, held in counted.arguments.items()},
+        arguments={kind: Share(sum(held), len(held)) for kind, held in writable.items()},
     )
 
 
@@ -347,24 +344,6 @@ def answered_steps(run: Run) -> Iterator[Step]:
             epoch += 1
         if sent.kind == "step" and sent.answer is not None and last[sent.answer] == place:
             yield Step(sent.answer, sent.messages, epoch)
-
-
-@dataclass(slots=True)
-class _Counts:
-    all: Counter[State] = field(default_factory=Counter)
-    long: Counter[State] = field(default_factory=Counter)
-    by_kind: dict[AtomKind, Counter[State]] = field(default_factory=dict)
-    arguments: dict[Argument, list[bool]] = field(default_factory=dict)
-
-    def add(self, need: Need, state: State, *, is_long: bool) -> None:
-        self.all[state] += 1
-        self.by_kind.setdefault(need.atom.kind, Counter())[state] += 1
-        if is_long:
-            self.long[state] += 1
-
-
-def _tally(states: Mapping[State, int]) -> Tally:
-    return Tally(states.get("retained", 0), states.get("recoverable", 0), states.get("lost", 0))
 
 
 LEAST_SESSIONS = 10

@@ -113,7 +113,7 @@ class Known:
 def survival(run: Run, known: Known) -> Survival:
     """What a run kept after each of its compactions and at its end."""
     said = Presence(known.says)
-    present = _constraints_present(run, known)
+    asked, throughout, at_end = _constraints_present(run, known)
     compactions = tuple(
         _survived(compaction.before, compaction.after, compaction.requests, known, said)
         for compaction in run.compactions
@@ -124,11 +124,9 @@ def survival(run: Run, known: Known) -> Survival:
     return Survival(
         compactions=compactions,
         end=end,
-        constraints=_share(n in present.at_end for n in range(len(known.constraints))),
-        constraints_throughout=_share(n in present.throughout for n in present.asked),
-        pins_throughout=_share(
-            n in present.throughout for n in present.asked if known.constraints[n].index in run.pins
-        ),
+        constraints=_share(n in at_end for n in range(len(known.constraints))),
+        constraints_throughout=_share(n in throughout for n in asked),
+        pins_throughout=_share(n in throughout for n in asked if known.constraints[n].index in run.pins),
         todos=_share(n in said for n, fact in facts_now if fact.kind == "todo" and fact.text in still_open),
         edited_files=_share(n in said for n, fact in facts_now if fact.changed),
     )
@@ -168,15 +166,14 @@ def _sign(fact: Mention) -> str:
 
     Only to spare most messages a closer look: few facts are in few messages.
     """
-    match fact.kind:
-        case "path":
-            certain = _LETTERS.findall(path_parts(fact.text)[-1].casefold())
-        case "error":
-            certain = _LETTERS.findall(error_message(fact.text).casefold())
-        case "constraint" | "todo":
-            certain = _LETTERS.findall(fact.text.casefold())[1:-1]  # blanks within do not count
-        case _:
-            certain = _LETTERS.findall(fact.text.casefold())
+    text = fact.text
+    if fact.kind == "path":
+        text = path_parts(text)[-1]
+    elif fact.kind == "error":
+        text = error_message(text)
+    certain = _LETTERS.findall(text.casefold())
+    if fact.kind in ("constraint", "todo"):
+        certain = certain[1:-1]  # blanks within do not count
     return max(certain, key=len, default="")
 
 
@@ -221,17 +218,8 @@ def _constraints(history: Sequence[BaseMessage]) -> Iterator[_Constraint]:
             said |= new.keys()
 
 
-@dataclass(frozen=True, slots=True)
-class _Present:
-    """Constraints by number."""
-
-    asked: Sequence[int]
-    """Those that a request came after."""
-    throughout: frozenset[int]
-    at_end: frozenset[int]
-
-
-def _constraints_present(run: Run, known: Known) -> _Present:
+def _constraints_present(run: Run, known: Known) -> tuple[list[int], frozenset[int], frozenset[int]]:
+    """Constraints, by number: those that a request came after, those in each such request, and at the end."""
     shown = Presence(known.quotes)
     asked: set[int] = set()
     missed: set[int] = set()
@@ -242,7 +230,7 @@ def _constraints_present(run: Run, known: Known) -> _Present:
         missed |= {n for n in due if n not in shown}
     shown.show(run.last_view)
     at_end = frozenset(n for n in range(len(known.constraints)) if n in shown)
-    return _Present(sorted(asked), frozenset(asked - missed), at_end)
+    return sorted(asked), frozenset(asked - missed), at_end
 
 
 def _spaced(text: str) -> str:
