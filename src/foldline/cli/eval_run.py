@@ -5,13 +5,13 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from foldline.agent.settings import Settings, connect_embedder, connect_llm, connect_summariser, known_window
 from foldline.evaluation.comparison import (
     RAW,
-    Cell,
     NotCompared,
     Setup,
     Subject,
@@ -74,11 +74,9 @@ def _subject(source: str, format_name: str | None, meter: Meter) -> Subject:
     return Subject(name, history, Path(found.header.cwd), recorded_pins(found.entries), own)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     report: Report
-    runs: Sequence[Run]
-    """Of the first session, to be drawn; of all, where they are judged."""
+    runs: Sequence[Run]  # of the first session, to be drawn; of all, where they are judged
     judgement: Judgement | None = None
 
 
@@ -106,7 +104,7 @@ async def measure(
         await known_window(llm)
         other = writer if writer is not llm else None
         compacted = [run for run in found.runs if run.strategy != RAW]
-        return replace(found, judgement=await judged(compacted, setup.meter, llm, other, yes=yes))
+        return found._replace(judgement=await judged(compacted, setup.meter, llm, other, yes=yes))
     finally:
         await llm.aclose()
         if writer is not llm:
@@ -120,13 +118,12 @@ async def _compared(subjects: Sequence[Subject], setup: Setup, *, keep_all: bool
     with Bar(messages_to_play(subjects, setup)) as bar:
         async with aclosing(compare(subjects, setup, bar.step)) as cells:
             async for cell in cells:
-                match cell:
-                    case NotCompared():
-                        not_compared.append(cell)
-                    case Cell():
-                        rows.append(cell.figures)
-                        if keep_all or not runs or runs[0].session == cell.run.session:
-                            runs.append(cell.run)
+                if isinstance(cell, NotCompared):
+                    not_compared.append(cell)
+                    continue
+                rows.append(cell.figures)
+                if keep_all or not runs or runs[0].session == cell.run.session:
+                    runs.append(cell.run)
     return _Found(Report(setup, len(subjects), tuple(rows), tuple(not_compared)), runs)
 
 

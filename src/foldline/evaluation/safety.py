@@ -5,12 +5,10 @@ smaller views. P8, reasoning that must come back, is not modelled: the records h
 fail: the calls of an answer without any are not sent at all.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import is_
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from foldline.context.view import is_preamble
 from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
@@ -20,80 +18,65 @@ from foldline.protocol.messages import json_object
 from .cost import as_sent
 from .record import Compacted, Meter, PerMessage, Run, Sent
 
-PairingRule = Literal["P1", "P2", "P3", "P4", "P6", "P7"]
-PairingFault = tuple[PairingRule, str]
+Fault = tuple[str, str]
+"""A rule, and what breaks it."""
 
 
-class OnTheWire(NamedTuple):
-    """What of a message matters for pairing."""
-
-    entry: int
+class _OnTheWire(NamedTuple):
     role: str
-    calls: tuple[str, ...] = ()
-    """The ids of an answer's calls."""
-    answers: str = ""
-    """The id of the call that a result is for."""
-    faults: tuple[PairingFault, ...] = ()
-    """What is wrong with it by itself."""
+    faults: tuple[Fault, ...]  # what is wrong with the message by itself
 
 
-def on_the_wire(message: BaseMessage) -> OnTheWire | None:
+def _on_the_wire(message: BaseMessage) -> _OnTheWire | None:
     """None for a message with nothing to say: it is not sent."""
     rendered = to_openai([message], OPENAI)
     if not rendered:
         return None
     chat = rendered[0]  # the images of a result come after it, when its group is whole
-    calls = tuple(call["id"] for call in chat.get("tool_calls", ()))
-    return OnTheWire(
-        message.index,
-        chat["role"],
-        calls,
-        chat.get("tool_call_id", ""),
-        tuple(_own_faults(chat, message.index)) if chat["role"] == "assistant" else (),
-    )
+    return _OnTheWire(chat["role"], tuple(_own_faults(chat, message.index)))
 
 
-def pairing_faults(messages: Iterable[OnTheWire | None]) -> Iterator[PairingFault]:
-    """Every reason for which a server would refuse these messages, with its rule."""
-    waiting: Counter[str] = Counter()
-    caller = -1
-    has_user = False
-    for message in messages:
-        if message is None:
-            continue
-        if message.role == "tool":
-            if waiting[message.answers] < 1:
-                yield "P2", f"the result in entry {message.entry} answers no open call"
-            else:
-                waiting[message.answers] -= 1
-            continue
-        if waiting:
-            yield from _without_result(waiting, caller)
-            waiting.clear()
-        has_user = has_user or message.role == "user"
-        if message.calls:
-            waiting.update(message.calls)
-            caller = message.entry
-        yield from message.faults
-    yield from _without_result(waiting, caller)
-    if not has_user:
-        yield "P7", "no user message is there"
-
-
-def _without_result(waiting: Counter[str], caller: int) -> Iterator[PairingFault]:
-    for call_id in (+waiting).elements():
-        yield "P1", f"call {call_id} of entry {caller} has no result right after it"
-
-
-def _own_faults(chat: ChatMessage, index: int) -> Iterator[PairingFault]:
+def _own_faults(chat: ChatMessage, index: int) -> Iterator[Fault]:
     calls: Sequence[ChatMessage] = chat.get("tool_calls", ())
-    if not calls and not (chat["content"] or "").strip():
+    if chat["role"] == "assistant" and not calls and not (chat["content"] or "").strip():
         yield "P6", f"the answer in entry {index} has neither text nor calls"
     if len({call["id"] for call in calls}) < len(calls):
         yield "P3", f"two calls of entry {index} have the same id"
     for call in calls:
         if json_object(call["function"]["arguments"]) is None:
             yield "P4", f"the arguments of call {call['id']} in entry {index} are not JSON"
+
+
+def _pairing_faults(
+    messages: Iterable[BaseMessage], wire: Callable[[BaseMessage], _OnTheWire | None]
+) -> Iterator[Fault]:
+    """Every reason for which a server would refuse these messages, with its rule."""
+    waiting: list[tuple[str, int]] = []  # the id of each open call, and the entry that made it
+    has_user = False
+    for message in messages:
+        sent = wire(message)
+        if sent is None:
+            continue
+        if isinstance(message, ToolResultMessage):
+            answered = next((call for call in waiting if call[0] == message.call_id), None)
+            if answered:
+                waiting.remove(answered)
+            else:
+                yield "P2", f"the result in entry {message.index} answers no open call"
+            continue
+        yield from _without_result(waiting)
+        calls = message.calls if isinstance(message, AssistantMessage) else ()
+        waiting = [(call.call_id, message.index) for call in calls]
+        has_user = has_user or sent.role == "user"
+        yield from sent.faults
+    yield from _without_result(waiting)
+    if not has_user:
+        yield "P7", "no user message is there"
+
+
+def _without_result(waiting: Iterable[tuple[str, int]]) -> Iterator[Fault]:
+    for call_id, caller in waiting:
+        yield "P1", f"call {call_id} of entry {caller} has no result right after it"
 
 
 FRESH_SHARE = 4
@@ -107,9 +90,9 @@ def violations(run: Run, meter: Meter, *, reserved: int = 0, tools: int = 0) -> 
     `reserved` tokens are kept free for a step's answer, `tools` are those of the tool schemas.
     """
     check = _Check(run, PerMessage(meter.tokens), reserved, tools)
-    repeated: dict[tuple[str, str], list[str]] = {}
-    for fault in check.all():
-        repeated.setdefault((fault.rule, fault.what), []).append(fault.where)
+    repeated: dict[Fault, list[str]] = {}
+    for where, fault in check.all():
+        repeated.setdefault(fault, []).append(where)
     return [
         *(f"C1, {fault}" for fault in run.broken),
         *(f"{rule}, {_places(places)}: {what}" for (rule, what), places in repeated.items()),
@@ -119,13 +102,6 @@ def violations(run: Run, meter: Meter, *, reserved: int = 0, tools: int = 0) -> 
 def _places(places: Sequence[str]) -> str:
     more = len(places) - 1
     return f"{places[0]} and {more} later one{'' if more == 1 else 's'}" if more else places[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _Fault:
-    rule: str
-    where: str
-    what: str
 
 
 _Shown = Mapping[int, BaseMessage]
@@ -142,26 +118,28 @@ class _Check:
         self.tools = tools
         self.positions = {message.index: at for at, message in enumerate(run.history)}
         self.pins = [message for message in run.history if message.index in run.pins]
-        self.wire = PerMessage(on_the_wire)
+        self.wire = PerMessage(_on_the_wire)
 
-    def all(self) -> Iterator[_Fault]:
+    def all(self) -> Iterator[tuple[str, Fault]]:
+        """Each fault behind the place it is in."""
         for number, sent in enumerate(self.run.requests, start=1):
-            where = f"request {number}"
-            yield from self.window(sent, where)
-            for rule, what in pairing_faults(map(self.wire, sent.messages)):
-                yield _Fault(rule, where, what)
-            if sent.kind == "step" and sent.answer in self.positions:
-                # From the end: the stated result of a call without one has its caller's index.
-                shown = {message.index: message for message in reversed(sent.messages)}
-                yield from self.pins_verbatim(sent.answer, shown, where)
-                yield from self.fresh_verbatim(sent.answer, shown, where)
+            yield from ((f"request {number}", fault) for fault in self.of_request(sent))
         yield from self.stable_prefix()
         for number, compaction in enumerate(self.run.compactions, start=1):
             where = f"fold {number} (after request {compaction.requests})"
-            yield from self.whole_batches(compaction, where)
-            yield from self.smaller(compaction, where)
+            yield from ((where, fault) for fault in self.whole_batches(compaction))
+            yield from ((where, fault) for fault in self.smaller(compaction))
 
-    def window(self, sent: Sent, where: str) -> Iterator[_Fault]:
+    def of_request(self, sent: Sent) -> Iterator[Fault]:
+        yield from self.window(sent)
+        yield from _pairing_faults(sent.messages, self.wire)
+        if sent.kind == "step" and sent.answer in self.positions:
+            # From the end: the stated result of a call without one has its caller's index.
+            shown = {message.index: message for message in reversed(sent.messages)}
+            yield from self.pins_verbatim(sent.answer, shown)
+            yield from self.fresh_verbatim(sent.answer, shown)
+
+    def window(self, sent: Sent) -> Iterator[Fault]:
         """W1: input and answer fit. A summary's answer is known, so that nothing is reserved for it.
 
         A recorded answer, or what else must stay, may be longer than the window by itself: the session was
@@ -171,7 +149,7 @@ class _Check:
         output = self.reserved if sent.kind == "step" else sent.output
         if self.run.window and takes + output > self.run.window >= self._must_stay(sent):
             what = f"a {sent.kind} does not fit the window of {self.run.window:,} tokens"
-            yield _Fault("W1", where, what)
+            yield ("W1", what)
 
     def _must_stay(self, sent: Sent) -> int:
         """Tokens of what opens the request, and of what no compaction may take out of it."""
@@ -184,25 +162,25 @@ class _Check:
         opening = (message for message in sent.messages if is_preamble(message))
         return sum(map(self.tokens, (*opening, *let_in)))
 
-    def pins_verbatim(self, answer: int, shown: _Shown, where: str) -> Iterator[_Fault]:
+    def pins_verbatim(self, answer: int, shown: _Shown) -> Iterator[Fault]:
         """C3: pins are in every request after they were said."""
         for pin in self.pins:
             if pin.index < answer and not _verbatim(pin, shown):
-                yield _Fault("C3", where, f"pinned entry {pin.index} is not there word for word")
+                yield ("C3", f"pinned entry {pin.index} is not there word for word")
 
-    def fresh_verbatim(self, answer: int, shown: _Shown, where: str) -> Iterator[_Fault]:
+    def fresh_verbatim(self, answer: int, shown: _Shown) -> Iterator[Fault]:
         """T1: the newest user message of the turn, and the calls and results that no request has carried."""
         upto = self.positions[answer]
         request = _unanswered(self.run.history[:upto])
         if request is not None and not _verbatim(request, shown):
-            yield _Fault("T1", where, f"the user message in entry {request.index} is not there word for word")
+            yield ("T1", f"the user message in entry {request.index} is not there word for word")
         batch = _newest_batch(self.run.history[:upto])
         large = 0 < self.run.window < FRESH_SHARE * sum(map(self.tokens, batch))
         for message in (self.run.clipped.get(message.index, message) for message in batch):
             if not _verbatim(message, shown) and not (large and _is_clipped(message, shown)):
-                yield _Fault("T1", where, f"fresh entry {message.index} is not there word for word")
+                yield ("T1", f"fresh entry {message.index} is not there word for word")
 
-    def stable_prefix(self) -> Iterator[_Fault]:
+    def stable_prefix(self) -> Iterator[tuple[str, Fault]]:
         """K1: between two compactions, each step's request goes on from the one before."""
         compacted_after = {compaction.requests for compaction in self.run.compactions}
         steps = [(number, sent) for number, sent in enumerate(self.run.requests, 1) if sent.kind == "step"]
@@ -212,9 +190,9 @@ class _Check:
             at = _first_difference(earlier.messages, later.messages)
             if at is not None:
                 what = f"it does not go on from the step before: message {at + 1} is another"
-                yield _Fault("K1", f"request {number}", what)
+                yield f"request {number}", ("K1", what)
 
-    def whole_batches(self, compaction: Compacted, where: str) -> Iterator[_Fault]:
+    def whole_batches(self, compaction: Compacted) -> Iterator[Fault]:
         """T2: no compaction comes while results of the newest calls are still to come."""
         batch = _newest_batch(compaction.before)
         caller = next((message for message in batch if isinstance(message, AssistantMessage)), None)
@@ -225,13 +203,13 @@ class _Check:
             if not isinstance(message, ToolResultMessage):
                 return
             if message.call_id not in seen:
-                yield _Fault("T2", where, f"entry {message.index} was still to come for the calls before it")
+                yield ("T2", f"entry {message.index} was still to come for the calls before it")
 
-    def smaller(self, compaction: Compacted, where: str) -> Iterator[_Fault]:
+    def smaller(self, compaction: Compacted) -> Iterator[Fault]:
         """E2: a compaction never makes the view longer."""
         before, after = (sum(map(self.tokens, view)) for view in (compaction.before, compaction.after))
         if after > before:
-            yield _Fault("E2", where, f"the view grew from {before:,} to {after:,} tokens")
+            yield ("E2", f"the view grew from {before:,} to {after:,} tokens")
 
 
 # -- fresh and pinned messages ---------------------------------------------------------------------
