@@ -109,10 +109,6 @@ def test_density_is_facts_for_a_thousand_tokens_of_the_view() -> None:
     assert end.density == 1_000 * 1 / end.tokens
 
 
-def test_each_fold_says_how_many_requests_had_left() -> None:
-    assert [at.requests for at in kept(folding(""), work()).compactions] == [3]
-
-
 # -- constraints -----------------------------------------------------------------------------------
 
 

@@ -20,12 +20,9 @@ RHO_SWEEP = (1.0, 0.5, 0.25, 0.1, 0.02)
 class PromptCache:
     """What a provider's prompt cache does."""
 
-    granularity: int
-    """Tokens a cached prefix is rounded down to a multiple of."""
-    minimum: int
-    """Tokens below which nothing is cached."""
-    life: float = 300.0
-    """Seconds after its last use that a prefix stays."""
+    granularity: int  # tokens a cached prefix is rounded down to a multiple of
+    minimum: int  # tokens below which nothing is cached
+    life: float = 300.0  # seconds after its last use that a prefix stays
     cold_user_turns: bool = False
     """Whether nothing is found right after a new user message: the pessimistic arm."""
 
@@ -42,12 +39,9 @@ OPENAI_CACHE = PromptCache(granularity=128, minimum=1_024)
 class Rates:
     """Prices as multiples of that of fresh input."""
 
-    rho: float
-    """Of cached input."""
-    w: float = 1.0
-    """Of input that is written to the cache."""
-    omega: float = 5.0
-    """Of output."""
+    rho: float  # of cached input
+    w: float = 1.0  # of input that is written to the cache
+    omega: float = 5.0  # of output
 
     @classmethod
     def of(cls, price: Price) -> "Rates":
@@ -62,10 +56,8 @@ class Cost:
     uncached: int
     output: int
     calls: int
-    aux: int
-    """Calls that were no steps: summaries."""
-    peak: int
-    """The longest request's input."""
+    aux: int  # calls that were no steps: summaries
+    peak: int  # the longest request's input
 
     @property
     def cached(self) -> int:
@@ -79,10 +71,6 @@ class Cost:
     def hit_rate(self) -> float | None:
         """None where nothing was sent."""
         return self.cached / self.input if self.input else None
-
-    @property
-    def mean(self) -> float | None:
-        return self.input / self.calls if self.calls else None
 
     def equivalent(self, rates: Rates) -> float:
         """E: the cost in tokens of fresh input."""
@@ -119,7 +107,8 @@ def cached_prefixes(
     the last request through it is young enough.
     """
     tokens = PerMessage(meter.tokens)
-    number = PerMessage(_Numbers())
+    numbers: dict[Hashable, int] = {}
+    number = PerMessage(lambda message: numbers.setdefault(as_sent(message), len(numbers)))
     branches: dict[tuple[int, int], int] = {}
     depth = [0, tools]  # tokens from the root to each node: the two roots are the first
     last_use = [float("-inf")] * len(depth)
@@ -129,17 +118,13 @@ def cached_prefixes(
         shared = depth[node] if is_warm else 0
         last_use[node] = sent.at
         for message in sent.messages:
-            branch = (node, number(message))
-            following = branches.get(branch)
-            if following is None:
-                is_warm = False
-                following = branches[branch] = len(depth)
+            following = branches.setdefault((node, number(message)), len(depth))
+            if following == len(depth):
                 depth.append(depth[node] + tokens(message))
-                last_use.append(sent.at)
-            elif is_warm and sent.at - last_use[following] <= cache.life:
+                last_use.append(float("-inf"))
+            is_warm = is_warm and sent.at - last_use[following] <= cache.life
+            if is_warm:
                 shared = depth[following]
-            else:
-                is_warm = False
             last_use[following] = sent.at
             node = following
         yield shared
@@ -147,16 +132,6 @@ def cached_prefixes(
 
 _WITHOUT_TOOLS, _WITH_TOOLS = 0, 1
 """The two roots of the tree: tool schemas are sent before all messages, if at all."""
-
-
-class _Numbers:
-    """A number for each message, the same for messages that are sent as the same."""
-
-    def __init__(self) -> None:
-        self._known: dict[Hashable, int] = {}
-
-    def __call__(self, message: BaseMessage) -> int:
-        return self._known.setdefault(as_sent(message), len(self._known))
 
 
 def as_sent(message: BaseMessage) -> Hashable:

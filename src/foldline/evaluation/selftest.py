@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 
 from foldline.context.tokens import message_tokens
@@ -33,16 +34,8 @@ def self_test() -> list[str]:
     """What is wrong with the instrument; empty where its figures can be believed."""
     history = _session()
     raw = _run(history, lambda at: history[:at])
-    faults: list[str] = []
-    for check in (
-        _raw_holds_all,
-        _empty_holds_nothing,
-        _losses_are_measured,
-        _cache_is_modelled,
-        _rules_bite,
-    ):
-        faults += check(history, raw)
-    return faults
+    checks = (_raw_holds_all, _empty_holds_nothing, _losses_are_measured, _cache_is_modelled, _rules_bite)
+    return [fault for check in checks for fault in check(history, raw)]
 
 
 def _raw_holds_all(history: Sequence[BaseMessage], raw: Run) -> Iterator[str]:
@@ -68,14 +61,15 @@ def _losses_are_measured(history: Sequence[BaseMessage], raw: Run) -> Iterator[s
         chance = random.Random(1)
         names = [name for at in range(_STEPS) for name in _names(at)]
         kept = SystemMessage(parts=text_parts("\n".join(name for name in names if chance.random() < share)))
-        measured = recall(_run(history, _always(history[0], kept)), known).grounded or 0.0
+        view = (history[0], kept)
+        measured = recall(_run(history, partial(_always, view)), known).grounded or 0.0
         error = _SIGMAS * sqrt(share * (1 - share) / len(names))
         if abs(measured - share) > error:
             yield f"of a view that kept {share:.0%} of all names it measured {measured:.1%}"
 
 
-def _always(*view: BaseMessage) -> Callable[[int], Sequence[BaseMessage]]:
-    return lambda _at: view
+def _always(view: Sequence[BaseMessage], _at: int) -> Sequence[BaseMessage]:
+    return view
 
 
 def _cache_is_modelled(history: Sequence[BaseMessage], raw: Run) -> Iterator[str]:

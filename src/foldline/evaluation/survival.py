@@ -35,13 +35,9 @@ KINDS: tuple[FactKind, ...] = get_args(FactKind)
 class Survived:
     """The facts of everything compacted up to one moment, and how many of them the view then says."""
 
-    requests: int
-    """How many requests had left."""
     facts: Share
-    by_kind: Mapping[FactKind, Share]
-    """Kinds of which something was compacted."""
-    tokens: int
-    """Of the view."""
+    by_kind: Mapping[FactKind, Share]  # kinds of which something was compacted
+    tokens: int  # of the view
 
     @property
     def density(self) -> float | None:
@@ -53,19 +49,15 @@ class Survived:
 class Survival:
     """What one run kept."""
 
-    compactions: tuple[Survived, ...]
-    """Right after each compaction."""
+    compactions: tuple[Survived, ...]  # right after each compaction
     end: Survived
     constraints: Share
     """CS_end: sentences of the user that command or forbid, verbatim in the last view."""
     constraints_throughout: Share
     """CS_min: those in every request after they were said."""
-    pins_throughout: Share
-    """CS_min of those in pinned messages: must be all."""
-    todos: Share
-    """Items open at the end of the session, and in the last view."""
-    edited_files: Share
-    """Files the session changed, and named in the last view."""
+    pins_throughout: Share  # CS_min of those in pinned messages: must be all
+    todos: Share  # items open at the end of the session, and in the last view
+    edited_files: Share  # files the session changed, and named in the last view
 
 
 class Known:
@@ -115,10 +107,9 @@ def survival(run: Run, known: Known) -> Survival:
     said = Presence(known.says)
     asked, throughout, at_end = _constraints_present(run, known)
     compactions = tuple(
-        _survived(compaction.before, compaction.after, compaction.requests, known, said)
-        for compaction in run.compactions
+        _survived(compaction.before, compaction.after, known, said) for compaction in run.compactions
     )
-    end = _survived(known.history, run.last_view, len(run.requests), known, said)
+    end = _survived(known.history, run.last_view, known, said)
     still_open = known.open_todos(len(known.history))
     facts_now = list(enumerate(known.facts))
     return Survival(
@@ -136,11 +127,7 @@ def survival(run: Run, known: Known) -> Survival:
 
 
 def _survived(
-    before: Sequence[BaseMessage],
-    after: Sequence[BaseMessage],
-    requests: int,
-    known: Known,
-    said: Presence[int],
+    before: Sequence[BaseMessage], after: Sequence[BaseMessage], known: Known, said: Presence[int]
 ) -> Survived:
     """Shows the view `after`."""
     said.show(after)
@@ -148,7 +135,6 @@ def _survived(
     all_of = Counter(known.facts[n].kind for n in compacted)
     kept = Counter(known.facts[n].kind for n in compacted if n in said)
     return Survived(
-        requests=requests,
         facts=Share(kept.total(), all_of.total()),
         by_kind={kind: Share(kept[kind], all_of[kind]) for kind in KINDS if all_of[kind]},
         tokens=sum(map(known.tokens, after)),
