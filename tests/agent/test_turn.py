@@ -30,6 +30,7 @@ from foldline.protocol import (
     Usage,
     UserMessage,
     events,
+    operations,
 )
 from support.agents import Gate, Hang, PlayedLLM, agent_in, calling, reloaded, said, write_lines
 from support.clients import Waits, chat_at
@@ -327,8 +328,8 @@ def looping(steps: int) -> PlayedLLM:
     return PlayedLLM(*reads, window=8_192, summaries=tuple(f"## Goal\n- read it {n}" for n in range(steps)))
 
 
-@pytest.mark.parametrize("strategy", ["summary", "ladder", "hierarchical"])
-async def test_a_model_that_goes_round_in_circles_gets_no_third_summary_of_its_steps(
+@pytest.mark.parametrize("strategy", ["adaptive", "summary", "ladder", "hierarchical"])
+async def test_a_model_that_goes_round_in_circles_gets_no_third_compaction_of_its_steps(
     tmp_path: Path, strategy: str
 ) -> None:
     write_lines(tmp_path / "f.txt", 60)
@@ -337,8 +338,30 @@ async def test_a_model_that_goes_round_in_circles_gets_no_third_summary_of_its_s
     await agent.prompt("read it")
     assert len(agent.session.projection.all_compactions) == 2
     assert len(llm.summary_requests) <= 4  # a ladder asks twice where one summary is not enough
-    assert [text for text in watch.notices if text.startswith("Two compactions in a row summarised the same")]
+    assert [text for text in watch.notices if text.startswith("Two compactions in a row compacted the same")]
     assert pause_reason(reloaded(agent).projection)
+    await agent.aclose()
+
+
+@pytest.mark.parametrize(("window", "reads", "most"), [(16_384, 6, 2), (16_384, 12, 5), (32_768, 24, 5)])
+async def test_reads_fill_a_window_no_sooner_each_time_it_was_compacted(
+    tmp_path: Path, window: int, reads: int, most: int
+) -> None:
+    """Placeholders say what was hidden. They share one budget, however many there are."""
+    script: list[object] = []
+    for n in range(reads):
+        write_lines(tmp_path / f"f{n}.py", 150, f"value_{n}_{{n}} = compute_{n}({{n}}) + offset  # row {{n}}")
+        script += [calling(("read", {"path": f"f{n}.py"}), stem=f"c{n}"), f"f{n}.py defines values"]
+    agent, _ = agent_in(tmp_path, PlayedLLM(*script, window=window), draft_ahead=False)  # type: ignore[arg-type]
+    for n in range(reads):
+        await agent.prompt(f"Read f{n}.py")
+        if agent.at_good_moment():
+            agent.executor.submit(operations.CompactSession(reason="phase"))
+            await agent.executor.settle()
+    after = [fold.tokens_after for fold in agent.session.projection.all_compactions]
+    assert 1 <= len(after) <= most
+    bare = 100  # a read with its answer, its result hidden
+    assert all(size <= after[0] + reads * bare for size in after), after
     await agent.aclose()
 
 

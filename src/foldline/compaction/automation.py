@@ -13,7 +13,7 @@ INEFFECTIVE = 0.9
 def pause_reason(projection: Projection) -> str:
     """Why automatic compaction stops, as a sentence; empty where it does not.
 
-    The two newest changes of the view are automatic compactions that were of no use, or summarised the same
+    The two newest changes of the view are automatic compactions that were of no use, or compacted the same
     messages: another would loop. A change by hand since is the user acting (docs/design/invariants.md).
     """
     newest = [marker for marker in projection.markers if not _is_dmail(marker)][-2:]
@@ -25,16 +25,14 @@ def pause_reason(projection: Projection) -> str:
     if all(each.tokens_after > INEFFECTIVE * each.tokens_before for each in compactions):
         return "Two compactions in a row freed little."
     if _covered_the_same(projection, *compactions):
-        return "Two compactions in a row summarised the same steps: the work goes round in circles."
+        return "Two compactions in a row compacted the same steps: the work goes round in circles."
     return ""
 
 
 def _covered_the_same(projection: Projection, one: CompactionOutline, other: CompactionOutline) -> bool:
-    """Whether both summarised the same text. Looked at only where the sizes agree: it may be on disk."""
-    covered = [
-        [index for piece in each.written for first, last in piece.covers for index in range(first, last + 1)]
-        for each in (one, other)
-    ]
+    """Whether both summarised, or hid, the same text. Looked at only where the sizes agree: it may be on disk."""
+    first = _covered(one)
+    covered = first, _covered(other) - (first if not other.written else set())
     sizes = [
         {each.tokens for each in map(projection.outline, indices) if isinstance(each, MessageOutline)}
         for indices in covered
@@ -43,6 +41,14 @@ def _covered_the_same(projection: Projection, one: CompactionOutline, other: Com
         return False
     said = [{_content(projection.entry(index)) for index in indices} for indices in covered]
     return said[0] == said[1]
+
+
+def _covered(marker: CompactionOutline) -> set[int]:
+    """What it summarised; where it wrote nothing new, what it hid or clipped."""
+    ranges = [piece for written in marker.written for piece in written.covers]
+    if not ranges:
+        return {kept.ref for kept in marker.replaced}
+    return {index for first, last in ranges for index in range(first, last + 1)}
 
 
 def _content(entry: Entry | None) -> object:

@@ -50,5 +50,5 @@ _OF_FREED = 11
 def ledger_room(room: int, *, freed: int, steps: float, early: bool) -> int:
     """Of the tokens that a compaction leaves free, those that a ledger may take its share of: fewer where the
     next few steps fill them, and before the window is full no more than a part of what was `freed`."""
-    room = int(room * min(1.0, steps / _FEW_STEPS))
+    room = int(room * min(1.0, steps / _FEW_STEPS) ** 2)
     return min(room, freed // _OF_FREED) if early else room

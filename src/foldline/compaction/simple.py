@@ -20,6 +20,7 @@ from foldline.context.digest import digest
 from foldline.context.language import language_of
 from foldline.context.tokens import message_tokens
 from foldline.context.view import (
+    bare_placeholder,
     clip_messages,
     hidden_placeholder,
     is_hidden_placeholder,
@@ -66,7 +67,8 @@ class ToolResultHidingCompaction:
         least: int = 0,
     ) -> Sequence[BaseMessage] | None:
         """The messages with old results hidden; None where there is nothing more to hide. In estimated tokens
-        before calibration, kept groups take no more than `most`, and results below `least` stay."""
+        before calibration, kept groups take no more than `most`, and results below `least` stay. Without
+        `least`, placeholders lose what a ledger put into them: all of them share the budget of the next."""
         until = groups_from(messages, self._keep, most)
         older = [
             message if message.index in pins or message_tokens(message) < least else _hidden(message)
@@ -74,6 +76,8 @@ class ToolResultHidingCompaction:
         ]
         if all(a is b for a, b in zip(older, messages, strict=False)):
             return None
+        if not least:
+            older = [bare_placeholder(message) for message in older]
         return [*older, *messages[until:]]
 
 

@@ -34,6 +34,12 @@ def is_hidden_placeholder(text: str) -> bool:
     return text.startswith(_HIDDEN)
 
 
+def bare_placeholder(message: BaseMessage) -> BaseMessage:
+    """The message; a placeholder without what stands behind its first line."""
+    first, rest, _ = message.text.partition("]\n") if is_hidden_placeholder(message.text) else ("", "", "")
+    return with_text(message, f"{first}]") if rest else message
+
+
 def interrupted_result(call: ToolCallPart, index: int) -> ToolResultMessage:
     """The stated result of a call that has none, for the API's sake. `index` is the calling message's."""
     return ToolResultMessage(
