@@ -30,7 +30,7 @@ def pause_reason(projection: Projection) -> str:
 
 
 def _covered_the_same(projection: Projection, one: CompactionOutline, other: CompactionOutline) -> bool:
-    """Whether both summarised, or hid, the same text. Looked at only where the sizes agree: it may be on disk."""
+    """Whether both summarised or hid the same text. Read only where the sizes agree: it may be on disk."""
     first = _covered(one)
     covered = first, _covered(other) - (first if not other.written else set())
     sizes = [
