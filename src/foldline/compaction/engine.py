@@ -104,8 +104,8 @@ def plan(
         cut = cut_before(view, first_kept_index, pins=pins)
     else:
         cut = find_cut(view, keep, pins=pins)
-        while cut is not None and keep > 1 and total_tokens(cut.tail) > room:
-            keep //= 2  # much came with the prompt at which it would cut: it goes without it
+        while cut is not None and keep > 1 and _notices(cut) > room:
+            keep //= 2  # came with the prompt at which it would cut, and nothing shortens them
             cut = find_cut(view, keep, pins=pins)
     large = oversized(view, room, talk=reason == "manual", pins=pins)
     if cut is None and not giant_results(view, giant_limit(keep, budget.window), pins=pins):
@@ -133,6 +133,11 @@ def plan(
         kept=len(view) - len(gone),
         clipped=clipped,
     )
+
+
+def _notices(cut: Cut[ViewItem]) -> int:
+    """Estimated tokens of the notices in the tail."""
+    return total_tokens([item for item in cut.tail if item.kind == "developer"])
 
 
 def plan_early(projection: Projection, budget: Budget, cached: float, *, overhead: int = 0) -> Plan | None:
