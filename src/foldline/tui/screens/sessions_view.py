@@ -130,7 +130,7 @@ def _line(lead: str, main: Spans, cell: Callable[[str], str], scope: Scope, widt
             columns.append(
                 Column(shown + blanks if side == "left" else blanks + shown, style=style, drop=drop)
             )
-    return RowBlock((0, 0), ((f"{lead:<{_AGE + _GAP}}", "muted"),), main, tuple(columns), least=16).line(
+    return RowBlock((0, 0), ((f"{lead:<{_AGE + _GAP}}", "muted"),), main, tuple(columns), least=15).line(
         width
     )
 
