@@ -197,6 +197,7 @@ _ELSEWHERE = {
     "llm/providers.py": "a table of the program",
     "cli/streams.py": "/dev/null",
     "cli/eval_run.py": "a picture that the user names",
+    "cli/eval_corpus.py": "results that the user names, and sessions to measure",
     "agent/tools/process.py": "/proc",
     "termination.py": "/proc",
     "tui/terminal/clipboard.py": "a temporary folder",
