@@ -20,7 +20,7 @@ from foldline.context.budget import Budget
 from foldline.context.ledger import Ledger
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_hidden_placeholder
-from foldline.protocol import NEW
+from foldline.protocol import NEW, Reason
 from support.history import History, call, history
 from support.llm import ScriptedLLM, answer
 
@@ -39,14 +39,17 @@ def work(turns: int = 12) -> History:
 
 
 async def compacted(
-    built: History, strategy: CompactionStrategy, ledger: SessionLedger | None = None
+    built: History,
+    strategy: CompactionStrategy,
+    ledger: SessionLedger | None = None,
+    reason: Reason = "threshold",
 ) -> Proposal:
     made = await propose(
         built.projection(),
         strategy=strategy,
         llm=ScriptedLLM(answer("## Goal\n- pack")),
         budget=BUDGET,
-        reason="threshold",
+        reason=reason,
         ledger=ledger,
     )
     assert made is not None
@@ -92,6 +95,13 @@ async def test_a_later_compaction_builds_it_anew() -> None:
     assert second == await compacted(built, DigestCompaction()) or ledger_in(second) == ledger_in(
         await compacted(built, DigestCompaction())
     ), "kept up to date or built anew, it says the same"
+
+
+async def test_by_hand_a_view_lasts_until_the_window_is_full_however_small_it_is_now() -> None:
+    few = work(turns=3)
+    by_hand = await compacted(few, SummaryCompaction(), reason="manual")
+    full_in_four_steps = await compacted(few, SummaryCompaction())
+    assert ledger_of(by_hand.entry.summary)[0] and not ledger_of(full_in_four_steps.entry.summary)[0]
 
 
 async def test_what_is_hidden_leaves_the_likeliest_of_it_in_its_placeholder() -> None:

@@ -1,6 +1,6 @@
 """The Compact preview in a bare program, and proposals made by the real engine to show in it."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from foldline.compaction import (
 )
 from foldline.context.budget import Budget
 from foldline.context.ledger import Ledger
+from foldline.llm import Chunk, Request
 from foldline.protocol import Reason, Usage
 from foldline.protocol.operations import Operation, ReviseProposal
 from foldline.tui.base_app import BaseApp
@@ -43,6 +44,21 @@ POST /orders idempotent per customer
 ## Next Steps
 1. the same for cancel
 2. docs, changelog"""
+BEGUN = """## Original Request
+Make cancel idempotent, too
+
+## Early Progress
+- the tests were run"""
+
+
+class NoteTaker(ScriptedLLM):
+    """Writes the notes that are asked for: those of a divided turn have headings of their own."""
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        asked = "## Original Request" in request.messages[-1].text
+        self._always = answer(BEGUN if asked else NOTES, usage=Usage(input=9_700, cached=9_400, output=90))
+        async for chunk in super().stream(request):
+            yield chunk
 
 
 def orders() -> Story:
@@ -94,7 +110,7 @@ async def proposed(
 ) -> Proposal:
     """What the engine makes of a story; without a script the model writes `NOTES`. Stories are so short that
     their `ledger` has room for all of them: only where that is wanted."""
-    llm = ScriptedLLM(*script, always=answer(NOTES, usage=Usage(input=9_700, cached=9_400, output=90)))
+    llm = NoteTaker(*script)
     llm.info = replace(llm.info, id=model)
     made = await propose(
         story.projection(),

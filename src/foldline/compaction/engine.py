@@ -281,7 +281,11 @@ async def propose(
     after = await climb.run(strategy)
     if after is None:
         return None
-    after = await asyncio.to_thread(_with_ledger, projection, ctx, after, need, ledger or SessionLedger())
+    # By hand one compacts long before the window is full: what is free then lasts as long as there is room.
+    full = _room(projection, budget, overhead + pending) if need.by_hand else need.enough
+    after = await asyncio.to_thread(
+        _with_ledger, projection, ctx, after, need.enough, full, ledger or SessionLedger()
+    )
     return await asyncio.to_thread(
         _proposed, projection, view, climb, planned, after, wished, reason, overhead
     )
@@ -291,14 +295,21 @@ def _with_ledger(
     projection: Projection,
     ctx: CompactionContext,
     after: Sequence[BaseMessage],
-    need: Need,
+    enough: int,
+    full: int,
     ledger: SessionLedger,
 ) -> Sequence[BaseMessage]:
-    """The new view with the ledger of the session. In a thread: what is new to the ledger is read."""
-    free = need.enough - tokens_of(after)
-    steps = steps_until_full(free * projection.scale, [sent.tokens for sent in projection.requests])
-    freed = tokens_of(ctx.history) - tokens_of(after)
-    room = ledger_room(free, freed=freed, steps=steps, early=ctx.least_hidden is not None)
+    """The new view with the ledger of the session. In a thread: what is new to the ledger is read.
+
+    Args:
+        enough: as in `Need`: a ledger takes it no further.
+        full: the size at which it is compacted again, in estimated tokens before calibration.
+    """
+    size = tokens_of(after)
+    requests = [sent.tokens for sent in projection.requests]
+    steps = steps_until_full((full - size) * projection.scale, requests)
+    freed = tokens_of(ctx.history) - size
+    room = ledger_room(enough - size, freed=freed, steps=steps, early=ctx.least_hidden is not None)
     return with_ledger_in(ctx.history, after, ledger.follow(projection), room)
 
 

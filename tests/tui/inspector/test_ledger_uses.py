@@ -18,7 +18,7 @@ from support.stories import PanelsApp, Story, screen_rows
 async def compacted() -> tuple[Story, int]:
     """A session with a ledger of which one line is used since, and the compaction."""
     story = orders()
-    made = await proposed(story, ledger=True)
+    made = await proposed(story, reason="manual", ledger=True)
     assert len(ledger_of(made.entry.summary)[0]) == 4
     story.add(made.entry)
     index = story.entries[-1].index

@@ -319,7 +319,7 @@ async def test_d_shows_what_the_draft_changes_in_the_earlier_summary() -> None:
 async def test_a_line_of_the_ledger_is_pinned_unpinned_dropped_and_opened_under_the_cursor(
     size: tuple[int, int],
 ) -> None:
-    made = await proposed(orders(), ledger=True)
+    made = await proposed(orders(), reason="manual", ledger=True)
     async with running(await state(proposal=made), size) as (app, pilot):
         assert f"{made.audit.in_ledger} in the ledger" in text(app) or size == SMALL
         await pilot.press("2", "end", "up")

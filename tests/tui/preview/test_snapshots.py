@@ -141,5 +141,5 @@ def test_preview_without_colour(snap_compare: Compare, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "large"])
 def test_preview_of_a_ledger_with_a_pinned_line(snap_compare: Compare, size: tuple[int, int]) -> None:
     story = orders()
-    made = asyncio.run(proposed(story, ledger=True))
+    made = asyncio.run(proposed(story, reason="manual", ledger=True))
     assert taken(snap_compare, _waiting(made, story, BUDGET.window), size, "2", "end", "up", "p")
