@@ -19,7 +19,7 @@ def delta(**fields: Any) -> str:
 
 CALL = {"index": 0, "id": "x", "function": {"name": "write", "arguments": "on and on " * 100}}
 FLOODS = {
-    "text": {"piece": delta(content="on and on, " * 90)},
+    "text": {"piece": delta(content="".join(f"on and {number}, " for number in range(90)))},
     "a call": {"head": delta(content="I write."), "piece": delta(tool_calls=[CALL])},
 }
 

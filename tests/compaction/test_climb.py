@@ -436,6 +436,42 @@ async def test_a_model_that_twice_writes_something_else_is_asked_in_the_text_for
     assert "print(" not in proposal.entry.summary
 
 
+LONG_NOTES = "The service looks up and inserts in two transactions, so two retries pass. " * 6
+PLAIN = "So far the files were read one after the other, and all of them say that all is well. " * 6
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        f"## Next Steps\n{LONG_NOTES}\n## Goal\n- to finish",
+        f"# Goal\n- to finish\n##### Done\n{LONG_NOTES}",
+        f"**Goal:** to finish\n\n**Key Decisions:** {LONG_NOTES}",
+        f"1. Goal\n- to finish\n2. Key Decisions\n{LONG_NOTES}",
+        f"Goal: to finish\nDone: {LONG_NOTES}",
+        f"## 目标\n- 完成\n## 下一步\n{LONG_NOTES}",
+        f"## Objectif\n- finir\n## Décisions\n{LONG_NOTES}\n## Prochaines étapes\n- tester",
+    ],
+    ids=["another order", "other levels", "bold", "numbers", "bare", "Chinese", "French"],
+)
+async def test_notes_under_headings_are_taken_whatever_form_these_have(draft: str) -> None:
+    llm = ScriptedLLM(draft)
+    built = steps(12, 60)  # one turn: the sections asked for are those of its first part
+    proposal = await propose(
+        built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+    )
+    assert proposal is not None
+    assert len(llm.requests) == 1
+    assert "two transactions" in proposal.entry.summary
+
+
+@pytest.mark.parametrize("draft", [PLAIN, SNIPPET, "for f in *; do\n  echo $f\ndone\n" * 20])
+async def test_without_one_usable_draft_a_full_window_gets_room_all_the_same(draft: str) -> None:
+    built = steps(20, 60)
+    fold = await committed(built, await climb(built, *[draft] * 9))
+    assert (fold.rung, fold.summary) == ("hide", "")
+    assert built.projection().tokens < BUDGET.threshold
+
+
 async def test_a_failure_that_no_other_form_cures_is_not_tried_twice() -> None:
     llm = ScriptedLLM(refusal())
     with pytest.raises(LLMError, match="key was refused"):

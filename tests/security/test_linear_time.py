@@ -13,7 +13,7 @@ from foldline.compaction.summary_text import appendix_of, lists_of, notes_of, un
 from foldline.context.audit import mentions
 from foldline.context.digest import digest_conversation
 from foldline.context.harmless import clean, clean_line
-from foldline.context.language import parse_summary
+from foldline.context.language import is_sectioned, parse_summary
 from foldline.llm.failures import Endpoint, status_failure
 from foldline.protocol import SystemMessage, text_parts
 from foldline.tui.blocks.cutter import Cutter
@@ -69,7 +69,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "notes": lambda text: notes_of(unwrapped(text)),
     "lists": lambda text: (lists_of(text), appendix_of(text)),
     "a frame": lambda text: unframed(summary(text)),
-    "sections": lambda text: list(parse_summary(text)),
+    "sections": lambda text: (list(parse_summary(text)), is_sectioned(text)),
     "levels": parsed,
     "notes on parts": lambda text: _told_apart(text, "turn", 2),
     "mentions of a summary": lambda text: mentions([summary(text)]),

@@ -63,4 +63,4 @@ class Double:
 def opaque(window: int, tokens: int = 1_500) -> LLM:
     """Prose that says nothing: a fold by it keeps what the strategy itself keeps, and no more."""
     line = "Work went on as it had been agreed, and it came to what it came to. "
-    return Double("opaque", window, lambda _: line * max(1, tokens // estimate_tokens(line)))
+    return Double("opaque", window, lambda _: "## Goal\n" + line * max(1, tokens // estimate_tokens(line)))

@@ -22,7 +22,11 @@ from foldline.protocol import (
 )
 from support.llm import ScriptedLLM
 
-NOTES = "## Goal\nNotes on the work so far, " + "with detail, " * 100
+NOTES = (
+    "## Goal\nNotes on the work so far.\n## Constraints & Preferences\n(none)\n"
+    "## Progress\n### Done\nSo much, " + "with detail, " * 100 + "\n### In Progress\n(none)\n"
+    "### Blocked\n(none)\n## Key Decisions\n(none)\n## Next Steps\n(none)\n## Critical Context\n(none)"
+)
 MODEL_FREE = ("hide", "digest")
 _UNFOLDABLE_SHARE = 4
 """What must stay may make a fold fail where it alone is more than this part of the window."""

@@ -195,6 +195,9 @@ class Handler(BaseHTTPRequestHandler):
                 told = completion.pieces(bool((body.get("stream_options") or {}).get("include_usage")))
             if asked.get("stream") and not fault.get("unstreamed"):
                 self.stream(told, fault)
+            elif "raw" in fault:
+                self.send(200, "".join(map(str, fault["raw"])).encode(), {})
+                self.end("answered")
             else:
                 if responds:
                     whole = server_responses.response(completion)

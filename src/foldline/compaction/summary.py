@@ -9,7 +9,7 @@ from functools import partial
 from foldline.context.calls import paired
 from foldline.context.conversation import defused, delimited, serialise
 from foldline.context.cut import Cut, clip_limit, cut_at, cut_before, find_cut, giant_limit, giant_results
-from foldline.context.language import Language, language_of
+from foldline.context.language import Language, is_sectioned, language_of
 from foldline.context.tokens import estimate_tokens
 from foldline.context.view import clip_messages, is_preamble
 from foldline.llm import LLM, Answer, ContextOverflow, LLMError, Request
@@ -301,11 +301,6 @@ async def answer_of(llm: LLM, request: Request) -> AssistantMessage:
     raise DraftRejected("The model ended its answer without saying so.")
 
 
-def _bare(line: str) -> str:
-    """A line without the signs of a heading."""
-    return line.strip().strip("#*_: ").lower()
-
-
 def _accepted(answer: AssistantMessage, sections: frozenset[str] = frozenset()) -> str:
     """The text of a draft that may replace something (docs/design/invariants.md)."""
     if answer.calls:
@@ -318,6 +313,6 @@ def _accepted(answer: AssistantMessage, sections: frozenset[str] = frozenset()) 
     notes = notes_of(unwrapped(answer.text))
     if not notes:
         raise DraftRejected("The draft of the summary was empty.")
-    if len(notes) > _WITHOUT_SECTIONS and sections and sections.isdisjoint(map(_bare, notes.splitlines())):
+    if len(notes) > _WITHOUT_SECTIONS and sections and not is_sectioned(notes, sections):
         raise DraftRejected("The draft of the summary has none of the sections that were asked for.")
     return notes

@@ -1,7 +1,7 @@
 """Which language a conversation is held in, as far as prompts care."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from foldline.protocol import BaseMessage, UserMessage
@@ -86,6 +86,11 @@ _STANDING = "<standing-constraints>"
 _REMARK = "[foldline: "
 """Begins what we say of a list or a text ourselves."""
 _HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
+_NAMED = re.compile(r"(?:[#*_ ]|\d{1,2}[.)、])*([^\n:：(（*_]+)")
+"""What a line is headed by, whatever marks stand before and behind it."""
+_OWN_HEADING = re.compile(r"#{2,6}[ \t]+\S.*|\*\*[^*]+\*\*[:：]?")
+_ENOUGH_HEADINGS = 3
+"""The fewest sections that a prompt of ours asks for."""
 _TAG = re.compile(r"</?[a-z][a-z-]{0,40}>")
 _MARK = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?")
 
@@ -116,6 +121,20 @@ def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
         if line and line != NONE and not _TAG.fullmatch(line) and not line.startswith(_REMARK):
             ticked = mark is not None and mark[1] in ("x", "X")
             yield (SECTIONS.done if ticked else section), line
+
+
+def is_sectioned(text: str, asked: Container[str] = ()) -> bool:
+    """Whether notes stand under headings: one of those that were `asked` for (in small letters) or that we
+    know, on any level, with a number or in bold; or several of their own, as in languages we do not know."""
+    own = 0
+    for line in map(str.strip, text.splitlines()):
+        named = _NAMED.match(line)
+        name = named[1].strip() if named else ""
+        known = name and (name.casefold() in asked or name.casefold() in _NAMES)
+        if known and (line[0] in "#*_" or not name[0].islower()):  # `done` alone ends a loop of the shell
+            return True
+        own += _OWN_HEADING.fullmatch(line) is not None
+    return own >= _ENOUGH_HEADINGS
 
 
 def render_summary(lines: Mapping[Section, Sequence[str]]) -> str:
