@@ -41,16 +41,15 @@ def steps_until_full(free: float, requests: Sequence[int]) -> float:
     return min(len(requests), free / max(1.0, grown / max(1, len(newest) - 1)))
 
 
-_LASTING = 5
-"""A view that is full again after fewer steps has no room for a ledger: each compaction sends it anew, at the
-price of fresh input, and only these steps use it. Measured, decision 39."""
+_FEW_STEPS = 12
+"""A window that is full again after fewer has less room for a ledger: each compaction sends it anew, at the price
+of fresh input, and only these steps use it. Measured, decision 39."""
 _OF_FREED = 11
 """Before the window is full, a ledger reckons with this part of what was freed: it takes a third of that."""
 
 
 def ledger_room(room: int, *, freed: int, steps: float, early: bool) -> int:
-    """Of the tokens that a compaction leaves free, those that a ledger may take its share of: none where the
+    """Of the tokens that a compaction leaves free, those that a ledger may take its share of: fewer where the
     next few steps fill them, and before the window is full no more than a part of what was `freed`."""
-    if steps < _LASTING:
-        return 0
+    room = int(room * min(1.0, steps / _FEW_STEPS))
     return min(room, freed // _OF_FREED) if early else room
