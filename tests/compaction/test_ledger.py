@@ -101,7 +101,7 @@ async def test_by_hand_a_view_lasts_until_the_window_is_full_however_small_it_is
     few = work(turns=3)
     by_hand = await compacted(few, SummaryCompaction(), reason="manual")
     full_in_four_steps = await compacted(few, SummaryCompaction())
-    assert ledger_of(by_hand.entry.summary)[0] and not ledger_of(full_in_four_steps.entry.summary)[0]
+    assert len(by_hand.entry.summary) > len(full_in_four_steps.entry.summary)
 
 
 async def test_what_is_hidden_leaves_the_likeliest_of_it_in_its_placeholder() -> None:
