@@ -42,8 +42,8 @@ def steps_until_full(free: float, requests: Sequence[int]) -> float:
 
 
 _FEW_STEPS = 12
-"""A window that is full again after fewer has less room for a ledger: each compaction sends it anew, at the price
-of fresh input, and only these steps use it. Measured, decision 39."""
+"""A window that is full again after fewer has less room for a ledger: each compaction sends it anew, at the
+price of fresh input, and only these steps use it. Measured, decision 39."""
 _OF_FREED = 11
 """Before the window is full, a ledger reckons with this part of what was freed: it takes a third of that."""
 
