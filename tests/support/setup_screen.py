@@ -32,7 +32,7 @@ OPENAI = Source(
 )
 ANTHROPIC = Source(
     "anthropic",
-    "Anthropic, compatible endpoint",
+    "Anthropic",
     "https://api.anthropic.com/v1",
     key_env="ANTHROPIC_API_KEY",
     key_in="ANTHROPIC_API_KEY",
