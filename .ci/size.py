@@ -11,11 +11,11 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 86_600,
-    "statements": 55_700,
-    "files": 366,
-    "lines in tui": 29_800,
-    "files in tui": 122,
+    "lines": 85_535,
+    "statements": 54_942,
+    "files": 362,
+    "lines in tui": 28_797,
+    "files in tui": 120,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
     "import circles": 0,
