@@ -58,6 +58,18 @@ def test_the_server_of_the_environment_comes_first_and_nothing_is_kept_of_it(hom
     assert not (home / "config.toml").exists()
 
 
+@pytest.mark.parametrize("api", ["chat", "messages"])
+def test_of_several_apis_at_one_host_it_is_the_one_the_session_speaks(home: Path, api: str) -> None:
+    own = 'base_url = "https://api.anthropic.com/v1"\napi = "chat"\nkey_env = "OWN_KEY"'
+    (home / "config.toml").write_text(f"[providers.claude-chat]\n{own}\n")
+    name = {"chat": "claude-chat", "messages": "anthropic"}[api]
+    keys = {"OWN_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
+    servers = known(home, **keys)
+    chosen = {"FOLDLINE_HOME": str(home), "FOLDLINE_MODEL": f"claude-opus-5@{name}", **keys}
+    llm = connect_llm(load_settings(home, chosen), chosen)
+    assert servers.in_use(llm) == (name, "claude-opus-5")
+
+
 def test_the_other_address_of_a_preset_takes_its_place(home: Path) -> None:
     servers = known(home, OPENAI_BASE_URL="https://api.moonshot.cn/v1", OPENAI_API_KEY=KEY)
     there = [each for each in servers.sources if each.name == "moonshot"]

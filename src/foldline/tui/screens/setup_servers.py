@@ -16,6 +16,7 @@ from foldline.llm import LLM
 from foldline.llm.catalog import completed, list_models, require_sdk
 from foldline.llm.client import preload
 from foldline.llm.listing import ListedModel
+from foldline.llm.messages import MESSAGES
 from foldline.llm.providers import ENVIRONMENT, PROVIDERS, Provider, address_of, is_local
 from foldline.llm.responses import RESPONSES
 from foldline.protocol import FoldlineError
@@ -170,9 +171,8 @@ class KnownServers:
         there = [
             each.name for each in self.sources if each.host == info.provider and each.name in self._providers
         ]
-        # One host may offer both interfaces.
-        there.sort(key=lambda name: (self._providers[name].api == "responses") != (llm.dialect == RESPONSES))
-        return next(iter(there), ""), info.id
+        api = llm.dialect if llm.dialect in (RESPONSES, MESSAGES) else "chat"  # one host may offer several
+        return min(there, key=lambda name: self._providers[name].api != api, default=""), info.id
 
     async def models(self, source: Source, key: Secret | None) -> Sequence[ListedModel]:
         """What a server has to offer; also the cheap call that checks a key."""
@@ -195,9 +195,9 @@ class KnownServers:
             raise FoldlineError("There is no session yet whose summaries it could write.")
         if choice is not None:
             await asyncio.to_thread(self._keep_key, choice)
-        told = await self._summarise_with(choice.named if choice is not None else None)
+        outcome = await self._summarise_with(choice.named if choice is not None else None)
         self.summariser = choice.named if choice is not None else ""
-        return told
+        return outcome
 
     def other(self, address: str) -> Source:
         """The server at an address somebody typed."""
