@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 85_535,
-    "statements": 54_942,
+    "lines": 85_534,
+    "statements": 54_931,
     "files": 362,
     "lines in tui": 28_797,
     "files in tui": 120,

@@ -11,7 +11,7 @@ from foldline.agent.mcp import ToolServers
 from foldline.context.calls import unannounced_tool_changes
 from foldline.context.invariants import broken
 from foldline.context.proof import prove
-from foldline.llm.client import OpenAIChat
+from foldline.llm.client import ModelClient
 from foldline.llm.failures import MAX_RETRIES
 from foldline.protocol import (
     Approval,
@@ -84,7 +84,7 @@ class Walk:
         )
         self.agent.executor.subscribe(self._hear)
 
-    def _client(self, model: str) -> OpenAIChat:
+    def _client(self, model: str) -> ModelClient:
         return client_of(self._server, model=model)
 
     def _hear(self, event: events.Event) -> None:

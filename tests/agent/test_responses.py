@@ -8,7 +8,7 @@ import pytest
 from foldline.agent import Agent
 from foldline.context.invariants import broken
 from foldline.history import Session
-from foldline.llm.client import OpenAIChat
+from foldline.llm.client import ModelClient
 from foldline.llm.failures import MAX_RETRIES
 from support.agents import agent_in, reloaded, write_lines
 from support.clients import Waits, chat_at
@@ -28,7 +28,7 @@ THINKS = [
 ]
 
 
-def responding(server: RunningServer, window: int | None = None) -> OpenAIChat:
+def responding(server: RunningServer, window: int | None = None) -> ModelClient:
     return chat_at(
         server.base_url,
         model=server.model,

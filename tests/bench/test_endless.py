@@ -14,7 +14,7 @@ import pytest
 from bench.tables import table
 from bench.timing import Times, ms, times_of
 from foldline.llm import LLMError, Request
-from foldline.llm.client import OpenAIChat, preload
+from foldline.llm.client import ModelClient, preload
 from foldline.protocol import UserMessage, text_parts
 from support.clients import chat_at
 from support.server_process import running_server
@@ -67,7 +67,7 @@ def test_the_event_loop_is_not_held(benchmark: Callable[..., object], name: str)
     assert held.worst <= max(TARGET_SECONDS, OF_FLOOR * floor.median), f"held for {ms(held.worst)}"
 
 
-async def _held_by(client: OpenAIChat) -> Times:
+async def _held_by(client: ModelClient) -> Times:
     """Seconds between two turns of another task, all through an answer."""
     held: list[float] = []
 

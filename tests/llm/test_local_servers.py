@@ -7,7 +7,7 @@ import pytest
 
 from foldline.llm import ContextOverflow, ReadingChunk, RetryChunk
 from foldline.llm.catalog import connect
-from foldline.llm.client import OpenAIChat
+from foldline.llm.client import ModelClient
 from foldline.llm.failures import LONGEST_LOADING, MAX_RETRIES
 from foldline.llm.providers import Provider
 from support.clients import Waits, answer_of, chunks_of, client_of, error_of, prompt, scripted
@@ -21,9 +21,9 @@ LISTED = {"data": [{"id": "smol", "owned_by": "llamacpp", "meta": {"n_ctx": 4_09
 SAID = {"choices": [{"index": 0, "message": {"content": "hello"}, "finish_reason": "stop"}]}
 
 
-def at(server: Shapes, waits: Waits | None = None) -> OpenAIChat:
+def at(server: Shapes, waits: Waits | None = None) -> ModelClient:
     """The client for a server about which nothing is known but its address."""
-    return OpenAIChat(Provider("env", "env", server.base_url, asks_usage=False), sleep=waits or Waits())
+    return ModelClient(Provider("env", "env", server.base_url, asks_usage=False), sleep=waits or Waits())
 
 
 # --- loading ------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import pytest
 
-from foldline.llm.client import OpenAIChat
+from foldline.llm.client import ModelClient
 from foldline.llm.dialect import dialect_named
 from foldline.llm.models import is_listed
 from foldline.llm.providers import (
@@ -29,7 +29,7 @@ def test_a_preset_is_whole(provider: Provider) -> None:
     if not is_local(provider.base_url):
         assert provider.base_url.startswith("https://")
         assert is_listed(provider.default_model) or provider.name == "openrouter"
-    assert OpenAIChat(provider, key="k").info.provider
+    assert ModelClient(provider, key="k").info.provider
 
 
 @pytest.mark.parametrize(

@@ -550,12 +550,12 @@ TALKS = f"""
 import asyncio, logging, sys, traceback
 logging.basicConfig(level=0)
 from foldline.llm import LLMError, Request
-from foldline.llm.client import OpenAIChat
+from foldline.llm.client import ModelClient
 from foldline.llm.providers import Provider
 from foldline.protocol import UserMessage, text_parts
 
 async def talk():
-    client = OpenAIChat(
+    client = ModelClient(
         Provider("x", "X", sys.argv[1]),
         model="scripted-1",
         window=4000,

@@ -21,7 +21,7 @@ from foldline.llm import (
     TextChunk,
 )
 from foldline.llm.catalog import connect_embeddings
-from foldline.llm.client import OpenAIChat
+from foldline.llm.client import ModelClient
 from foldline.protocol import Message, SystemMessage, UserMessage, events, text_parts
 from support.agents import Watch, agent_in
 from support.real_server import RealServer, free_port, real_server, why_not
@@ -38,9 +38,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
         yield running
 
 
-def client_at(server: RealServer) -> OpenAIChat:
+def client_at(server: RealServer) -> ModelClient:
     """As OPENAI_BASE_URL names it: nothing is known but the address."""
-    return OpenAIChat(server_of_environment(server.base_url))
+    return ModelClient(server_of_environment(server.base_url))
 
 
 def conversation(*said: str) -> list[Message]:
@@ -50,7 +50,7 @@ def conversation(*said: str) -> list[Message]:
     ]
 
 
-async def answer(client: OpenAIChat, messages: list[Message], most: int = 12) -> Answer:
+async def answer(client: ModelClient, messages: list[Message], most: int = 12) -> Answer:
     async with aclosing(client.stream(Request(messages, max_output=most))) as chunks:
         async for chunk in chunks:
             if isinstance(chunk, Answer):
@@ -206,7 +206,7 @@ async def test_a_real_refusal_is_compacted_away_and_the_step_goes_through(
 
 def _agent(server: RealServer, folder: Path, **options: int) -> tuple[Agent, Watch]:
     provider = replace(server_of_environment(server.base_url))
-    return agent_in(folder, OpenAIChat(provider, **options), tools=())
+    return agent_in(folder, ModelClient(provider, **options), tools=())
 
 
 async def test_its_embeddings_tell_what_is_near(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ async def test_its_embeddings_tell_what_is_near(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_is_gone_says_so_in_one_sentence() -> None:
-    client = OpenAIChat(server_of_environment(f"http://127.0.0.1:{free_port()}/v1"))
+    client = ModelClient(server_of_environment(f"http://127.0.0.1:{free_port()}/v1"))
     with pytest.raises(LLMError, match="nothing listens there"):
         await client.prepare()
     await client.aclose()

@@ -10,7 +10,7 @@ import pytest
 
 from foldline.agent.model_choice import server_of_environment
 from foldline.llm import Answer, Chunk, LLMError, Request, ToolSpec
-from foldline.llm.client import OpenAIChat
+from foldline.llm.client import ModelClient
 from foldline.llm.wire import DEFAULT, Options
 from foldline.protocol import AssistantMessage, Message, SystemMessage, UserMessage, text_parts
 from support.server import RunningServer, running_server
@@ -40,11 +40,11 @@ def chat_at(
     idle_seconds: float | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     **different: Any,
-) -> OpenAIChat:
+) -> ModelClient:
     """The client for a server at an address, as OPENAI_BASE_URL would name it. `different` is what another
     provider there would have."""
     provider = replace(server_of_environment(base_url), **different)
-    return OpenAIChat(
+    return ModelClient(
         provider,
         model=model,
         key=key,
@@ -56,7 +56,7 @@ def chat_at(
     )
 
 
-def client_of(server: RunningServer, waits: Waits | None = None, **options: Any) -> OpenAIChat:
+def client_of(server: RunningServer, waits: Waits | None = None, **options: Any) -> ModelClient:
     given = {"model": server.model, "window": server.window, "key": KEY, **options}
     return chat_at(server.base_url, sleep=waits or Waits(), **given)
 
@@ -66,21 +66,21 @@ def prompt(text: str = "hello") -> list[Message]:
 
 
 async def chunks_of(
-    client: OpenAIChat, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), **options: Any
+    client: ModelClient, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), **options: Any
 ) -> list[Chunk]:
     async with aclosing(client.stream(Request(messages, tools, **options))) as stream:
         return [chunk async for chunk in stream]
 
 
 async def answer_of(
-    client: OpenAIChat, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), **options: Any
+    client: ModelClient, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), **options: Any
 ) -> AssistantMessage:
     last = (await chunks_of(client, messages, tools, **options))[-1]
     assert isinstance(last, Answer)
     return last.message
 
 
-async def error_of(client: OpenAIChat, messages: Sequence[Message] = ()) -> LLMError:
+async def error_of(client: ModelClient, messages: Sequence[Message] = ()) -> LLMError:
     with pytest.raises(LLMError) as raised:
         await chunks_of(client, messages or prompt())
     assert KEY not in str(raised.value)

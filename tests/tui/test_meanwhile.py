@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from foldline.llm import LLM
-from foldline.llm.client import OpenAIChat
+from foldline.llm.client import ModelClient
 from foldline.llm.offline import OfflineLLM
 from foldline.llm.providers import OPENAI
 from foldline.tui import startup
@@ -30,7 +30,7 @@ def test_only_a_model_that_is_asked_over_the_network_needs_the_client(
     monkeypatch.setattr("foldline.llm.client.preload", lambda api: loaded.append("openai"))
     startup._import_client(OfflineLLM())
     assert loaded == []
-    startup._import_client(OpenAIChat(OPENAI, model="gpt-x"))
+    startup._import_client(ModelClient(OPENAI, model="gpt-x"))
     assert loaded == ["openai"]
 
 

@@ -181,11 +181,11 @@ def at_rest(agent: Agent, do: Callable[[], None]) -> bool:
     return False
 
 
-def tell_model(state: AgentState, now: Settings) -> None:
+def use_request_options(state: AgentState, now: Settings) -> None:
     """Let what is set of requests hold from the next one on."""
-    from foldline.llm.client import OpenAIChat
+    from foldline.llm.client import ModelClient
 
-    if isinstance(state.llm, OpenAIChat):
+    if isinstance(state.llm, ModelClient):
         state.llm.use(now.request_options)
 
 
@@ -206,7 +206,7 @@ def retune(state: AgentState, now: Settings, environ: Mapping[str, str]) -> Call
         state.budget_settings = now.budget_settings
         state.strategy = strategy
         state.draft.on = now.compaction.draft_ahead == "on" and state.choices.interactive
-        tell_model(state, now)
+        use_request_options(state, now)
         state.draft.drop()  # the strategy is another, and the model that writes may be closed now
         unused, state.summary_llm = state.summary_llm, summariser
         return unused

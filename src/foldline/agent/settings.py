@@ -97,7 +97,7 @@ class Settings(AllSettings):
 
     @property
     def request_options(self) -> "Options":
-        """What requests are told of them."""
+        """What is set of requests to the model."""
         from foldline.llm.wire import Options
 
         return Options(self.effort, self.context.cache_life)

@@ -231,8 +231,8 @@ class AllSettings(Section):
     """Who is asked, by name; `env` is the server of OPENAI_BASE_URL. Empty: that one, if it is set; else
     OpenAI, if OPENAI_API_KEY is."""
     effort: Literal["default", "none", "minimal", "low", "medium", "high", "xhigh", "max"] = "default"
-    """How much the model thinks, where it can be told. Which of these it knows its maker says; default: as it
-    does when nothing is said."""
+    """How much the model thinks, where its API takes that: which of these, its maker's documentation says.
+    default: nothing is sent."""
     theme: str = "auto"
     """The colour theme, by name; `auto` follows the terminal, dark or light."""
     ascii: OnOffAuto = "auto"

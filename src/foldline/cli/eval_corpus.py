@@ -1,6 +1,6 @@
 """`foldline eval` over folders: many sessions side by side, in processes or on a cluster.
 
-A line of JSON a session goes to a file as soon as it is measured, and a second run goes on from there. What
+A line of JSON a session goes to a file as soon as it is measured, and a second run continues from there. What
 cannot be read or measured is a line that says why.
 """
 
@@ -245,9 +245,7 @@ def _outcome(task: Task, future: Future[Line]) -> Line:
     try:
         return future.result()
     except CancelledError:
-        raise FoldlineError(
-            "The cluster is gone. The same command goes on from what is in --results."
-        ) from None
+        raise FoldlineError("The cluster is gone: the same command continues from --results.") from None
     except Exception as failure:  # noqa: BLE001 (its process died, again and again)
         return _line(task, error=f"{type(failure).__name__}: {failure}")
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from foldline.protocol import FoldlineError
 
 from .base import LLMError
-from .client import OpenAIChat
+from .client import ModelClient
 from .embeddings import OpenAIEmbedder
 from .listing import ListedModel
 from .models import known_output, known_window, price_of, takes_pictures
@@ -27,7 +27,7 @@ def connect(
     *,
     key_name: str = "",
     options: Options = DEFAULT,
-) -> OpenAIChat:
+) -> ModelClient:
     """The client for a model of a provider; its default one, or the first it lists, where none is named.
 
     `window`, in tokens or by the name of the model, overrides what is known of it. `key_name`, for sentences,
@@ -41,7 +41,7 @@ def connect(
         source = f", from {provider.key_page}" if provider.key_page else ""
         raise FoldlineError(f"{provider.title} needs a key: set {key_name or provider.key_name}{source}.")
     named = model or provider.default_model
-    return OpenAIChat(provider, model=named, key=key, key_name=key_name, window=window, options=options)
+    return ModelClient(provider, model=named, key=key, key_name=key_name, window=window, options=options)
 
 
 def require_sdk(provider: Provider) -> None:
@@ -89,7 +89,7 @@ async def list_models(provider: Provider, key: str = "") -> list[ListedModel]:
         FoldlineError: the SDK for it is not installed.
     """
     require_sdk(provider)
-    async with aclosing(OpenAIChat(provider, key=key)) as client:
+    async with aclosing(ModelClient(provider, key=key)) as client:
         try:
             models = await client.list_models()
         except LLMError as error:

@@ -58,7 +58,7 @@ def _always(window: int | None) -> Callable[[str], int | None]:
     return lambda _: window
 
 
-class OpenAIChat:
+class ModelClient:
     """A model behind `/chat/completions`, `/responses` or `/messages`. Retries, time-outs and errors are
     handled here, not by the SDK."""
 
@@ -129,14 +129,14 @@ class OpenAIChat:
         if self._settled:
             return None
         listed: list[ListedModel] | Failure = []
-        told = True
-        if not self._named or self._provider.listing == "openai":  # The others tell windows elsewhere.
+        is_final = True
+        if not self._named or self._provider.listing == "openai":  # The others list windows elsewhere.
             listed = await listed_models(self._ask, self._provider)
         if isinstance(listed, Failure):
             if not self._named or listed.loading:
                 return listed
             # The request itself will say what is wrong, if anything is. What may pass is asked again.
-            told = not listed.retry
+            is_final = not listed.retry
             listed = []
         if not self._named:
             if not listed:
@@ -151,7 +151,7 @@ class OpenAIChat:
                 self._info = replace(self._info, window=stated.window, window_from="server")
             self._info = replace(self._info, tools=stated.tools)
             self._tells_reading = stated.tells_reading
-            self._settled = stated.is_final and told
+            self._settled = stated.is_final and is_final
         return None
 
     async def list_models(self) -> list[ListedModel]:
@@ -300,11 +300,11 @@ class OpenAIChat:
         Raises:
             sse.TooLong: nothing of them makes up an answer.
         """
-        told, silent, said = 0, 0, 0
+        seen, silent, said = 0, 0, 0
         async with aclosing(sse.events_of(body)) as events:
             async for event in events:
-                told += 1
-                if told % _AT_ONCE == 0:
+                seen += 1
+                if seen % _AT_ONCE == 0:
                     await asyncio.sleep(0)
                 if event.is_last:
                     return

@@ -8,10 +8,10 @@ import hashlib
 import re
 import string
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from foldline.protocol import (
     AssistantMessage,
@@ -23,6 +23,7 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
+    text_parts,
 )
 from foldline.protocol.messages import json_object
 
@@ -31,6 +32,8 @@ from .providers import provider_at
 
 ChatMessage = dict[str, Any]
 """One message of `/chat/completions`, ready for JSON."""
+Piece = dict[str, Any]
+"""A text or an image within a message, ready for JSON."""
 
 NOTE_OPEN, NOTE_CLOSE = "<system-note>", "</system-note>"
 _CLOSES_NOTE = re.compile(r"<(?=\s*+/\s*+system-note)", re.IGNORECASE)
@@ -112,9 +115,31 @@ def machine_text(text: str) -> str:
     return f"{NOTE_OPEN}\n{defused}\n{NOTE_CLOSE}"
 
 
+OPENING = machine_text("The conversation goes on from here.")
+"""Stands before a conversation that begins with an answer, where a server wants the user to begin."""
+
+
 def not_typed(text: str, message: UserMessage) -> str:
     """Text of a user message that the user did not type, marked; of the user's own shell it says so."""
     return machine_text(f"The user ran this in a shell:\n{text}" if message.origin == "shell" else text)
+
+
+def user_pieces(
+    message: UserMessage,
+    text: Callable[[str], Piece],
+    image: Callable[[ImagePart], Piece],
+    says: Callable[[str], object] = bool,
+) -> list[Piece]:
+    """A user message as the pieces of an API: what the user did not type is marked, the output of a shell as
+    one text. Texts of which `says` is false are left out."""
+    parts = text_parts(message.text) if message.origin == "shell" else message.parts
+    pieces: list[Piece] = []
+    for part in parts:
+        if isinstance(part, TextPart) and says(part.text):
+            pieces.append(text(part.text if message.origin == "typed" else not_typed(part.text, message)))
+        elif isinstance(part, ImagePart):
+            pieces.append(image(part))
+    return pieces + [text(machine_text(line)) for line in checkpoint_line(message)]
 
 
 def checkpoint_line(message: BaseMessage) -> list[str]:
@@ -155,9 +180,7 @@ class Renderings:
         known = len(self._messages)
         if known > len(messages) or not all(map(is_, self._messages, messages)):
             known, self._rendering = 0, _ChatRendering(self._dialect)
-        for message in messages[known:]:
-            self._rendering.add(message)
-        self._rendering.flush_images()
+        self._rendering.add_all(messages[known:])
         self._messages = (*messages,)
         return [*self._rendering.done]
 
@@ -215,6 +238,12 @@ class MessageRendering(ABC):
             case _:
                 raise TypeError(message.type)
 
+    def add_all(self, messages: Iterable[BaseMessage]) -> Self:
+        for message in messages:
+            self.add(message)
+        self.flush_images()
+        return self
+
     def flush_images(self) -> None:
         """Images of tool results go after the whole group: results are text only, and stand together."""
         if self._images:
@@ -240,7 +269,7 @@ class _ChatRendering(MessageRendering):
         self.flush_images()
         if self.dialect.merge_system:
             if not self._leading:
-                self._add_user([_text(machine_text(text))])
+                self._add_user([text_piece(machine_text(text))])
             elif self.done:
                 first = self.done[0]
                 self.done[0] = {**first, "content": f"{first['content']}\n\n{text}"}
@@ -249,7 +278,7 @@ class _ChatRendering(MessageRendering):
             return
         role = "system" if isinstance(message, SystemMessage) else self.dialect.developer_role
         if role == "user":
-            self._add_user([_text(machine_text(text))])
+            self._add_user([text_piece(machine_text(text))])
         else:
             self.done.append({"role": role, "content": text})
 
@@ -259,17 +288,17 @@ class _ChatRendering(MessageRendering):
         for part in message.parts:
             if isinstance(part, TextPart) and part.text:
                 if pieces and pieces[-1]["type"] == "text":
-                    pieces[-1] = _text(pieces[-1]["text"] + "\n" + part.text)
+                    pieces[-1] = text_piece(pieces[-1]["text"] + "\n" + part.text)
                 else:
-                    pieces.append(_text(part.text))
+                    pieces.append(text_piece(part.text))
             elif isinstance(part, ImagePart):
                 pieces.append(_image(part))
         if message.origin != "typed":
             pieces = [
-                _text(not_typed(piece["text"], message)) if piece["type"] == "text" else piece
+                text_piece(not_typed(piece["text"], message)) if piece["type"] == "text" else piece
                 for piece in pieces
             ]
-        pieces += [_text(machine_text(line)) for line in checkpoint_line(message)]
+        pieces += [text_piece(machine_text(line)) for line in checkpoint_line(message)]
         if pieces:
             self._add_user(pieces)
 
@@ -279,7 +308,7 @@ class _ChatRendering(MessageRendering):
             return
         self.flush_images()
         if self.dialect.user_first and self._leading:
-            self._add_user([_text(machine_text("The conversation goes on from here."))])
+            self._add_user([text_piece(OPENING)])
         rendered: ChatMessage = {"role": "assistant", "content": text or None}
         if field := self.dialect.reasoning_field:
             thinking = message.thinking or (
@@ -310,7 +339,7 @@ class _ChatRendering(MessageRendering):
         call_id = self._id(message.call_id)
         text, images = reported(message)
         if images:
-            self._images += [_text(image_note(call_id)), *map(_image, images)]
+            self._images += [text_piece(image_note(call_id)), *map(_image, images)]
         self.done.append({"role": "tool", "tool_call_id": call_id, "content": text})
 
     def _calls(self, message: AssistantMessage) -> list[dict[str, Any]]:
@@ -332,7 +361,7 @@ class _ChatRendering(MessageRendering):
             last = self.done[-1]
         if self.dialect.strict_alternation and last is not None and last["role"] == "user":
             before = last["content"]
-            known = [_text(before)] if isinstance(before, str) else before
+            known = [text_piece(before)] if isinstance(before, str) else before
             self.done[-1] = {**last, "content": _content([*known, *pieces])}
         else:
             self.done.append({"role": "user", "content": _content(pieces)})
@@ -343,7 +372,7 @@ def _content(pieces: Sequence[dict[str, Any]]) -> str | list[dict[str, Any]]:
     joined: list[dict[str, Any]] = []
     for piece in pieces:
         if piece["type"] == "text" and joined and joined[-1]["type"] == "text":
-            joined[-1] = _text(f"{joined[-1]['text']}\n\n{piece['text']}")
+            joined[-1] = text_piece(f"{joined[-1]['text']}\n\n{piece['text']}")
         else:
             joined.append(piece)
     if len(joined) == 1 and joined[0]["type"] == "text":
@@ -352,7 +381,7 @@ def _content(pieces: Sequence[dict[str, Any]]) -> str | list[dict[str, Any]]:
     return joined
 
 
-def _text(text: str) -> dict[str, Any]:
+def text_piece(text: str) -> Piece:
     return {"type": "text", "text": text}
 
 

@@ -23,13 +23,21 @@ from foldline.protocol import (
     ToolResultMessage,
     Usage,
     UserMessage,
-    text_parts,
 )
 from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk, ToolSpec
 from .chat import CONTEXT_WINDOW_EXCEEDED, LONGEST_NAME
-from .dialect import MessageRendering, checkpoint_line, function_name, machine_text, not_typed
+from .dialect import (
+    OPENING,
+    MessageRendering,
+    Piece,
+    checkpoint_line,
+    function_name,
+    machine_text,
+    text_piece,
+    user_pieces,
+)
 from .marks import Place, cache_control, marked, request_ends
 from .wire import (
     AnswerReader,
@@ -51,9 +59,6 @@ from .wire import (
 MESSAGES = "messages"
 """The dialect that is recorded with each request of this API."""
 
-Block = dict[str, Any]
-"""One content block, ready for JSON."""
-
 
 def to_messages(messages: Sequence[BaseMessage], reader: str) -> list[dict[str, Any]]:
     """The messages as one request sends them; the system prompt, which has a place of its own there, as the
@@ -61,7 +66,7 @@ def to_messages(messages: Sequence[BaseMessage], reader: str) -> list[dict[str, 
 
     Messages with nothing to say (thinking without text or calls, an empty prompt) are left out.
     """
-    return _rendered(messages, reader).done
+    return _Rendering(reader).add_all(messages).done
 
 
 def tools_to_messages(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
@@ -74,13 +79,6 @@ def tools_to_messages(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
         }
         for tool in tools
     ]
-
-
-def _rendered(messages: Sequence[BaseMessage], reader: str) -> "_Rendering":
-    rendering = _Rendering(reader)
-    for message in messages:
-        rendering.add(message)
-    return rendering
 
 
 class _Rendering(MessageRendering):
@@ -106,35 +104,27 @@ class _Rendering(MessageRendering):
         if not message.text.strip():
             return
         if len(self.done) > 1 or (self.done and self.done[0]["role"] != "system"):
-            self._add("user", [_text(machine_text(text))])
+            self._add("user", [text_piece(machine_text(text))])
         else:
-            self._add("system", [_text(text)])
+            self._add("system", [text_piece(text)])
         if isinstance(message, SystemMessage) and message.origin == "summary":
             self.summary = Place(len(self.done) - 1, len(self.done[-1]["content"]) - 1)
 
     def ask(self, message: UserMessage) -> None:
-        typed = message.origin == "typed"
-        parts = text_parts(message.text) if message.origin == "shell" else message.parts
-        blocks: list[Block] = []
-        for part in parts:
-            if isinstance(part, TextPart) and part.text.strip():
-                blocks.append(_text(part.text if typed else not_typed(part.text, message)))
-            elif isinstance(part, ImagePart):
-                blocks.append(_image(part))
-        blocks += [_text(machine_text(line)) for line in checkpoint_line(message)]
+        blocks = user_pieces(message, text_piece, _image, says=str.strip)  # Blank texts are refused.
         if blocks:
             self._add_user(blocks)
 
     def answer(self, message: AssistantMessage) -> None:
         """Parts in the order in which they came. Thinking goes only with text or a call that follows it."""
-        blocks: list[Block] = []
-        thinking: list[Block] = []
+        blocks: list[Piece] = []
+        thinking: list[Piece] = []
         for part in message.parts:
             match part:
                 case ThinkingPart():
                     thinking += _thinking(part, self._reader)
                 case TextPart() if part.text.strip():
-                    blocks += [*thinking, _text(part.text)]
+                    blocks += [*thinking, text_piece(part.text)]
                     thinking = []
                 case ToolCallPart():
                     blocks += [*thinking, _call(part)]
@@ -144,36 +134,32 @@ class _Rendering(MessageRendering):
         if not blocks:
             return
         if not self.done or self.done[-1]["role"] == "system":
-            self._add_user([_text(machine_text("The conversation goes on from here."))])
+            self._add_user([text_piece(OPENING)])
         self._add("assistant", blocks)
 
     def report(self, message: ToolResultMessage) -> None:
-        content: list[Block] = [_text(message.text)] if message.text.strip() else []
+        content: list[Piece] = [text_piece(message.text)] if message.text.strip() else []
         content += [_image(part) for part in message.parts if isinstance(part, ImagePart)]
-        content += [_text(machine_text(line)) for line in checkpoint_line(message)]
-        block: Block = {"type": "tool_result", "tool_use_id": _id(message.call_id)}
+        content += [text_piece(machine_text(line)) for line in checkpoint_line(message)]
+        block: Piece = {"type": "tool_result", "tool_use_id": _id(message.call_id)}
         said = {"content": content} if content else {}
         self._add_user([block | said | ({"is_error": True} if message.is_error else {})])
 
-    def _add_user(self, pieces: list[Block]) -> None:
+    def _add_user(self, pieces: list[Piece]) -> None:
         self._add("user", pieces)
 
-    def _add(self, role: str, blocks: list[Block]) -> None:
+    def _add(self, role: str, blocks: list[Piece]) -> None:
         if self.done and self.done[-1]["role"] == role:
             self.done[-1] = {"role": role, "content": [*self.done[-1]["content"], *blocks]}
         else:
             self.done.append({"role": role, "content": blocks})
 
 
-def _text(text: str) -> Block:
-    return {"type": "text", "text": text}
-
-
-def _image(part: ImagePart) -> Block:
+def _image(part: ImagePart) -> Piece:
     return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
 
 
-def _call(part: ToolCallPart) -> Block:
+def _call(part: ToolCallPart) -> Piece:
     # What is no object was written by no model of theirs, which gets it back as an object.
     return {
         "type": "tool_use",
@@ -183,7 +169,7 @@ def _call(part: ToolCallPart) -> Block:
     }
 
 
-def _thinking(part: ThinkingPart, reader: str) -> list[Block]:
+def _thinking(part: ThinkingPart, reader: str) -> list[Piece]:
     """The block as its model knows it; none for another reader, and none that was cut off."""
     if part.signature is None or not can_read(part, reader):
         return []
@@ -368,13 +354,13 @@ class MessagesWire(Wire):
 
     def body(self, request: Request, model: str) -> dict[str, Any]:
         reader = signer(model, self._host) if self._sends("old thinking") else ""
-        rendering = _rendered(request.messages, reader)
+        rendering = _Rendering(reader).add_all(request.messages)
         life, marks = self.options.cache_life, self._sends("marks")
         messages = marked(rendering.done, rendering.marks, life) if marks else rendering.done
         leads = bool(messages) and messages[0]["role"] == "system"
         system, messages = (messages[:1], messages[1:]) if leads else ([], messages)
         if messages and messages[-1]["role"] == "assistant":  # It would be taken for the start of an answer.
-            messages.append({"role": "user", "content": [_text(machine_text("Go on."))]})
+            messages.append({"role": "user", "content": [text_piece(machine_text("Go on."))]})
         body: dict[str, Any] = {
             "model": model,
             "messages": messages,

@@ -22,7 +22,6 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
-    text_parts,
 )
 from foldline.protocol.messages import StopReason, json_object
 
@@ -34,11 +33,10 @@ from .dialect import (
     dialect_named,
     function_name,
     image_note,
-    machine_text,
-    not_typed,
     reported,
     sent_call_id,
     to_openai,
+    user_pieces,
 )
 from .messages import MESSAGES, to_messages
 from .wire import (
@@ -69,11 +67,7 @@ def to_input(messages: Sequence[BaseMessage], reader: str) -> list[Item]:
 
     Messages with nothing to say (reasoning without text or calls, an empty prompt) are left out.
     """
-    rendering = _Rendering(reader)
-    for message in messages:
-        rendering.add(message)
-    rendering.flush_images()
-    return rendering.done
+    return _Rendering(reader).add_all(messages).done
 
 
 def tools_to_responses(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
@@ -109,15 +103,7 @@ class _Rendering(MessageRendering):
 
     def ask(self, message: UserMessage) -> None:
         self.flush_images()
-        typed = message.origin == "typed"
-        pieces: list[Item] = []
-        parts = text_parts(message.text) if message.origin == "shell" else message.parts
-        for part in parts:
-            if isinstance(part, TextPart) and part.text:
-                pieces.append(_text(part.text if typed else not_typed(part.text, message)))
-            elif isinstance(part, ImagePart):
-                pieces.append(_image(part))
-        pieces += [_text(machine_text(line)) for line in checkpoint_line(message)]
+        pieces = user_pieces(message, _text, _image)
         if pieces:
             self._add_user(pieces)
 

@@ -118,9 +118,9 @@ class Setup:
         """Let another model write the summaries; None: the session's own again. It is kept, too."""
         from foldline.tui.screens.settings import OwnSettings
 
-        told = await OwnSettings(self._app, self._runner).keep(("compaction", "model"), model)
+        outcome = await OwnSettings(self._app, self._runner).keep(("compaction", "model"), model)
         named = model or "The session's own model"
-        return f"{named} writes the summaries. {told}"
+        return f"{named} writes the summaries. {outcome}"
 
     def _decided(self, choice: "Choice | None") -> None:
         if choice is not None:

@@ -140,12 +140,12 @@ def _imported_screens() -> None:
 
 
 def _import_client(llm: "LLM") -> None:
-    from foldline.llm.client import OpenAIChat, preload
+    from foldline.llm.client import ModelClient, preload
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(_GIVE_WAY)
     try:
-        if isinstance(llm, OpenAIChat):
+        if isinstance(llm, ModelClient):
             preload(llm.api)
         import markdown_it  # noqa: F401 - its answer is read with it, on the event loop
     finally:

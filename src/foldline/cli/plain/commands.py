@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
 from foldline.agent import Agent
-from foldline.agent.agent import tell_model
+from foldline.agent.agent import use_request_options
 from foldline.agent.settings_edit import change
 from foldline.agent.settings_schema import KEYS, choices_of
 from foldline.cli.search import search as search_sessions
@@ -97,7 +97,7 @@ class _AgentCommands:
         elif effort:
             try:
                 kept = change(now, self._state.cwd, os.environ, ("effort",), effort.strip().lower())
-                tell_model(self._state, kept)
+                use_request_options(self._state, kept)
                 self._agent.settings = kept
             except FoldlineError as failure:
                 self._say(str(failure))
