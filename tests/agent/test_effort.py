@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.agent import tell_model
+from foldline.agent.agent import use_request_options
 from foldline.agent.settings import load_settings
 from support.agents import agent_in
 from support.clients import client_of
@@ -27,7 +27,7 @@ async def test_a_change_holds_from_the_next_request_on(
     with running_server() as server:
         agent, _ = agent_in(tmp_path / "project", client_of(server, **different))
         await agent.prompt("hello")
-        tell_model(agent.state, load_settings(tmp_path, {}, {"effort": "low"}))
+        use_request_options(agent.state, load_settings(tmp_path, {}, {"effort": "low"}))
         await agent.prompt("and again")
         await agent.aclose()
         first, second = server.requests()
