@@ -11,11 +11,11 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 85_534,
-    "statements": 54_931,
-    "files": 362,
-    "lines in tui": 28_797,
-    "files in tui": 120,
+    "lines": 88_400,
+    "statements": 56_900,
+    "files": 376,
+    "lines in tui": 29_300,
+    "files in tui": 122,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
     "import circles": 0,
