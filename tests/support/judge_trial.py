@@ -13,8 +13,6 @@ from foldline.evaluation.judge.answers import (
     REFUSAL,
     STALE,
     Absent,
-    Action,
-    Files,
     Ground,
     Place,
     Probe,
@@ -22,11 +20,11 @@ from foldline.evaluation.judge.answers import (
     leaks,
     normal,
 )
-from foldline.evaluation.judge.exam import CEILING, FLOOR, GRADED, Exam, Point, Sheet, exam_of
+from foldline.evaluation.judge.exam import CEILING, FLOOR, Exam, Point, Sheet, exam_of
 from foldline.evaluation.judge.material import everything
 from foldline.evaluation.judge.questions import QUOTAS
 from foldline.evaluation.judge.result import JUDGED, Judgement
-from foldline.evaluation.judge.sitting import CRITERIA, HIGHEST, Graded, Record, Reply
+from foldline.evaluation.judge.sitting import CRITERIA, HIGHEST, Record, Reply
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -62,7 +60,7 @@ def faults(paper: Exam) -> list[str]:
         f"A question gives its answer away: {probe.question}"
         for sheet in paper.sheets
         for probe in sheet.probes
-        if leaks(probe.question, probe.truth)
+        if isinstance(probe.truth, Text | Place) and leaks(probe.question, probe.truth)
     ]
     reader = sat(paper, reader_of)
     best = {
@@ -100,14 +98,13 @@ def sat(paper: Exam, answerer: Answerer) -> Judgement:
     for number, sheet in enumerate(paper.sheets):
         answer = answerer(sheet)
         for at, probe in enumerate(sheet.probes):
-            record.replies += [Reply(number, at, nth, answer(probe)) for nth in range(sheet.times(probe))]
+            record.replies.append(Reply(number, at, answer(probe)))
     for number in record.judged():
         reply = record.replies[number]
         truth = record.probe(reply).truth
         assert isinstance(truth, Ground)
         share = sum(quote in reply.text for quote in truth.quotes) / len(truth.quotes)
-        grades = dict.fromkeys(CRITERIA, HIGHEST * share)
-        record.graded += [Graded(number, nth, grades) for nth in range(GRADED)]
+        record.graded[number] = dict.fromkeys(CRITERIA, HIGHEST * share)
     return Judgement(record)
 
 
@@ -122,14 +119,10 @@ def reader_of(sheet: Sheet) -> Callable[[Probe], str]:
                 return wanted if normal(wanted) in narrow else REFUSAL
             case Place(path, least):
                 return _as_written(path, text, least) or REFUSAL
-            case Files(files):
-                return "\n".join(filter(None, (_as_written(file, text) for file in files))) or REFUSAL
             case Ground(quotes):
                 raw = CEILING in sheet.arms  # only there a judge's record may hold what was done afterwards
                 seen = [quote for quote in quotes if raw or (quote.partition(": ")[2] or quote) in text]
                 return "\n".join(seen) or REFUSAL
-            case Action(tool):
-                return json.dumps({"tool": tool, "path": probe.truth.path}) if tool in text else REFUSAL
             case Absent(name):
                 return name if name in text else REFUSAL
             case _:

@@ -1,14 +1,11 @@
 """Models for probes: one that answers by a function, and the question it was asked."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Callable
 
 from foldline.evaluation.judge.answers import (
     REFUSAL,
     Absent,
-    Action,
-    Files,
     Ground,
     Place,
     Probe,
@@ -87,11 +84,7 @@ def right_answer(probe: Probe) -> str:
             return text
         case Place(path):
             return path
-        case Files(files):
-            return "\n".join(files)
         case Ground():
             return probe.truth.text
-        case Action(tool, path):
-            return json.dumps({"tool": tool, "path": path})
         case Absent():
             return REFUSAL

@@ -337,14 +337,6 @@ def say_judgement(found: Judgement) -> None:
             for row in found.rows
         ),
     )  # fmt: skip
-    noise = found.noise.agreement
-    if noise is not None:
-        say(f"next action, asked twice from the whole history: {noise:.0%} the same.")
-    for check in found.hand_check:
-        say()
-        say(f"to grade by hand · {check.question}")
-        say(f"  answer: {check.answer}")
-        say(f"  record: {check.record}")
     for sentence in (*found.notes, found.stopped):
         if sentence:
             say(sentence)

@@ -1,13 +1,11 @@
 """Who is asked what, in which order, and what is left when it ends early."""
 
 import asyncio
-import re
 from collections.abc import Callable
-from itertools import pairwise
 
 import pytest
 
-from foldline.evaluation.judge.exam import GRADED, NOISE_REPEATS, Exam, Point, estimate, exam_of
+from foldline.evaluation.judge.exam import Exam, Point, estimate, exam_of
 from foldline.evaluation.judge.result import Judgement, Row
 from foldline.evaluation.judge.sitting import CONCURRENCY, Sitting
 from foldline.llm import LLMError, Request
@@ -15,7 +13,7 @@ from foldline.protocol import Usage
 from support.clients import chat_at
 from support.judge_trial import trial_session
 from support.llm import HANG, ScriptedLLM, answer, overflow, refusal
-from support.probes import GRADES, AnsweringLLM, asked_of, is_judging, key_to
+from support.probes import GRADES, AnsweringLLM, is_judging, key_to
 from support.server import running_server
 
 SESSION = trial_session()
@@ -42,7 +40,7 @@ async def test_who_knows_everything_gets_everything() -> None:
     sitting = Sitting(asked, answerer=AnsweringLLM(key(asked)))
     await sitting.run()
     result = Judgement(sitting.record)
-    for name in ("recall", "artifact", "constraint", "superseded", "abstain", "next tool", "next path"):
+    for name in ("recall", "superseded", "abstain"):
         assert row(result.rows, STRATEGIES[0], name).score == 1
     assert row(result.rows, STRATEGIES[0], "graded accuracy").score == 4
     assert row(result.rows, STRATEGIES[0], "false refusals").score == 0
@@ -116,51 +114,7 @@ async def test_the_judge_never_sees_a_strategys_name() -> None:
     assert not any(name in shown for name in (*STRATEGIES, "floor", "ceiling"))
 
 
-async def test_the_judge_gets_the_answers_in_a_shuffled_order_that_the_seed_repeats() -> None:
-    asked = paper(6)
-
-    async def order() -> list[tuple[int, int]]:
-        sitting = Sitting(asked, answerer=AnsweringLLM(key(asked)))
-        await sitting.run()
-        return [sitting.record.replies[number][:2] for number in sitting.record.judged()]
-
-    first = await order()
-    assert first == await order()
-    assert any(a > b for a, b in pairwise(first))
-    assert len(set(first)) == len(first)
-
-
-async def test_the_next_action_is_asked_for_again_from_the_raw_history_to_measure_noise() -> None:
-    asked = paper()
-    calls = iter(['{"tool": "read", "path": "a.py"}', '{"tool": "read", "path": "a.py"}', "no idea"])
-
-    def reply(request: Request) -> str | LLMError:
-        raw = len(request.messages) == len(asked.sheets[-1].view) + 1
-        return next(calls) if raw and "Which tool call" in asked_of(request) else key(asked)(request)
-
-    sitting = Sitting(asked, answerer=AnsweringLLM(reply))
-    await sitting.run()
-    noise = Judgement(sitting.record).noise
-    assert NOISE_REPEATS == 3
-    assert (noise.points, noise.agreement) == (1, pytest.approx(1 / 3))
-
-
 # -- the judge's answers ---------------------------------------------------------------------------
-
-
-async def test_a_judge_who_does_not_answer_in_json_is_asked_once_more() -> None:
-    asked = paper()
-
-    def reply(request: Request) -> str | LLMError:
-        return GRADES if "could not be read" in asked_of(request) else "Four of five."
-
-    judge = AnsweringLLM(reply)
-    sitting = Sitting(asked, answerer=AnsweringLLM(key(asked)), judge=judge)
-    await sitting.run()
-    result = Judgement(sitting.record)
-    assert row(result.rows, STRATEGIES[0], "graded context").score == 4
-    assert result.unreadable == 0
-    assert len(judge.requests) == 2 * len(sitting.record.graded)
 
 
 async def test_grades_that_cannot_be_read_are_missing_and_no_score() -> None:
@@ -170,17 +124,7 @@ async def test_grades_that_cannot_be_read_are_missing_and_no_score() -> None:
     result = Judgement(sitting.record)
     assert result.unreadable == len(sitting.record.graded) > 0
     assert not any(row.dimension.startswith("graded") for row in result.rows)
-
-
-async def test_what_differs_between_the_judges_repeats_is_its_spread() -> None:
-    asked = paper()
-    given = iter([2, 4, 3] * 100)
-    judge = AnsweringLLM(lambda _: re.sub(r'"accuracy": 4', f'"accuracy": {next(given)}', GRADES))
-    sitting = Sitting(asked, answerer=AnsweringLLM(key(asked)), judge=judge)
-    await sitting.run()
-    spread = Judgement(sitting.record).spread
-    assert spread["accuracy"] > 0
-    assert spread["context"] == 0
+    assert f"{result.unreadable} of {result.unreadable} judgements could not be read." in result.notes
 
 
 async def test_a_judge_of_its_own_is_told_from_a_model_that_judges_itself() -> None:
@@ -242,7 +186,7 @@ async def test_progress_counts_up_to_all_there_is() -> None:
     seen: list[str] = []
     sitting = Sitting(asked, answerer=AnsweringLLM(key(asked)), progress=seen.append)
     await sitting.run()
-    judged = GRADED * len(sitting.record.judged())
+    judged = len(sitting.record.judged())
     assert judged
     assert seen == ["asking"] * estimate(asked).requests + ["judging"] * judged
 
@@ -261,7 +205,6 @@ async def test_a_server_that_cuts_views_silently_is_reported() -> None:
 async def test_the_real_client_asks_valid_requests_whose_views_the_cache_serves() -> None:
     script = [
         {"when": {"content": "Grade the answer"}, "answer": {"text": GRADES}},
-        {"when": {"content": "Which tool call"}, "answer": {"text": '{"tool": "read", "path": "x.md"}'}},
         {"answer": {"text": "not in this session"}},
     ]
     asked = paper()
@@ -279,5 +222,4 @@ async def test_the_real_client_asks_valid_requests_whose_views_the_cache_serves(
     assert result.cached_tokens == sum(request.cached_tokens for request in seen) > 0
     assert row(result.rows, "ceiling", "abstain").score == 1
     assert row(result.rows, "ceiling", "recall").score == 0
-    assert row(result.rows, "ceiling", "next tool").score == 1
     assert row(result.rows, "ceiling", "graded accuracy").score == 4

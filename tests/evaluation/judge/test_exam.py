@@ -5,7 +5,6 @@ import pytest
 from foldline.evaluation.judge.exam import (
     CEILING,
     FLOOR,
-    NOISE_REPEATS,
     WEIGHTS,
     Bill,
     Exam,
@@ -99,18 +98,16 @@ def test_a_view_is_fresh_once_and_cached_for_the_probes_after_the_first() -> Non
     asked = paper(tail=TAIL)
     bill = estimate(asked)
     probes = asked.sheets[0].probes
-    repeats = sum(probe.kind == "action" for probe in probes) * (NOISE_REPEATS - 1)
     questions = sum(WEIGHTS.tokens(question(probe)) for probe in probes)
-    action = sum(WEIGHTS.tokens(question(probe)) for probe in probes if probe.kind == "action")
     views = [sheet.tokens for sheet in asked.sheets]
-    assert bill.requests == 3 * len(probes) + repeats
-    assert bill.fresh == sum(views) + 3 * questions + (NOISE_REPEATS - 1) * action
-    assert bill.cached == (len(probes) - 1) * sum(views) + repeats * views[-1]
+    assert bill.requests == 3 * len(probes)
+    assert bill.fresh == sum(views) + 3 * questions
+    assert bill.cached == (len(probes) - 1) * sum(views)
 
 
-def test_each_judged_answer_is_judged_three_times_at_about_a_thousand_tokens() -> None:
+def test_each_judged_answer_is_judged_at_about_a_thousand_tokens() -> None:
     bill = estimate(paper(tail=TAIL))
-    assert bill.judge_requests == 3 * 2 * 3  # arms, judged probes, repeats
+    assert bill.judge_requests == 3 * 2  # arms, judged probes
     assert 800 < bill.judge_input / bill.judge_requests < 2_000
 
 

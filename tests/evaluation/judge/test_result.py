@@ -7,7 +7,7 @@ import pytest
 from foldline.evaluation.judge.answers import Ground, Probe, Text
 from foldline.evaluation.judge.exam import CEILING, ENOUGH, FLOOR, WEIGHTS, Exam, Point, Sheet
 from foldline.evaluation.judge.result import Judgement, Row, half_width
-from foldline.evaluation.judge.sitting import CRITERIA, Graded, Record, Reply
+from foldline.evaluation.judge.sitting import CRITERIA, Record, Reply
 
 RECALL = Probe("recall", "Which number?", Text("75"))
 DECISION = Probe("decision", "What was decided?", Ground(("To retry.",)))
@@ -20,15 +20,15 @@ def sat(
     """One probe at each point; so many of the points are answered rightly from each arm's view."""
     sheets = [Sheet(point, (arm,), (), 0, (probe,)) for point in range(points) for arm in ARMS]
     places = tuple(Point("s", point, (), {"mine": ()}) for point in range(points))
-    record = Record(Exam(places, tuple(sheets), "1", WEIGHTS, 100))
+    record = Record(Exam(places, tuple(sheets), WEIGHTS, 100))
     for number, sheet in enumerate(sheets):
         if sheet.arms[0] in right or grade:
             text = "75" if sheet.point < right.get(sheet.arms[0], 0) else "80"
-            record.replies.append(Reply(number, 0, 0, text))
+            record.replies.append(Reply(number, 0, text))
     for number, reply in enumerate(record.replies):
         if grade:
             given = grade[sheets[reply.sheet].arms[0]]
-            record.graded += [Graded(number, nth, dict.fromkeys(CRITERIA, given)) for nth in range(3)]
+            record.graded[number] = dict.fromkeys(CRITERIA, given)
     return Judgement(record)
 
 
@@ -81,14 +81,6 @@ def test_fewer_than_thirty_points_are_insufficient() -> None:
     assert not sat(ENOUGH, {"mine": 3}).insufficient
 
 
-def test_a_tenth_of_the_judged_answers_is_listed_for_a_hand_check_without_names() -> None:
-    result = sat(7, {}, probe=DECISION, grade={FLOOR: 1.0, "mine": 3.0, CEILING: 5.0})
-    assert len(result.hand_check) == 3  # of 21
-    assert all(len(check.grades) == 3 for check in result.hand_check)
-    assert result.hand_check[0].record == "To retry."
-    assert not any(arm in repr(result.hand_check) for arm in ARMS)
-
-
 def test_everything_can_be_written_as_json() -> None:
     result = sat(3, {}, probe=DECISION, grade={FLOOR: 1.0, "mine": 3.0, CEILING: 5.0})
     read = json.loads(json.dumps(result.as_json()))
@@ -97,6 +89,6 @@ def test_everything_can_be_written_as_json() -> None:
 
 
 def test_a_sitting_that_never_began_has_a_result_too() -> None:
-    result = Judgement(Record(Exam((), (), "1", WEIGHTS, 100)))
+    result = Judgement(Record(Exam((), (), WEIGHTS, 100)))
     assert result.rows == ()
     assert result.insufficient

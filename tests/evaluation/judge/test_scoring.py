@@ -2,15 +2,12 @@ import pytest
 
 from foldline.evaluation.judge.answers import (
     Absent,
-    Action,
-    Files,
     Ground,
     Place,
     Probe,
     Text,
     Truth,
     marks,
-    next_call,
 )
 
 REFUSES = "Not in this session."
@@ -41,7 +38,6 @@ def test_a_refusal_is_right_only_where_there_is_nothing() -> None:
     assert marked(Absent("upload_cache.py"), "shop/net", "absent") == {"abstain": 0}
     assert marked(Text("75"), REFUSES) == {"recall": 0, "false refusals": 1}
     assert marked(Place("shop/net"), REFUSES) == {"recall": 0, "false refusals": 1}
-    assert marked(Files(("a.py", "b.py")), REFUSES, "artifact") == {"artifact": 0, "false refusals": 1}
 
 
 @pytest.mark.parametrize(
@@ -58,26 +54,6 @@ def test_a_refusal_is_right_only_where_there_is_nothing() -> None:
 )
 def test_a_folder_is_given_by_its_last_two_names_at_least(answer: str, right: int) -> None:
     assert marked(Place("/home/me/work/shop/net", least=2), answer)["recall"] == right
-
-
-def test_the_next_call_is_compared_by_tool_and_path() -> None:
-    truth = Action("edit", "/home/me/src/cart.py")
-    assert marked(truth, '{"tool": "Edit", "path": "src/cart.py"}') == {"next tool": 1, "next path": 1}
-    assert marked(truth, '```json\n{"tool": "read", "path": "src/cart.py"}\n```') == {
-        "next tool": 0,
-        "next path": 1,
-    }
-    assert marked(truth, "I would edit the cart.") == {"next tool": 0, "next path": 0}
-
-
-def test_a_call_that_acts_on_no_file_is_compared_by_its_tool_alone() -> None:
-    assert marked(Action("bash"), '{"tool": "bash", "path": "src"}') == {"next tool": 1}
-
-
-def test_a_next_call_is_found_among_words_and_nothing_is_made_of_nonsense() -> None:
-    assert next_call('Sure: {"tool": "read", "path": null}') == ("read", "")
-    assert next_call('{"tool": 3} {nonsense} {"path": "a"}') is None
-    assert next_call("[]") is None
 
 
 def test_what_only_a_judge_can_grade_gets_no_marks() -> None:

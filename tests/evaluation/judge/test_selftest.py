@@ -17,12 +17,11 @@ def test_the_instrument_is_in_order() -> None:
     [
         ("gives", lambda *_: True),
         ("gives", lambda *_: False),
-        ("f1", lambda *_: 0.5),
         ("is_refusal", lambda _: False),
         ("is_refusal", lambda _: True),
         ("same_file", lambda *_: False),
     ],
-    ids=["all right", "all wrong", "half right", "never refuses", "always refuses", "no file"],
+    ids=["all right", "all wrong", "never refuses", "always refuses", "no file"],
 )
 def test_a_broken_score_is_noticed(
     name: str, broken: Callable[..., object], monkeypatch: pytest.MonkeyPatch
@@ -32,5 +31,5 @@ def test_a_broken_score_is_noticed(
 
 
 def test_probes_that_are_not_written_any_more_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "superseded", lambda *_: [])
+    monkeypatch.setattr(questions, "_changed_values", lambda *_: [])
     assert self_test() == ["No probe was written of the kind superseded."]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.evaluation.judge.answers import Absent, Action, Files, Ground, Place, Probe, Text, leaks, normal
+from foldline.evaluation.judge.answers import Absent, Ground, Place, Probe, Text, leaks
 from foldline.evaluation.judge.material import Material, everything
 from foldline.evaluation.judge.questions import QUOTAS, write_probes
 from foldline.evaluation.replay import recorded_messages
@@ -99,49 +99,7 @@ def test_edits_of_other_agents_are_understood_too(arguments: dict[str, object]) 
     assert probe.truth == Text("45", ("30",))
 
 
-def test_the_newest_outcome_of_a_command_is_asked_for() -> None:
-    session = history().user("Make the tests pass.")
-    session.step("bash", "3 failed, 29 passed", command="pytest tests/net 2>&1 | tail -5")
-    session.step("bash", "32 passed", command="cd web && pytest tests/net")
-    [probe] = of_kind("superseded", session)
-    assert probe.truth == Text("32", ("29",))
-    assert "pytest tests/net" in probe.question
-
-
 # -- the other kinds -------------------------------------------------------------------------------
-
-
-def test_changed_files_are_told_from_those_only_read() -> None:
-    session = history().user("Look around.")
-    for path in ("src/cart.py", "src/shop.py", "docs/one.md", "docs/two.md"):
-        session.step("read", "text", files=(read(f"/home/me/{path}"),), path=path)
-    for path in ("src/cart.py", "src/shop.py"):
-        edited(session, path, "a", "b")
-    changed, only_read = of_kind("artifact", session)
-    assert changed.truth == Files(("src/cart.py", "src/shop.py"))
-    assert only_read.truth == Files(("/home/me/docs/one.md", "/home/me/docs/two.md"))
-
-
-def test_a_rule_is_to_be_finished_word_for_word() -> None:
-    session = history().user("You must never change the public signature of the upload client.")
-    session.user("And now go on with the rest of it, please.")
-    [probe] = of_kind("constraint", session)
-    assert probe.truth == Text("public signature of the upload client.")
-
-
-def test_a_chinese_rule_is_halved_between_its_characters() -> None:
-    session = (
-        history().user("不要修改 http_client 的公共接口，必须保持向后兼容，也不要删除旧的测试。").user("继续")
-    )
-    [probe] = of_kind("constraint", session)
-    assert isinstance(probe.truth, Text)
-    assert probe.truth.text.endswith("也不要删除旧的测试。")
-    assert normal(probe.truth.text) not in normal(probe.question)
-
-
-def test_what_the_newest_request_says_is_not_asked_for() -> None:
-    session = history().user("You must never change the public signature of the upload client.")
-    assert of_kind("constraint", session) == []
 
 
 def test_a_gap_that_two_sentences_fill_differently_is_not_asked_about() -> None:
@@ -167,14 +125,6 @@ def test_made_up_names_look_like_real_ones_and_are_asked_for_in_the_same_words()
         )
 
 
-def test_the_next_action_is_asked_for_where_the_agent_goes_on_by_itself() -> None:
-    session = history().user("Look around.").step("read", "text", path="a.py")
-    before = session.last
-    session.step("edit", "ok", path="src/b.py", old="1", new="2").user("Thanks.")
-    assert [probe.truth for probe in of_kind("action", session, before)] == [Action("edit", "src/b.py")]
-    assert of_kind("action", session, session.last - 1) == []
-
-
 def test_decisions_are_held_against_what_was_said_then() -> None:
     choice = "I retry in the client instead of the caller, because two callers need it."
     session = history().turn("Please give the upload a retry.", choice).user("Go on.")
@@ -189,11 +139,16 @@ def test_a_session_that_offers_nothing_is_asked_nothing_false() -> None:
     assert Material([]).count(5) == 0
 
 
+def test_what_the_newest_request_says_is_not_asked_for() -> None:
+    session = history().user("The helper that loads the cart is to be called `load_cart_items` from now on.")
+    assert of_kind("recall", session) == []
+    session.user("Go on.")
+    assert [probe.truth for probe in of_kind("recall", session)] == [Text("load_cart_items")]
+
+
 def test_texts_that_look_like_places_of_a_prompt_stay_as_they_are() -> None:
-    session = (
-        history().user("Never write {question} or {refusal} into the templates of the mailer.").user("Go.")
-    )
-    [probe] = of_kind("constraint", session)
+    session = history().user("Write {question} and {refusal} into `mail_templates` of it.").user("Go.")
+    [probe] = of_kind("recall", session)
     assert "{question}" in probe.question
 
 
@@ -219,7 +174,9 @@ def recorded_probes(path: Path) -> tuple[Probe, ...]:
 @needs_recorded
 @each_recorded
 def test_no_recorded_question_holds_its_answer(path: Path) -> None:
-    assert [probe for probe in recorded_probes(path) if leaks(probe.question, probe.truth)] == []
+    known = [probe for probe in recorded_probes(path) if isinstance(probe.truth, Text | Place)]
+    assert known
+    assert [probe for probe in known if leaks(probe.question, probe.truth)] == []
 
 
 @needs_recorded
@@ -243,13 +200,13 @@ def test_made_up_names_stand_nowhere_in_a_recorded_session(path: Path) -> None:
 
 
 @needs_recorded
-@pytest.mark.parametrize("name", ["pimono-v1-2comp", "pimono-v1-large"])
-def test_long_recorded_sessions_give_every_kind_of_probe_its_number(name: str) -> None:
-    path = next(path for path in FILES if path.stem == name)
+@pytest.mark.parametrize(
+    ("agent", "name"), [("claude-code", "entire-2auto-opus45"), ("pi", "pimono-v1-large")]
+)
+def test_long_recorded_sessions_give_every_kind_of_probe_its_number(agent: str, name: str) -> None:
+    path = next(path for path in recorded(agent) if path.stem == name)
     counts = Counter(probe.kind for probe in recorded_probes(path))
-    assert {kind: counts[kind] for kind in QUOTAS if kind != "action"} == {
-        kind: 3 * number for kind, number in QUOTAS.items() if kind != "action"
-    }
+    assert counts == {kind: 3 * number for kind, number in QUOTAS.items()}
 
 
 @needs_recorded

@@ -12,11 +12,4 @@ from .exam import ENOUGH, estimate, exam_of, points_of
 from .result import Judgement
 from .sitting import Sitting
 
-__all__ = [
-    "ENOUGH",
-    "Judgement",
-    "Sitting",
-    "estimate",
-    "exam_of",
-    "points_of",
-]
+__all__ = ["ENOUGH", "Judgement", "Sitting", "estimate", "exam_of", "points_of"]

@@ -14,7 +14,7 @@ from foldline.llm.models import Price
 from foldline.protocol import NEW, BaseMessage, SystemMessage, ToolResultMessage, UserMessage, text_parts
 
 from ..record import Compacted, Meter, Run
-from .answers import REFUSAL, Files, Ground, Probe
+from .answers import REFUSAL, Ground, Probe
 from .material import Material
 from .questions import worded, write_probes
 
@@ -22,16 +22,11 @@ FLOOR, CEILING = "floor", "ceiling"
 """The arms that give the scale: as good as no context, and all of it."""
 ENOUGH: Final = 30
 """Points below which no difference can be told."""
-NOISE_REPEATS: Final = 3
-"""How often the next action is asked for from the raw history: what differs there is noise."""
-GRADED: Final = 3
-"""How often each answer is graded: what differs between the grades is the judge's own spread."""
+SEED: Final = "1"
+"""The same points give the same probes."""
 MOST_OUTPUT: Final = 4_000
 """Tokens an answer may have: the answers are short, the reasoning before them is not always."""
 WEIGHTS: Final = Meter("script weights", message_tokens)
-
-
-# --- points -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +97,11 @@ class Sheet:
     tokens: int
     probes: tuple[Probe, ...]
 
-    def times(self, probe: Probe) -> int:
-        """How often a probe is asked from this view."""
-        return NOISE_REPEATS if probe.kind == "action" and CEILING in self.arms else 1
-
 
 @dataclass(frozen=True, slots=True)
 class Exam:
     points: tuple[Point, ...]
     sheets: tuple[Sheet, ...]
-    seed: str
     meter: Meter
     max_output: int
     notes: tuple[str, ...] = ()
@@ -124,7 +114,7 @@ class Exam:
         return (FLOOR, *found, CEILING)
 
 
-def exam_of(points: Sequence[Point], *, window: int, seed: str = "1", meter: Meter = WEIGHTS) -> Exam:
+def exam_of(points: Sequence[Point], *, window: int, meter: Meter = WEIGHTS) -> Exam:
     """The exam of these points for a model with this window, in tokens. Asks nobody anything."""
     room = min(MOST_OUTPUT, window // 4)
     known: dict[int, Material] = {}
@@ -133,7 +123,7 @@ def exam_of(points: Sequence[Point], *, window: int, seed: str = "1", meter: Met
     for number, point in enumerate(points):
         if id(point.history) not in known:
             known[id(point.history)] = Material(point.history)
-        probes = write_probes(known[id(point.history)], point.position, seed=f"{seed} {point.session}")
+        probes = write_probes(known[id(point.history)], point.position, seed=f"{SEED} {point.session}")
         longest = max((meter.tokens(question(probe)) for probe in probes), default=0)
         for arms, view in _views(point):
             sent = tuple(paired(view))
@@ -146,12 +136,11 @@ def exam_of(points: Sequence[Point], *, window: int, seed: str = "1", meter: Met
         f"{arm} does not fit the model's window of {window:,} tokens at {count} of {len(points)} points."
         for arm, count in left_out.items()
     )
-    return Exam(tuple(points), tuple(sheets), seed, meter, room, notes)
+    return Exam(tuple(points), tuple(sheets), meter, room, notes)
 
 
 def _views(point: Point) -> list[tuple[tuple[str, ...], tuple[BaseMessage, ...]]]:
-    """The views of a point that read differently, each with its arms. What was noted about a message, such as
-    its usage, is not sent and makes no difference."""
+    """The views of a point that read differently, each with its arms; by what is sent of a message."""
     found: dict[tuple[object, ...], tuple[tuple[str, ...], tuple[BaseMessage, ...]]] = {}
     for arm, view in ((FLOOR, _floor_view(point)), *point.views.items(), (CEILING, point.past)):
         sent = tuple((m.type, m.call_id if isinstance(m, ToolResultMessage) else "", m.parts) for m in view)
@@ -183,9 +172,9 @@ def grading(probe: Probe, answer: str) -> tuple[BaseMessage, ...]:
 
 # --- what it costs ------------------------------------------------------------------------------------
 
-_SHORT, _PROSE, _PATH, _GRADES = 30, 350, 20, 120
-"""Tokens of a short answer, of one in sentences, of a path in a list, of a judge's grades. Reasoning comes on
-top of them and cannot be foreseen."""
+_SHORT, _PROSE, _GRADES = 30, 350, 120
+"""Tokens of a short answer, of one in sentences, of a judge's grades. Reasoning comes on top of them and
+cannot be foreseen."""
 
 
 @dataclass(slots=True)
@@ -214,24 +203,16 @@ class Bill:
 
 
 def estimate(exam: Exam) -> Bill:
-    """What it takes to ask and grade everything, repairs and retries left out."""
+    """What it takes to ask and grade everything, retries left out."""
     tokens, bill = exam.meter.tokens, Bill()
     for sheet in exam.sheets:
         for nth, probe in enumerate(sheet.probes):
-            times = sheet.times(probe)
-            bill.requests += times
-            bill.fresh += times * tokens(question(probe)) + (0 if nth else sheet.tokens)
-            bill.cached += (times if nth else times - 1) * sheet.tokens
-            bill.output += times * _length(probe)
+            bill.requests += 1
+            bill.fresh += tokens(question(probe)) + (0 if nth else sheet.tokens)
+            bill.cached += sheet.tokens if nth else 0
+            bill.output += _PROSE if probe.is_judged else _SHORT
             if probe.is_judged:
-                bill.judge_requests += GRADED
-                bill.judge_input += GRADED * (sum(map(tokens, grading(probe, ""))) + _PROSE)
-                bill.judge_output += GRADED * _GRADES
+                bill.judge_requests += 1
+                bill.judge_input += sum(map(tokens, grading(probe, ""))) + _PROSE
+                bill.judge_output += _GRADES
     return bill
-
-
-def _length(probe: Probe) -> int:
-    """Tokens of an answer."""
-    if isinstance(probe.truth, Ground):
-        return _PROSE
-    return _SHORT + (_PATH * len(probe.truth.files) if isinstance(probe.truth, Files) else 0)

@@ -5,21 +5,17 @@ Read once a session; a point asks for what stands before it. Whoever writes prob
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
 from foldline.context import facts
-from foldline.context.audit import ENDING
 from foldline.context.digest import one_line
-from foldline.context.facts import effective_commands
 from foldline.context.tokens import message_tokens
 from foldline.protocol import AssistantMessage, BaseMessage, ToolCallPart, ToolResultMessage, UserMessage
 
 SHORTEST, LONGEST = 40, 300
 """Characters of a sentence that can be told from others and still is one."""
-_COUNTED: Final = re.compile(r"(?<![\w.,:-])(\d{1,7}) (passed|failed|errors?|warnings?|tests|files)\b")
 _CHOICE: Final = re.compile(
     r"\b(?:instead of|rather than|because|decid(?:e|ed|ing)|let['’]s (?:go with|use|keep)|better to|"
     r"the (?:reason|root cause|real (?:issue|problem)) (?:is|was)|makes (?:more )?sense|so that|trade-?off|"
@@ -37,27 +33,20 @@ class Saying(NamedTuple):
 
 class Touched(NamedTuple):
     entry: int
-    tool: str
     path: str
-    modified: bool
 
 
 class Edited(NamedTuple):
     """Lines of a file that other lines took the place of."""
 
     entry: int
-    path: str  # empty where the call does not say
-    removed: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
+    path: str
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
     whole: bool = False  # whether `added` is all that the file holds now
 
-
-class Ran(NamedTuple):
-    """One run of a command, and how many of what the end of its output reports."""
-
-    entry: int
-    command: str
-    numbers: Mapping[str, str]
+    def takes_away(self, line: str) -> bool:
+        return line not in self.added and (self.whole or line in self.removed)
 
 
 class Turn(NamedTuple):
@@ -75,11 +64,8 @@ class Material:
         self.history = tuple(history)
         self._indices = [message.index for message in history]
         self.sayings: list[Saying] = []
-        self.rules: list[Saying] = []
-        """Sentences of the user that command or forbid."""
         self.touches: list[Touched] = []
         self.edits: list[Edited] = []
-        self.runs: list[Ran] = []
         self.turns: list[Turn] = []
         self._calls: dict[str, ToolCallPart] = {}
         for message in history:
@@ -122,48 +108,30 @@ class Material:
 
     def _take_request(self, message: UserMessage) -> None:
         self.sayings += _said(message.index, "The user", facts.sentences(message.typed))
-        self.rules += _said(message.index, "The user", facts.constraints(message.typed))
         self.turns.append(Turn(message.index, one_line(message.text), []))
 
     def _take_answer(self, message: AssistantMessage) -> None:
         self._calls |= {call.call_id: call for call in message.calls}
-        sentences = list(facts.sentences(message.text))
-        spoken = [line for line in sentences if not line.endswith((":", "："))]
-        self.sayings += _said(message.index, "The assistant", spoken)
+        said = _said(message.index, "The assistant", facts.sentences(message.text))
+        self.sayings += [one for one in said if not one.text.endswith((":", "："))]
         if self.turns:
-            said = _said(message.index, "The assistant", sentences)
             self.turns[-1].choices.extend((one.entry, one.text) for one in said if _CHOICE.search(one.text))
 
     def _take_result(self, message: ToolResultMessage) -> None:
         index, call = message.index, self._calls.get(message.call_id)
-        touched = [
-            Touched(index, message.name, touch.path, touch.action == "modified")
-            for touch in message.details.files
-        ]
-        modified = [touch.path for touch in touched if touch.modified]
-        self.touches += [touch for touch in touched if not touch.path.endswith("/")]
+        touched = message.details.files
+        self.touches += [Touched(index, file.path) for file in touched if not file.path.endswith("/")]
+        modified = [file.path for file in touched if file.action == "modified"]
         if call is None:
             return
-        if modified and not message.is_error:
-            self.edits += [edit._replace(path=edit.path or modified[0]) for edit in _edits(index, call)]
-        lines = facts.command_arguments(call.parsed())
-        commands = [command for line in lines for command in effective_commands(line)]
-        if len(commands) == 1:  # of several, nobody knows whose output it is
-            self.sayings += _said(index, "A command", list(facts.errors(message.text))[:3])
-            self.runs.append(Ran(index, commands[0], _reported(message.text[-ENDING:])))
+        if len(modified) == 1 and not message.is_error:  # of several, nobody knows which line is whose
+            self.edits += _edits(index, modified[0], call.parsed())
+        if any(facts.command_arguments(call.parsed())):
+            self.sayings += _said(index, "A command", facts.errors(message.text)[:3])
 
 
 def _said(index: int, speaker: str, lines: Iterable[str]) -> list[Saying]:
     return [Saying(index, speaker, line) for line in map(one_line, lines) if SHORTEST <= len(line) <= LONGEST]
-
-
-def _reported(text: str) -> dict[str, str]:
-    """How many of what a command reports, where it reports one number only."""
-    numbers: dict[str, set[str]] = {}
-    for found in _COUNTED.finditer(text):
-        unit = found[2] if found[2].endswith("d") else found[2].rstrip("s") + "s"
-        numbers.setdefault(unit, set()).add(found[1])
-    return {unit: next(iter(found)) for unit, found in numbers.items() if len(found) == 1}
 
 
 def squeezed(text: str) -> str:
@@ -181,79 +149,35 @@ def everything(message: BaseMessage) -> str:
 
 # --- what calls did to the lines of files -------------------------------------------------------------
 
-_PAIRS: Final = {name: name.replace("old", "new") for name in sorted(facts.OLD_ARGUMENTS)}
-"""What edit tools call the text before, and the text after."""
 _WHOLE: Final = ("content", "contents", "file_text")
-_PATHS: Final = ("path", "file_path", "filePath")
-_MOST_LINES: Final = 2_000
-"""Lines of one replaced text that are compared."""
+"""What tools call the text of a file that they write anew."""
+_RUN: Final = re.compile(r"(?:^[-+].*\n?)+", re.MULTILINE)
+"""Removed and added lines of a patch that follow each other."""
 
 
-def _edits(index: int, call: ToolCallPart) -> Iterator[Edited]:
+def _edits(index: int, path: str, arguments: dict[str, object]) -> Iterator[Edited]:
     """The changes a call asks for; none where it edits nothing."""
-    arguments = call.parsed()
-    path = next((path for name in _PATHS if isinstance(path := arguments.get(name), str)), "")
-    edit = Edited(index, path)
-    whole = next((text for name in _WHOLE if isinstance(text := arguments.get(name), str)), None)
-    if whole is not None:
-        yield edit._replace(added=_lines(whole), whole=True)
-    else:
-        yield from _edits_within(edit, arguments)
+    for text in facts.named(arguments, _WHOLE):
+        yield Edited(index, path, (), _lines(text.splitlines()), whole=True)
+    before, after = facts.named(arguments, facts.OLD_ARGUMENTS), facts.named(arguments, facts.NEW_ARGUMENTS)
+    for old, new in zip(before, after, strict=False):
+        yield Edited(index, path, _lines(old.splitlines()), _lines(new.splitlines()))
+    for patch in facts.patches(arguments):
+        for run in map(str.splitlines, _RUN.findall(patch)):
+            removed, added = ([line[1:] for line in run if line[0] == sign] for sign in "-+")
+            yield Edited(index, path, _lines(removed), _lines(added))
 
 
-def _edits_within(edit: Edited, arguments: Mapping[str, object]) -> Iterator[Edited]:
-    for old, new in _PAIRS.items():
-        before, after = arguments.get(old), arguments.get(new)
-        if isinstance(before, str) and isinstance(after, str):
-            yield edit._replace(removed=_lines(before), added=_lines(after))
-    for value in arguments.values():
-        if isinstance(value, str) and value.lstrip().startswith((facts.PATCH, "--- ", "diff --git")):
-            yield from _patched(edit, value.splitlines())
-        for item in value if isinstance(value, list) else ():
-            if isinstance(item, dict):
-                yield from _edits_within(edit, item)
-
-
-_NAMED: Final = re.compile(r"\*\*\* (?:Update|Add) File: (.+)|\+\+\+ (?:b/)?(\S+)")
-_HEADER: Final = re.compile(r"--- |\*\*\* |diff --git|index |\+\+\+ ")
-
-
-def _patched(edit: Edited, lines: Sequence[str]) -> Iterator[Edited]:
-    """The runs of removed and added lines of a patch."""
-    removed: list[str] = []
-    added: list[str] = []
-    for line in [*lines, " "]:
-        sign = "" if _HEADER.match(line) else line[:1]
-        if sign == "+":
-            added.append(line[1:].strip())
-            continue
-        if (removed or added) and (sign != "-" or added):
-            yield edit._replace(removed=tuple(removed), added=tuple(added))
-            removed, added = [], []
-        if sign == "-":
-            removed.append(line[1:].strip())
-        elif named := _NAMED.match(line):
-            edit = edit._replace(path=(named[1] or named[2]).strip())
-
-
-def _lines(text: str) -> tuple[str, ...]:
-    return tuple(line.strip() for line in text.splitlines())
-
-
-def replaced_lines(edit: Edited) -> Iterator[tuple[str, str]]:
-    """The lines that became another line, each with what it became."""
-    removed, added = edit.removed[:_MOST_LINES], edit.added[:_MOST_LINES]
-    matcher = SequenceMatcher(None, removed, added, autojunk=False)
-    for tag, i, i_end, j, j_end in matcher.get_opcodes():
-        if tag == "replace" and i_end - i == j_end - j:
-            yield from zip(removed[i:i_end], added[j:j_end], strict=True)
+def _lines(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(str.strip, lines))
 
 
 # --- a line with a gap --------------------------------------------------------------------------------
 
 GAP: Final = "____"
 _TOKEN: Final = re.compile(r"\"[^\"]{0,60}\"|'[^']{0,60}'|[#@]?[\w$]+(?:[./%-][\w$]+)*%?|\s+|.")
-_VALUE: Final = re.compile(r"[\w#$@%&+.:/\-\"' ]{1,60}")
+_VALUE: Final = re.compile(r"(?=.*(?:\d|[^\W\d_].*[^\W\d_]))[\w#$@%&+.:/\-\"' ]{1,60}")
+"""A short text with a digit or two letters in it."""
 _VALUE_WORDS: Final = 4
 _AROUND: Final = 6
 """Letters and digits that must stand around a gap, so that the line can be told from others."""
@@ -264,28 +188,33 @@ class Change(NamedTuple):
 
     before: str
     after: str
-    head: str
-    tail: str
+    around: str  # the line with a gap where the value stands
+    line: str  # the line as it was left
 
 
-def change(old: str, new: str) -> Change | None:
-    """What differs between two lines, if it is one short value; None otherwise."""
+def changes(edit: Edited) -> Iterator[Change]:
+    """The lines in which one short value became another."""
+    if len(edit.removed) == len(edit.added):
+        found = map(_change, edit.removed, edit.added)
+        yield from (change for change in found if change is not None)
+
+
+def _change(old: str, new: str) -> Change | None:
     a, b = _TOKEN.findall(old), _TOKEN.findall(new)
-    head = 0
-    while head < min(len(a), len(b)) and a[head] == b[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(a), len(b)) - head and a[-1 - tail] == b[-1 - tail]:
-        tail += 1
+    head = _shared(a, b)
+    tail = _shared(a[head:][::-1], b[head:][::-1])
     before, after = "".join(a[head : len(a) - tail]), "".join(b[head : len(b) - tail])
-    around = "".join(b[:head]), "".join(b[len(b) - tail :])
-    # An ideograph says about as much as three letters.
-    weight = sum(3 if ord(char) > 0x2E80 else 1 for char in "".join(around) if char.isalnum())
-    if not (_is_value(before) and _is_value(after)) or weight < _AROUND:
+    around = f"{''.join(b[:head])}{GAP}{''.join(b[len(b) - tail :])}"
+    if not (_is_value(before) and _is_value(after)) or len(squeezed(around)) < _AROUND:
         return None
-    return Change(before.strip().strip("\"'"), after.strip().strip("\"'"), *around)
+    return Change(before.strip().strip("\"'"), after.strip().strip("\"'"), around, new)
+
+
+def _shared(a: Sequence[str], b: Sequence[str]) -> int:
+    """How many pieces two texts begin with alike."""
+    unlike = (at for at, (one, other) in enumerate(zip(a, b, strict=False)) if one != other)
+    return next(unlike, min(len(a), len(b)))
 
 
 def _is_value(text: str) -> bool:
-    telling = any(map(str.isdigit, text)) or sum(map(str.isalpha, text)) > 1
-    return telling and _VALUE.fullmatch(text) is not None and len(text.split()) <= _VALUE_WORDS
+    return _VALUE.fullmatch(text) is not None and len(text.split()) <= _VALUE_WORDS

@@ -4,20 +4,17 @@ judge, which never learns which strategy it grades. What has been answered is ke
 
 import asyncio
 import json
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from random import Random
 from typing import Final, NamedTuple
 
 from foldline.compaction.summary import answer_of
 from foldline.context.tokens import Calibration
 from foldline.llm import LLM, ContextOverflow, Request
-from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, Usage, UserMessage, text_parts
+from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, Usage
 
 from .answers import Probe
-from .exam import GRADED, Exam, grading, question
-from .questions import worded
+from .exam import Exam, grading, question
 
 CONCURRENCY: Final = 4
 """Views that are asked at a time."""
@@ -35,18 +32,7 @@ class Reply(NamedTuple):
 
     sheet: int
     probe: int
-    nth: int
-    """Which of the times it was asked."""
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Graded:
-    """One judgement of one reply; None where the judge could not be understood."""
-
-    reply: int
-    nth: int
-    grades: Grades | None
 
 
 @dataclass
@@ -57,7 +43,8 @@ class Record:
     answerer: str = ""
     judge: str = ""
     replies: list[Reply] = field(default_factory=list)
-    graded: list[Graded] = field(default_factory=list)
+    graded: dict[int, Grades | None] = field(default_factory=dict)
+    """By number of the reply; None where the judge could not be understood."""
     requests: int = 0
     used: Usage = field(default_factory=Usage)  # of all requests, the judge's included
     cut_short: set[int] = field(default_factory=set)
@@ -70,11 +57,8 @@ class Record:
         return self.exam.sheets[reply.sheet].probes[reply.probe]
 
     def judged(self) -> list[int]:
-        """The replies a judge grades, in an order that says nothing about where they come from."""
-        numbers = [at for at, reply in enumerate(self.replies) if self.probe(reply).is_judged]
-        numbers.sort(key=lambda at: self.replies[at][:3])  # they come in as they are ready
-        Random(f"{self.exam.seed} judge").shuffle(numbers)
-        return numbers
+        """The replies that a judge grades."""
+        return [number for number, reply in enumerate(self.replies) if self.probe(reply).is_judged]
 
 
 class Sitting:
@@ -112,13 +96,11 @@ class Sitting:
 
     async def _ask(self, number: int) -> None:
         """Asks all probes of one view."""
-        sheet = self._exam.sheets[number]
         try:
-            for at, probe in enumerate(sheet.probes):
-                for nth in range(sheet.times(probe)):
-                    text = await self._answer(number, question(probe))
-                    self.record.replies.append(Reply(number, at, nth, text))
-                    self._progress("asking")
+            for at, probe in enumerate(self._exam.sheets[number].probes):
+                text = await self._answer(number, question(probe))
+                self.record.replies.append(Reply(number, at, text))
+                self._progress("asking")
         except ContextOverflow:
             self.record.refused.add(number)
 
@@ -134,24 +116,12 @@ class Sitting:
     async def _grade(self, number: int) -> None:
         """Has one reply graded."""
         reply = self.record.replies[number]
-        for nth in range(GRADED):
-            found: Grades | None = NOTHING_SAID
-            if reply.text.strip():
-                found = await self._judged(grading(self.record.probe(reply), reply.text))
-            self.record.graded.append(Graded(number, nth, found))
-            self._progress("judging")
-
-    async def _judged(self, request: tuple[BaseMessage, ...]) -> Grades | None:
-        """The judge's grades, after one repair where that is needed; None where they cannot be had."""
-        try:
-            answer = await self._send(self._judge, request)
-            read = grades(answer.text)
-            if isinstance(read, Unreadable):
-                again = await self._send(self._judge, repair(request, answer.text, read))
-                read = grades(again.text)
-        except ContextOverflow:
-            return None
-        return None if isinstance(read, Unreadable) else read
+        found: Grades | None = NOTHING_SAID
+        if reply.text.strip():
+            judged = await self._send(self._judge, grading(self.record.probe(reply), reply.text))
+            found = grades(judged.text)
+        self.record.graded[number] = found
+        self._progress("judging")
 
     async def _send(self, llm: LLM, messages: tuple[BaseMessage, ...]) -> AssistantMessage:
         answer = await answer_of(llm, Request(messages=messages, max_output=self._exam.max_output))
@@ -174,42 +144,15 @@ async def _side_by_side(do: Callable[[int], Awaitable[None]], numbers: Sequence[
             group.create_task(work())
 
 
-# --- the judge's answers ------------------------------------------------------------------------------
-
-_FENCED: Final = re.compile(r"\A```(?:json)?\s*\n(.*)\n\s*```\Z", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """An answer of the judge that is no grades."""
-
-    reason: str
-
-
-def grades(answer: str) -> Grades | Unreadable:
-    """The grades in a judge's answer: one JSON object, at most with a fence around it."""
-    text = answer.strip()
-    fenced = _FENCED.match(text)
+def grades(answer: str) -> Grades | None:
+    """The grades in a judge's answer, one JSON object, whatever stands around it; None where it has none."""
     try:
-        value = json.loads(fenced[1] if fenced else text)
+        value = json.loads(answer[answer.find("{") : answer.rfind("}") + 1])
     except (ValueError, RecursionError):
-        return Unreadable("it is not one JSON object")
-    if not isinstance(value, dict):
-        return Unreadable("it is not a JSON object")
-    for name in CRITERIA:
-        if name not in value:
-            return Unreadable(f"`{name}` is missing")
-        if not (value[name] is None or _is_grade(value[name])):
-            return Unreadable(f"`{name}` is no number from 0 to {HIGHEST}")
-    return {name: None if value[name] is None else float(value[name]) for name in CRITERIA}
+        return None
+    given = {name: value.get(name, -1) for name in CRITERIA}
+    return given if all(grade is None or _is_grade(grade) for grade in given.values()) else None
 
 
 def _is_grade(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= HIGHEST
-
-
-def repair(request: tuple[BaseMessage, ...], answer: str, fault: Unreadable) -> tuple[BaseMessage, ...]:
-    """The request once more, with what was wrong with the first answer."""
-    first = AssistantMessage(parts=text_parts(answer.strip() or "…"))
-    text = worded("repair", reason=fault.reason)
-    return (*request, first, UserMessage(origin="machine", parts=text_parts(text)))
