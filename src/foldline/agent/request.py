@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
+from datetime import timedelta
 
 from foldline.context.budget import silent_overflow
 from foldline.context.calls import paired
@@ -72,6 +73,8 @@ async def send_request(state: AgentState) -> AssistantMessage:
         view_items=len(messages),
         tools=tools_digest(state.specs),
         estimated=estimated,
+        left=state.session.now(),
+        cache=state.llm.info.cache,
     )
     request = Request(messages=messages, tools=state.specs, tokens=state.size(), session=state.session.id)
     sent = _Sent(state, record)
@@ -174,7 +177,11 @@ class _Sent:
             calls = [f"{call.name} {call.arguments}" for call in partial.calls]
             said = "\n\n".join(filter(None, [partial.text, *calls])) or None
             await self.close(None, error=again.sentence, usage=partial.usage, said=said)
-            self._record = self._record.model_copy(update={"after": self._state.projection.last_index})
+            self._update(after=self._state.projection.last_index)
+        self._update(left=self._state.session.now() + timedelta(seconds=again.seconds))
+
+    def _update(self, **known: object) -> None:
+        self._record = self._record.model_copy(update=known)
 
     def _partial(self, reason: str) -> AssistantMessage | None:
         """The answer as far as it came."""

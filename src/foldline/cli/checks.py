@@ -20,6 +20,9 @@ def audit_command(parser: ArgumentParser) -> Handler:
 
 def stats_command(parser: ArgumentParser) -> Handler:
     add_source(parser)
+    parser.add_argument(
+        "--cache", action="store_true", help="requests of which the provider's cache had less than it should"
+    )
     add_json(parser)
     return stats
 
@@ -72,7 +75,7 @@ def show_audit(source: str, as_json: bool, format_name: str | None) -> int:
     return 0
 
 
-def stats(source: str, as_json: bool, format_name: str | None) -> int:
+def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> int:
     from foldline.context.files import file_lists
     from foldline.context.numbers import many, tokens
     from foldline.context.stats import stats_of
@@ -84,6 +87,11 @@ def stats(source: str, as_json: bool, format_name: str | None) -> int:
 
     found = read_source(source, format_name)
     projection = found.project()
+    if cache:
+        from .cache_results import show_cache
+
+        show_cache(projection, found.name, as_json)
+        return 0
     stats, files = stats_of(found.entries), file_lists(projection)
     size = view_size(projection)
     if as_json:

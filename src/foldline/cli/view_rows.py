@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, assert_never
 
 from foldline.compaction.summary_text import unframed
+from foldline.context.cache_use import cache_uses
 from foldline.context.calls import paired, subject_of
 from foldline.context.numbers import many, percent, sizes, tokens
 from foldline.context.permissions import approval_words
@@ -39,6 +40,7 @@ from foldline.protocol import (
 )
 
 from .agents import Window, window_of
+from .cache_results import cache_json
 from .output import Cell, Column, Style, note, say_heading, say_json, say_legend, say_table
 from .sources import Source
 
@@ -70,6 +72,7 @@ def show_sent(found: Source, sent: RecordedRequest, as_json: bool) -> int:
     """Shows a request as its record says it was rendered; 1 where the history does not prove it."""
     proof, projection = proof_of(sent, found.entries)
     record = sent.record
+    cache = next((use for use in cache_uses(found.project()) if use.number == sent.number), None)
     if as_json:
         rendering = rendering_named(record.dialect, record.model)
         if rendering is None and record.dialect not in ("", OFFLINE):
@@ -81,12 +84,14 @@ def show_sent(found: Source, sent: RecordedRequest, as_json: bool) -> int:
             "dialect": record.dialect,
             "digest": record.digest,
             "proved": proof.holds,
+            **({"cache": cache_json(cache)} if cache else {}),
         }
         window = window_of(projection, found.header.cwd)
         say_json({**view_json(projection, window, rendering or as_openai), "request": about})
     else:
         proved = "proved" if proof.holds else "not proved"
-        show_view(found, projection, f"request {sent.number} to {record.model}, {proved}", as_json=False)
+        moment = (f"request {sent.number} to {record.model}", proved, str(cache or ""))
+        show_view(found, projection, ", ".join(filter(None, moment)), as_json=False)
     if not proof.holds:
         note(f"Request {sent.number} (entry {record.index}) is not proved: {proof}.")
     return 0 if proof.holds else 1

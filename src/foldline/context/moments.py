@@ -18,7 +18,7 @@ from foldline.protocol import (
     Undo,
 )
 
-from .outline import Entries, MessageOutline
+from .outline import Entries, MessageOutline, Outline
 from .projection import Projection, RequestSize
 from .proof import RecordedRequest, recorded_request
 from .view import ViewItem
@@ -124,7 +124,11 @@ class HistoryPrefix(Entries):
 
     def lengthen(self, length: int) -> None:
         """Take in the entries up to this length."""
-        self.outlines += self._whole.outlines[len(self.outlines) : length]
+        self.outlines += self.upcoming(length)
+
+    def upcoming(self, length: int) -> Sequence[Outline]:
+        """The outlines of those that are still missing up to this length."""
+        return self._whole.outlines[len(self.outlines) : length]
 
     def append(self, entry: Entry) -> None:
         raise ValueError("what was cannot be added to")

@@ -208,7 +208,11 @@ class Projection(ViewState):
     @property
     def prefix_cached(self) -> bool:
         """Whether the newest request carried this view to a provider that has served some from a cache."""
-        return self.anchor is not None and self.model in self._caching
+        return self.anchor is not None and self.has_cache(self.model or "")
+
+    def has_cache(self, model: str) -> bool:
+        """Whether a model has served anything from a cache."""
+        return model in self._caching
 
     def checkpoint(self, checkpoint_id: int) -> int | None:
         """Index of the checkpoint entry with this id."""

@@ -77,6 +77,10 @@ class Session:
         self._opened_with = NEW
         """The last entry that was read from its file."""
 
+    def now(self) -> datetime:
+        """The time by the clock that dates its entries."""
+        return self._now()
+
     # --- where sessions come from ------------------------------------------------------------------
 
     @classmethod

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from foldline.context.tokens import estimate_tokens
-from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, events
+from foldline.protocol import AssistantMessage, BaseMessage, CacheTerms, FoldlineError, events
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,9 @@ class ModelInfo:
 
     tools: bool = True
     """False where its server says that the model's chat template has no place for tools."""
+
+    cache: CacheTerms | None = None
+    """What its provider's cache keeps; None where nothing is known of one."""
 
     @property
     def guessed(self) -> bool:

@@ -5,12 +5,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from foldline.protocol import Part, TextPart, ThinkingPart, ToolCallPart
+from foldline.protocol import CacheTerms, Part, TextPart, ThinkingPart, ToolCallPart
 from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
 from .dialect import STRICT, Renderings, dialect_named, tools_to_openai
-from .marks import Place, marked, request_ends
+from .marks import Place, marked, marked_terms, request_ends
 from .providers import Provider
 from .wire import (
     DEFAULT,
@@ -236,9 +236,15 @@ class ChatWire(Wire):
         if not provider.asks_usage:
             self._refused.add("usage")
 
+    def cache(self, model: str) -> CacheTerms | None:
+        return marked_terms(self.options.cache_life) if self._marks(model) else super().cache(model)
+
+    def _marks(self, model: str) -> bool:
+        return bool(self._dialect.marks_cache and _MARKED.match(model)) and self._sends("marks")
+
     def body(self, request: Request, model: str) -> dict[str, Any]:
         messages = self._renderings.of(request.messages)
-        if self._dialect.marks_cache and _MARKED.match(model) and self._sends("marks"):
+        if self._marks(model):
             opening = [Place(0)] if messages[0]["role"] == "system" else []
             messages = marked(messages, [*opening, *request_ends(messages)], self.options.cache_life)
         body: dict[str, Any] = {

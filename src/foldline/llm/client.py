@@ -99,6 +99,8 @@ class ModelClient:
     @property
     def info(self) -> ModelInfo:
         """What is known now; `prepare` may learn more."""
+        if (cache := self._wire.cache(self._info.id)) != self._info.cache:
+            self._info = replace(self._info, cache=cache)
         return self._info
 
     @property
@@ -122,7 +124,7 @@ class ModelClient:
         failure = await self._learn()
         if failure is not None and not failure.loading:
             raise LLMError(failure.sentence, failure.status)
-        return self._info
+        return self.info
 
     async def _learn(self) -> Failure | None:
         """Ask for what is not known yet; why the model cannot be asked, where that is clear now."""

@@ -7,11 +7,24 @@ of the request before this one, where it left its mark, however many blocks came
 request. Four are allowed, and four they are.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
+
+from foldline.protocol import CacheTerms
 
 CacheLife = Literal["5m", "1h"]
 """How long a cache keeps what was not used; writing costs 1.25 times the input, or twice that price."""
+
+LEAST = 4_096
+"""Tokens from which on what is marked is kept by every model; by some from 512 or 1,024 on ("Prompt caching",
+as above)."""
+_SECONDS: Mapping[CacheLife, int] = {"5m": 300, "1h": 3_600}
+
+
+def marked_terms(life: CacheLife, effort: str = "") -> CacheTerms:
+    """What is kept of a request with marks."""
+    return CacheTerms(life=_SECONDS[life], least=LEAST, effort=effort)
+
 
 Rendered = dict[str, Any]
 """A message as it is sent: a role and a content."""

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
+    CacheTerms,
     DeveloperMessage,
     ImagePart,
     Part,
@@ -38,7 +39,7 @@ from .dialect import (
     text_piece,
     user_pieces,
 )
-from .marks import Place, cache_control, marked, request_ends
+from .marks import Place, cache_control, marked, marked_terms, request_ends
 from .wire import (
     AnswerReader,
     Expected,
@@ -351,6 +352,9 @@ class MessagesWire(Wire):
         "thinking": ("thinking",),  # Models before 4.6 know no adaptive thinking.
         "marks": ("cache_control",),
     }
+
+    def cache(self, model: str) -> CacheTerms | None:
+        return marked_terms(self.options.cache_life, self._effort) if self._sends("marks") else None
 
     def body(self, request: Request, model: str) -> dict[str, Any]:
         reader = signer(model, self._host) if self._sends("old thinking") else ""

@@ -52,6 +52,12 @@ class Provider:
     session_field: str = ""
     """The field of a request that names its session, by which it finds the server with its prefix in the
     cache; empty where there is none. One that holds a hyphen is a header."""
+    cache_least: int = 0
+    """Tokens from which on it keeps a request in its cache, whatever the model; 0 where nothing is known."""
+    cache_step: int = 1
+    """What was kept is found in multiples of so many tokens."""
+    cache_life: int = 0
+    """Seconds that its cache keeps what is not used; 0 where it does not say."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
     listing: Listing = "openai"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from foldline.protocol import AssistantMessage, Part, ThinkingPart, Usage
+from foldline.protocol import AssistantMessage, CacheTerms, Part, ThinkingPart, Usage
 from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
@@ -54,6 +54,13 @@ class Wire(ABC):
 
     @abstractmethod
     def reading(self, request: Request, info: ModelInfo) -> "AnswerReader": ...
+
+    def cache(self, model: str) -> CacheTerms | None:
+        """What is known of how long requests to this model are kept in a cache."""
+        known = self._provider
+        if not known.cache_least:
+            return None
+        return CacheTerms(life=known.cache_life, least=known.cache_least, step=known.cache_step)
 
     def leave_out(self, failure: "Failure") -> bool:
         """Whether the server refused something that can be done without. From then on it is not sent."""

@@ -133,6 +133,23 @@ class Edit(Entry):
 OVERFLOW = "overflow"
 
 
+class CacheTerms(Record):
+    """What a provider keeps of a request in its cache, as far as it says so."""
+
+    life: Count = 0
+    """Seconds that it is kept without being used; 0 where nobody says."""
+    least: Count = 1024
+    """Tokens below which nothing is kept."""
+    step: Count = 1
+    """A prefix that was kept is found in multiples of so many tokens."""
+    effort: str = Field(default="", exclude_if=lambda effort: not effort)
+    """How much the model thinks, where that is part of what is kept."""
+
+    def kept(self, prefix: int) -> int:
+        """Of a prefix of so many tokens, what is found again."""
+        return prefix - prefix % max(1, self.step) if prefix >= max(1, self.least) else 0
+
+
 class RequestRecord(Entry):
     """One request to a model: what was sent, what it was estimated at, what it was."""
 
@@ -150,6 +167,10 @@ class RequestRecord(Entry):
     """Tokens, before calibration, of messages and tools."""
     window: Count = Field(default=0, exclude_if=lambda window: window == 0)
     """The model's context window in tokens, where its server has said it."""
+    left: Moment | None = None
+    """When it left: the life of what it finds in a cache, and leaves there, counts from then."""
+    cache: CacheTerms | None = None
+    """None where nothing is known of a cache."""
     usage: Usage | None = None
     stop_reason: str | None = None
     """Why its answer ended; `overflow` where it was refused as too long."""

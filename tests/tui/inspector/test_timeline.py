@@ -12,7 +12,7 @@ from foldline.cli.view_rows import view_json
 from foldline.context.moments import at_request
 from foldline.context.projection import Projection, project
 from foldline.context.proof import proof_of, recorded_requests
-from foldline.protocol import Entry, RequestRecord, UserMessage, text_parts
+from foldline.protocol import CacheTerms, Clear, Entry, RequestRecord, UserMessage, text_parts
 from foldline.tui.inspector import InspectorPanels, InspectorScreen
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.past import Past
@@ -20,7 +20,7 @@ from foldline.tui.keys.table import name_of
 from foldline.tui.messages import OperationWanted
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.states import row_key
-from support.asking import retold
+from support.asking import Asking, retold
 from support.stories import PanelsApp, long_story, screen_rows, shop
 
 WIDE = (160, 44)
@@ -347,3 +347,37 @@ def test_each_key_of_the_picture_is_in_the_table() -> None:
         "diff",
     )
     assert [name_of(KEYS, command) for command in commands] == [",", ".", "<", ">", "0", "Space", "d"]
+
+
+# --- The cache ----------------------------------------------------------------------------------------
+
+
+def cached_story() -> Asking:
+    """Three requests: the first two grow, and a clear stands before the third."""
+    story = Asking().system("Foldline system prompt").user("one")
+    for reported, cached in ((40_000, 0), (50_000, 39_900), (30_000, 6_100)):
+        if reported == 30_000:
+            story.add(Clear()).user("and now")
+        story.ask("done", reported=reported)
+        record = story.entries[-1]
+        assert isinstance(record, RequestRecord) and record.usage is not None
+        usage = record.usage.model_copy(update={"cached": cached})
+        story.entries[-1] = record.model_copy(update={"usage": usage, "cache": CacheTerms(life=300)})
+        story.user("next")
+    return story
+
+
+async def test_the_timeline_says_what_a_cache_should_have_had_and_why_it_had_less() -> None:
+    async with seen(cached_story().projection()) as found:
+        await found.go("older-request")
+        assert "cached 6.1k of 30.0k expected · clear 8" in found.text
+        await found.go("older-request")
+        assert "cached 39.9k, as expected" in found.text
+
+
+async def test_where_the_words_have_no_room_the_frame_says_what_a_cache_did_not_have() -> None:
+    async with seen(cached_story().projection(), (80, 30)) as found:
+        await found.go("older-request")
+        assert "request 3 30.0k · cached 6.1k of 30.0k expected · clear 8" in found.text
+        await found.go("older-request")
+        assert "as expected" not in found.text

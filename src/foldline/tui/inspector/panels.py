@@ -340,6 +340,8 @@ class InspectorPanels(Workbench):
             if moment is not None:
                 await self.travel.past.prove(moment, then)
                 self._show_timeline()
+                await self.travel.past.learn_cache_use(moment)
+                self._show_timeline()
 
     def _reveal_there(self, index: int) -> None:
         """Go to an entry as soon as the moment that was chosen is shown."""

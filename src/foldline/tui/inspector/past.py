@@ -5,6 +5,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
+from foldline.context.cache_use import CacheUse, cache_use, is_known, reported_before
 from foldline.context.moments import Moment, at_compaction, at_request, empty_prefix, replay_to
 from foldline.context.projection import Projection
 from foldline.context.proof import RecordedRequest, proof_by
@@ -31,6 +32,7 @@ class Past:
         self._now = now
         self._states: OrderedDict[int, Projection] = OrderedDict()
         self._proofs: dict[int, Verdict] = {}
+        self._uses: dict[int, CacheUse] = {}
         self.replayed = 0
         """Entries replayed so far: what tests count."""
 
@@ -76,6 +78,21 @@ class Past:
         """Hold what is shown of a request against its record: the whole view is hashed, in a thread."""
         if moment.sent is not None and moment.number not in self._proofs:
             self._proofs[moment.number] = await asyncio.to_thread(_verdict, moment.sent, projection)
+
+    def cache_use(self, moment: Moment) -> CacheUse | None:
+        """What a request had from the cache, where that is known by now."""
+        return self._uses.get(moment.number) if moment.sent is not None else None
+
+    async def learn_cache_use(self, moment: Moment) -> None:
+        """Hold what was cached of a request against the one before it."""
+        sent = moment.sent
+        if sent is None or moment.number in self._uses or not is_known(self._now, sent.record):
+            return
+        before = reported_before(self._now, moment.number)
+        earlier = empty_prefix(self._now.entries)
+        if before is not None:
+            earlier = (await self.at(at_request(self._now, before.number))).forked()
+        self._uses[moment.number] = cache_use(earlier, before, sent)
 
 
 def _verdict(sent: RecordedRequest, projection: Projection) -> Verdict:

@@ -142,7 +142,7 @@ class TimeTravel:
         if moment is None:
             words = now_words(now, size, activity)
         elif moment.kind == "request":
-            words = request_words(now, moment, then, self.past.proof(moment))
+            words = request_words(now, moment, then, self.past.proof(moment), self.past.cache_use(moment))
         else:
             words = compaction_words(now, moment, then, name_of(KEYS, "diff"))
         return Scene(
@@ -153,7 +153,7 @@ class TimeTravel:
             compactions=compaction_slots(now),
             marked=None if self.marked is None else slot_of(now, self.marked),
             words=words,
-            brief=brief_words(moment, now, size),
+            brief=brief_words(moment, now, size, self.past.cache_use(moment) if moment else None),
         )
 
 

@@ -9,6 +9,7 @@ from textual.message import Message
 
 from foldline.context import numbers
 from foldline.context.budget import Size
+from foldline.context.cache_use import CacheUse
 from foldline.context.files import compacted_count
 from foldline.context.moments import Moment, SinceRequest, at_request, requests_before, since_request
 from foldline.context.numbers import many
@@ -206,9 +207,14 @@ def now_words(now: Projection, size: Size, activity: str) -> tuple[Spans, ...]:
 
 
 def request_words(
-    now: Projection, moment: Moment, then: Projection | None, proof: Verdict | None
+    now: Projection,
+    moment: Moment,
+    then: Projection | None,
+    proof: Verdict | None,
+    cache: CacheUse | None = None,
 ) -> tuple[Spans, ...]:
-    """Of a request that left; without `then`, the history as it was, that is being put together."""
+    """Of a request that left; without `then`, the history as it was, that is being put together. What the
+    cache had of it says also whether anything above was changed."""
     asked = moment.asked
     assert asked is not None, "a request is asked"
     entry = now.entries[asked.position]
@@ -223,7 +229,9 @@ def request_words(
     lines: list[Spans] = [_head(moment.name, entry, model, state, failed=bool(state))]
     lines.append(((sizes_words(asked, on_record=moment.sent is not None), "text"),))
     lines.append((_proof_words(moment, then, proof),))
-    if moment.number > 1 and then is not None:
+    if cache is not None:
+        lines.append(((str(cache), "altered" if cache.miss else "text"),))
+    elif moment.number > 1 and then is not None:
         lines.append(_against_line(now, then, moment.number - 1))
     return tuple(lines)
 
@@ -283,13 +291,14 @@ def _against_line(now: Projection, then: Projection, before: int) -> Spans:
     return ((against_words(since_request(then, before, since)), "muted"),)
 
 
-def brief_words(moment: Moment | None, now: Projection, size: Size) -> str:
-    """The moment in a few words, for a narrow frame."""
+def brief_words(moment: Moment | None, now: Projection, size: Size, cache: CacheUse | None = None) -> str:
+    """The moment in a few words, for a narrow frame: of a request also what a cache should have had of it."""
     if moment is None:
         return f"request {len(now.requests) + 1} {numbers.tokens(size.tokens, estimated=size.estimated)}"
     if moment.asked is None:
         return moment.name
-    return f"{moment.name} {numbers.tokens(moment.asked.tokens, estimated=moment.asked.is_estimated)}"
+    words = f"{moment.name} {numbers.tokens(moment.asked.tokens, estimated=moment.asked.is_estimated)}"
+    return f"{words} · {cache}" if cache is not None and cache.miss else words
 
 
 def _head(name: str, entry: Entry | None, model: str | None, state: str, *, failed: bool = False) -> Spans:
