@@ -60,11 +60,14 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
 async def _run(command: str, context: ToolContext, output: Output) -> str:
     """Run the command; how it ended, where it did not end well, in the words of the tool `bash`."""
     argv = [shutil.which("bash") or "/bin/sh", "-c", command]
-    async with spawn(argv, context.cwd, environment(), context.jobs.left) as child:
+    box = context.box
+    async with spawn(argv, context.cwd, environment(), context.jobs.left, box) as child:
         held = await child.follow(output.take) is None
         status = child.status or 0
     how = ending_words(status, has_output=True)[1]
-    return "\n".join(filter(None, (_HELD if held else "", how)))
+    refused = await asyncio.to_thread(box.refused, output.text()) if box and status else None
+    kept_from = f"[the sandbox refused {refused.words}]" if refused else ""
+    return "\n".join(filter(None, (_HELD if held else "", how, kept_from)))
 
 
 async def _keep(

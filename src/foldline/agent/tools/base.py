@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -35,6 +35,9 @@ from .text import (
     sendable,
     with_notes,
 )
+
+if TYPE_CHECKING:
+    from ..sandbox import Refused, Sandbox
 
 T = TypeVar("T")
 
@@ -96,6 +99,8 @@ class ToolOutcome:
     full_output: str | None = None
     """Path of a file with the whole output, where `text` has only a piece of it."""
     images: tuple[ImagePart, ...] = ()
+    refused: "Refused | None" = None
+    """What the sandbox kept a command from that failed."""
 
 
 @dataclass
@@ -113,6 +118,8 @@ class ToolContext:
     jobs: Jobs = field(default_factory=Jobs)
     resolved: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Addresses of hosts, as they were when the call was allowed: no others are connected to."""
+    box: "Sandbox | None" = None
+    """The sandbox that commands run in; None where they run outside of any."""
     mask: Mask = field(default_factory=Mask)
     """Takes our keys out of a text. What is cut to its room goes through it first: half a key is none."""
     before_change: Callable[[Path, bytes | None, bytes], None] = lambda *_: None

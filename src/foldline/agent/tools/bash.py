@@ -86,7 +86,7 @@ class BashTool(BaseTool[BashArguments]):
         timed_out = held = False
         status: int | None = None
         try:
-            async with spawn(argv, context.cwd, environment(), context.jobs.left) as child:
+            async with spawn(argv, context.cwd, environment(), context.jobs.left, context.box) as child:
                 try:
                     async with asyncio.timeout(seconds):
                         status = await child.follow(output.take)
@@ -103,15 +103,25 @@ class BashTool(BaseTool[BashArguments]):
             note = f"[timed out after {seconds:g} s: the command and all it started were ended]"
         else:
             brief, note = ending_words(status or 0, bool(text))
-        text, full = await fitted(text, context, self.name, note, _HELD if held else "")
-        return ToolOutcome(text, is_error=timed_out or bool(status), brief=brief, full_output=full)
+        refused = await asyncio.to_thread(context.box.refused, text) if context.box and status else None
+        kept_from = f"[the sandbox refused {refused.words}]" if refused else ""
+        text, full = await fitted(text, context, self.name, note, _HELD if held else "", kept_from)
+        is_error = timed_out or bool(status)
+        return ToolOutcome(text, is_error=is_error, brief=brief, full_output=full, refused=refused)
 
 
 async def _in_background(argv: list[str], arguments: BashArguments, context: ToolContext) -> ToolOutcome:
     command, folder = arguments.command, context.spill_dir
     try:
         job = context.jobs.start(
-            argv, command, context.cwd, environment(), folder, arguments.timeout, context.mask
+            argv,
+            command,
+            context.cwd,
+            environment(),
+            folder,
+            arguments.timeout,
+            context.mask,
+            context.box,
         )
     except FoldlineError as error:
         raise ToolFailure(str(error)) from None

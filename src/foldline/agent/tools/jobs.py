@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from foldline.context.numbers import many
 from foldline.files import create_private, make_private, opened, read_regular
@@ -16,6 +16,9 @@ from foldline.protocol import FoldlineError, system_words
 from ..api_keys import Mask
 from .process import LeftBehind, ending, spawn
 from .text import printed, sized
+
+if TYPE_CHECKING:
+    from ..sandbox import Sandbox
 
 KEPT_START = 16 * 1024 * 1024
 """Bytes of an output kept from its start."""
@@ -209,6 +212,7 @@ class Jobs:
         folder: Path,
         seconds: float | None,
         mask: Mask,
+        box: "Sandbox | None" = None,
     ) -> Job:
         """Start a command; its output goes to a new file in `folder`, without keys. It is ended after
         `seconds`.
@@ -225,7 +229,8 @@ class Jobs:
 
         async def run() -> None:
             try:
-                async with asyncio.timeout(seconds), spawn(argv, cwd, environment, self.left) as child:
+                running = spawn(argv, cwd, environment, self.left, box)
+                async with asyncio.timeout(seconds), running as child:
                     # As long as anybody holds the output: a script that starts a server and ends is that
                     # server.
                     await child.follow(kept.take, drain=None)

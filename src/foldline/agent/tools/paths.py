@@ -193,6 +193,11 @@ def _is_guarded(parts: Sequence[str]) -> bool:
     return not _FOLDERS.isdisjoint(names) or bool(names and _FILES.fullmatch(names[-1]))
 
 
+def acts_by_itself(name: str) -> bool:
+    """Whether what bears this name does, wherever it lies: of `.git`, only parts do."""
+    return _plain(name) not in (".git", "head") and _is_guarded([name])
+
+
 def _led_to(folder: Path) -> Iterator[str]:
     """What guarded names in a folder are links to: `AGENTS.md -> rules.md`."""
     try:

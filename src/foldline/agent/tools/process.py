@@ -20,8 +20,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..api_keys import secret_variables
+
+if TYPE_CHECKING:
+    from ..sandbox import Sandbox
 
 MARK = "FOLDLINE_CALL"
 """The variable with the marks of the calls a process belongs to: one Foldline may run within another."""
@@ -150,17 +154,25 @@ class Child:
 
 @contextlib.asynccontextmanager
 async def spawn(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None, left: "LeftBehind | None" = None
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    left: "LeftBehind | None" = None,
+    box: "Sandbox | None" = None,
 ) -> AsyncIterator[Child]:
-    """A program in a new session, without input. On leaving, also by cancel or error, it is ended with all it
-    started unless it finished; what a finished program deliberately left running in the background, detached
-    from its output, stays, and goes to `left`.
+    """A program in a new session, without input; in a sandbox, where there is one. On leaving, also by cancel
+    or error, it is ended with all it started unless it finished; what a finished program deliberately left
+    running in the background, detached from its output, stays, and goes to `left`. A sandbox ends with it.
 
     Raises:
         OSError: it could not be started.
     """
     if any("\x00" in word for word in argv):
         raise OSError(errno.EINVAL, "a NUL character cannot be passed to a program")
+    given: Mapping[str, str] = os.environ if env is None else env
+    inherited: tuple[int, ...] = ()
+    if box is not None:
+        argv, given, inherited = await asyncio.to_thread(box.entered, argv, given)
     # A pipe of our own, so that waiting for the program does not also wait for whoever else holds its output.
     reading, writing = os.pipe()
     loop = asyncio.get_running_loop()
@@ -181,16 +193,18 @@ async def spawn(
             process = await asyncio.create_subprocess_exec(
                 *argv,
                 cwd=cwd,
-                env=marked(os.environ if env is None else env, mark),
+                env=marked(given, mark),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=writing,
                 stderr=writing,
                 start_new_session=True,
-                pass_fds=(leash.given,),
+                pass_fds=(leash.given, *inherited),
             )
         finally:
             os.close(writing)
             leash.handed_over()
+            for descriptor in inherited:
+                os.close(descriptor)
         family = Family(process.pid, mark.encode(), output, leash.inode)
         child = Child(process, reader, family)
         try:

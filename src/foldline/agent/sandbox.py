@@ -1,0 +1,258 @@
+"""The sandbox that commands of one session run in: which the system gives, how a command enters it, and what
+it refused. What may be done there is in `sandbox_policy.py`."""
+
+import asyncio
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from foldline.data import config_dir, data_home, real_path, typed_path
+
+from .sandbox_launcher import filter_bytes, landlock_version
+from .sandbox_network import Reach, SandboxNetwork, python_words
+from .sandbox_policy import SandboxPolicy, bubblewrap_words, lies_in, policy_for, seatbelt_profile
+from .tools.paths import acts_by_itself
+
+_PATIENCE = 10.0
+"""Seconds a first try may take."""
+_PROCESSES = 4_096
+"""A parallel build has hundreds; a fork bomb has as many as there may be."""
+_PART_OF_DISK = 2
+"""No file becomes larger than so many times less than what is free."""
+
+
+class Engine(NamedTuple):
+    """What of the system confines commands here."""
+
+    name: Literal["bubblewrap", "landlock", "seatbelt", ""]
+    why: str = ""
+    """Why it is none, or not all that is promised, as a sentence."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether all is held that a command needs no question for."""
+        return self.name in ("bubblewrap", "seatbelt")
+
+
+@functools.cache
+def engine_here() -> Engine:
+    """The best there is on this machine. Tries it once: call it off the event loop."""
+    if sys.platform == "darwin":
+        found = Path("/usr/bin/sandbox-exec").exists()
+        return Engine("seatbelt") if found else Engine("", "macOS has no sandbox-exec here.")
+    if not sys.platform.startswith("linux"):
+        return Engine("", "Foldline knows no sandbox of this system.")
+    if shutil.which("bwrap") is None:
+        why = "bubblewrap is not installed"
+    else:
+        tried = bubblewrap_words(SandboxPolicy("/"), is_root=os.geteuid() == 0, filter_from=None)
+        why = _failure([*tried, "true"])
+        if not why:
+            return Engine("bubblewrap")
+        why = f"bubblewrap does not work here ({why})"
+    if landlock_version() >= 1 and filter_bytes(os.uname().machine, network=False):
+        return Engine(
+            "landlock", f"{why}: Landlock alone cannot keep hooks and settings in the folder as they are."
+        )
+    return Engine("", f"{why}, and this kernel has no Landlock.")
+
+
+def _failure(argv: Sequence[str]) -> str:
+    """What a program says that fails, in a line; empty where it does not."""
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return "" if done.returncode == 0 else (said or [f"exit {done.returncode}"])[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxOptions:
+    """What the user set."""
+
+    writable: Sequence[str] = ()
+    hidden: Sequence[str] = ()
+    hosts: Sequence[str] = ()
+    shell: bool = True
+    """Whether the user's own commands run in it as well, where the model's do."""
+
+
+class Refused(NamedTuple):
+    """What a command was kept from, as far as it can be told."""
+
+    words: str
+    """`the network: example.org; to write outside: /etc/hosts`."""
+    hosts: tuple[str, ...] = ()
+    """Those it asked the proxy for, where that is all."""
+
+
+_PATH = r"['\"‘`]?(/[^\s'\"’`:]+|[\w.][^\s'\"’`:]*/[^\s'\"’`:]*)['\"’`]?"
+_UNWRITABLE = "(?:Read-only file system|Operation not permitted|Device or resource busy|Permission denied)"
+_PATHS = (
+    re.compile(rf"{_PATH}: {_UNWRITABLE}", re.IGNORECASE),
+    re.compile(rf"(?:Read-only file system|EROFS|Errno 30|os error 30)[^\n]*?{_PATH}"),
+)
+_NO_NETWORK = re.compile(
+    r"Could not resolve host|Temporary failure in name resolution|Name or service not known|ENETUNREACH"
+    r"|Network is unreachable|EAI_AGAIN|getaddrinfo|Refused by Foldline's sandbox|dial tcp|dns error",
+    re.IGNORECASE,
+)
+_LOOKED_AT = 64 * 1024
+"""Characters of the end of an output."""
+_NAMED = 3
+"""Paths of a kind that are named."""
+
+
+@dataclass(eq=False)
+class Sandbox:
+    """The sandbox of one session."""
+
+    cwd: Path
+    options: SandboxOptions = SandboxOptions()
+    kept: Path | None = None
+    """Where whole outputs are kept: the one part of our own data that commands may read."""
+    may_change: Callable[[], bool] = lambda: True
+    """Whether the folder may be written now."""
+    allowed: Callable[[str], bool] = lambda _: False
+    """Whether the user allowed a host, beside those that were set."""
+    engine: Engine | None = None
+    """None until it is known: see `ready`."""
+    _network: SandboxNetwork | None = None
+    _scratch: "tempfile.TemporaryDirectory[str] | None" = None
+    _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def ready(self) -> Engine:
+        """Find out what the system gives, and begin what commands need."""
+        async with self._starting:
+            engine = await asyncio.to_thread(engine_here) if self.engine is None else self.engine
+            self.engine = engine
+            if engine.name == "bubblewrap" and self._network is None and shutil.which("nsenter"):
+                network = SandboxNetwork(self._allows)
+                try:
+                    await network.start()
+                    self._network = network
+                except (OSError, ValueError):
+                    await network.aclose()  # then there is none at all: each command gets an empty one
+        return engine
+
+    async def aclose(self) -> None:
+        if self._network is not None:
+            await self._network.aclose()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    @property
+    def scratch(self) -> str:
+        """The folder of temporary files, made when it is first asked for."""
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="foldline-", ignore_cleanup_errors=True)
+        return real_path(self._scratch.name)
+
+    def policy(self) -> SandboxPolicy:
+        """As it is now. Reads the disk."""
+        may_change, set_by_user = self.may_change(), self.options
+        own = [data_home(), config_dir(os.environ)]
+        return policy_for(
+            self.cwd,
+            acts=acts_by_itself,
+            writable=[self.scratch, *(map(typed_path, set_by_user.writable) if may_change else ())],
+            hidden=[*map(typed_path, set_by_user.hidden), *own, *_sockets()],
+            shown=[self.kept] if self.kept else [],
+            home=typed_path("~"),
+            may_change=may_change,
+            network=self._network is not None,
+        )
+
+    def entered(self, argv: Sequence[str], env: Mapping[str, str]) -> "Entered":
+        """A command that enters the sandbox, and what it needs for that. Reads the disk.
+
+        Raises:
+            OSError: there is none.
+        """
+        policy, network = self.policy(), self._network
+        name = self.engine.name if self.engine else ""
+        limited = ["/bin/sh", "-c", _limits(policy.cwd, counted=name == "bubblewrap"), "sh", *argv]
+        env = {**env, "TMPDIR": self.scratch} | (network.environment if network else {})
+        if network is not None:
+            network.refused.clear()
+        match name:
+            case "bubblewrap":
+                reading, writing = os.pipe()
+                os.write(writing, filter_bytes(os.uname().machine, network=True))  # a pipe holds that much
+                os.close(writing)
+                words = bubblewrap_words(policy, is_root=os.geteuid() == 0, filter_from=reading)
+                return Entered([*(network.entering if network else ()), *words, *limited], env, (reading,))
+            case "landlock":
+                if within := policy.keys_within:
+                    raise OSError(0, f"Landlock cannot hide {within}, which lies in a folder to be written")
+                given = json.dumps({"writable": policy.writable, "hidden": policy.hidden})
+                return Entered([*python_words("confine", given), *limited], env)
+            case "seatbelt":
+                return Entered(["sandbox-exec", "-p", seatbelt_profile(policy), *limited], env)
+        raise OSError(0, "there is no sandbox here")
+
+    def refused(self, output: str) -> Refused | None:
+        """What the newest command was kept from, by what it wrote and whom it asked for; None: nothing."""
+        text, policy = output[-_LOOKED_AT:], self.policy()
+        hosts = tuple(self._network.refused) if self._network is not None else ()
+        named = (path for pattern in _PATHS for path in pattern.findall(text))
+        paths = dict.fromkeys(os.path.normpath(self.cwd / path) for path in named)
+        open_to_it = (*policy.writable, "/proc", "/dev")
+        read = [path for path in paths if lies_in(path, policy.hidden)]
+        written = [
+            path
+            for path in paths
+            if path not in read and (not lies_in(path, open_to_it) or lies_in(path, policy.read_only))
+        ]
+        said = [
+            f"the network: {', '.join(hosts)}" if hosts else "",
+            "the network" if not hosts and _NO_NETWORK.search(text) else "",
+            f"to write outside: {', '.join(written[:_NAMED])}" if written else "",
+            f"to read what is hidden: {', '.join(read[:_NAMED])}" if read else "",
+        ]
+        words = "; ".join(filter(None, said))
+        return Refused(words, () if read or written else hosts) if words else None
+
+    def _allows(self, host: str) -> Reach:
+        """Whoever sets a host means it, wherever it is; who is asked about one has only seen its name."""
+        hosts = [each.lower() for each in self.options.hosts]
+        if any(host == each or (each.startswith("*.") and host.endswith(each[1:])) for each in hosts):
+            return "any"
+        return "public" if self.allowed(host) else ""
+
+
+class Entered(NamedTuple):
+    argv: list[str]
+    env: dict[str, str]
+    descriptors: tuple[int, ...] = ()
+    """What the command inherits; closed here once it is started."""
+
+
+def _limits(cwd: str, *, counted: bool) -> str:
+    """A shell's words that bound what becomes of it; of processes where these are counted apart from the rest
+    of the user's."""
+    blocks = shutil.disk_usage(cwd).free // _PART_OF_DISK // 512
+    count = f"ulimit -u {_PROCESSES} 2>/dev/null || ulimit -p {_PROCESSES} 2>/dev/null; " if counted else ""
+    return f'ulimit -c 0; ulimit -f {blocks}; {count}exec "$@"'
+
+
+def _sockets() -> list[str]:
+    """Sockets in the file system: to be read-only does not close one."""
+    try:
+        lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").splitlines()[1:]
+    except OSError:
+        return []
+    fields = (line.split(maxsplit=7) for line in lines)  # Num RefCount Protocol Flags Type St Inode Path
+    return [each[7] for each in fields if len(each) == 8 and each[7].startswith("/")]

