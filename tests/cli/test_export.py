@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from foldline.cli import transfer_files
 from foldline.cli.transfer import EXPORTS
-from foldline.formats import read_foreign
+from foldline.formats import export, read_foreign
 from foldline.formats.export import WRITTEN
 from foldline.protocol import Compaction, FoldlineError, SystemMessage, Written, text_parts
 from support.exported import heard
@@ -79,14 +78,14 @@ def test_a_folder_that_cannot_be_finished_is_not_begun(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = door.keep(folded().entries)
-    write = transfer_files.write_new
+    write = export.write_new
 
     def full(path: Path, data: bytes) -> None:
         if path.name == "context.jsonl":
             raise FoldlineError(f"{path} cannot be written: no space left on device.")
         write(path, data)
 
-    monkeypatch.setattr(transfer_files, "write_new", full)
+    monkeypatch.setattr(export, "write_new", full)
     said = door("export", folder, "--to", "kimi-cli", "--out", "out")
     assert said.code == 1
     assert "no space left" in said.err

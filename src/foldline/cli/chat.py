@@ -134,7 +134,11 @@ def _chats(start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, 
             attempt.say_how_to_resume()
             return app.return_code or 0
         left = _Start(attempt.kept, start.root)
-        prompt, start = "", _Start(app.resume, _folder_of(app.resume, start.root))
+        prompt = ""
+        if app.resume:
+            start = _Start(app.resume, _folder_of(app.resume, start.root))
+        else:
+            start = _Start(None, start.root)
 
 
 @contextmanager

@@ -43,12 +43,13 @@ def compact(
     format_name: str | None,
 ) -> int:
     from foldline.history import typed_path
+    from foldline.history.paths import check_new
     from foldline.termination import run_async
 
     from .agents import settings_here
     from .compact_outcome import compact_source, outcome_json, say_outcome
     from .output import say_json
-    from .sources import check_new, read_source
+    from .sources import read_source
 
     found = read_source(source, format_name)
     settings = settings_here(

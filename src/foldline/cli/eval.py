@@ -50,7 +50,7 @@ def _windows(text: str) -> list[int]:
 
 
 def _new_picture(plot: str) -> Path:
-    from .sources import check_new
+    from foldline.history.paths import check_new
 
     target = Path(plot).expanduser()
     if target.suffix.lower() != ".svg":

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.context.projection import Projection, project
-from foldline.files import is_folder
-from foldline.files import write_new as write_whole
 from foldline.formats import file_of, read_foreign, session_file
 from foldline.formats.homes import AGENTS, find_found
 from foldline.history import (
@@ -20,7 +18,8 @@ from foldline.history import (
     typed_path,
     utc_now,
 )
-from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, dump_entry, system_words
+from foldline.history.paths import write_new
+from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, dump_entry
 
 from .output import note
 
@@ -83,21 +82,6 @@ def path_of(ref: str) -> Path:
     return find_session(data_home(), ref)
 
 
-# --- new files ------------------------------------------------------------------------------------------
-
-
-def check_new(path: Path) -> None:
-    """Checks that this path can become a new file, before any work is done for it.
-
-    Raises:
-        FoldlineError: it cannot.
-    """
-    if os.path.lexists(path):
-        raise FoldlineError(f"{path} exists already: name a new file, nothing is ever overwritten.")
-    if not is_folder(path.parent):
-        raise FoldlineError(f"There is no folder {path.parent} to write {path.name} to.")
-
-
 def write_copy(
     path: Path, header: SessionHeader, entries: Sequence[Entry], compaction: Compaction
 ) -> Compaction:
@@ -114,17 +98,3 @@ def write_copy(
     lines = [ours.model_dump_json().encode(), *(dump_entry(entry) for entry in (*entries, stored))]
     write_new(path, b"".join(line + b"\n" for line in lines))
     return stored
-
-
-def write_new(path: Path, data: bytes) -> None:
-    """Writes a new file that only its owner may read: the whole of it or none.
-
-    Raises:
-        FoldlineError: it exists already, or the disk refused.
-    """
-    try:
-        write_whole(path, data)
-    except FileExistsError:
-        raise FoldlineError(f"{path} exists already: name a new file, nothing is ever overwritten.") from None
-    except OSError as error:
-        raise FoldlineError(f"{path} cannot be written: {system_words(error)}.") from None

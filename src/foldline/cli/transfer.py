@@ -95,11 +95,11 @@ def export(
     as_json: bool,
     format_name: str | None,
 ) -> int:
-    from foldline.formats.export import export_format, only_view, uncompacted
+    from foldline.formats.export import destination, export_format, only_view, uncompacted, write_exported
 
     from .output import entries_of, note, say, say_json
     from .sources import read_source
-    from .transfer_files import destination, original_of, say_data, write_exported
+    from .transfer_files import original_of, say_data
 
     form = export_format(to)
     out = None if out == "-" else out
@@ -107,7 +107,7 @@ def export(
     if to_stdout and form.kind == "binary" and sys.stdout.isatty():
         raise UsageError(f"{form.title}, is no text for a terminal: name a new file with --out.")
     found = read_source(source, format_name)
-    path = None if to_stdout else destination(out, form, found)
+    path = None if to_stdout else destination(out, form, found.header.id)
     original = original_of(found)
     if redact:
         from foldline.formats.redaction import redacted  # its detectors cost time

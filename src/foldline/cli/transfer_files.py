@@ -1,21 +1,18 @@
-"""The files that `foldline import` brings along and `foldline export` writes."""
+"""The files that `foldline import` brings along, and what `foldline export` reads and prints."""
 
-import re
-import shutil
 import sys
 from pathlib import Path
 
 from foldline.context.harmless import with_signs
 from foldline.files import is_folder
 from foldline.formats.bundle import BUNDLED, unpack
-from foldline.formats.export import Exported, ExportFormat, Original
-from foldline.history import EVENTS, Session, typed_path
+from foldline.formats.export import Original
+from foldline.history import EVENTS, Session
 from foldline.history.contents import share_files
 from foldline.history.paths import holds_home
-from foldline.protocol import FoldlineError, system_words
 
 from .output import note
-from .sources import Source, check_new, write_new
+from .sources import Source
 from .streams import write_data, write_out
 
 
@@ -38,17 +35,6 @@ def folder_held(recorded: str) -> Path:
     return held if is_here and not holds_home(held) else Path.cwd()
 
 
-def destination(out: str | None, form: ExportFormat, found: Source) -> Path:
-    """A path that is free: the one asked for, or one named after the session."""
-    if out is not None:
-        path = typed_path(out)
-    else:
-        name = re.sub(r"[^\w.-]+", "-", found.header.id).strip("-.")[:100] or "session"
-        path = Path(f"{name}-{form.name}" if form.kind == "folder" else f"{name}{form.suffix}")
-    check_new(path)
-    return path
-
-
 def original_of(found: Source) -> Original:
     folder = found.path.parent if found.ours and found.path.name == EVENTS else None
     return Original(found.header, found.entries, found.project(), folder)
@@ -60,20 +46,3 @@ def say_data(data: bytes) -> None:
         write_out(with_signs(data.decode("utf-8", "replace")))
     else:
         write_data(data)
-
-
-def write_exported(exported: Exported, form: ExportFormat, path: Path) -> None:
-    """Writes the file, or the folder with all of its files, or nothing."""
-    if form.kind != "folder":
-        write_new(path, exported.data)
-        return
-    try:
-        path.mkdir(mode=0o700)
-    except OSError as error:
-        raise FoldlineError(f"{path} cannot be made: {system_words(error)}.") from None
-    try:
-        for name, data in exported.files.items():
-            write_new(path / name, data)
-    except BaseException:
-        shutil.rmtree(path, ignore_errors=True)
-        raise

@@ -107,6 +107,11 @@ class MessageOutline(NamedTuple):
             self.type == "developer" and self.origin == "instructions"
         )
 
+    @property
+    def in_words(self) -> bool:
+        """Whether it says something beside its calls."""
+        return self.tokens > self.call_tokens
+
     def tokens_with(self, text: str) -> int:
         """Estimate of the message with this text in place of its own, as `view.with_text` makes it."""
         return text_tokens(text, of_result=self.type == "tool_result") + self.call_tokens

@@ -1,5 +1,7 @@
 """The formats a session can be written in, and how much of one is written."""
 
+import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -9,6 +11,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from foldline.context.projection import Projection, project
 from foldline.context.view import is_preamble
 from foldline.context.view_state import unmarked
+from foldline.history import typed_path
+from foldline.history.paths import check_new, write_new
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -25,6 +29,7 @@ from foldline.protocol import (
     SessionHeader,
     Title,
     Written,
+    system_words,
 )
 
 if TYPE_CHECKING:
@@ -154,3 +159,39 @@ def _without_usage(message: BaseMessage) -> BaseMessage:
 
 def _with(original: Original, entries: Sequence[Entry]) -> Original:
     return replace(original, entries=entries, projection=project(entries))
+
+
+def destination(out: str | None, form: ExportFormat, session: str, folder: Path = Path()) -> Path:
+    """A path that is free: the one asked for, or one in `folder` named after the session of this id.
+
+    Raises:
+        FoldlineError: something is there, or its folder is not.
+    """
+    if out is not None:
+        path = folder / typed_path(out)
+    else:
+        name = re.sub(r"[^\w.-]+", "-", session).strip("-.")[:100] or "session"
+        path = folder / (f"{name}-{form.name}" if form.kind == "folder" else f"{name}{form.suffix}")
+    check_new(path)
+    return path
+
+
+def write_exported(exported: Exported, form: ExportFormat, path: Path) -> None:
+    """Writes the file, or the folder with all of its files, or nothing.
+
+    Raises:
+        FoldlineError: it is there already, or the disk refused.
+    """
+    if form.kind != "folder":
+        write_new(path, exported.data)
+        return
+    try:
+        path.mkdir(mode=0o700)
+    except OSError as error:
+        raise FoldlineError(f"{path} cannot be made: {system_words(error)}.") from None
+    try:
+        for name, data in exported.files.items():
+            write_new(path / name, data)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise

@@ -1,4 +1,4 @@
-"""Where sessions lie on disk, and what they are called."""
+"""Where sessions lie on disk, what they are called; and new files that people name."""
 
 import hashlib
 import os
@@ -9,6 +9,8 @@ from pathlib import Path
 
 from foldline.data import EVENTS, real_path, sessions_dir
 from foldline.files import is_folder
+from foldline.files import write_new as write_whole
+from foldline.protocol import FoldlineError, system_words
 
 META = "meta.json"
 INDEX = "index.jsonl"
@@ -58,3 +60,29 @@ def with_tilde(path: str) -> str:
     home = os.path.expanduser("~")  # noqa: PTH111 - a prefix of text, not a path
     inside = path == home or path.startswith(home + os.sep)
     return "~" + path[len(home) :] if inside and len(home) > 1 else path
+
+
+def check_new(path: Path) -> None:
+    """Checks that this path can become a new file, before any work is done for it.
+
+    Raises:
+        FoldlineError: it cannot.
+    """
+    if os.path.lexists(path):
+        raise FoldlineError(f"{path} exists already: name a new file, nothing is ever overwritten.")
+    if not is_folder(path.parent):
+        raise FoldlineError(f"There is no folder {path.parent} to write {path.name} to.")
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Writes a new file that only its owner may read: the whole of it or none.
+
+    Raises:
+        FoldlineError: it exists already, or the disk refused.
+    """
+    try:
+        write_whole(path, data)
+    except FileExistsError:
+        raise FoldlineError(f"{path} exists already: name a new file, nothing is ever overwritten.") from None
+    except OSError as error:
+        raise FoldlineError(f"{path} cannot be written: {system_words(error)}.") from None

@@ -78,7 +78,7 @@ class FoldlineApp(BaseApp[None]):
         self.failure: str | None = None
         """Why the program ended on its own, for the shell."""
         self.resume: str | None = None
-        """Event file of the session to resume, where the user chose one."""
+        """Event file of the session to resume, where the user chose one; empty for a new one."""
         self.chat = ChatScreen(root=root, clock=clock)
         self._opening = Opening(load, self.chat.transcript, prompt)
         first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
@@ -325,7 +325,7 @@ class FoldlineApp(BaseApp[None]):
         return f"{self.state.workdir} ▸ {self.state.title or 'new session'}"
 
     def _go_on_with(self, session: str) -> None:
-        """Leave this session for the one in this event file; the program starts over with it."""
+        """Leave this session for another, by its event file, or for a new one; the program starts over."""
         self.resume = session
         self.exit()
 

@@ -1,6 +1,7 @@
-"""/sessions, /search, /rename and /fork: opens the Sessions screen, resumes what was chosen there."""
+"""The commands on sessions: this one copied, exported, renamed; another one found, resumed, begun."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
+from foldline.compaction import load_prompt
+from foldline.context.outline import MessageOutline
 from foldline.history import Session, data_home, short_id, utc_now
 from foldline.history.follower import Follower
-from foldline.protocol import FoldlineError, Title
+from foldline.history.paths import with_tilde
+from foldline.protocol import AssistantMessage, FoldlineError, Title
 from foldline.tui.runner import Runner
 from foldline.tui.screens.sessions import SessionsScreen
-from foldline.tui.screens.sessions_list import Listed, fork_session, kept_title
+from foldline.tui.screens.sessions_list import Listed, export_session, fork_session, kept_title
+from foldline.tui.terminal import clipboard
 
 if TYPE_CHECKING:
     from foldline.tui.app import FoldlineApp
@@ -26,13 +31,17 @@ def session_commands(
     app: "FoldlineApp", root: Path, where: Callable[[], str], go_on_with: Callable[[str], None]
 ) -> Commands:
     """`where` says what stands before a screen's name; `go_on_with` leaves this chat for the session in an
-    event file."""
+    event file, or for a new one where that is empty."""
     commands = _SessionCommands(app, root, where, go_on_with)
     return {
         "sessions": lambda runner, path: commands.resume(path) if path else commands.open(runner, None),
         "search": commands.open,
         "rename": commands.rename,
         "fork": lambda runner, _: commands.fork(runner),
+        "new": lambda _, __: commands.begin(),
+        "copy": lambda runner, _: commands.copy_answer(runner),
+        "export": commands.export,
+        "init": lambda runner, _: runner.send(load_prompt("init")),
     }
 
 
@@ -64,6 +73,46 @@ class _SessionCommands:
             self._app.chat.remark(f"Not opened. {lost} /sessions opens it all the same")
         else:
             self._go_on_with(path)
+
+    def begin(self) -> None:
+        """Begin a session in this folder, unless something running here would end."""
+        if lost := self._lost():
+            self._app.chat.remark(f"No new session yet. {lost}")
+        else:
+            self._go_on_with("")
+
+    def copy_answer(self, runner: Runner) -> None:
+        """Put the newest answer that says something into the clipboard."""
+        entries = runner.agent.session.entries
+        said = (
+            outline.index
+            for outline in reversed(entries.outlines)
+            if isinstance(outline, MessageOutline) and outline.type == "assistant" and outline.in_words
+        )
+        answer = next(map(entries.__getitem__, said), None)
+        if not isinstance(answer, AssistantMessage):
+            self._app.chat.remark("There is no answer yet")
+            return
+        doubt = clipboard.copy(self._app, answer.text)
+        self._app.chat.remark(" · ".join(filter(None, ("Copied the last answer", doubt))))
+
+    def export(self, runner: Runner, argument: str) -> None:
+        """Write this session to a new file, in a format and at a path where they are given."""
+        path = _kept_in(runner)
+        if path is None:
+            self._app.chat.remark("Nothing has been said here yet: there is nothing to export")
+        else:
+            self._app.run_worker(self._exported(path, argument), group="export", exclusive=True)
+
+    async def _exported(self, path: Path, argument: str) -> None:
+        self._app.chat.remark("Writing the session …")
+        try:
+            written, notes = await asyncio.to_thread(export_session, path, argument, self._root)
+        except FoldlineError as failure:
+            self._app.chat.remark(str(failure).replace(f"{self._root}{os.sep}", ""))
+        else:
+            shown = written.name if written.parent == self._root else with_tilde(str(written))
+            self._app.chat.remark(" ".join((f"Written to {shown}.", *notes)))
 
     def _go(self, chosen: Path | None) -> None:
         if chosen is not None:

@@ -29,7 +29,7 @@ IDLE = ChatState()
 def test_no_two_commands_share_an_id_a_key_or_a_slash_name() -> None:
     assert not [name for name, times in Counter(c.id for c in COMMANDS).items() if times > 1]
     assert not [key for key, times in Counter(k for c in COMMANDS for k in c.keys).items() if times > 1]
-    assert not [name for name, times in Counter(c.slash for c in COMMANDS if c.slash).items() if times > 1]
+    assert not [name for name, times in Counter(s for c in COMMANDS for s in c.slashes).items() if times > 1]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
@@ -72,14 +72,38 @@ def test_hints_merge_pairs_and_list_only_what_works_now() -> None:
     assert shown[-1] == ("Ctrl+P", "everything")
 
 
-def test_slash_matches_begin_with_what_was_typed_first() -> None:
-    assert slash_matches("c", IDLE)[0].slash == "clear"
-    assert next(command.slash for command in slash_matches("comp", IDLE)) == "compact"
-    assert slash_matches("cpt", IDLE)[0].slash == "compact", "letters in order"
-    assert slash_matches("switch", IDLE)[0].slash in ("model", "strategy"), "a word of what it does"
-    assert "undo" not in {command.slash for command in slash_matches("", running_state())}
+def test_slash_matches_begin_with_what_was_typed_first_the_common_ones_before_others() -> None:
+    assert names("c", IDLE)[:3] == ["compact", "context", "clear"]
+    assert names("cpt", IDLE)[0] == "compact", "letters in order"
+    assert names("switch", IDLE)[0] in ("model", "strategy"), "a word of its title"
+    assert names("clipboard", IDLE) == ["copy"], "a word of what it does"
+    assert "undo" not in names("", running_state())
     folding = replace(IDLE, compacting=Compacting(0.0, "manual", 10))
-    assert "compact" not in {command.slash for command in slash_matches("", folding)}
+    assert "compact" not in names("", folding)
+
+
+def names(typed: str, state: ChatState) -> list[str]:
+    return [name for name, _ in slash_matches(typed, state)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [("exit", "quit"), ("resume", "sessions"), ("config", "settings"), ("permissions", "approvals")],
+)
+def test_what_other_agents_call_a_command_works_here_and_completes_as_it_was_typed(
+    typed: str, ours: str
+) -> None:
+    call = parse_input(f"/{typed}")
+    assert isinstance(call, SlashCall) and call.command.id == ours
+    assert names(typed[:-1], IDLE)[0] == typed
+    assert [name for name in names("", IDLE) if name in (typed, ours)] == [ours], "once, by our name"
+    assert f"Also /{typed}." in commands_page()
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("compct", "compact"), ("Exits", "exit"), ("xyzzy", "")])
+def test_a_command_that_is_not_there_names_the_one_that_was_meant(typed: str, meant: str) -> None:
+    said = str(parse_input(f"/{typed}"))
+    assert said == f"There is no command /{typed}" + (f": did you mean /{meant}?" if meant else ".")
 
 
 @pytest.mark.parametrize(
@@ -128,6 +152,8 @@ def test_while_a_request_runs_idle_commands_are_off() -> None:
         "model",
         "strategy",
         "fork",
+        "init",
+        "new",
         "provider",
     }
 

@@ -1,11 +1,11 @@
-"""/sessions, /search, /rename and /fork in the running program."""
+"""The commands on sessions in the running program."""
 
 from pathlib import Path
 
 import pytest
 
 from foldline.history import Session
-from foldline.protocol import Title
+from foldline.protocol import Title, UserMessage
 from foldline.tui.screens.sessions import SessionsScreen
 from support.agents import Hang
 from support.live import Live, live, session_in
@@ -101,3 +101,67 @@ async def test_fork_goes_on_in_a_copy_and_leaves_the_session_as_it_is(tmp_path: 
     assert running.app.resume != str(session.path) and session.path.read_bytes() == before
     copy = Session.open(Path(running.app.resume or ""))
     assert list(copy.entries) == list(session.entries)
+
+
+async def test_new_begins_a_session_and_asks_before_it_ends_what_runs(tmp_path: Path, home: Path) -> None:
+    async with live(tmp_path / "shop-api", Hang()) as running:
+        await running.enter("/new")
+        await running.until(lambda: running.app.resume == "")
+    async with live(tmp_path / "shop-api", Hang()) as running:
+        await running.enter("slowly")
+        await running.until(lambda: running.llm.silent.is_set())
+        await running.enter("/new")
+        await running.until(lambda: "Esc cancels what runs" in running.text)
+        assert running.app.resume is None
+        await running.press("ctrl+c")
+        await running.at_rest()
+
+
+async def test_copy_takes_the_last_answer_whatever_came_after_it(tmp_path: Path, home: Path) -> None:
+    async with live(tmp_path / "shop-api", "An answer.") as running:
+        await running.enter("/copy")
+        await running.until(lambda: "There is no answer yet" in running.text)
+        await running.ask("hi")
+        await running.enter("/rename Orders")
+        await running.enter("/copy")
+        await running.until(lambda: "Copied the last answer" in running.text)
+        assert running.app.clipboard == "An answer."
+
+
+@pytest.mark.parametrize(
+    ("typed", "written", "begins"),
+    [
+        ("/export talk.html", "talk.html", "<!DOCTYPE html>"),
+        ("/export markdown talk.txt", "talk.txt", "#"),
+        ("/export pi", "*.jsonl", '{"type":"session"'),
+    ],
+)
+async def test_export_writes_a_new_file_into_this_folder_and_none_over_another(
+    tmp_path: Path, home: Path, typed: str, written: str, begins: str
+) -> None:
+    async with live(tmp_path / "shop-api") as running:
+        await running.enter(typed)
+        await running.until(lambda: "nothing to export" in running.text)
+        await running.ask("hi")
+        await running.enter(typed)
+        await running.until(lambda: "Written to" in running.text)
+        [file] = (tmp_path / "shop-api").glob(written)
+        text = file.read_text()
+        assert text.startswith(begins) and "hi" in text
+        await running.enter(typed)
+        await running.until(lambda: "exists already" in running.text)
+        assert file.read_text() == text
+
+
+async def test_export_names_the_formats_there_are(tmp_path: Path, home: Path) -> None:
+    async with live(tmp_path / "shop-api") as running:
+        await running.ask("hi")
+        await running.enter("/export word talk.doc")
+        await running.until(lambda: "There is no format 'word'" in running.text)
+
+
+async def test_init_asks_the_model_for_instructions(tmp_path: Path, home: Path) -> None:
+    async with live(tmp_path / "shop-api") as running:
+        await running.enter("/init")
+        await running.at_rest()
+        assert any("AGENTS.md" in entry.text for entry in running.entries if isinstance(entry, UserMessage))

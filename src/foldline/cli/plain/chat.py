@@ -168,8 +168,8 @@ class PlainChat:
                 self._command(command, argument)
             case UnknownSlash(name) if name in self._commands:
                 self._work(self._commands[name], "")  # what the screen has another place for
-            case UnknownSlash(name):
-                self._paper.line(f"There is no command /{name}; /help lists those there are.")
+            case UnknownSlash() as unknown:
+                self._paper.line(f"{unknown} /help lists those there are.")
             case NoCommand():
                 self._paper.line("Behind ! stands a command for your shell.")
             case PromptText() | ShellCall():

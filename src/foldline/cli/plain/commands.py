@@ -10,7 +10,7 @@ from foldline.agent.settings_edit import change
 from foldline.agent.settings_schema import KEYS, choices_of
 from foldline.cli.search import search as search_sessions
 from foldline.cli.sessions import sessions as list_sessions
-from foldline.compaction import BUILT_IN, largest_items
+from foldline.compaction import BUILT_IN, largest_items, load_prompt
 from foldline.context.permissions import mode_words, rule_words
 from foldline.context.rewind_points import rewind_points
 from foldline.history import title_entry
@@ -47,6 +47,7 @@ def plain_commands(runner: Runner, say: Say) -> dict[str, Handler]:
     commands = _AgentCommands(runner, say)
     return {
         "retry": lambda _: runner.retry(),
+        "init": lambda _: runner.send(load_prompt("init")),
         "compact": commands.compact,
         "preview": lambda focus: commands.compact(f"--preview {focus}"),
         "strategy": commands.strategy,

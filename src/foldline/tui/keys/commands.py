@@ -29,9 +29,20 @@ class Command(ScreenKey[ChatState]):
         return ""
 
     @property
+    def slashes(self) -> tuple[str, ...]:
+        """All it can be typed as, without the `/`."""
+        return ()
+
+    @property
     def usage(self) -> str:
         """`/compact [focus]`; empty for a command without a slash name."""
         return f"/{self.slash} {self.argument}".rstrip() if self.slash else ""
+
+    @property
+    def explained(self) -> str:
+        """What it does, and what else it can be typed as."""
+        also = " and ".join(f"/{name}" for name in self.slashes[1:])
+        return f"{self.help} Also {also}." if also else self.help
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +50,16 @@ class SlashCommand(Command):
     """A slash command, which may have a key, too."""
 
     scope: Scope = "app"
+    aliases: tuple[str, ...] = ()
+    """What people type who come from other agents."""
 
     @property
     def slash(self) -> str:
         return self.id
+
+    @property
+    def slashes(self) -> tuple[str, ...]:
+        return (self.id, *self.aliases)
 
 
 def idle(state: ChatState) -> bool:
@@ -302,6 +319,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         (),
         "The rules in force, to be revoked, and the mode: ask, edits or all.",
         title="Permissions",
+        aliases=("permissions",),
     ),
     "Program",
     Command(
@@ -353,6 +371,14 @@ COMMANDS: Final[KeyTable[Command]] = table(
         (),
         "Those of this folder, of all folders, of other agents: to search, resume, read, fork and tidy.",
         title="Sessions",
+        aliases=("resume",),
+    ),
+    SlashCommand(
+        "new",
+        (),
+        "Begins a session in this folder; this one is kept.",
+        title="New session",
+        works=idle,
     ),
     SlashCommand(
         "search",
@@ -375,6 +401,26 @@ COMMANDS: Final[KeyTable[Command]] = table(
         title="Fork this session",
         works=idle,
     ),
+    SlashCommand(
+        "copy",
+        (),
+        "Puts the last answer into the clipboard. In the transcript, c copies what is marked.",
+        title="Copy the last answer",
+    ),
+    SlashCommand(
+        "export",
+        (),
+        "Writes the session to a new file: Markdown, or as html, openai, pi, kimi-cli or foldline has it.",
+        title="Export this session",
+        argument="[format] [path]",
+    ),
+    SlashCommand(
+        "init",
+        (),
+        "Asks the model to look at this project and to write, or improve, its AGENTS.md.",
+        title="Write AGENTS.md",
+        works=idle,
+    ),
     "Program",
     SlashCommand(
         "jobs",
@@ -388,6 +434,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Every setting: what it is, who set it, and another value, kept in your config.toml.",
         title="Settings",
         argument="[find]",
+        aliases=("config",),
     ),
     SlashCommand(
         "theme",
@@ -420,14 +467,14 @@ COMMANDS: Final[KeyTable[Command]] = table(
         title="Everything",
         palette=False,
     ),
-    SlashCommand("quit", (), "Ends the program; the session is on disk.", title="Quit"),
+    SlashCommand("quit", (), "Ends the program; the session is on disk.", title="Quit", aliases=("exit",)),
 )
 
 EVERYWHERE: Final = ("help", "palette", "interrupt")
 """The chat's commands that work on every screen."""
 
 BY_ID: Final[dict[str, Command]] = {command.id: command for command in COMMANDS}
-BY_SLASH: Final[dict[str, Command]] = {command.slash: command for command in COMMANDS if command.slash}
+BY_SLASH: Final[dict[str, Command]] = {name: command for command in COMMANDS for name in command.slashes}
 
 
 def is_everywhere(key: ScreenKey[Any]) -> bool:

@@ -56,7 +56,7 @@ def _chat() -> Iterator[str]:
         rows = [f"### {group}", "", "| keys | command | what it does | name |", "|---|---|---|---|"]
         for command in (command for command in COMMANDS if command.group == group):
             usage = f"`{command.usage}`" if command.usage else ""
-            what = f"{command.title}. {command.help}"
+            what = f"{command.title}. {command.explained}"
             rows.append(f"| {_keys(command.names)} | {usage} | {what} | `{command.id}` |")
         yield "\n".join(rows)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nsmallest
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -21,7 +22,7 @@ from foldline.context import numbers
 from foldline.context.harmless import clean, clean_line
 from foldline.tui.blocks.cells import Span, cut_left, cut_right
 from foldline.tui.fuzzy import INSIDE, START, fit
-from foldline.tui.keys.commands import BY_SLASH, Command
+from foldline.tui.keys.commands import BY_SLASH, COMMANDS, Command
 from foldline.tui.prompting.inputs import Completing, completing
 from foldline.tui.state import ChatState
 from foldline.tui.widgets.fields import Editor
@@ -39,7 +40,9 @@ _FRESH: Final = 2.0
 """Seconds a list of files is not made anew, however often completion is opened."""
 _FOR_THE_SHELL: Final = re.compile(r"([^\w./~+:@%-])")
 _BY_TITLE: Final = INSIDE - 1
-"""A word of what a command does is worth less than its name, more than letters spread over that."""
+_BY_HELP: Final = INSIDE - 2
+"""A word of a command's title, or of what it does, is worth less than its name, more than letters spread over
+that."""
 _TITLES: Final = {"command": "commands", "argument": "choices", "file": "files", "path": "files"}
 
 
@@ -56,24 +59,34 @@ class Candidate:
 # --- Commands and their arguments -----------------------------------------------------------------------
 
 
-def slash_matches(typed: str, state: ChatState) -> tuple[Command, ...]:
-    """The slash commands that work now and fit, by name or by a word of what they do, best first."""
+def slash_matches(typed: str, state: ChatState) -> tuple[tuple[str, Command], ...]:
+    """The slash commands that work now and fit, each by its name or alias that fits best, or by a word of
+    what it does; best first, among equals as in the table."""
     typed = typed.lower()
     ranked: list[tuple[float, str, Command]] = []
-    for name, command in BY_SLASH.items():
-        worth, _ = fit(typed, command.slash)
-        if worth < INSIDE and any(word.startswith(typed) for word in command.title.lower().split()):
-            worth = _BY_TITLE
-        if worth and command.works(state):
-            ranked.append((-worth, name, command))
-    return tuple(command for _, _, command in sorted(ranked, key=lambda found: found[:2]))
+    for command in COMMANDS:
+        if command.slash and command.works(state):
+            worth, name = max(((fit(typed, name)[0], name) for name in command.slashes), key=itemgetter(0))
+            if worth < INSIDE:
+                name, worth = command.slash, max(_worth_of_words(typed, command), worth)
+            if worth:
+                ranked.append((worth, name, command))
+    ranked.sort(key=itemgetter(0), reverse=True)
+    return tuple((name, command) for _, name, command in ranked)
+
+
+def _worth_of_words(typed: str, command: Command) -> float:
+    for worth, text in ((_BY_TITLE, command.title), (_BY_HELP, command.help)):
+        if any(word.startswith(typed) for word in text.lower().split()):
+            return worth
+    return 0.0
 
 
 def commands(typed: str, state: ChatState) -> Iterator[Candidate]:
     """One that takes something leaves a blank behind it."""
-    for command in slash_matches(typed, state):
-        insert = f"/{command.slash} " if command.argument else f"/{command.slash}"
-        yield Candidate(insert, command.usage, what_it_does(command, state))
+    for name, command in slash_matches(typed, state):
+        insert = f"/{name} " if command.argument else f"/{name}"
+        yield Candidate(insert, f"/{name} {command.argument}".rstrip(), what_it_does(command, state))
 
 
 def what_it_does(command: Command, state: ChatState) -> str:
@@ -398,6 +411,7 @@ class Completer:
             return
         found = self._found(word, now)
         exact = any(candidate.insert.strip() == word.sign + word.typed for candidate in found)
+        exact = exact or (word.kind == "command" and word.typed.lower() in BY_SLASH)  # one that does not work
         whole = word.kind == "argument" and not word.typed
         self._list.offer(_TITLES[word.kind], () if exact else found, marked=not whole)
 

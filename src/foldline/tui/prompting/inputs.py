@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Literal
 
 from foldline.tui.keys.commands import BY_SLASH, Command
@@ -27,6 +28,10 @@ class UnknownSlash:
     """Looks like a command, is none."""
 
     name: str
+
+    def __str__(self) -> str:
+        close = get_close_matches(self.name.lower(), BY_SLASH, n=1)
+        return f"There is no command /{self.name}{f': did you mean /{close[0]}?' if close else '.'}"
 
 
 @dataclass(frozen=True, slots=True)

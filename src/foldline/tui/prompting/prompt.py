@@ -365,8 +365,8 @@ class Prompt(Lines):
                 self.post_message(self.Submitted(text.rstrip()))
             case inputs.NoCommand():
                 self._refuse("Behind ! stands a command for your shell; behind !! the model does not see it")
-            case inputs.UnknownSlash(name=name):
-                self._refuse(f"There is no command /{name}; type / to see what there is")
+            case inputs.UnknownSlash() as unknown:
+                self._refuse(f"{unknown} Type / to see what there is")
             case inputs.SlashCall(command=command, argument=argument):
                 self._enter_command(text, command, argument)
 

@@ -84,7 +84,7 @@ def help_of(screen: Screen[Any]) -> tuple[str, list[HelpRow]]:
     rows += [HelpRow("On every screen", "", " ".join(key.names), key.help) for key in everywhere]
     if any(_is_chat(table) for below in screen.app.screen_stack for table in active_tables(below)):
         slash = sorted((command for command in COMMANDS if command.slash), key=lambda each: each.slash)
-        rows += [HelpRow("Slash commands, in the prompt", "", each.usage, each.help) for each in slash]
+        rows += [HelpRow("Slash commands, in the prompt", "", each.usage, each.explained) for each in slash]
     first = rows[0].part
     return first, [replace(row, part="") if row.part == first else row for row in rows]
 

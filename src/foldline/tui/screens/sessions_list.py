@@ -6,7 +6,7 @@ disk refused. Each runs in a loop of its thread's own: a long history does not k
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -305,6 +305,28 @@ def fork_session(path: Path, home: Path, root: Path, until: int | None = None) -
     place = Folder(root).place(session.header)
     folder = place.folder if place.tie is not None else session.cwd
     return _kept(session.copy(home=home, cwd=folder, until=until))
+
+
+def export_session(path: Path, argument: str, folder: Path) -> tuple[Path, Sequence[str]]:
+    """Write the session in this event file as `[format] [path]` has it, Markdown where nothing is said; where
+    it is now, and what could not be said in that format.
+
+    Raises:
+        FoldlineError: there is no such format, or the file cannot be new.
+    """
+    from foldline.formats.export import WRITTEN, Original, destination, export_format, write_exported
+
+    word, _, rest = argument.strip().partition(" ")
+    is_format = word in {known.name for known in WRITTEN} or (rest and word)
+    out = rest.strip() if is_format else word
+    files = [known for known in WRITTEN if known.kind != "folder"]
+    by_suffix = next((known.name for known in files if out.endswith(known.suffix)), "markdown")
+    form = export_format(word if is_format else by_suffix)
+    session = Session.open(path)
+    target = destination(out or None, form, session.id, folder)
+    exported = form.write(Original(session.header, list(session.entries), session.projection, path.parent))
+    write_exported(exported, form, target)
+    return target, exported.notes
 
 
 def import_session(row: Listed, home: Path, root: Path) -> Path:
