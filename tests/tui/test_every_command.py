@@ -24,7 +24,7 @@ OPENED_BY = {
     "picker": "palette",
 }
 """A screen of the program by its table, and the command that opens it."""
-LEAVES = {"quit", "fork", "resume", "interrupt", "on", "back"}
+LEAVES = {"quit", "fork", "new", "resume", "interrupt", "on", "back"}
 """Ends the program, or goes where a test does not: held by tests of their own."""
 
 

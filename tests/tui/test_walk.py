@@ -17,7 +17,7 @@ from support.scenes import Scene, scene, shop_api
 TOO_SMALL = (39, 9)
 SIZES = [(40, 10), (60, 20)]
 IN_ASCII = (80, 24)
-ELSEWHERE = {"quit", "fork", "retry", "undo", "clear", "editor", "compact"}
+ELSEWHERE = {"quit", "fork", "new", "init", "retry", "undo", "clear", "editor", "compact"}
 """Commands that open no screen, and would change or leave the session that is walked through."""
 WAYS_OUT = ("Esc", "F2")
 
