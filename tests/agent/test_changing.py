@@ -21,31 +21,33 @@ from foldline.protocol import FoldlineError
     ],
 )
 def test_what_was_typed_as_a_file_says_it(key: str, text: str, value: object) -> None:
-    assert in_toml(key.split("."), text) == value
+    assert in_toml(key, text) == value
 
 
 def test_a_wrong_value_is_refused_in_the_words_of_the_settings() -> None:
     with pytest.raises(
         FoldlineError, match=r"What you typed: compaction\.mode cannot be 'x'; allowed: auto, ask"
     ):
-        in_toml(("compaction", "mode"), "x")
+        in_toml("compaction.mode", "x")
 
 
-def test_models_are_found_however_the_file_spells_them_and_options_of_this_run_stay(tmp_path: Path) -> None:
+def test_one_line_of_the_file_changes_and_options_of_this_run_stay(tmp_path: Path) -> None:
     environ = {"FOLDLINE_HOME": str(tmp_path)}
     file = tmp_path / "config.toml"
-    file.write_text('[models."GPT-5"]\nwindow = 9000 # mine\n')
+    file.write_text('[models."GPT-5"]\nwindow = 9000 # mine\n\n[context]\nwindow = 8000 # all\n')
     settings = load_settings(tmp_path, environ, {"compaction.mode": "off"})
-    now = change(settings, tmp_path, environ, ("models", "gpt-5", "threshold"), "80%")
-    assert file.read_text() == '[models."GPT-5"]\nwindow = 9000 # mine\nthreshold = "80%"\n'
+    now = change(settings, tmp_path, environ, "context.window", "80k")
+    assert file.read_text() == '[models."GPT-5"]\nwindow = 9000 # mine\n\n[context]\nwindow = "80k" # all\n'
     assert now.compaction.mode == "off" and now.origin("compaction.mode") == "command line"
-    change(now, tmp_path, environ, ("models", "gpt-5", "window"), None)
-    assert "window" not in file.read_text()
+    change(now, tmp_path, environ, "context.window", None)
+    assert "80k" not in file.read_text() and "9000" in file.read_text()
+    change(now, tmp_path, environ, "offline.window", None)
+    assert "offline" not in file.read_text()
 
 
 def test_what_makes_the_whole_invalid_is_taken_back(tmp_path: Path) -> None:
     environ = {"FOLDLINE_HOME": str(tmp_path)}
     settings = load_settings(tmp_path, environ)
     with pytest.raises(FoldlineError, match="there is no provider nobody"):
-        change(settings, tmp_path, environ, ("provider",), "nobody")
+        change(settings, tmp_path, environ, "provider", "nobody")
     assert not (tmp_path / "config.toml").exists()

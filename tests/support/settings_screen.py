@@ -23,7 +23,7 @@ provider = "deepseek"
 mode = "ask" # I look at each
 threshold = "70%"
 
-[models."深度求索/模型-8b [/nope]"]
+[context]
 window = 65536
 
 [mcp.files]
@@ -36,7 +36,6 @@ class Kept:
     """Settings in a folder, as a keeper that no session listens to."""
 
     file = "~/.config/foldline/config.toml"
-    model = "kimi-k2"
 
     def __init__(
         self, folder: Path, own: str = OWN, environ: Mapping[str, str] | None = None, **options: object
@@ -56,16 +55,13 @@ class Kept:
     def text(self) -> str:
         return self.path.read_text("utf-8")
 
-    def read(self) -> None:
+    def read(self) -> tuple[Setting, ...]:
         self.now = self.now.again(self.cwd, self.environ)
+        return list_settings(self.now, self.environ, themes=("auto", "dusk", "nord"))
 
-    @property
-    def settings(self) -> tuple[Setting, ...]:
-        return list_settings(self.now, self.environ, model=self.model, themes=("auto", "dusk", "nord"))
-
-    async def keep(self, names: tuple[str, ...], text: str | None) -> str:
-        value = None if text is None else in_toml(names, text)
-        self.now = change(self.now, self.cwd, self.environ, names, value)
+    async def keep(self, key: str, text: str | None) -> str:
+        value = None if text is None else in_toml(key, text)
+        self.now = change(self.now, self.cwd, self.environ, key, value)
         return "Kept. It counts now."
 
     def choose(self, setting: Setting, chosen: Callable[[str | None], None]) -> None:
@@ -114,7 +110,7 @@ class Seen:
     async def mark(self, key: str) -> None:
         """Move to a setting."""
         keys = [each.key for each in self.state.rows]
-        await self.press("home", *["down"] * keys.index(key))
+        await self.press("ctrl+home", *["down"] * keys.index(key))
         assert self.state.row is not None and self.state.row.key == key
 
 

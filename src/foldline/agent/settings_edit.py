@@ -1,7 +1,7 @@
 """Changing the user's own settings file: one setting, or a server; everything around it is kept."""
 
 import re
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ from .api_keys import write_private
 from .layers import BY_NAME, Given, config_file, from_file
 from .model_choice import changed_config
 from .settings import Settings
-from .settings_schema import TABLES, checked, field_of, kind_of
+from .settings_schema import KEYS, TABLES, checked, kind_of
 
 TYPED = "What you typed"
 """Who gave a value, for the sentence that refuses it."""
@@ -29,22 +29,23 @@ def shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def unset_words(names: Sequence[str]) -> str:
+def unset_words(key: str) -> str:
     """What stands for the value of a setting that has none: `by window`, `as for all`, `none`."""
+    names = key.split(".")
     if names[0] in BY_NAME:  # by its last name alone: the key may have been split at dots of its table's
         return "none" if TABLES[names[0]][names[-1]].default is not None else "as for all"
-    return "none" if field_of(names).default is not None else "by window"
+    return "none" if KEYS[key].default is not None else "by window"
 
 
-def in_toml(names: Sequence[str], text: str) -> bool | int | float | str:
+def in_toml(key: str, text: str) -> bool | int | float | str:
     """What was typed, as a settings file says it.
 
     Raises:
         FoldlineError: it is not allowed; the sentence says what is.
     """
     text = text.strip()
-    checked(Given(tuple(names), text, TYPED))
-    kind = kind_of(field_of(names))
+    checked(Given(tuple(key.split(".")), text, TYPED))
+    kind = kind_of(KEYS[key])
     if kind is bool:
         return text.lower() in ("true", "1", "yes", "on", "t", "y")
     if kind is float:
@@ -65,7 +66,7 @@ def change(
     settings: Settings,
     cwd: Path | str,
     environ: Mapping[str, str],
-    names: Sequence[str],
+    key: str,
     value: bool | int | float | str | None,
 ) -> Settings:
     """Sets one of the user's own settings; None takes it out again. The settings in force then.
@@ -76,7 +77,7 @@ def change(
     path = config_file(environ)
     from_file(path)  # Says what is wrong with it, if anything is.
     before = read_regular(path).decode() if path.exists() else None
-    _write(environ, names, value)
+    _write(environ, key, value)
     try:
         return settings.again(cwd, environ)
     except FoldlineError:
@@ -87,28 +88,22 @@ def change(
         raise
 
 
-def _write(environ: Mapping[str, str], names: Sequence[str], value: bool | int | float | str | None) -> None:
+def _write(environ: Mapping[str, str], key: str, value: bool | int | float | str | None) -> None:
     import tomlkit
 
+    section, _, name = key.rpartition(".")
     with changed_config(environ) as document:
         table: MutableMapping[str, Any] = document
-        for name in names[:-1]:
-            spelled = _as_in(table, name)
-            if spelled not in table:
-                if value is None:
-                    break
-                table[spelled] = tomlkit.table(is_super_table=name in BY_NAME)
-            table = table[spelled]
+        if section:
+            table = (
+                document.setdefault(section, tomlkit.table())
+                if value is not None
+                else document.get(section, {})
+            )
+        if value is None:
+            table.pop(name, None)
         else:
-            if value is None:
-                table.pop(names[-1], None)
-            else:
-                table[names[-1]] = value
-
-
-def _as_in(table: Mapping[str, Any], name: str) -> str:
-    """The name as the file spells it: upper and lower case are the same model."""
-    return next((each for each in table if each.lower() == name.lower()), name)
+            table[name] = value
 
 
 _NAME: Final = re.compile(r"[^a-z0-9]+")

@@ -53,7 +53,7 @@ def config(as_json: bool) -> int:
         origin = settings.origin(key)
         given = shown(value)
         style: Style | None = "muted" if not given else None if origin == DEFAULT else "bold"
-        rows.append([key, Cell(given or unset_words(key.split(".")), style), Cell(origin, "muted")])
+        rows.append([key, Cell(given or unset_words(key), style), Cell(origin, "muted")])
     say_table((Column("setting"), Column("value"), Column("set by", grows=True)), rows)
     note(trouble or (f"Asked: {asked.sentence}." if asked else "Asked: the embedded model, offline."))
     if not own.is_file():

@@ -101,7 +101,7 @@ class Setup:
 
         async def keep(chosen: str) -> None:
             try:
-                self._app.chat.remark(f"Effort {chosen}. {await own.keep(('effort',), chosen)}")
+                self._app.chat.remark(f"Effort {chosen}. {await own.keep('effort', chosen)}")
             except FoldlineError as failure:
                 self._app.chat.remark(str(failure))
 
@@ -112,13 +112,16 @@ class Setup:
         if effort:
             do(effort.strip().lower())
         else:
-            own.choose(next(each for each in own.settings if each.key == "effort"), do)
+            try:
+                own.choose(next(each for each in own.read() if each.key == "effort"), do)
+            except FoldlineError as failure:
+                self._app.chat.remark(str(failure))
 
     async def _summarise_with(self, model: str | None) -> str:
         """Let another model write the summaries; None: the session's own again. It is kept, too."""
         from foldline.tui.screens.settings import OwnSettings
 
-        outcome = await OwnSettings(self._app, self._runner).keep(("compaction", "model"), model)
+        outcome = await OwnSettings(self._app, self._runner).keep("compaction.model", model)
         named = model or "The session's own model"
         return f"{named} writes the summaries. {outcome}"
 

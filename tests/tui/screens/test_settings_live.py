@@ -31,24 +31,28 @@ async def opened(running: Live, query: str) -> SettingsScreen:
     return running.app.screen
 
 
+async def chosen(running: Live, screen: SettingsScreen, value: str) -> None:
+    """Takes this value from the list of a setting."""
+    await running.press("enter")
+    await running.until(lambda: isinstance(running.app.screen, Picker))
+    await running.press(*value, "enter")
+    await running.until(lambda: running.app.screen is screen)
+
+
 async def test_mode_strategy_and_threshold_hold_in_the_session_at_once(tmp_path: Path, home: Path) -> None:
     async with live(tmp_path / "w", "Done.") as running:
         state = running.agent.state
         screen = await opened(running, "compaction.mode")
-        await running.press("enter")
-        await running.until(lambda: state.mode == "ask" and "It counts now" in screen.news)
+        await chosen(running, screen, "ask")
+        await running.until(lambda: state.mode == "ask" and "It counts now" in screen.said[0])
         assert running.app.state.compaction_mode == "ask" and 'mode = "ask"' in home.read_text()
-        await running.press("escape", "slash", *"strategy", "enter", "e")
-        screen.entry.value = "digest"
-        await running.press("enter")
+        screen.query_field.value = "strategy"
+        await running.until(lambda: screen.row is not None and screen.row.key == "compaction.strategy")
+        await chosen(running, screen, "digest")
         await running.until(lambda: isinstance(state.strategy, DigestCompaction))
-        await running.press("e")
-        screen.entry.value = "nonsense"
-        await running.press("enter")
-        await running.until(lambda: "nonsense" in screen.fault)
-        assert "nonsense" not in home.read_text()
-        await running.press("escape")  # what was typed stays until it is left
-        await running.press("escape", "slash", *"threshold", "enter", "e", *"60%", "enter")
+        screen.query_field.value = "compaction.threshold"
+        await running.until(lambda: screen.row is not None and screen.row.key == "compaction.threshold")
+        await running.press("enter", *"60%", "enter")
         await running.until(lambda: state.budget.threshold == 32_768 * 60 // 100)
 
 
@@ -57,8 +61,8 @@ async def test_while_a_turn_runs_it_holds_from_the_next_one_on(tmp_path: Path) -
         await running.enter("go")
         await running.until(lambda: running.agent.executor.busy)
         screen = await opened(running, "compaction.mode")
-        await running.press("enter")
-        await running.until(lambda: "after this turn" in screen.news)
+        await chosen(running, screen, "ask")
+        await running.until(lambda: "after this turn" in screen.said[0])
         assert running.agent.state.mode == "auto"
         running.app.runner.cancel()  # type: ignore[union-attr]
         await running.until(lambda: running.agent.state.mode == "ask")

@@ -21,7 +21,7 @@ async def typing(seen: Seen) -> None:
 
 
 async def foreign(seen: Seen) -> None:
-    await seen.press("slash", *"mode", "enter", "end")
+    await seen.press(*"模型")
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,8 @@ def test_settings(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     kept = Kept(tmp_path / ".config" / "foldline", environ={"FOLDLINE_CONTEXT_WINDOW": "32k"})
-    kept.model = "深度求索/模型-8B [/nope]" if play is foreign else kept.model
+    if play is foreign:
+        kept.path.write_text('model = "深度求索/模型-8b [/nope]"\n', "utf-8")
     app = SettingsApp(kept)
 
     async def run(pilot: Pilot[None]) -> None:

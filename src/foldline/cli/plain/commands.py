@@ -97,7 +97,7 @@ class _AgentCommands:
             self._say("Here nothing is read from settings.")
         elif effort:
             try:
-                kept = change(now, self._state.cwd, os.environ, ("effort",), effort.strip().lower())
+                kept = change(now, self._state.cwd, os.environ, "effort", effort.strip().lower())
                 use_request_options(self._state, kept)
                 self._agent.settings = kept
             except FoldlineError as failure:
