@@ -61,7 +61,7 @@ class MadeUp:
 
     def __init__(self, *answers: Sequence[ListedModel] | LLMError) -> None:
         self.sources: Sequence[Source] = SOURCES
-        self.trouble = self.overruled_by = ""
+        self.trouble = ""
         self.script = list(answers)
         self.asked: list[tuple[Source, Secret | None]] = []
         self.kept: list[Choice] = []
@@ -72,7 +72,6 @@ class MadeUp:
         self.too_small: set[str] = set()
         self.known_offers: Sequence[ListedModel] = ()
         """What is known without asking."""
-        self.summariser = ""
 
     async def models(self, source: Source, key: Secret | None) -> Sequence[ListedModel]:
         self.asked.append((source, key))
@@ -83,13 +82,7 @@ class MadeUp:
         return answer
 
     def known(self, source: Source, names: Sequence[str]) -> Sequence[ListedModel]:
-        return [*self.known_offers, *(ListedModel(name) for name in names if name)]
-
-    async def summarise_with(self, choice: Choice | None) -> str:
-        if self.refuses:
-            raise FoldlineError(self.refuses)
-        self.summariser = choice.named if choice is not None else ""
-        return f"{self.summariser or 'The session'} writes the summaries."
+        return self.known_offers or [ListedModel(name) for name in dict.fromkeys(names) if name]
 
     def other(self, address: str) -> Source:
         if not address.startswith("http"):

@@ -78,14 +78,13 @@ class Setup:
 
         try:
             settings = load_settings(agent_state.cwd, os.environ)
-            servers = KnownServers(settings, os.environ, compacts_first, self._summarise_with)
+            servers = KnownServers(settings, os.environ, compacts_first)
         except FoldlineError as failure:
             self._app.chat.remark(str(failure))
             return
         screen = SetupScreen(
             servers,
             current=("", "") if self._undecided else servers.in_use(agent_state.llm),
-            size=agent_state.size(),
             step=step,
             clock=self._clock,
             by_itself=self._undecided,
@@ -116,14 +115,6 @@ class Setup:
                 own.choose(next(each for each in own.read() if each.key == "effort"), do)
             except FoldlineError as failure:
                 self._app.chat.remark(str(failure))
-
-    async def _summarise_with(self, model: str | None) -> str:
-        """Let another model write the summaries; None: the session's own again. It is kept, too."""
-        from foldline.tui.screens.settings import OwnSettings
-
-        outcome = await OwnSettings(self._app, self._runner).keep("compaction.model", model)
-        named = model or "The session's own model"
-        return f"{named} writes the summaries. {outcome}"
 
     def _decided(self, choice: "Choice | None") -> None:
         if choice is not None:

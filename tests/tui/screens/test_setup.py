@@ -36,7 +36,7 @@ async def test_provider_key_model_and_the_choice_is_written_down() -> None:
     async with setup_on(servers) as seen:
         await key_step(seen)
         await seen.paste(KEY)
-        await seen.says(f"{len(KEY)} characters", "•" * len(KEY))
+        await seen.says("•" * len(KEY))
         await seen.press("enter")
         await seen.says("3 of 3", "gpt-5-mini")
         await seen.press(*"o3", "enter")
@@ -64,7 +64,7 @@ async def test_a_found_key_is_checked_and_not_asked_for() -> None:
     async with setup_on(servers) as seen:
         assert "key in ANTHROPIC_API_KEY" in seen.text
         await seen.press("enter")
-        await seen.says("3 of 3", "2 Key in ANTHROPIC_API_KEY")
+        await seen.says("3 of 3", "Choose a model ▸ Anthropic")
         assert servers.asked == [(ANTHROPIC, None)]
 
 
@@ -72,14 +72,14 @@ async def test_a_local_server_wants_no_key() -> None:
     async with setup_on(MadeUp(offers("qwen3:8b"))) as seen:
         await seen.mark(OLLAMA)
         await seen.press("enter")
-        await seen.says("2 Key none needed", "qwen3:8b")
+        await seen.says("3 of 3", "qwen3:8b")
 
 
 async def test_a_paste_with_a_line_end_is_taken_over_and_submits_nothing() -> None:
     async with setup_on(MadeUp(offers("gpt-5"))) as seen:
         await key_step(seen)
-        await seen.paste(f'\n  export OPENAI_API_KEY="{KEY}"\r\n')
-        await seen.says(f"{len(KEY)} characters")
+        await seen.paste(f'\n  "{KEY}"\r\n')
+        await seen.says("•" * len(KEY))
         assert seen.app.servers.asked == []
         await seen.press("enter")
         await seen.says("3 of 3")
@@ -107,7 +107,7 @@ async def test_escape_stops_the_check_and_keeps_the_field() -> None:
         await seen.press("enter")
         await seen.says("Asking api.openai.com", "Esc stop")
         await seen.press("escape")
-        await seen.says("Enter check the key", f"{len(KEY)} characters")
+        await seen.says("Enter check the key", "•" * len(KEY))
         servers.open.set()
         await seen.pilot.pause()
         assert seen.state.step == "key"
@@ -120,45 +120,33 @@ async def test_a_refused_key_stays_for_correction() -> None:
         await key_step(seen)
         await seen.paste(KEY)
         await seen.press("enter")
-        await seen.says("✗ api.openai.com does not take this key (401).", f"{len(KEY)} characters")
+        await seen.says("✗ api.openai.com does not take this key (401).", "•" * len(KEY))
         await seen.press("backspace", "enter")
         await seen.says("3 of 3")
         assert seen.app.servers.asked[1] == (OPENAI, Secret(KEY[:-1]))
 
 
-async def test_where_the_server_is_away_one_can_ask_again_go_on_or_go_back() -> None:
+async def test_where_the_server_is_away_a_model_is_named_by_hand_or_it_is_asked_again() -> None:
     async with setup_on(MadeUp(AWAY, AWAY)) as seen:
         await key_step(seen)
         await seen.paste(KEY)
         await seen.press("enter")
-        await seen.says("! api.openai.com cannot be reached", "Ctrl+S continue anyway")
+        await seen.says("3 of 3", "! api.openai.com cannot be reached", "Name a model to go on")
+        await seen.press("escape")
+        await seen.says("2 of 3", "•" * len(KEY))
         await seen.press("enter")
         await seen.until(lambda: len(seen.app.servers.asked) == 2)
-        await seen.says("Ctrl+S continue anyway")
-        await seen.press("ctrl+s")
-        await seen.says("Name the model")
+        await seen.says("3 of 3", "! api.openai.com cannot be reached")
         await seen.press(*"my-own", "enter")
         await seen.until(lambda: seen.app.left)
         assert seen.app.left == [Choice(OPENAI, "my-own", Secret(KEY))]
-
-
-async def test_where_the_server_is_away_letters_are_still_the_keys_own() -> None:
-    async with setup_on(MadeUp(AWAY, offers("m"))) as seen:
-        await key_step(seen)
-        await seen.press(*"sk-", "enter")
-        await seen.says("! api.openai.com cannot be reached")
-        await seen.press(*"grok", "enter")
-        await seen.says("3 of 3")
-        assert seen.app.servers.asked[1] == (OPENAI, Secret("sk-grok"))
 
 
 async def test_a_refused_key_of_the_environment_is_not_asked_for_here() -> None:
     async with setup_on(MadeUp(LLMError("It refused the key.", 403))) as seen:
         await seen.press("enter")
         await seen.says("✗ It refused the key.", "Correct ANTHROPIC_API_KEY where it is set")
-        assert not seen.state.has_key_field
-        await seen.press("escape")
-        await seen.says("1 of 3")
+        assert seen.state.step == "provider"
 
 
 @pytest.mark.parametrize("source", [DEEPSEEK, OLLAMA])
@@ -173,15 +161,6 @@ async def test_a_server_that_refuses_what_was_kept_is_given_a_key(source: object
         assert seen.app.servers.asked[1][1] == Secret(KEY)
 
 
-async def test_a_kept_key_can_be_replaced() -> None:
-    async with setup_on(MadeUp(offers("m"))) as seen:
-        await seen.mark(DEEPSEEK)
-        await seen.press("k")
-        await seen.says("Your key for DeepSeek")
-        await seen.mark(DEEPSEEK)
-        assert seen.state.step == "key", "letters and lists do not work in a field"
-
-
 async def test_another_server_is_named_by_its_address() -> None:
     async with setup_on(MadeUp(offers("mine"))) as seen:
         await seen.mark(OTHER)
@@ -193,9 +172,9 @@ async def test_another_server_is_named_by_its_address() -> None:
         await seen.press("enter")
         await seen.says("A key for own-server, if it wants one")
         await seen.press("enter")
-        await seen.says("3 of 3", "mine", "2 Key none")
+        await seen.says("3 of 3", "mine")
         assert [(s.url, key) for s, key in seen.app.servers.asked] == [("http://gpu-box:9000/v1", None)]
-        await seen.press("escape", "escape", "escape")
+        await seen.press("escape")
         await seen.says("1 of 3")
 
 
@@ -233,7 +212,7 @@ async def test_what_cannot_be_written_down_is_said_and_the_screen_stays() -> Non
 async def test_in_a_session_it_opens_at_the_models_of_the_provider_in_use() -> None:
     servers = MadeUp(offers("gpt-5-mini", "o3"), LLMError("No.", 500))
     servers.too_small = {"o3"}
-    async with setup_on(servers, current=("openai", "o3"), size=50_000, step="model") as seen:
+    async with setup_on(servers, current=("openai", "o3"), step="model") as seen:
         await seen.says("3 of 3", "o3  in use  compacts first", "Esc cancel")
         await seen.press("tab")
         await seen.says("1 of 3", "in use")
@@ -260,7 +239,7 @@ async def test_help_lists_the_keys_and_gives_the_step_back() -> None:
         await seen.press("f1")
         assert isinstance(seen.app.screen, HelpScreen)
         await seen.press("escape")
-        await seen.says(f"{len(KEY)} characters")
+        await seen.says("•" * len(KEY))
         assert seen.app.setup.query_one(KeyField).has_focus
 
 
@@ -293,10 +272,10 @@ async def test_a_smaller_terminal_keeps_the_field_under_its_line() -> None:
         await seen.mark(replace(OPENAI))
         await seen.press("enter")
         await seen.paste(KEY[:9])
-        assert any("•" * 9 in row and "9 characters" in row and "❯" in row for row in seen.rows)
+        assert any("•" * 9 in row and "❯" in row for row in seen.rows)
         await seen.pilot.resize_terminal(30, 8)
         await seen.says("Too small")
         assert "•" not in seen.text
         await seen.pilot.resize_terminal(80, 24)
         await seen.pilot.pause()
-        assert any("•" * 9 in row and "9 characters" in row and "❯" in row for row in seen.rows)
+        assert any("•" * 9 in row and "❯" in row for row in seen.rows)

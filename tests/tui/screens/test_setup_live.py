@@ -214,25 +214,3 @@ async def test_a_file_of_keys_that_others_can_read_is_said_and_not_used(tmp_path
         await running.enter("/provider")
         await says(running, "others on this machine can read it")
         assert "key in keys.toml" not in running.text
-
-
-async def test_a_model_that_is_to_write_the_summaries_does_so_at_once_and_is_kept(
-    tmp_path: Path, home: Path, server: RunningServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    async with started(tmp_path / "shop-api") as running:
-        state = running.agent.state
-        await running.ask("hello")
-        await running.enter("/model")
-        await says(running, f"{MODEL}  in use")
-        await running.press(*"other-one", "alt+s")
-        await running.until(
-            lambda: state.summary_llm is not None and state.summary_llm.info.id == "other-one"
-        )
-        await says(running, "other-one@env writes the summaries", "writes summaries")
-        assert 'model = "other-one@env"' in (home / "config.toml").read_text()
-        await running.press("alt+s")
-        await running.until(lambda: state.summary_llm is None)
-        assert "other-one" not in (home / "config.toml").read_text()
-        assert shown(running)

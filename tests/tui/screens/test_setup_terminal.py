@@ -36,7 +36,7 @@ def test_from_nothing_to_an_answer_and_it_is_kept(tmp_path: Path, columns: int, 
             term.send("\r")
             term.until("if it wants one")
             term.send(PASTE.format(f"  '{KEY}'\r\n"))
-            term.until(f"{len(KEY)} characters")
+            term.until("•" * len(KEY))
             term.send("\r")
             term.until(f"▶{MODEL}")
             term.send("\r")

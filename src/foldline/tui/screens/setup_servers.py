@@ -1,17 +1,14 @@
 """Where models come from: providers, keys and servers as Setup lists them, asks them and keeps a choice."""
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from foldline.agent.api_keys import KEYS_FILE, key_of, save_key
-from foldline.agent.layers import config_file
 from foldline.agent.model_choice import save_choice, server_of_environment
-from foldline.agent.settings import DEFAULT, Settings
+from foldline.agent.settings import Settings
 from foldline.agent.settings_edit import save_server, server_at
-from foldline.history.paths import with_tilde
 from foldline.llm import LLM
 from foldline.llm.catalog import completed, list_models, require_sdk
 from foldline.llm.client import preload
@@ -21,9 +18,6 @@ from foldline.llm.providers import ENVIRONMENT, PROVIDERS, Provider, address_of,
 from foldline.llm.responses import RESPONSES
 from foldline.protocol import FoldlineError
 
-_SET: Final = re.compile(r"(?:export\s+|set\s+|\$env:)?[A-Za-z_][A-Za-z0-9_]*\s*=\s*(?=[^\s=])")
-"""What stands before a key that was copied with its variable: `export OPENAI_API_KEY=`."""
-_BEARER: Final = re.compile(r"(?:authorization:\s*)?bearer\s+", re.IGNORECASE)
 _QUOTES: Final = "\"'`“”‘’«»"
 
 
@@ -51,12 +45,8 @@ class Secret:
 
 
 def cleaned_key(pasted: str) -> str:
-    """The key alone: without blanks and line ends around it, quotes, and the words it was copied with."""
-    text = pasted.strip().rstrip(";")
-    for words in (_SET, _BEARER):
-        if match := words.match(text):
-            text = text[match.end() :]
-    return text.strip().strip(_QUOTES).strip()
+    """The key alone: without blanks, line ends and quotes around it."""
+    return pasted.strip().strip(_QUOTES).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +84,7 @@ class Source:
         return self.key != "none" and not self.key_in
 
 
-OFFLINE: Final = Source("offline", "offline", named=False)
+OFFLINE: Final = Source("offline", "offline, built in", named=False)
 OTHER: Final = Source("", "Another OpenAI-compatible server")
 
 
@@ -120,39 +110,23 @@ class KnownServers:
     """Everybody who can be asked from here, and where a choice is kept. What fails raises FoldlineError."""
 
     def __init__(
-        self,
-        settings: Settings,
-        environ: Mapping[str, str],
-        compacts_first: Callable[[ListedModel], bool],
-        summarise_with: Callable[[str | None], Awaitable[str]] | None = None,
+        self, settings: Settings, environ: Mapping[str, str], compacts_first: Callable[[ListedModel], bool]
     ) -> None:
-        """
-        Args:
-            compacts_first: whether the conversation has to be compacted before this model can go on with it.
-            summarise_with: lets a model write the summaries from now on, by its name in settings.
-        """
+        """`compacts_first`: whether the conversation has to be compacted before a model can go on with it."""
         self._environ = environ
         self.compacts_first = compacts_first
-        self._summarise_with = summarise_with
-        self.summariser = settings.compaction.model
-        """The model that writes the summaries, as settings name it; empty: the session's own."""
         own = settings.own_providers()
         self._providers: dict[str, Provider] = {**PROVIDERS, **own}
         self._own = [provider for name, provider in own.items() if name not in PROVIDERS]
         self.of_environment: Provider | None = None
         """The server that OPENAI_BASE_URL names, where that is none of the others; in place of the preset
         whose other address it is."""
-        origins = [settings.origin(key) for key in ("model", "provider")]
-        others = [each for each in origins if each not in (DEFAULT, str(config_file(environ)))]
-        self.overruled_by = with_tilde(others[0]) if others else ""
-        """What goes before the settings of the user in new sessions; empty where nothing does."""
         self.trouble = ""
         """Why the file of keys cannot be used; empty where it can."""
         if url := environ.get("OPENAI_BASE_URL", "").strip():
             server = server_of_environment(url)
             if not any(provider.base_url == server.base_url for provider in self._providers.values()):
                 self.of_environment = self._providers[server.name] = server
-                self.overruled_by = self.overruled_by or "OPENAI_BASE_URL"
 
     @property
     def sources(self) -> Sequence[Source]:
@@ -183,21 +157,9 @@ class KnownServers:
 
     def known(self, source: Source, names: Sequence[str]) -> Sequence[ListedModel]:
         """What is known of these models of a server, and of those set for it, before it is asked."""
-        provider = self._providers.get(source.name)
-        if provider is None:
-            return ()
+        provider = self._providers[source.name]
         there = dict.fromkeys(name for name in (*names, *provider.models) if name)
         return [completed(ListedModel(name), provider) for name in there]
-
-    async def summarise_with(self, choice: Choice | None) -> str:
-        """Let this model write the summaries, or the session's own again; what became of it."""
-        if self._summarise_with is None:
-            raise FoldlineError("There is no session yet whose summaries it could write.")
-        if choice is not None:
-            await asyncio.to_thread(self._keep_key, choice)
-        outcome = await self._summarise_with(choice.named if choice is not None else None)
-        self.summariser = choice.named if choice is not None else ""
-        return outcome
 
     def other(self, address: str) -> Source:
         """The server at an address somebody typed."""
@@ -215,16 +177,13 @@ class KnownServers:
             save_choice(self._environ, None, "")
             return
         provider = self._providers[choice.source.name]
-        self._keep_key(choice)
+        if choice.key is not None:
+            save_key(self._environ, provider, choice.key.reveal())
         if provider is self.of_environment:
             return  # It is the environment's word who is asked: a file could only contradict it.
         if provider.name not in PROVIDERS and provider not in self._own:
             save_server(self._environ, provider)
         save_choice(self._environ, provider, choice.model)
-
-    def _keep_key(self, choice: Choice) -> None:
-        if choice.key is not None:
-            save_key(self._environ, self._providers[choice.source.name], choice.key.reveal())
 
     def _source(self, provider: Provider) -> Source:
         try:
