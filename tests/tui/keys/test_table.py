@@ -40,10 +40,8 @@ EXPLAINED: dict[str, str] = {
     "f": "filter; in the preview focus; where nothing is filtered, files (Rewind) and fork (Sessions)",
     "o": "on Rewind it is the only place where something may be overwritten",
     "r": "in Sessions there is nothing to restore, and a title to be given",
-    "k": "in the setup letters do not move: its lists are filtered by typing",
     "s": "two screens that have neither a scope nor steps in common",
-    "space": "on a setting it changes what it would mark elsewhere",
-    "delete": "in Settings it takes out what is set",
+    "ctrl+r": "in Settings it resets; there are no earlier prompts to be found there",
     "R": "in the filter a letter is the fate of that name",
     "D": "in the filter a letter is the fate of that name; in Sessions it deletes for good: a capital",
 }
