@@ -25,6 +25,7 @@ from foldline.context.budget import Budget, budget_for
 from foldline.context.invariants import broken
 from foldline.context.outline import MemoryEntries, MessageOutline
 from foldline.context.projection import Projection
+from foldline.context.tokens import MARGIN, START, estimate_tokens
 from foldline.context.weight import view_size
 from foldline.protocol import (
     BaseMessage,
@@ -276,6 +277,16 @@ async def test_what_no_request_can_carry_is_clipped_whatever_it_is(
     [item] = [item for item in after.view if item.index == index]
     assert item.fate == "clipped" and f"history_read({index})" in item.message.text
     assert planned.tokens_expected < BUDGET.threshold
+
+
+async def test_what_fits_only_without_the_system_prompt_is_clipped_so_that_both_fit() -> None:
+    room = BUDGET.threshold / (START * MARGIN)
+    text = LONG * int(0.95 * room / estimate_tokens(LONG))
+    built = shell_note(history().system(LONG * int(0.3 * room / estimate_tokens(LONG))), text)
+    assert view_size(built.projection()).tokens > BUDGET.window
+    await folded(built, llm=ScriptedLLM(), reason="manual")
+    assert view_size(built.projection()).tokens < BUDGET.threshold
+    assert f"history_read({built.last - 1})" in view_text(built)
 
 
 @pytest.mark.parametrize(("times", "reason"), [(10, "manual"), (30, "threshold")])

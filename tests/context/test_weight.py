@@ -191,6 +191,16 @@ def test_by_how_much_its_usage_grew_calibrates_the_text_that_came() -> None:
     assert folded.projection().calibration.ratio("m") == START
 
 
+def test_reasoning_that_another_agent_sent_back_makes_the_text_no_heavier() -> None:
+    """A recorded session of DeepSeek: 185k tokens of text, 112k of reasoning, and a usage that holds both."""
+    built = history()
+    for _ in range(8):
+        projection = built.user(TEXT).projection()
+        usage = Usage(input=projection.tokens + projection.thinking + 9_000, output=2)
+        built.assistant("ok", thinking=TEXT, usage=usage, model="m")
+    assert built.projection().calibration.ratio("m") == pytest.approx(1.0, abs=0.01)
+
+
 def test_after_the_first_request_of_our_own_its_usage_decides() -> None:
     continued = (
         foreign(50_000, 3).user("and?").assistant("yes", usage=Usage(input=4_000, output=2), model="m")

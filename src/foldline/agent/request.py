@@ -90,8 +90,7 @@ async def send_request(state: AgentState) -> AssistantMessage:
     if answer.usage is not None:
         _suspect_silent_cut(state, answer.usage.input, estimated)
     state.forget_refusal()  # what went through is smaller: from here on, the history has it
-    stated = state.llm.info.window if state.llm.info.window_from == "server" else record.window
-    await sent.close(answer, usage=answer.usage, stop_reason=answer.stop_reason, window=stated)
+    await sent.close(answer, usage=answer.usage, stop_reason=answer.stop_reason)
     if answer.usage is not None:
         state.emit(events.UsageReported(model=answer.model or state.llm.info.id, usage=answer.usage))
     if answer.stop_reason == "length":
@@ -193,9 +192,12 @@ class _Sent:
         )
 
     async def close(self, answer: AssistantMessage | None, **how: object) -> None:
-        """Append the answer, where it holds anything, and the record of how the request ended."""
+        """Append the answer, where it holds anything, and the record of how the request ended, with the window
+        that its server has said: the next start knows it, whatever came of the request."""
         said = [answer] if answer is not None and answer.parts else []
-        record = self._record.model_copy(update=how)
+        info = self._state.llm.info
+        stated = {"window": info.window} if info.window_from == "server" else {}
+        record = self._record.model_copy(update=stated | how)
         await self._state.session.append(*said, record, durable=not (answer and answer.calls))
 
 

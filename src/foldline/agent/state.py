@@ -246,7 +246,7 @@ class AgentState:
         return self.llm.info.guessed and not self._proof(self.llm).stated
 
     def _proof(self, llm: LLM) -> WindowProof:
-        return self.projection.window_proof(llm.info.id)
+        return self.projection.window_proof(llm.info.id if llm.info.named else self.projection.model)
 
     def _budget_within(self, window: int, llm: LLM) -> Budget:
         return budget_for(window, llm.info.max_output, self.budget_settings(window, llm.info.id))

@@ -107,7 +107,8 @@ def plan(
         while cut is not None and keep > 1 and _notices(cut) > room:
             keep //= 2  # came with the prompt at which it would cut, and nothing shortens them
             cut = find_cut(view, keep, pins=pins)
-    large = oversized(view, room, talk=reason == "manual", pins=pins)
+    left = room - projection.fixed  # for all that a compaction may touch
+    large = oversized(view, left, talk=reason == "manual", pins=pins)
     if cut is None and not giant_results(view, giant_limit(keep, budget.window), pins=pins):
         keep = 1  # one long message holds all that was to be kept: what came before it may still go
         cut = find_cut(view, keep, pins=pins)
@@ -118,7 +119,7 @@ def plan(
     limit = giant_limit(keep, budget.window)
     stay = giant_results(view[cut.position :] if cut else view, limit, pins=pins)
     goes = {item.key for item in gone}
-    clipped = {item.index: clip_limit(room) for item in large if item.key not in goes}
+    clipped = {item.index: clip_limit(left) for item in large if item.key not in goes}
     clipped |= {giant.index: clip_limit(limit) for giant in stay}
     shrink = total_tokens(gone)
     shrink += sum(item.tokens - clipped[item.index] for item in {*stay, *large} if item.index in clipped)

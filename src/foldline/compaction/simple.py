@@ -222,8 +222,10 @@ class ClipGiants:
         if ctx.may_clip_unseen:
             giants |= dict(_unseen_giants(ctx))
         if self.room is not None:
-            found = oversized(ctx.history, self.room, talk=self.talk, pins=ctx.pins)
-            giants |= {message.index: max(_LEAST_CLIP, clip_limit(self.room)) for message in found}
+            stays = (each for each in ctx.history if is_preamble(each) or each.index in ctx.pins)
+            room = self.room - tokens_of(tuple(stays))
+            found = oversized(ctx.history, room, talk=self.talk, pins=ctx.pins)
+            giants |= {message.index: max(_LEAST_CLIP, clip_limit(room)) for message in found}
         return clip_messages(ctx.history, giants) if giants else None
 
 

@@ -230,6 +230,10 @@ class WindowProof:
             smallest = self.refused if request < self.refused else 0  # the server takes more than it did
         return WindowProof(stated or self.stated, max(self.largest, request + answer), smallest)
 
+    def announced(self, window: int) -> "WindowProof":
+        """After its server has said how large it is."""
+        return replace(self, stated=window)
+
     def bounded(self, named: int) -> "WindowProof":
         """After a refusal that named the window; 0 where it did not."""
         return replace(self, refused=min(self.refused or named, named or self.refused))

@@ -292,7 +292,8 @@ class Projection(ViewState):
         """An answer without records of requests: ours follows in a moment, other agents keep none.
 
         What another agent sent beside the messages, such as its tools, will not be sent by us: its usage is
-        no measure of the view. By how much it grew while the view did is one of the text.
+        no measure of the view. By how much it grew while the view did is one of the text: of reasoning, too,
+        which such agents send back. Without it, 1.69 was learnt where 1.05 was right.
         """
         if message.model not in (None, self.model):
             self._grows_from = None
@@ -303,9 +304,10 @@ class Projection(ViewState):
         if message.usage is None or not reported:
             return
         self._went_through(self.model or "", reported, message.usage.output, message.usage.window)
+        whole = self.tokens + self.thinking
         if self._grows_from is None:
-            self._grows_from = Anchor(reported, self.sent, self.wide)
-        grown = self.sent - self._grows_from.estimated
+            self._grows_from = Anchor(reported, whole, self.wide)
+        grown = whole - self._grows_from.estimated
         if grown >= LEAST_GROWTH:
             more = reported - self._grows_from.reported
             self.calibration = self.calibration.learn(self.model or "", grown, more)
@@ -321,10 +323,13 @@ class Projection(ViewState):
         self._answers.clear()
         self.newest_request = request.index
         self._replays_reasoning = request.dialect in REPLAYS_REASONING
+        self.model = self.model or request.model
         if request.refused:
             size = self._as_decided(estimated, before, wide)
             self._refused = min(self._refused or size, size)
             self._windows[request.model] = self.window_proof(request.model).bounded(request.window)
+        elif request.window:
+            self._windows[request.model] = self.window_proof(request.model).announced(request.window)
         if request.usage is None:
             return
         self._went_through(request.model, reported or calibrated, request.usage.output, request.window)

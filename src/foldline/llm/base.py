@@ -26,6 +26,8 @@ class ModelInfo:
 
     cache: CacheTerms | None = None
     """What its provider's cache keeps; None where nothing is known of one."""
+    named: bool = True
+    """False until a server that names its model has been asked for it."""
 
     @property
     def guessed(self) -> bool:

@@ -86,9 +86,8 @@ class ModelClient:
         self._idle = idle_seconds or (LOCAL_IDLE_SECONDS if local else IDLE_SECONDS)
         self._sleep = sleep
         known = self._window_of(model or _UNNAMED)
-        self._info = model_info(model or _UNNAMED, provider.base_url, known)
-        self._named = bool(model)
-        self._settled = self._named and not self._info.guessed
+        self._info = replace(model_info(model or _UNNAMED, provider.base_url, known), named=bool(model))
+        self._settled = self._info.named and not self._info.guessed
         """Whether nothing has to be asked of the server before the first request."""
         self._tells_reading = False
         self._adds_answer = False
@@ -132,20 +131,19 @@ class ModelClient:
             return None
         listed: list[ListedModel] | Failure = []
         is_final = True
-        if not self._named or self._provider.listing == "openai":  # The others list windows elsewhere.
+        if not self._info.named or self._provider.listing == "openai":  # The others list windows elsewhere.
             listed = await listed_models(self._ask, self._provider)
         if isinstance(listed, Failure):
-            if not self._named or listed.loading:
+            if not self._info.named or listed.loading:
                 return listed
             # The request itself will say what is wrong, if anything is. What may pass is asked again.
             is_final = not listed.retry
             listed = []
-        if not self._named:
+        if not self._info.named:
             if not listed:
                 return failures.unlisted_failure(self._endpoint)
             name = listed[0].id
             self._info = model_info(name, self._provider.base_url, self._window_of(name))
-            self._named = True
         self._settled = True
         if self._window_of(self._info.id) is None:
             stated = await stated_window(self._ask, self._provider, self._info.id, listed)

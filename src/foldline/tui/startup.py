@@ -128,7 +128,7 @@ def import_client(app: App[None], llm: "LLM") -> None:
 
 async def _ahead(state: "AgentState") -> None:
     await asyncio.sleep(QUIET)
-    if state.window_is_assumed:
+    if state.llm.info.guessed:
         await asyncio.to_thread(_import_client, state.llm)
         await state.learn_window()
     await asyncio.to_thread(_imported_screens)
