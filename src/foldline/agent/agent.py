@@ -51,9 +51,10 @@ class Agent:
         tools: Sequence[Tool] | None = None,
         servers: ToolServers | None = None,
         connect: Callable[[str], LLM] | None = None,
+        fallback: Sequence[str] = (),
     ) -> None:
         """`compaction` is a strategy, or the name of one. `budget` in tokens, or as a function of window and
-        model; `connect` is the way to other models.
+        model; `connect` is the way to other models, of which those of `fallback` take over where one fails.
 
         `draft_ahead` has the next compaction drafted in the background, once the window is nearly full and
         where somebody waits for it: `interactive`.
@@ -79,6 +80,7 @@ class Agent:
             policy=policy_of(session, approvals),
             mailbox=mailbox,
             servers=servers,
+            fallback=fallback,
         )
         if servers is not None:
             servers.listed = lambda: self.state.emit(events.ToolsListed())
@@ -121,7 +123,7 @@ class Agent:
                 history keeps what there was of it.
         """
         parts = text_parts(text)
-        await self.state.llm.prepare()
+        await self.state.prepare()
         if not self.must_make_room(parts) and self.at_good_moment():
             await self._run(operations.CompactSession(reason="phase"))
         first = self.session.next_index

@@ -2,7 +2,10 @@
 
 import json
 import os
+import shlex
 import stat
+import subprocess
+import threading
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -44,12 +47,60 @@ def key_of(provider: Provider, environ: Mapping[str, str]) -> Key:
     for name in variables:
         if value := environ.get(name, "").strip():
             return Key(usable(value, name), name, name)
+    if provider.key_command:
+        origin = _command_of(provider)
+        return Key(usable(printed_key(provider.key_command, origin), origin), origin, origin)
     path, entry = keys_file(environ), _entry_of(provider)
     if value := stored_keys(path).get(entry, ""):
         return Key(usable(value, str(path)), str(path), f"{entry} in {path}")
     if OPENAI.key_env in {*provider.key_envs} - {*variables}:
         return Key(name=f"{entry} in {path} ({OPENAI.key_env} is for the server of OPENAI_BASE_URL)")
     return Key()
+
+
+def key_origin(provider: Provider, environ: Mapping[str, str]) -> str:
+    """Where its key comes from, for people; no program is run to say so. Raises as `key_of`."""
+    is_set = any(environ.get(name, "").strip() for name in _variables(provider, environ))
+    return _command_of(provider) if provider.key_command and not is_set else key_of(provider, environ).origin
+
+
+def _command_of(provider: Provider) -> str:
+    return f"providers.{provider.name}.key_command"
+
+
+_COMMAND_SECONDS = 60
+"""Seconds a program may take to print a key: somebody may have to type a passphrase for it."""
+_printed: dict[str, str] = {}
+"""Keys by the command that printed them in this process."""
+_printing = threading.Lock()
+
+
+def printed_key(command: str, origin: str) -> str:
+    """The first line that a program prints. It is run once a process, without a shell or a terminal: one that
+    asks for a passphrase there would write into the screen.
+
+    Raises:
+        FoldlineError: it failed, took too long, or printed nothing. The sentence repeats nothing of it.
+    """
+    with _printing:
+        if command in _printed:
+            return _printed[command]
+        try:
+            ended = subprocess.run(
+                shlex.split(command), stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMMAND_SECONDS,
+                start_new_session=True,
+            )  # fmt: skip
+            what = f"it ended with exit code {ended.returncode}" if ended.returncode else ""
+            key = ended.stdout.decode("utf-8", "replace").partition("\n")[0].strip()
+            what = what or ("" if key else "it printed nothing")
+        except (OSError, ValueError) as error:
+            what = f"it cannot be run ({system_words(error) if isinstance(error, OSError) else error})"
+        except subprocess.TimeoutExpired:
+            what = f"it took longer than {_COMMAND_SECONDS} seconds"
+        if what:
+            raise FoldlineError(f"{origin} gives no key: {what}. Run it yourself to see why.")
+        _printed[command] = key
+        return key
 
 
 def usable(key: str, origin: str) -> str:
@@ -205,7 +256,10 @@ class MaskedStream:
 
 def mask_of(environ: Mapping[str, str]) -> Mask:
     """The mask for the keys of this environment and of the user's file, read again where it has changed."""
-    variables = tuple(sorted(environ.get(name, "").strip() for name in secret_variables()))
+    variables = (
+        *sorted(environ.get(name, "").strip() for name in secret_variables()),
+        *_printed.values(),
+    )
     path = keys_file(environ)
     try:
         status = path.stat()

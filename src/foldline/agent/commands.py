@@ -68,10 +68,23 @@ async def switch_model(state: AgentState, model: str, connect: Callable[[str], L
     Raises:
         FoldlineError: it cannot be asked, or the view cannot be made to fit; the old model stays.
     """
-    unused = llm = connect(model)
+    llm = await asyncio.to_thread(connect, model)  # its key may come from a command
+    await take_over(state, llm)
+
+
+async def take_over(state: AgentState, llm: LLM, *, writer: LLM | None = None) -> None:
+    """Let this model answer from now on; the one before, or this where it cannot, is closed.
+
+    Args:
+        writer: writes the summary that may be needed, where the one before cannot.
+
+    Raises:
+        FoldlineError: it cannot be asked, or the view cannot be made to fit; the old model stays.
+    """
+    unused = llm
     try:
         await llm.prepare()
-        await _make_fit(state, llm)
+        await _make_fit(state, llm, writer)
         change = ModelChange(model=llm.info.id, provider=llm.info.provider)
         await state.session.append(change, durable=True)
         state.draft.drop()  # before the model that may be writing it is closed
@@ -94,8 +107,8 @@ def _size_for(state: AgentState, model: str) -> int:
     return round((state.projection.sent + state.overhead) * scale)
 
 
-async def _make_fit(state: AgentState, llm: LLM) -> None:
-    """Compact what the window of this model cannot hold, with the model that still can."""
+async def _make_fit(state: AgentState, llm: LLM, writer: LLM | None) -> None:
+    """Compact what the window of this model cannot hold, with the model that still can, or `writer`."""
     budget, name = state.budget_of(llm), llm.info.id
     size = _size_for(state, name)
     if size < budget.threshold:
@@ -110,7 +123,8 @@ async def _make_fit(state: AgentState, llm: LLM) -> None:
     # The new model may need more tokens for the same text: to the old one, its threshold is so much lower.
     scale = state.projection.scale_for(name)
     pending = max(0, round(budget.threshold * (1 / state.scale - 1 / scale)))
-    compacted = await compact(state, CompactionRequest("threshold", budget=budget, pending=pending))
+    asked = CompactionRequest("threshold", budget=budget, pending=pending, writer=writer)
+    compacted = await compact(state, asked)
     size = _size_for(state, name)
     if size >= budget.window:
         raise FoldlineError(

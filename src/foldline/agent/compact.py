@@ -22,6 +22,7 @@ from foldline.compaction import (
     strategy_for,
 )
 from foldline.context.budget import Budget
+from foldline.llm import LLM, LLMError, WithStandIn
 from foldline.protocol import FoldlineError, Reason, events
 
 from .proposals import Apply, Discard, Redraft
@@ -44,6 +45,8 @@ class CompactionRequest:
     """Another one than usual, where the user chose a remedy."""
     budget: Budget | None = None
     """That of another model, which is to take over."""
+    writer: LLM | None = None
+    """Writes the summary in place of the session's model, where that cannot be asked."""
 
 
 async def compact(
@@ -140,7 +143,7 @@ async def draft_now(
     return await propose(
         state.projection,
         strategy=_strategy(state, request),
-        llm=await state.summariser(),
+        llm=await summariser(state, request.writer or state.llm),
         budget=request.budget or state.budget,
         reason=request.reason,
         planned=None if request.options else state.plan(request.reason, request.budget),
@@ -155,6 +158,15 @@ async def draft_now(
         progress=progress,
         on_request=count,
     )
+
+
+async def summariser(state: AgentState, own: LLM) -> LLM:
+    """The model that writes the summaries, in whose place `own` is asked where it fails."""
+    if state.summary_llm is None:
+        return own
+    with suppress(LLMError):  # says so when it is asked
+        await state.summary_llm.prepare()
+    return WithStandIn(state.summary_llm, own)
 
 
 def begin_draft(state: AgentState) -> None:

@@ -19,6 +19,7 @@ from .auto_compact import compact_between_turns, make_room
 from .calls import Calls
 from .commands import edit_view, switch_model, undo
 from .compact import CompactionRequest, apply, compact
+from .fallback import Fallbacks
 from .instructions import job_end
 from .proposals import Apply, Redraft
 from .rewind import rewind
@@ -238,13 +239,16 @@ class Executor:
             self._running = None
             self._start_next()
 
+    def _turn(self) -> Turn:
+        return Turn(self.state, self._calls, Fallbacks(self.state, self._connect))
+
     async def _carry_out(self, operation: Operation) -> None:
         state = self.state
         match operation:
             case operations.RunAgent():
-                await Turn(state, self._calls).run(operation.parts, operation.max_steps)
+                await self._turn().run(operation.parts, operation.max_steps)
             case operations.Retry():
-                await Turn(state, self._calls).run(None)
+                await self._turn().run(None)
             case operations.RunShell():
                 await run_shell(state, operation.command, aside=operation.aside)
             case operations.CompactSession():

@@ -20,7 +20,7 @@ from foldline.llm.providers import (
 )
 from foldline.protocol import FoldlineError
 
-from .api_keys import key_of, keys_file, write_private
+from .api_keys import key_origin, keys_file, write_private
 from .layers import PROVIDERS as SECTION
 from .layers import Given, config_file, dotted, from_file
 
@@ -94,7 +94,7 @@ def asked_now(settings: "Settings", environ: Mapping[str, str]) -> Asked | None:
     unnamed = provider.url_name or "OPENAI_API_KEY"
     named_by = settings.origin("provider") if settings.provider else unnamed
     url = Endpoint(provider.base_url, "").shown
-    return Asked(provider, named_by, key_of(provider, environ).origin, url)
+    return Asked(provider, named_by, key_origin(provider, environ), url)
 
 
 def server_of_environment(url: str) -> Provider:
@@ -178,6 +178,7 @@ def is_first_start(settings: "Settings", environ: Mapping[str, str], data_home: 
 
 
 MODEL, PROVIDER, SUMMARISER = ("model",), ("provider",), ("compaction", "model")
+_FALLBACK = ("fallback",)
 
 Known = Mapping[str, Provider]
 """The user's own providers, by name."""
@@ -251,6 +252,7 @@ def own_provider(name: str, table: "ProviderSettings") -> Provider:
         base_url=url or base.base_url,
         key_env=base.key_env if table.key_env is None else table.key_env.strip(),
         other_key_envs=base.other_key_envs if table.key_env is None else (),
+        key_command=(table.key_command or "").strip(),
         api=table.api or base.api,
         dialect=table.dialect or base.dialect,
         default_model=models[0] if models else base.default_model,
@@ -267,6 +269,9 @@ def _apart(layer: Sequence[Given], own: Known) -> tuple[list[_Naming], list[Give
     for item in layer:
         if item.names == PROVIDER:
             continue
+        if item.names == _FALLBACK and isinstance(item.value, list):
+            for name in item.value:
+                _refuse_if_strange(replace(item, value=name), split_model(str(name), own)[1], own)
         if item.names not in (MODEL, SUMMARISER) or not isinstance(item.value, str):
             others.append(item)
             continue

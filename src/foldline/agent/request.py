@@ -192,8 +192,8 @@ class _Sent:
         )
 
     async def close(self, answer: AssistantMessage | None, **how: object) -> None:
-        """Append the answer, where it holds anything, and the record of how the request ended, with the window
-        that its server has said: the next start knows it, whatever came of the request."""
+        """Append the answer, where it holds anything, and the record of how the request ended, with the
+        window that its server has said: the next start knows it, whatever came of the request."""
         said = [answer] if answer is not None and answer.parts else []
         info = self._state.llm.info
         stated = {"window": info.window} if info.window_from == "server" else {}

@@ -97,6 +97,14 @@ TokensOrShare = Annotated[
     Amount, PlainValidator(_amount), PlainSerializer(str, return_type=str), Field(description=ALLOWED)
 ]
 
+
+def _names(value: object) -> object:
+    """The environment and the Settings screen write a list with commas."""
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+Names = Annotated[list[str], BeforeValidator(_names)]
+
 OnOff = Annotated[Literal["on", "off"], BeforeValidator(on_or_off)]
 OnOffAuto = Annotated[Literal["auto", "on", "off"], BeforeValidator(on_or_off)]
 
@@ -176,6 +184,9 @@ class ProviderSettings(Section):
     """Where its API begins: `https://host/v1`. Needed for one of your own."""
     key_env: str | None = None
     """The variable of the environment its key is in. Empty: it needs none, or it is in `keys.toml`."""
+    key_command: str | None = None
+    """A program that prints its key on the first line, such as `pass show box`: run once, without a shell,
+    where the variable is not set. Goes before `keys.toml`."""
     api: Literal["chat", "responses", "messages"] | None = None
     """chat: `/chat/completions`; responses: `/responses`; messages: Anthropic's `/messages`."""
     dialect: Literal["openai", "strict", "strict-thinking", "mistral", "gemini", "openrouter"] | None = None
@@ -230,6 +241,9 @@ class AllSettings(Section):
     provider: str = ""
     """Who is asked, by name; `env` is the server of OPENAI_BASE_URL. Empty: that one, if it is set; else
     OpenAI, if OPENAI_API_KEY is."""
+    fallback: Names = []
+    """Models that take over where one fails for good, as `["MODEL@PROVIDER", …]`, in this order. You are
+    asked first; `run` and pipes are told on stderr."""
     effort: Literal["default", "none", "minimal", "low", "medium", "high", "xhigh", "max"] = "default"
     """How much the model thinks, where its API takes that: which of these, its maker's documentation says.
     default: nothing is sent."""
@@ -273,8 +287,8 @@ TABLES: Mapping[str, Mapping[str, FieldInfo]] = {
 """What may be set in the tables of each section whose tables have names, by section and key."""
 
 _OF_WHAT = {MODELS: "model", PROVIDERS: "provider", MCP: "tool server"}
-_WITH_SECRETS = frozenset({"args", "env", "headers"})
-"""Keys of a tool server whose values are nobody's business."""
+_WITH_SECRETS = frozenset({"args", "env", "headers", "key_command"})
+"""Keys of tool servers and providers whose values are nobody's business."""
 
 
 def any_of(section: str) -> str:
@@ -284,7 +298,7 @@ def any_of(section: str) -> str:
 
 def is_secret(names: Sequence[str]) -> bool:
     """Whether a setting may hold a password, so that its value is not shown."""
-    return len(names) > 2 and names[0] == MCP and names[2] in _WITH_SECRETS
+    return len(names) > 2 and names[0] in (MCP, PROVIDERS) and names[2] in _WITH_SECRETS
 
 
 def field_of(names: Sequence[str]) -> FieldInfo:
@@ -379,7 +393,7 @@ def checked(given: Given) -> object:
 def _not_of_a_project(names: Sequence[str]) -> str:
     """Why a project may not set this; empty where it may."""
     match names:
-        case ("model",) | ("compaction", "model" | "embedding_model"):
+        case ("model" | "fallback",) | ("compaction", "model" | "embedding_model"):
             return "whoever clones it would pay for what its authors want; your own settings and -m may"
         case ("provider" | "providers", *_):
             return "whoever clones it would send code and keys where its authors want; your own settings may"

@@ -91,6 +91,8 @@ class AgentState:
     """Requests that were made for summaries so far."""
     refused: dict[str, int] = field(default_factory=dict)
     """By model: the smallest request refused as too long, in tokens, until a smaller one passed."""
+    fallback: Sequence[str] = ()
+    """The models that may take over where one fails for good, as `MODEL@PROVIDER`, the next first."""
     suspected: set[str] = field(default_factory=set)
     """Models whose server seemed to cut a request silently: said once."""
     dismissed_at: object = None
@@ -179,14 +181,6 @@ class AgentState:
         """What the next compaction would be drafted from."""
         return Basis(self.projection.newest_change, self.strategy, self.summary_llm or self.llm)
 
-    async def summariser(self) -> LLM:
-        """The model that writes the summaries. One that cannot be reached says so when it is asked."""
-        if self.summary_llm is None:
-            return self.llm
-        with suppress(LLMError):
-            await self.summary_llm.prepare()
-        return self.summary_llm
-
     async def learn_window(self) -> None:
         """Ask for a window that only the server knows."""
         async with self._asking:
@@ -194,6 +188,18 @@ class AgentState:
             with suppress(LLMError):
                 if await self.llm.prepare() != before:
                     self.emit(WindowLearned())
+
+    async def prepare(self) -> None:
+        """Ask what has to be known before the first prompt.
+
+        Raises:
+            LLMError: the model cannot be asked, and no other may take over.
+        """
+        try:
+            await self.llm.prepare()
+        except LLMError:
+            if not self.fallback:
+                raise
 
     def learn_refusal(self, tokens: int) -> None:
         """The server refused a request of this size as too long, whatever window was believed."""

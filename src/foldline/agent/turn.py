@@ -13,6 +13,7 @@ from foldline.protocol import AssistantMessage, Checkpoint, Edit, FoldlineError,
 
 from .auto_compact import AutoCompact, auto_compact_blocker
 from .calls import Calls
+from .fallback import Fallbacks
 from .instructions import job_notice, moved_notice, session_preamble
 from .request import TOO_MANY_BYTES, hide_refused_picture, may_be_too_long, picture_advice, send_request
 from .rewind import deliver
@@ -23,8 +24,9 @@ from .toolset import take_tools
 class Turn:
     """Runs one turn. The history holds all of it, also when it is cancelled or fails half-way."""
 
-    def __init__(self, state: AgentState, calls: Calls) -> None:
+    def __init__(self, state: AgentState, calls: Calls, fallbacks: Fallbacks) -> None:
         self._state = state
+        self._fallbacks = fallbacks
         self._calls = calls
         self._compaction = AutoCompact(state)
         self._max_steps: int | None = None
@@ -76,13 +78,17 @@ class Turn:
     async def _reopen(self) -> None:
         """Drop an answer that broke off from the view, so that the request that failed leaves again."""
         state = self._state
-        newest = unanswered(state.projection)
-        if newest is None:
+        if unanswered(state.projection) is None:
             raise FoldlineError("There is nothing to try again: the model has answered. Send a prompt.")
         await self._settle()
         await take_tools(state)
-        if broke_off(newest):
-            await state.session.append(Edit(target=newest.index, action="drop"), durable=True)
+        await self._drop_broken()
+
+    async def _drop_broken(self) -> None:
+        """The newest answer, where it broke off: what is asked again is asked as it was."""
+        newest = unanswered(self._state.projection)
+        if newest is not None and broke_off(newest):
+            await self._state.session.append(Edit(target=newest.index, action="drop"), durable=True)
 
     async def begin(self, prompt: UserMessage) -> None:
         """The prompt is on disk before anything leaves for the model."""
@@ -137,6 +143,9 @@ class Turn:
                     state.warn(f"{failure} It may be too long: made smaller, it is tried once more.")
                     if await self._compaction.after_overflow():
                         continue
+                if await self._fallbacks.take(failure):
+                    await self._drop_broken()
+                    continue
                 if advice := picture_advice(state, failure):
                     state.warn(advice)
                 raise

@@ -175,6 +175,7 @@ def agent_for(
         budget=settings.budget_settings,
         approvals="all" if yes else mode_of(session, settings.approvals.mode),
         connect=connect,
+        fallback=settings.fallback,
         interactive=interactive,
         dmail=settings.context.dmail,
         servers=tool_servers(settings, agent_folder),

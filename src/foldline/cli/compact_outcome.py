@@ -14,7 +14,7 @@ from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
 from foldline.context.weight import view_size
 from foldline.history import EVENTS, Session
-from foldline.llm import LLM
+from foldline.llm import LLM, WithStandIn
 from foldline.protocol import Compaction, FoldlineError, Reason, events
 
 from .agents import session_window
@@ -51,7 +51,9 @@ async def compact_source(
         budget = await _budget(projection, settings, llm, dry_run)
         _check_room(projection, budget)
         own = connect_summariser(settings, os.environ)
-        writer = await opened.enter_async_context(aclosing(own)) if own else llm
+        writer: LLM = llm
+        if own is not None:
+            writer = WithStandIn(await opened.enter_async_context(aclosing(own)), llm)
         embedder = connect_embedder(settings, os.environ)
         given = dependencies(writer, Path(session.cwd), session=session, embedder=embedder)
         strategy = strategy_for(settings.strategy(given), "manual")

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol
 
 from foldline.agent import Agent
-from foldline.agent.settings import Settings, connect_llm, known_window
+from foldline.agent.settings import Settings, connect_llm
 from foldline.context.numbers import tokens
 from foldline.history import Session, short_id
 from foldline.protocol import AssistantMessage, FoldlineError, events, operations
@@ -40,7 +40,7 @@ async def answer_prompt(
     output = _WhileRead(reporter)
     answer, failure = None, None
     try:
-        await known_window(llm)
+        await agent.state.prepare()
         output.begin(agent)
         agent.executor.subscribe(output.on_event)
         agent.executor.subscribe(_declining(agent))

@@ -196,7 +196,7 @@ def oversized(
     view: Sequence[Piece], room: int, *, talk: bool, pins: frozenset[int] = frozenset()
 ) -> list[Piece]:
     """What takes more than `room` estimated tokens, all that is left in a view: no request can carry it
-    whole. User and model only with `talk`: a prompt is the user's to shorten, an answer is summarised later."""
+    whole. User and model only with `talk`: a prompt is the user's to shorten, an answer summarised later."""
     room = max(room, _LEAST_GIANT)
     large = (piece for piece in view if _is_movable(piece, pins) and _tokens(piece) > room)
     return [piece for piece in large if talk or not _is_talk(piece)]

@@ -18,6 +18,7 @@ from .base import (
     ToolCallChunk,
     ToolSpec,
     Vector,
+    WithStandIn,
     brief,
     spec_tokens,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "ToolCallChunk",
     "ToolSpec",
     "Vector",
+    "WithStandIn",
     "brief",
     "spec_tokens",
 ]

@@ -1,6 +1,7 @@
 """What a language model is to the rest of Foldline: a thing that streams one answer to one request."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -193,6 +194,44 @@ class ContextOverflow(LLMError):
 
     window: int | None = None
     """Its size in tokens, where the server named it."""
+
+
+class WithStandIn:
+    """A model, and another that is asked in its place once it has failed for good."""
+
+    def __init__(self, first: LLM, other: LLM) -> None:
+        self._asked = first
+        self._other = other
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._asked.info
+
+    @property
+    def dialect(self) -> str:
+        return self._asked.dialect
+
+    async def prepare(self) -> ModelInfo:
+        return await self._asked.prepare()
+
+    async def aclose(self) -> None:
+        await self._asked.aclose()
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """See `LLM.stream`."""
+        try:
+            async with aclosing(self._asked.stream(request)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            return
+        except LLMError as failure:
+            if isinstance(failure, ContextOverflow) or self._asked is self._other:
+                raise
+            self._asked = self._other
+            yield RetryChunk(f"{failure} {self.info.id} writes the summary.", 0.0, 1, 1)
+        async with aclosing(self._asked.stream(request)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
 
 Vector = tuple[float, ...]

@@ -41,6 +41,8 @@ class Provider:
     """Asked where no model is named. Empty: the first the server lists."""
     key_page: str = ""
     """Where a person gets a key."""
+    key_command: str = ""
+    """What prints its key, where the user set that."""
     other_key_envs: tuple[str, ...] = ()
     """Further names its users give the variable; the first that is set counts."""
     asks_usage: bool = True

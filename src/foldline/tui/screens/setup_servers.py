@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from foldline.agent.api_keys import KEYS_FILE, key_of, save_key
+from foldline.agent.api_keys import KEYS_FILE, key_of, key_origin, save_key
 from foldline.agent.model_choice import save_choice, server_of_environment
 from foldline.agent.settings import Settings
 from foldline.agent.settings_edit import save_server, server_at
@@ -153,7 +153,8 @@ class KnownServers:
         provider = self._providers[source.name]
         require_sdk(provider)
         await asyncio.to_thread(preload, provider.api)
-        return await list_models(provider, key.reveal() if key else key_of(provider, self._environ).value)
+        stored = None if key else await asyncio.to_thread(key_of, provider, self._environ)
+        return await list_models(provider, stored.value if stored else key.reveal() if key else "")
 
     def known(self, source: Source, names: Sequence[str]) -> Sequence[ListedModel]:
         """What is known of these models of a server, and of those set for it, before it is asked."""
@@ -187,7 +188,7 @@ class KnownServers:
 
     def _source(self, provider: Provider) -> Source:
         try:
-            origin = key_of(provider, self._environ).origin
+            origin = key_origin(provider, self._environ)
         except FoldlineError as failure:
             origin, self.trouble = "", str(failure)
         needs_none = is_local(provider.base_url) and not origin

@@ -1,0 +1,114 @@
+"""Where a model fails for good, the next of `fallback` takes over, and the user is asked first."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.agent.settings import load_settings
+from foldline.llm import LLMError, ModelInfo
+from foldline.protocol import events, operations
+from support.agents import PlayedLLM, agent_in, calling, others_done, said
+
+# --- somebody is there ---------------------------------------------------------------------------------
+
+
+class Named(PlayedLLM):
+    def __init__(self, name: str, *script: Any, window: int = 32_768, **more: Any) -> None:
+        super().__init__(*script, window=window, **more)
+        self.info = ModelInfo(id=name, window=window, provider=name)
+
+
+FAILS = LLMError("The server is overloaded (503).", 503)
+
+
+async def test_the_user_is_asked_and_one_key_goes_on_with_the_same_request(tmp_path: Path) -> None:
+    broken = said("half an ans", stop_reason="error")
+    first = Named("first", LLMError("The server is overloaded (503).", 503, partial=broken))
+    second = Named("second", "the answer")
+    agent, watch = agent_in(
+        tmp_path, first, interactive=True, fallback=["second"], connect={"second": second}.__getitem__
+    )
+    task = agent.executor.submit(operations.RunAgent(parts=said("hello").parts))
+    asked = await watch.first(events.ChoiceRequested)
+    assert "overloaded" in asked.title
+    assert [(option.key, option.label) for option in asked.options] == [("f", "continue with second")]
+    agent.executor.submit(operations.Choose(choice=asked.choice, key="f"))
+    assert (await agent.executor.wait_for(task)).outcome == "done"
+    [sent] = second.requests
+    assert sent.messages == first.requests[0].messages, "nothing of the broken answer is in it"
+    assert agent.state.llm is second and first.closed
+    await agent.aclose()
+    await others_done()
+
+
+async def test_left_alone_the_turn_fails_as_ever_and_can_be_tried_again(tmp_path: Path) -> None:
+    first, second = Named("first", FAILS, "now"), Named("second")
+    agent, watch = agent_in(tmp_path, first, interactive=True, fallback=["second"], connect=lambda _: second)
+    task = agent.executor.submit(operations.RunAgent(parts=said("hello").parts))
+    asked = await watch.first(events.ChoiceRequested)
+    agent.executor.submit(operations.Choose(choice=asked.choice, key=""))
+    assert (await agent.executor.wait_for(task)).outcome == "failed"
+    assert second.requests == [] and second.closed and agent.state.llm is first
+    assert (await agent.executor.wait_for(agent.executor.submit(operations.Retry()))).outcome == "done"
+    await agent.aclose()
+
+
+async def test_a_smaller_window_is_made_to_fit_with_the_model_that_takes_over(tmp_path: Path) -> None:
+    steps = [calling(("bash", {"command": f"seq {n} {n + 900}"}), stem=f"c{n}-") for n in range(6)]
+    first, second = Named("first", *steps, FAILS), Named("second", "done", window=8_192)
+    agent, watch = agent_in(
+        tmp_path, first, interactive=True, fallback=["second"], connect=lambda _: second, compaction="summary"
+    )
+    task = agent.executor.submit(operations.RunAgent(parts=said("count").parts))
+    asked = await watch.first(events.ChoiceRequested)
+    assert asked.options[0].label == "continue with second, compacting first for its window of 8,192 tokens"
+    agent.executor.submit(operations.Choose(choice=asked.choice, key="f"))
+    assert (await agent.executor.wait_for(task)).outcome == "done"
+    assert second.summary_requests and not first.summary_requests
+    assert agent.state.size() < 8_192
+    await agent.aclose()
+
+
+async def test_with_compaction_off_what_does_not_fit_is_said(tmp_path: Path) -> None:
+    steps = [calling(("bash", {"command": f"seq {n} {n + 900}"}), stem=f"c{n}-") for n in range(6)]
+    first, second = Named("first", *steps, FAILS), Named("second", window=8_192)
+    agent, watch = agent_in(tmp_path, first, mode="off", fallback=["second"], connect=lambda _: second)
+    task = agent.executor.submit(operations.RunAgent(parts=said("count").parts))
+    assert (await agent.executor.wait_for(task)).outcome == "failed"
+    assert any("more than the 8,192 of second" in notice for notice in watch.notices)
+    assert second.requests == [] and agent.state.llm is first
+    await agent.aclose()
+
+
+# --- summaries -----------------------------------------------------------------------------------------
+
+
+async def test_the_sessions_own_model_writes_the_summary_where_another_fails(tmp_path: Path) -> None:
+    own = Named("own", *["word after word " * 900] * 3, summaries=("## Goal\n- by its own",))
+    other = Named("other", summaries=(FAILS,))
+    agent, watch = agent_in(tmp_path, own, summariser=other, compaction="summary")
+    for _ in range(3):
+        await agent.prompt("go on")
+    await agent.compact()
+    [made] = agent.session.projection.all_compactions
+    entry = agent.session.projection.entry(made.index)
+    assert entry is not None and "by its own" in str(entry) and made.rung == "strategy"
+    assert getattr(entry, "model", "") == "own"
+    assert any("own writes the summary" in event.sentence for event in watch.of(events.Retrying))
+    await agent.aclose()
+
+
+# --- what may be set -----------------------------------------------------------------------------------
+
+
+def test_it_is_a_list_in_a_file_and_has_commas_in_the_environment(tmp_path: Path) -> None:
+    environ = {"FOLDLINE_FALLBACK": "gpt-5-mini@openai, m@deepseek", "FOLDLINE_HOME": str(tmp_path)}
+    assert load_settings(tmp_path, environ).fallback == ["gpt-5-mini@openai", "m@deepseek"]
+
+
+@pytest.mark.parametrize("given", ["m@depseek", "gpt-5@opnai"])
+def test_a_provider_nobody_knows_is_refused_at_the_start(tmp_path: Path, given: str) -> None:
+    (tmp_path / "config.toml").write_text(f'fallback = ["{given}"]\n')
+    with pytest.raises(Exception, match="did you mean"):
+        load_settings(tmp_path, {"FOLDLINE_HOME": str(tmp_path)})
