@@ -1,14 +1,17 @@
 """Keys: where they come from, how they are kept, and that no sentence holds one."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from foldline.agent.api_keys import key_of, keys_file, save_key, secret_variables
+from foldline.agent import api_keys
+from foldline.agent.api_keys import key_of, key_origin, keys_file, mask_of, save_key, secret_variables
+from foldline.agent.model_choice import asked_now
 from foldline.agent.settings import load_settings
 from foldline.agent.tools.process import environment
-from foldline.llm.providers import PROVIDERS
+from foldline.llm.providers import PROVIDERS, Provider
 from foldline.protocol import FoldlineError
 
 PLANTED = "sk-planted-91ab27cd"
@@ -96,3 +99,88 @@ def test_commands_get_nobody_s_key(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(name, PLANTED)
     assert {"OPENAI_API_KEY", "XAI_API_KEY", "GOOGLE_API_KEY", "MY_OWN_KEY"} <= secret_variables()
     assert PLANTED not in environment().values()
+
+
+# --- a program that prints it ---------------------------------------------------------------------------
+
+
+def printing(folder: Path, program: str, provider: str = "box") -> dict[str, str]:
+    """Settings whose provider has its key from this Python program, which notes each of its runs."""
+    folder.mkdir(exist_ok=True)
+    (folder / "key.py").write_text(f"open({str(folder / 'runs')!r}, 'a').write('x')\n{program}\n")
+    command = f"{sys.executable} '{folder / 'key.py'}' $HOME"
+    (folder / "config.toml").write_text(
+        f'[providers.{provider}]\nbase_url = "http://box.local:1/v1"\nkey_env = "BOX_KEY"\n'
+        f'key_command = """{command}"""\n'
+    )
+    return {"FOLDLINE_HOME": str(folder)}
+
+
+def box(environ: dict[str, str], folder: Path) -> Provider:
+    found = load_settings(folder, environ).provider_named("box")
+    assert found is not None
+    return found
+
+
+def test_a_program_prints_the_key_and_is_run_once_without_a_shell(tmp_path: Path) -> None:
+    environ = printing(
+        tmp_path, f"import sys; print({PLANTED!r}, sys.argv[1:] == ['$HOME'] or 'x', sep='\\n')"
+    )
+    for _ in range(2):
+        key = key_of(box(environ, tmp_path), environ)
+        assert (key.value, key.origin) == (PLANTED, "providers.box.key_command")
+    assert (tmp_path / "runs").read_text() == "x"
+    assert mask_of(environ)(f"it said {PLANTED}") == "it said [key]"
+
+
+def test_the_variable_goes_before_the_program_and_the_program_before_the_file(tmp_path: Path) -> None:
+    environ = printing(tmp_path, "print('from-program-1')")
+    provider = box(environ, tmp_path)
+    save_key(environ, provider, "from-file-1")
+    assert key_of(provider, environ | {"BOX_KEY": "from-env-1"}).value == "from-env-1"
+    assert not (tmp_path / "runs").exists()
+    assert key_of(provider, environ).value == "from-program-1"
+
+
+def test_saying_where_a_key_comes_from_runs_no_program(tmp_path: Path) -> None:
+    environ = printing(tmp_path, "print('k')")
+    assert key_origin(box(environ, tmp_path), environ) == "providers.box.key_command"
+    settings = load_settings(tmp_path, environ, {"provider": "box"})
+    asked = asked_now(settings, environ)
+    assert asked is not None and asked.key_from == "providers.box.key_command"
+    assert "key.py" not in str(settings.values())
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        (f"print({PLANTED!r}); raise SystemExit(3)", "it ended with exit code 3"),
+        ("", "it printed nothing"),
+        (f"print(); print({PLANTED!r})", "it printed nothing"),
+        (f"print({PLANTED!r}, flush=True); import time; time.sleep(60)", "it took longer than 1 seconds"),
+        (f"import sys; print({PLANTED!r}, file=sys.stderr); sys.exit(1)", "it ended with exit code 1"),
+    ],
+)
+def test_a_program_without_a_key_is_one_sentence_that_repeats_nothing(
+    tmp_path: Path, program: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_keys, "_COMMAND_SECONDS", 1 if "sleep" in program else 30)
+    environ = printing(tmp_path, program)
+    with pytest.raises(FoldlineError) as failed:
+        key_of(box(environ, tmp_path), environ)
+    assert str(failed.value) == (
+        f"providers.box.key_command gives no key: {why}. Run it yourself to see why."
+    )
+
+
+@pytest.mark.parametrize("command", ["no-such-program-here show box", "'unclosed"])
+def test_what_is_no_program_is_one_sentence(command: str) -> None:
+    with pytest.raises(FoldlineError, match=r"^providers\.box\.key_command gives no key: it cannot be run"):
+        api_keys.printed_key(command, "providers.box.key_command")
+
+
+def test_a_project_may_not_name_a_program(tmp_path: Path) -> None:
+    (tmp_path / ".foldline.toml").write_text('[providers.openai]\nkey_command = "sh -c true"\n')
+    with pytest.raises(FoldlineError, match=r"a project may not set providers[.]openai[.]key_command"):
+        load_settings(tmp_path, home(tmp_path))

@@ -184,7 +184,7 @@ def test_a_variable_for_one_model_wins_over_one_for_all(house: dict[str, str]) -
             ["compaction.modus", "did you mean compaction.mode?", "soft_ratio"],
         ),
         ("modell = 'x'\n", ["modell", "did you mean model?"]),
-        ("[colours]\nred = 1\n", ["colours.red", "there are model, provider, effort, theme"]),
+        ("[colours]\nred = 1\n", ["colours.red", "there are model, provider, fallback, effort, theme"]),
         ("compaction = 3\n", ["no setting compaction"]),
         ("[compaction]\nmode = 'maybe'\n", ["compaction.mode", "'maybe'", "allowed: auto"]),
         ("[compaction]\nreserve_tokens = 'lots'\n", ["reserve_tokens", "32k", "share of the window (20%)"]),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from foldline.llm.models import Price, model_info, price_of, price_table
-from foldline.protocol import FoldlineError
+from foldline.protocol import FoldlineError, Usage
 
 
 def test_the_table_says_when_and_where_it_was_taken_from() -> None:
@@ -69,6 +69,29 @@ def test_a_long_request_is_charged_dearer_as_a_whole() -> None:
     assert price.cost(short, 0, 1000) == pytest.approx((short * 2.5 + 1000 * 15) / 1e6)
     assert price.cost(1, short, 1000) == pytest.approx((5 + short * 0.5 + 1000 * 22.5) / 1e6)
     assert price.cost(long, 0) == pytest.approx(2 * price.cost(short, 0), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("usage", "dollars"),
+    [
+        (Usage(input=1_000_000, output=1_000_000), 5 * 1.25 + 25),  # all of it new, and so written
+        (Usage(input=1_000_000, cached=900_000, output=0), 0.1 * 5 * 1.25 + 0.9 * 0.5),
+        (Usage(input=1_000_000, cached=900_000, written=60_000), 0.04 * 5 + 0.06 * 5 * 1.25 + 0.9 * 0.5),
+        (Usage(input=100_000, written=100_000, written_1h=100_000), 0.1 * 5 * 2),
+        (Usage(input=10, cached=1_000_000), 0.5),  # more from the cache than there was: nothing is new
+        (Usage(), 0),
+    ],
+)
+def test_what_a_request_cost_follows_from_its_usage(usage: Usage, dollars: float) -> None:
+    price = price_of("claude-opus-4-5")
+    assert price is not None and price.paid(usage) == pytest.approx(dollars, rel=1e-4)
+
+
+def test_what_a_long_request_cost_is_twice_as_much() -> None:
+    price = price_of("gpt-5.4")
+    assert price is not None and price.long is not None
+    usage = Usage(input=price.long.above + 1, cached=price.long.above, output=1_000)
+    assert price.paid(usage) == pytest.approx((5 + price.long.above * 0.5 + 1_000 * 22.5) / 1e6)
 
 
 def test_what_is_known_by_hand_wins_over_the_generated_table() -> None:

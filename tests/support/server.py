@@ -325,6 +325,7 @@ class Handler(BaseHTTPRequestHandler):
                 "violations": [list(violation) for violation in violations],
                 "rejected": rejected,
                 "max_tokens": _room(body or {}) or None,
+                "headers": {name.lower(): value for name, value in self.headers.items()},
             }
         )
 

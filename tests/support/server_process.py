@@ -34,6 +34,9 @@ class Seen:
     outcome: str | None
     """`answered`, `closed by client`, `cut`, `fault`; None while under way, and for refusals."""
 
+    headers: dict[str, str]
+    """Names in small letters."""
+
     @property
     def body(self) -> Any:
         return json.loads(self.raw)
@@ -76,6 +79,7 @@ class RunningServer:
                 rejected=record["rejected"],
                 max_tokens=record["max_tokens"],
                 outcome=ends.get(record["nth"]),
+                headers=record["headers"],
             )
             for record in records
             if record["kind"] == "request"

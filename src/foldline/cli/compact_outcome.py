@@ -78,6 +78,7 @@ async def compact_source(
             reason="manual",
             planned=outcome.planned,
             focus=focus,
+            session=session.id if source.ours else "",
             progress=_report,
         )
         if proposal is None:
