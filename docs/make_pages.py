@@ -24,7 +24,7 @@ def pages() -> dict[str, str]:
             "`FOLDLINE_CONTEXT_WINDOW`, any key as `FOLDLINE_SECTION__KEY`), the command line. "
             "`foldline config` shows what is in force, and who set it. What could send your code or your "
             "keys elsewhere, or run programs, is not a project's to set: `provider`, `[providers]`, `[mcp]`; "
-            "nor what costs you: `model`, `compaction.model`, `compaction.embedding_model`; "
+            "nor what costs you: `model`, `fallback`, `compaction.model`, `compaction.embedding_model`; "
             "nor are `[keys]`, the [keys on the screens](commands.md).\n\n"
             f"{settings_table()}\n"
             "## For one model\n\n"
@@ -37,7 +37,7 @@ def pages() -> dict[str, str]:
             f"{section_table(MODELS, 'as for all')}\n"
             "## For one provider\n\n"
             "One of your own, or what is different about one of the [presets](providers.md). Keys are not "
-            "settings: they are in the environment or in `keys.toml`.\n\n"
+            "settings: they are in the environment, in `keys.toml`, or printed by `key_command`.\n\n"
             '```toml\n[providers.box]\nbase_url = "http://box.local:8000/v1"\n'
             'models = ["qwen3-coder"]\n```\n\n'
             f"{section_table(PROVIDERS, 'as it is')}\n"

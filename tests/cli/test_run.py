@@ -191,3 +191,16 @@ def test_a_signal_ends_it_with_its_code_and_a_history_that_says_so(
     session = door("sessions", "--json").json[0]["id"]
     [result] = [line for line in door("view", session, "--json").json["messages"] if line["role"] == "tool"]
     assert "nterrupted" in result["content"]
+
+
+def test_a_prompt_that_costs_more_by_its_length_is_said_to_before_it_is_sent(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_server(window=200_000, model="claude-haiku-5-5") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        ran = door("run", "-m", server.model, "what is said of it " * 25_000)
+        assert ran.code == 0, ran.err
+        [seen] = server.requests()
+    assert seen.prompt_tokens > 100_000
+    assert "This prompt crosses 100k: 5 times the price." in ran.err

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.compaction.price import gain, least_hidden, ledger_room, steps_until_full
+from foldline.compaction.price import gain, least_hidden, ledger_room, steps_until_full, tier_gain
 from foldline.llm.models import CACHED, cached_price, price_table
 
 CHEAP = 0.02
@@ -39,6 +39,29 @@ def test_more_steps_never_make_a_large_result_dearer_to_hide(
     hidden = [least_hidden(cached) + 1]
     now, later = (gain(hidden, resent=resent, steps=n, cached=cached) for n in (steps, steps + 1))
     assert later >= now
+
+
+def at_200k(steps: float, factor: float = 2, left: float = 50_000) -> float:
+    return tier_gain(200_000, left, steps=steps, factor=factor, cached=0.1, written=40_000)
+
+
+def test_a_tier_is_worth_a_compaction_where_enough_requests_would_pay_it() -> None:
+    """Each would pay 20,000 more; the draft takes 2 x (20,000 + 40,000), what is left 45,000 anew."""
+    assert at_200k(8) < 0 < at_200k(9)
+    assert at_200k(2, factor=5) < 0 < at_200k(5, factor=5)
+
+
+def test_without_a_surcharge_or_requests_to_come_no_tier_is_a_reason() -> None:
+    assert at_200k(1_000, factor=1) < 0
+    assert at_200k(0, factor=5) < 0
+
+
+@given(st.floats(0, 200), st.floats(1, 10), st.floats(0, 200_000))
+def test_more_steps_and_a_smaller_view_never_make_a_tier_less_worth_avoiding(
+    steps: float, factor: float, left: float
+) -> None:
+    assert at_200k(steps + 1, factor, left) >= at_200k(steps, factor, left)
+    assert at_200k(steps, factor, left) >= at_200k(steps, factor, left + 1)
 
 
 def test_a_window_is_full_after_as_many_steps_as_the_pace_says_and_no_more_than_there_were() -> None:

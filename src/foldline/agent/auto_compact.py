@@ -6,7 +6,7 @@ Off is off: with automatic compaction off, stopped, or undone by the user, nothi
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from foldline.compaction import (
@@ -20,13 +20,18 @@ from foldline.compaction import (
     no_request_since_compaction,
     pause_reason,
     plans_by_cut,
+    steps_until_full,
+    tier_gain,
 )
+from foldline.context.budget import Budget
+from foldline.context.numbers import short_tokens
 from foldline.context.todos import newly_completed
 from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
 from foldline.llm import ContextOverflow, LLMError
+from foldline.llm.models import cached_price, price_of
 from foldline.protocol import NEW, AssistantMessage, Edit, FoldlineError, Reason, UserMessage
-from foldline.protocol.events import Option
+from foldline.protocol.events import Notice, Option
 
 from .compact import CompactionRequest, begin_draft, compact
 from .state import AgentState
@@ -49,9 +54,40 @@ def next_step(state: AgentState, pending: int = 0) -> NextStep:
         dismissed = state.dismissed_at is state.projection.newest_change
         limit = budget.threshold if paused and not dismissed else budget.window
         return "ask" if state.choices.interactive and size >= limit else "send"
+    if tier_budget(state, pending) is not None:
+        return "compact"
     if size < budget.threshold or (size < budget.window and no_request_since_compaction(state.projection)):
         return "send"
     return "send" if state.plan("threshold") is None and plans_by_cut(state.strategy) else "compact"
+
+
+def tier_budget(state: AgentState, pending: int = 0) -> Budget | None:
+    """The limits of a compaction that keeps the next request below a price tier (docs/design/budget.md). None
+    where it crosses none, that would not pay, or the user has set a threshold.
+
+    Args:
+        pending: as in `next_step`.
+    """
+    budget, price = state.budget, price_of(state.llm.info.id)
+    if price is None or price.long is None or budget.set_threshold is not None:
+        return None
+    tier, size = price.long, state.size() + round(pending * state.scale)
+    stays = budget.keep_recent_tokens + budget.max_summary_tokens
+    if not max(tier.above, stays) < size < budget.threshold or no_request_since_compaction(state.projection):
+        return None
+    below = replace(budget, set_threshold=tier.above)
+    planned = state.plan("threshold", below)
+    if planned is None or planned.tokens_expected > tier.above:
+        return None
+    worth = tier_gain(
+        size,
+        planned.tokens_expected,
+        steps=steps_until_full(budget.threshold - size, [sent.tokens for sent in state.projection.requests]),
+        factor=tier.input,
+        cached=cached_price(state.llm.info.id),
+        written=price.output_ratio * budget.max_summary_tokens / 2,
+    )
+    return below if worth > 0 else None
 
 
 def auto_compact_blocker(state: AgentState) -> str | None:
@@ -137,7 +173,7 @@ class AutoCompact:
             self._say_stopped()
         elif decided and fits:
             return
-        elif full:
+        elif full or next_step(state) == "compact":
             if not _was_declined(state):
                 await self._try("threshold")
         elif (draft.overdue or newly_completed(state.projection)) and end_of_task_is_due(state):
@@ -234,7 +270,13 @@ async def make_room(
     if blocker is not None:
         await offer_remedies(state, blocker, pending)
         return "asked"
-    return await compact(state, CompactionRequest(reason, will_retry=reason == "overflow", pending=pending))
+    tier = tier_budget(state, pending) if reason == "threshold" else None
+    if tier is not None:
+        at, model = short_tokens(tier.threshold), state.llm.info.id
+        state.emit(Notice(text=f"Compacting at {at} tokens: above, {model} costs more."))
+    return await compact(
+        state, CompactionRequest(reason, will_retry=reason == "overflow", pending=pending, budget=tier)
+    )
 
 
 # --- what the user can choose -----------------------------------------------------------------------------

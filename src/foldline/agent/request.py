@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from foldline.context.budget import silent_overflow
 from foldline.context.calls import paired
+from foldline.context.numbers import short_tokens
 from foldline.context.view import ViewItem
 from foldline.llm import (
     Answer,
@@ -21,6 +22,7 @@ from foldline.llm import (
     ThinkingChunk,
     ToolSpec,
 )
+from foldline.llm.models import price_of
 from foldline.protocol import (
     OVERFLOW,
     AssistantMessage,
@@ -65,6 +67,7 @@ async def send_request(state: AgentState) -> AssistantMessage:
     estimated = state.projection.sent + state.overhead
     state.emit(events.StepStarted(model=state.llm.info.id, tokens=state.size()))
     _say_if_without_tools(state)
+    _say_if_dearer(state)
     record = RequestRecord(
         digest=state.digests.of(messages),
         model=state.llm.info.id,
@@ -211,6 +214,15 @@ def _say_if_without_tools(state: AgentState) -> None:
         f"{info.id} cannot call tools: the chat template its server runs it with has no place for them. "
         "Choose another model, or start the server with a template that has one."
     )
+
+
+def _say_if_dearer(state: AgentState) -> None:
+    """Warn where this request costs more than the one before it, because it is longer than a price tier."""
+    price = price_of(state.llm.info.id)
+    newest = state.projection.requests[-1].tokens if state.projection.records_requests else 0
+    if price is not None and (tier := price.long) is not None and newest <= tier.above < state.size():
+        times = "twice" if tier.input == 2 else f"{tier.input:g} times"
+        state.warn(f"This prompt crosses {short_tokens(tier.above)}: {times} the price.")
 
 
 def _suspect_silent_cut(state: AgentState, reported: int, estimated: int) -> None:

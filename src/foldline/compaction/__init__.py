@@ -6,6 +6,7 @@ from .fallbacks import WORDS
 from .hierarchical import HierarchicalCompaction
 from .ladder import LadderCompaction
 from .ledger import SessionLedger
+from .price import steps_until_full, tier_gain
 from .proposal import Outline, Proposal
 from .registry import (
     BUILT_IN,
@@ -76,5 +77,7 @@ __all__ = [
     "plan_early",
     "plans_by_cut",
     "propose",
+    "steps_until_full",
     "strategy_for",
+    "tier_gain",
 ]

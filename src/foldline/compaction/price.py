@@ -1,6 +1,6 @@
-"""What hiding results before the window is full saves and costs, in tokens of fresh input.
+"""What compacting before the window is full saves and costs, in tokens of fresh input.
 
-The formula, with where its figures come from: docs/design/compaction.md.
+The formulas, with where their figures come from: docs/design/compaction.md and budget.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,6 +31,25 @@ def gain(hidden: Iterable[float], *, resent: float, steps: float, cached: float)
     """
     each_step = sum(cached * tokens - NEEDED * (tokens + MISS) for tokens in hidden)
     return steps * each_step - (1 - cached) * resent
+
+
+def tier_gain(
+    size: float, left: float, *, steps: float, factor: float, cached: float, written: float
+) -> float:
+    """What a compaction is worth that keeps requests below a price tier: below 0, it does not pay. That each
+    step costs less afterwards is left out: by that alone one would compact much sooner, and forget.
+
+    Args:
+        size: tokens of the next request, which is above the tier.
+        left: tokens after the compaction.
+        steps: how many are expected until one is due anyway.
+        factor: what the tier makes of the price.
+        cached: as in `least_hidden`.
+        written: price of the summary that is written.
+    """
+    surcharge = steps * (factor - 1) * cached * size
+    draft = factor * (cached * size + written)
+    return surcharge - draft - (1 - cached) * left
 
 
 def steps_until_full(free: float, requests: Sequence[int]) -> float:

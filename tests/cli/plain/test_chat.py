@@ -74,6 +74,13 @@ def test_a_conversation_through_pipes_is_plain_lines_in_order(tmp_path: Path) ->
     assert "“read notes.txt”" in again.stdout.decode().splitlines()[0]
 
 
+def test_effort_without_a_word_says_what_is_set_and_what_is_possible(tmp_path: Path) -> None:
+    out = piped(tmp_path, "/effort\n/effort low\n/effort\n/effort lots\n").stdout.decode()
+    possible = "/effort takes default, none, minimal, low, medium, high, xhigh, max."
+    assert f"Effort default. {possible}" in out and f"Effort low. {possible}" in out
+    assert "allowed: default, none, minimal" in out
+
+
 def test_a_full_window_is_folded_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
     for name in "abcdef":
