@@ -12,6 +12,7 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.agent.calls import Calls
+from foldline.agent.fallback import Fallbacks
 from foldline.agent.state import AgentState
 from foldline.agent.turn import Turn
 from foldline.context.calls import unanswered
@@ -175,7 +176,7 @@ def the_entries_on_disk(of: Grown) -> Callable[[Entry], object]:
 
 def the_next_turn(of: Grown) -> Callable[[Entry], object]:
     """Its beginning, but for the files of the turn before and what is written."""
-    turn = Turn(of.state, Calls(of.state))
+    turn = Turn(of.state, Calls(of.state), Fallbacks(of.state, lambda _: of.state.llm))
 
     async def nothing(*_: object, **__: object) -> None:
         return
