@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent, auto_compact, request
+from foldline.agent import state as agent_state
 from foldline.context.budget import BudgetSettings
 from foldline.llm import ModelInfo
 from foldline.llm.models import LongPrice, Price
@@ -19,7 +20,7 @@ COMPACTS = "Compacting at 20k tokens: above, tiered costs more."
 
 @pytest.fixture(autouse=True)
 def priced(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (auto_compact, request):
+    for module in (auto_compact, request, agent_state):
         monkeypatch.setattr(module, "price_of", lambda model: TIERED if model == "tiered" else None)
 
 

@@ -63,15 +63,15 @@ def next_step(state: AgentState, pending: int = 0) -> NextStep:
 
 def tier_budget(state: AgentState, pending: int = 0) -> Budget | None:
     """The limits of a compaction that keeps the next request below a price tier (docs/design/budget.md). None
-    where it crosses none, that would not pay, or the user has set a threshold.
+    where it crosses none, or that would not pay.
 
     Args:
         pending: as in `next_step`.
     """
-    budget, price = state.budget, price_of(state.llm.info.id)
-    if price is None or price.long is None or budget.set_threshold is not None:
+    price, tier = price_of(state.llm.info.id), state.tier
+    if price is None or tier is None:
         return None
-    tier, size = price.long, state.size() + round(pending * state.scale)
+    budget, size = state.budget, state.size() + round(pending * state.scale)
     stays = budget.keep_recent_tokens + budget.max_summary_tokens
     if not max(tier.above, stays) < size < budget.threshold or no_request_since_compaction(state.projection):
         return None

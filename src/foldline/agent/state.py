@@ -27,7 +27,7 @@ from foldline.context.view import ViewItem
 from foldline.context.weight import Schemas, view_size
 from foldline.history import Session
 from foldline.llm import LLM, Embedder, LLMError, ToolSpec, brief, spec_tokens
-from foldline.llm.models import cached_price
+from foldline.llm.models import LongPrice, cached_price, price_of
 from foldline.protocol import (
     Approval,
     BaseMessage,
@@ -235,6 +235,13 @@ class AgentState:
                 settings = replace(self.budget_settings(refused, llm.info.id), threshold=None)
                 return budget_for(refused, llm.info.max_output, settings)
         return self._budget_within(window, llm)
+
+    @property
+    def tier(self) -> LongPrice | None:
+        """What longer requests pay below the threshold; None where nothing more, or the user has set one."""
+        budget, price = self.budget, price_of(self.llm.info.id)
+        tier = None if price is None or budget.set_threshold is not None else price.long
+        return tier if tier is not None and tier.above < budget.threshold else None
 
     @property
     def window(self) -> int:

@@ -369,6 +369,9 @@ def _automatic_row(state: ContextState, width: int) -> list[Span]:
     if room.soft is not None:
         mark = f"· {GLYPHS['soft']} from {numbers.tokens(room.soft)} on where a turn ends"
         parts.append(piece(mark, "muted", gap=1, rank=1))
+    if (tier := state.agent.tier) is not None:
+        words = f"· at {numbers.short_tokens(tier.above)}, where the price rises, if that pays"
+        parts.append(piece(words, "muted", gap=1, rank=2))
     return _labelled("threshold", "by itself", width, *parts)
 
 
