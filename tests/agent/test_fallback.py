@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
+from foldline.agent.agent import retune
 from foldline.agent.settings import load_settings
 from foldline.llm import LLMError, ModelInfo
 from foldline.protocol import events, operations
 from support.agents import PlayedLLM, agent_in, calling, others_done, said
-
-# --- somebody is there ---------------------------------------------------------------------------------
 
 
 class Named(PlayedLLM):
@@ -112,3 +111,12 @@ def test_a_provider_nobody_knows_is_refused_at_the_start(tmp_path: Path, given: 
     (tmp_path / "config.toml").write_text(f'fallback = ["{given}"]\n')
     with pytest.raises(Exception, match="did you mean"):
         load_settings(tmp_path, {"FOLDLINE_HOME": str(tmp_path)})
+
+
+async def test_a_change_of_the_list_holds_from_the_next_turn_on(tmp_path: Path) -> None:
+    first, second = Named("first", FAILS), Named("second", "the answer")
+    agent, _ = agent_in(tmp_path, first, connect=lambda _: second)
+    retune(agent.state, load_settings(tmp_path, {}, {"fallback": ["second"]}), {})()
+    assert (await agent.prompt("hello")).text == "the answer"
+    assert agent.state.llm is second
+    await agent.aclose()

@@ -205,7 +205,7 @@ def retune(state: AgentState, now: Settings, environ: Mapping[str, str]) -> Call
     def do() -> LLM | None:
         mode = now.compaction.mode
         state.mode = "auto" if mode == "ask" and not state.choices.interactive else mode
-        state.budget_settings = now.budget_settings
+        state.budget_settings, state.fallback = now.budget_settings, now.fallback
         state.strategy = strategy
         state.draft.on = now.compaction.draft_ahead == "on" and state.choices.interactive
         use_request_options(state, now)

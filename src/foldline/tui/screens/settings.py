@@ -269,7 +269,7 @@ def settings_commands(app: "FoldlineApp") -> dict[str, Callable[[Runner, str], N
     return {"settings": show}
 
 
-_AT_ONCE: Final = ("theme", "model", "provider", "effort", "compaction", "context.cache_life")
+_AT_ONCE: Final = ("theme", "model", "provider", "fallback", "effort", "compaction", "context.cache_life")
 """Settings, and sections of them, of which a change holds in the running session."""
 
 
