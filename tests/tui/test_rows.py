@@ -15,6 +15,7 @@ from foldline.tui.prompting.prompt import queue_rows, waiting_words
 from foldline.tui.state import (
     RUNGS,
     Answerable,
+    CacheEnds,
     ChatState,
     Compacting,
     CompactionRow,
@@ -445,3 +446,46 @@ def test_completions_show_the_marked_one_and_cut_paths_left() -> None:
     assert all(cell_len(line) == 60 for line in lines)
     marked = next(line for line in lines if "▶" in line)
     assert "file25.py" in marked and "…" in marked
+
+
+# --- The end of the cache -----------------------------------------------------------------------------
+
+COLD = CacheEnds(200.0, 180_000, 0.54, compacted=40_000, compacted_dollars=0.12)
+
+
+def said_of(cache: CacheEnds, now: float, width: int = 120) -> str:
+    spans = status_row(ChatState(cache=cache), StatusContext(), now, width)
+    return "".join(text for text, _ in spans).strip()
+
+
+def test_a_cold_cache_says_what_the_next_request_costs_and_what_compacting_first_would() -> None:
+    assert said_of(COLD, 199.0) == ""
+    whole = "cache cold: next request 180k new ≈ $0.54; compact first: $0.12 · Alt+C"
+    assert said_of(COLD, 200.0) == said_of(COLD, 200.0, 80) == whole
+    assert said_of(COLD, 200.0, 70) == whole.removesuffix(" · Alt+C")
+
+
+def test_without_a_price_a_cold_cache_is_said_in_tokens_and_without_a_way_out_alone() -> None:
+    unpriced = CacheEnds(200.0, 180_000, None, compacted=40_000)
+    assert said_of(unpriced, 201.0) == "cache cold: next request 180k new; compact first: 40k · Alt+C"
+    assert said_of(CacheEnds(200.0, 180_000), 201.0) == "cache cold: next request 180k new"
+
+
+def test_where_it_is_asked_for_the_end_is_said_a_minute_before() -> None:
+    asked = replace(COLD, idle="ask")
+    assert said_of(asked, 139.0) == ""
+    assert said_of(asked, 140.0).startswith("cache ends soon: then the next request is 180k new ≈ $0.54; ")
+    assert said_of(asked, 140.0).endswith("compacted: $0.12 · Alt+C")
+
+
+def test_what_runs_and_news_go_before_the_end_of_the_cache() -> None:
+    busy = replace(running_state(), cache=COLD)
+    assert "cache" not in "".join(text for text, _ in status_row(busy, StatusContext(), 300.0, 120))
+    state = ChatState(cache=COLD, news=News("Something else", "info", 299.0))
+    assert "cache" not in "".join(text for text, _ in status_row(state, StatusContext(), 300.0, 120))
+
+
+def test_the_row_wakes_for_the_end_of_the_cache_and_not_before() -> None:
+    assert next_change(ChatState(cache=COLD), 100.0) == pytest.approx(100.0)
+    assert next_change(ChatState(cache=replace(COLD, idle="ask")), 100.0) == pytest.approx(40.0)
+    assert next_change(ChatState(cache=COLD), 200.0) is None

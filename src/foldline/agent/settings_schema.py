@@ -158,6 +158,9 @@ class CompactionSettings(Section):
     draft_ahead: OnOff = "on"
     """Whether the next compaction is drafted in the background from there on: a full window then waits for
     nothing. off: no model is asked before a compaction is due."""
+    idle: Literal["ask", "auto", "off"] = "off"
+    """Whether to compact at rest, shortly before the provider's cache ends, where that pays: ask offers it in
+    the status row, auto does it unless something was typed. Only with a screen."""
 
 
 class ModelSettings(Section):

@@ -6,12 +6,13 @@ from .fallbacks import WORDS
 from .hierarchical import HierarchicalCompaction
 from .ladder import LadderCompaction
 from .ledger import SessionLedger
-from .price import steps_until_full, tier_gain
+from .price import idle_gain, steps_until_full, tier_gain
 from .proposal import Outline, Proposal
 from .registry import (
     BUILT_IN,
     DEFAULT,
     Dependencies,
+    asks_model,
     check_strategy,
     dependencies,
     load_strategy,
@@ -64,9 +65,11 @@ __all__ = [
     "SummaryCompaction",
     "ToolResultHidingCompaction",
     "TruncateTurns",
+    "asks_model",
     "check_strategy",
     "compaction_undone",
     "dependencies",
+    "idle_gain",
     "kind_of",
     "largest_items",
     "load_prompt",

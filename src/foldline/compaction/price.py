@@ -60,6 +60,18 @@ def steps_until_full(free: float, requests: Sequence[int]) -> float:
     return min(len(requests), free / max(1.0, grown / max(1, len(newest) - 1)))
 
 
+def idle_gain(before: float, after: float, *, draft: float) -> float:
+    """What compacting at rest is worth, shortly before the cache ends: below 0, it does not pay. The next
+    request is all new either way, so only its size counts; that steps follow is not reckoned with.
+
+    Args:
+        before: tokens of the next request as it stands, and `after` of it compacted.
+        draft: what writing the compaction costs.
+    """
+    gone = before - after
+    return gone - NEEDED * (gone + MISS) - draft
+
+
 _FEW_STEPS = 12
 """A window that is full again after fewer has less room for a ledger: each compaction sends it anew, at the
 price of fresh input, and only these steps use it. Measured, decision 39."""

@@ -59,6 +59,11 @@ def plans_by_cut(strategy: CompactionStrategy) -> bool:
     return isinstance(strategy, SummaryCompaction | HierarchicalCompaction | DigestCompaction)
 
 
+def asks_model(strategy: CompactionStrategy) -> bool:
+    """Whether a compaction by this strategy, unless it is by hand, may ask a model: all but a few do."""
+    return not isinstance(strategy, AdaptiveCompaction | ToolResultHidingCompaction | DigestCompaction)
+
+
 def strategy_for(strategy: CompactionStrategy, reason: Reason) -> CompactionStrategy:
     """The strategy for a compaction of this reason: the default one has another for those by hand."""
     if reason == "manual" and isinstance(strategy, AdaptiveCompaction):

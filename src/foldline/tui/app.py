@@ -141,6 +141,7 @@ class FoldlineApp(BaseApp[None]):
         )
 
     def _use(self, opened: Opened) -> None:
+        from foldline.tui.idle_compaction import IdleCompaction
         from foldline.tui.machine import EDITS
         from foldline.tui.model_setup import Setup
         from foldline.tui.preview_host import PreviewHost
@@ -157,7 +158,8 @@ class FoldlineApp(BaseApp[None]):
             title=self._where,
             remark=self.chat.remark,
         )
-        self.presenter.shown = Shown(runner, transcript, figures, previewing, self._made_inspecting)
+        idle = IdleCompaction(runner, lambda: self._is_untouched, self.chat.set_timer)
+        self.presenter.shown = Shown(runner, transcript, figures, previewing, idle, self._made_inspecting)
         agent.executor.subscribe(self._hear)
         transcript.show(blocks)
         self.chat.reading.source = transcript
@@ -181,6 +183,12 @@ class FoldlineApp(BaseApp[None]):
         self._setup.begin(self._opening.prompts)
         if not self._opening.prompts:  # else they go first, and what waited waits for the next time
             restore_unsent_prompts(agent.session, runner, self.chat)
+
+    @property
+    def _is_untouched(self) -> bool:
+        """Whether nothing runs, waits or is being written."""
+        typed = self.chat.prompt.editor.text.strip()
+        return not (self.state.busy or self.state.waiting.count or self.state.questions or typed)
 
     def agent_ready(self) -> None:
         """The session is open and shown. The tour begins here."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePath
 
+from foldline.agent.cache_end import cache_end
 from foldline.agent.state import AgentState
 from foldline.context.budget import Budget
 from foldline.context.calls import unanswered
@@ -13,7 +14,7 @@ from foldline.context.view import first_words, total_tokens
 from foldline.context.view_state import newest_undoable
 from foldline.context.weight import categories, entry_weight
 from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo
-from foldline.tui.state import CompactionRow, FileRow, PinRow, Room, SidebarData, Weights
+from foldline.tui.state import CacheEnds, CompactionRow, FileRow, PinRow, Room, SidebarData, Weights
 
 _STEPS = 64
 """Steps into which a window is divided: while the view grows by less, no compaction is planned anew."""
@@ -96,6 +97,18 @@ class Figures:
     def unanswered(self) -> bool:
         """Whether the last turn broke off, so that it can be gone on with."""
         return unanswered(self._state.projection) is not None
+
+    def cache_ends(self, idle: str, now: float) -> CacheEnds | None:
+        """When the provider's cache of this view ends, by a clock that says `now`. `idle`: what is set for
+        before then."""
+        ends = cache_end(self._state)
+        if ends is None:
+            return None
+        found = CacheEnds(now + ends.seconds, ends.tokens, ends.dollars)
+        if (first := ends.compacted) is None:
+            return found
+        wanted = idle if first.pays else "off"
+        return replace(found, compacted=first.tokens, compacted_dollars=first.dollars, idle=wanted)
 
     def undo_adds(self) -> int | None:
         """Tokens by which /undo would make the next request larger; None where there is nothing to undo."""

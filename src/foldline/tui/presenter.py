@@ -15,6 +15,7 @@ from foldline.tui.terminal.app import Window
 if TYPE_CHECKING:
     from foldline.protocol.events import Event
     from foldline.tui.figures import Figures
+    from foldline.tui.idle_compaction import IdleCompaction
     from foldline.tui.inspector_host import InspectorHost
     from foldline.tui.preview_host import PreviewHost
     from foldline.tui.runner import Runner
@@ -32,6 +33,7 @@ class Shown:
     transcript: "Transcript"
     figures: "Figures"
     previewing: "PreviewHost"
+    idle: "IdleCompaction"
     make_inspecting: Callable[[], "InspectorHost"]
     inspected: "InspectorHost | None" = None
     """What opens the Inspector, once that was wanted."""
@@ -82,6 +84,7 @@ class Presenter:
         assert shown is not None, "events come from a session that is shown"
         self.state = reduce(self.state, event, self._clock())
         shown.previewing.on_event(event)
+        shown.idle.hear(event)
         self._write_down(shown, event)
         self._follow_figures(shown, event)
         match event:
@@ -171,11 +174,15 @@ class Presenter:
         self._figures_stale = False
         if self.shown is None:
             return
-        figures = self.shown.figures
+        figures, settings = self.shown.figures, self.shown.runner.agent.settings
+        idle = settings.compaction.idle if settings is not None else "off"
+        cache = None if self.state.busy else figures.cache_ends(idle, self._clock())
+        self.shown.idle.follow(cache, self._clock())
         self.show(
             replace(
                 self.state,
                 room=figures.room(),
+                cache=cache,
                 undo_adds=figures.undo_adds(),
                 title=self.shown.runner.agent.session.meta().title,
                 unanswered=figures.unanswered(),

@@ -292,8 +292,13 @@ def compaction_commands(
             now = type(runner.agent.state.strategy).__name__
             remark(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName")
 
+    def compact_first(runner: Runner, _: str) -> None:
+        runner.agent.state.draft.declined = False  # who asks for it wants the draft that was stopped
+        runner.submit(operations.CompactSession(reason="phase"))
+
     return {
         "compact": compact,
+        "compact-first": compact_first,
         "preview": lambda _, focus: preview(focus),
         "undo": lambda runner, _: runner.submit(operations.UndoCompaction()),
         "retry": lambda runner, _: runner.retry(),

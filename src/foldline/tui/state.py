@@ -201,6 +201,30 @@ class Room:
         return self.threshold is not None and self.size >= self.threshold
 
 
+IDLE_BEFORE = 60.0
+"""Seconds before the end of a cache at which it is compacted, or offered: enough for a draft."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEnds:
+    """When the provider's cache ends, and what the next request comes to then. Sizes in tokens, costs in
+    dollars where they are known."""
+
+    at: float
+    tokens: int
+    dollars: float | None = None
+    compacted: int = 0
+    """The next request, compacted first; 0 where that would not be cheaper."""
+    compacted_dollars: float | None = None
+    idle: str = "off"
+    """What is to be done before the end: `compaction.idle`, where it pays."""
+
+    @property
+    def offered_at(self) -> float:
+        """From when on something is said of it."""
+        return self.at - IDLE_BEFORE if self.idle == "ask" else self.at
+
+
 @dataclass(frozen=True, slots=True)
 class ChatState:
     """Everything the widgets around the transcript show."""
@@ -231,6 +255,8 @@ class ChatState:
     news: News | None = None
 
     room: Room = Room()
+    cache: CacheEnds | None = None
+    """Known at rest only; None where no provider says when its cache ends."""
     unanswered: bool = False
     """Whether the last turn broke off, so that it can be gone on with."""
     undo_adds: int | None = None

@@ -70,6 +70,10 @@ def not_compacting(state: ChatState) -> bool:
     return state.compacting is None
 
 
+def would_be_cheaper(state: ChatState) -> bool:
+    return not state.busy and state.cache is not None and bool(state.cache.compacted)
+
+
 def broke_off(state: ChatState) -> bool:
     return state.unanswered and not state.busy
 
@@ -181,6 +185,14 @@ COMMANDS: Final[KeyTable[Command]] = table(
         title="Compact the context",
         argument="[--preview] [focus]",
         works=not_compacting,
+    ),
+    Command(
+        "compact-first",
+        ("alt+c",),
+        "Compacts before the next request: what the status row offers where the provider's cache ends.",
+        title="Compact before the next request",
+        scope="app",
+        works=would_be_cheaper,
     ),
     SlashCommand(
         "preview",

@@ -13,6 +13,7 @@ from foldline.tui.blocks.cells import Piece, Span, piece, row
 from foldline.tui.keys.commands import BY_ID, COMMANDS, QUIT_WITHIN, key_of
 from foldline.tui.keys.table import hint_words
 from foldline.tui.state import (
+    CacheEnds,
     ChatState,
     Compacting,
     DraftedAhead,
@@ -96,10 +97,10 @@ def next_change(state: ChatState, now: float) -> float | None:
     """Seconds until the row looks different by time alone; None where time changes nothing."""
     if state.busy or state.drafting_ahead:
         return 1 / TICKS
+    marks = [state.cache.offered_at, state.cache.at] if state.cache is not None else []
     if state.news is not None and state.news.level != "error":
-        left = state.news.since + NEWS_SECONDS - now
-        return left if left > 0 else None
-    return None
+        marks.append(state.news.since + NEWS_SECONDS)
+    return min((mark - now for mark in marks if mark > now), default=None)
 
 
 def _left(state: ChatState, beside: StatusContext, now: float) -> list[Piece]:
@@ -116,7 +117,24 @@ def _left(state: ChatState, beside: StatusContext, now: float) -> list[Piece]:
         return [said]
     if state.proposal is not None:
         return _proposal(state.proposal)
+    if state.cache is not None and now >= state.cache.offered_at:
+        return _cache(state.cache, now)
     return [] if state.ahead is None else _ahead(state.ahead, state.room.size, now)
+
+
+def _cache(cache: CacheEnds, now: float) -> list[Piece]:
+    """`cache cold: next request 180k new ≈ $0.54; compact first: $0.12 · Alt+C`."""
+    size = numbers.short_tokens(cache.tokens)
+    costs = "" if cache.dollars is None else f" ≈ {numbers.price(cache.dollars)}"
+    cold = now >= cache.at
+    state = "cache cold: next request" if cold else "cache ends soon: then the next request is"
+    parts = [Piece(((f"{state} {size} new{costs}", "text"),))]
+    if cache.compacted:
+        dollars = cache.compacted_dollars
+        after = numbers.short_tokens(cache.compacted) if dollars is None else numbers.price(dollars)
+        parts.append(piece(f"; {'compact first' if cold else 'compacted'}: {after}", "text", gap=0))
+        parts.append(_then(key_of("compact-first"), 2, "accent"))
+    return parts
 
 
 def _runs(state: ChatState, beside: StatusContext, now: float) -> list[Piece]:
