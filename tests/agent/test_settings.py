@@ -249,6 +249,14 @@ def test_a_file_that_is_no_text_is_refused(house: dict[str, str]) -> None:
     assert "not UTF-8" in refusal(house)
 
 
+def test_a_project_compacts_nobody_s_session_at_rest(house: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "work" / ".foldline.toml").write_text('[compaction]\nidle = "auto"\n')
+    assert "a project may not set compaction.idle: whoever clones it would pay" in refusal(house)
+    (tmp_path / "work" / ".foldline.toml").unlink()
+    own(house, '[compaction]\nidle = "auto"\n')
+    assert load(house).compaction.idle == "auto"
+
+
 @pytest.mark.parametrize("key", ["model", "compaction.model", "compaction.embedding_model"])
 def test_a_project_chooses_no_model_that_somebody_else_pays_for(
     house: dict[str, str], tmp_path: Path, key: str

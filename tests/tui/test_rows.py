@@ -474,8 +474,8 @@ def test_without_a_price_a_cold_cache_is_said_in_tokens_and_without_a_way_out_al
 def test_where_it_is_asked_for_the_end_is_said_a_minute_before() -> None:
     asked = replace(COLD, idle="ask")
     assert said_of(asked, 139.0) == ""
-    assert said_of(asked, 140.0).startswith("cache ends soon: then the next request is 180k new ≈ $0.54; ")
-    assert said_of(asked, 140.0).endswith("compacted: $0.12 · Alt+C")
+    whole = "cache ends soon: 180k new then ≈ $0.54; compacted: $0.12 · Alt+C"
+    assert said_of(asked, 140.0) == said_of(asked, 140.0, 80) == whole
 
 
 def test_what_runs_and_news_go_before_the_end_of_the_cache() -> None:

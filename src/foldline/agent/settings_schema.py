@@ -396,7 +396,7 @@ def checked(given: Given) -> object:
 def _not_of_a_project(names: Sequence[str]) -> str:
     """Why a project may not set this; empty where it may."""
     match names:
-        case ("model" | "fallback",) | ("compaction", "model" | "embedding_model"):
+        case ("model" | "fallback",) | ("compaction", "model" | "embedding_model" | "idle"):
             return "whoever clones it would pay for what its authors want; your own settings and -m may"
         case ("provider" | "providers", *_):
             return "whoever clones it would send code and keys where its authors want; your own settings may"

@@ -127,8 +127,8 @@ def _cache(cache: CacheEnds, now: float) -> list[Piece]:
     size = numbers.short_tokens(cache.tokens)
     costs = "" if cache.dollars is None else f" ≈ {numbers.price(cache.dollars)}"
     cold = now >= cache.at
-    state = "cache cold: next request" if cold else "cache ends soon: then the next request is"
-    parts = [Piece(((f"{state} {size} new{costs}", "text"),))]
+    state = f"cache cold: next request {size} new" if cold else f"cache ends soon: {size} new then"
+    parts = [Piece(((f"{state}{costs}", "text"),))]
     if cache.compacted:
         dollars = cache.compacted_dollars
         after = numbers.short_tokens(cache.compacted) if dollars is None else numbers.price(dollars)
