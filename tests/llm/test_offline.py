@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -95,10 +96,9 @@ ONE_CALL: list[tuple[str, str, Arguments]] = [
     ("how many lines does README.md have?", "read", {"path": "README.md"}),
     ("summarise README.md", "read", {"path": "README.md"}),
     ("read LICENSE", "read", {"path": "LICENSE"}),
-    ("read a.py lines 10-20", "read", {"path": "a.py", "offset": 10, "limit": 11}),
     ("读取 src/x.py", "read", {"path": "src/x.py"}),
     ("请打开README.md", "read", {"path": "README.md"}),
-    ("帮我看看 src/x.py 的第10到20行", "read", {"path": "src/x.py", "offset": 10, "limit": 11}),
+    ("帮我看看 src/x.py", "read", {"path": "src/x.py"}),
     ("list src", "ls", {"path": "src"}),
     ("what is in this folder?", "ls", {}),
     ("列出 src 目录", "ls", {"path": "src"}),
@@ -107,21 +107,18 @@ ONE_CALL: list[tuple[str, str, Arguments]] = [
     ("查找所有 python 文件", "glob", {"pattern": "**/*.py"}),
     ('grep "foo bar" in src', "grep", {"pattern": "foo bar", "path": "src"}),
     ("search for handle_request in src/app", "grep", {"pattern": "handle_request", "path": "src/app"}),
-    ("where is Foo defined?", "grep", {"pattern": "Foo"}),
-    ('search for "foo("', "grep", {"pattern": r"foo\("}),
     ("在 src 中搜索 foo", "grep", {"pattern": "foo", "path": "src"}),
     ("run `pytest -q`", "bash", {"command": "pytest -q"}),
     ("run ls -la", "bash", {"command": "ls -la"}),
-    ("!git status", "bash", {"command": "git status"}),
     ("运行 `pytest -q`", "bash", {"command": "pytest -q"}),
     ("write hello to notes.txt", "write", {"path": "notes.txt", "content": "hello\n"}),
-    ("create notes.txt with: one\nread two", "write", {"path": "notes.txt", "content": "one\nread two\n"}),
+    ("create notes.txt with: one two", "write", {"path": "notes.txt", "content": "one two\n"}),
     ('create notes.txt with "hi, then run x"', "write", {"path": "notes.txt", "content": "hi, then run x\n"}),
     ("把 你好 写入 notes.txt", "write", {"path": "notes.txt", "content": "你好\n"}),
     ("创建 notes.txt，内容：你好", "write", {"path": "notes.txt", "content": "你好\n"}),
     ("replace foo with bar in x.txt", "edit", {"path": "x.txt", "old": "foo", "new": "bar"}),
     (
-        "in x.txt, replace all `a b` with `c d`",
+        "replace all `a b` with `c d` in x.txt",
         "edit",
         {"path": "x.txt", "old": "a b", "new": "c d", "replace_all": True},
     ),
@@ -181,31 +178,21 @@ async def test_it_says_what_it_is_once_and_when_it_cannot_follow():
     assert "“refactor everything”" in talk.messages[-1].text
 
 
-async def test_it_answers_a_chinese_request_in_chinese():
-    assert "不是语言模型" in await Talk().ask("你是谁？")
-    assert "2 行" in await Talk({"read": "甲\n乙\n"}).ask("读取 a.txt")
+async def test_it_follows_its_own_examples():
+    for text in re.findall(r"`([^`]+)`", await Talk().ask("help")):
+        talk = Talk()
+        assert "could not follow" not in await talk.ask(text), text
+        assert talk.steps or text == "what did we do?"
 
 
-async def test_a_file_is_described_by_lines_and_definitions():
-    code = "import os\n\nclass Order:\n    pass\n\ndef main() -> None:\n    pass\n"
-    said = await Talk({"read": code}).ask("what does src/x.py do?")
-    assert "7 lines" in said
-    assert "`class Order:` (line 3)" in said or "`class Order` (line 3)" in said
-    assert "(line 6)" in said
+async def test_a_result_is_told_by_its_size_and_first_lines():
+    said = await Talk({"read": "".join(f"line {n}\n" for n in range(20))}).ask("what does src/x.py do?")
+    assert "20 lines" in said
+    assert "line 7\n" in said and "line 8" not in said
+    assert "… +12" in said
 
 
-async def test_a_document_is_described_by_its_headings():
-    said = await Talk({"read": "# Title\n\ntext\n\n## Usage\n"}).ask("read README.md")
-    assert "`# Title`; `## Usage`" in said
-
-
-async def test_a_part_of_a_file_is_counted_from_where_it_starts():
-    said = await Talk({"read": "x = 1\ndef f():\n[lines 10–11 of 40]"}).ask("read a.py lines 10-11")
-    assert "2 lines (of 40)" in said
-    assert "(line 11)" in said
-
-
-async def test_show_quotes_the_file_and_no_fence_of_it_breaks_out():
+async def test_no_fence_of_a_file_breaks_out_of_what_is_quoted():
     said = await Talk({"read": "# T\n```python\nx = 1\n```\n"}).ask("show me README.md")
     assert "````text\n# T\n```python\nx = 1\n```\n````" in said
 
@@ -217,12 +204,6 @@ async def test_a_command_is_told_with_status_and_last_lines():
     assert "1 failed" in said
     assert "line 3\n" not in said
     assert "exit status 0, no output" in await Talk({"bash": "[no output, exit 0]"}).ask("run true")
-
-
-async def test_matches_and_files_are_counted():
-    said = await Talk({"grep": "a.py:1: foo\na.py:9: foo\nb.py:2: foo\n"}).ask("search for foo")
-    assert "3 matches, 2 files" in said
-    assert "a.py:9: foo" in said
 
 
 async def test_a_failed_change_ends_the_chain_and_says_what_was_left():
@@ -262,9 +243,10 @@ async def test_a_fold_within_a_turn_repeats_no_step():
     assert [(call.name, call.parsed()) for call in said.calls] == [("bash", {"command": "pytest"})]
 
 
-async def test_without_its_tools_it_says_so():
-    said = await Talk(tools=TOOLS[:1]).ask("run pytest")
-    assert "`bash` is not offered" in said
+async def test_without_tools_it_calls_none():
+    talk = Talk(tools=())
+    assert "You can ask me" in await talk.ask("run pytest")
+    assert talk.steps == []
 
 
 async def test_call_ids_are_unique_in_a_conversation():
@@ -295,7 +277,6 @@ async def test_it_recalls_from_a_summary_and_not_from_what_was_folded():
     talk.messages.append(SystemMessage(index=1, origin="summary", parts=text_parts(notes)))
     said = await talk.ask("what did we do?")
     assert "ship the parser" in said
-    assert "1 of them a summary" in said
 
 
 async def test_a_new_conversation_has_nothing_to_recall():

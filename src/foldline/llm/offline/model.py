@@ -11,13 +11,7 @@ from contextlib import aclosing
 
 from foldline.context.digest import within
 from foldline.context.tokens import call_tokens, estimate_tokens, image_tokens
-from foldline.protocol import (
-    AssistantMessage,
-    BaseMessage,
-    ImagePart,
-    Usage,
-    text_parts,
-)
+from foldline.protocol import AssistantMessage, BaseMessage, ImagePart, Usage, text_parts
 from foldline.protocol.messages import StopReason
 
 from ..base import Answer, Chunk, ContextOverflow, ModelInfo, Request, TextChunk, ToolCallChunk
@@ -38,6 +32,8 @@ class OfflineLLM:
     rendering shares with that of the request before counts as cached, as on servers with a prefix cache.
     """
 
+    dialect = OFFLINE
+
     def __init__(
         self,
         window: int = WINDOW,
@@ -46,21 +42,13 @@ class OfflineLLM:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`window` in tokens, `pace` in seconds a chunk."""
-        self._info = ModelInfo(OFFLINE, window, min(MAX_OUTPUT, window), OFFLINE)
+        self.info = ModelInfo(OFFLINE, window, min(MAX_OUTPUT, window), OFFLINE)
         self._pace = pace
         self._sleep = sleep
         self._previous = ""
 
-    @property
-    def info(self) -> ModelInfo:
-        return self._info
-
-    @property
-    def dialect(self) -> str:
-        return OFFLINE
-
     async def prepare(self) -> ModelInfo:
-        return self._info
+        return self.info
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """See `LLM.stream`. Can be cancelled between any two chunks.
@@ -72,16 +60,16 @@ class OfflineLLM:
         images = (part for message in request.messages for part in message.parts)
         pictures = sum(image_tokens(part) for part in images if isinstance(part, ImagePart))
         sent = estimate_tokens(rendering) + pictures
-        if sent >= self._info.window:
+        if sent >= self.info.window:
             raise ContextOverflow(
                 f"The request is longer than the window of {OFFLINE}: it takes {sent:,} of "
-                f"{self._info.window:,} tokens. Compact the conversation, or set a larger window.",
+                f"{self.info.window:,} tokens. Compact the conversation, or set a larger window.",
                 status=400,
             )
         # Character by character is what is meant.
         cached = estimate_tokens(os.path.commonprefix([self._previous, rendering]))  # noqa: RUF071
         self._previous = rendering
-        room = min(self._info.window - sent, request.max_output or MAX_OUTPUT, MAX_OUTPUT)
+        room = min(self.info.window - sent, request.max_output or MAX_OUTPUT, MAX_OUTPUT)
         reply, stop_reason = _fitted(reply_to(request, room), room)
         for chunk in _chunks(reply):
             await self._sleep(self._pace)
@@ -131,7 +119,7 @@ def _rendered(request: Request) -> str:
         json.dumps([tool.name, tool.description, tool.parameters], sort_keys=True, ensure_ascii=False)
         for tool in request.tools
     )
-    return "\n".join([*tools, *(_message(message) for message in request.messages)])
+    return "\n".join([*tools, *map(_message, request.messages)])
 
 
 def _message(message: BaseMessage) -> str:

@@ -24,20 +24,14 @@ _LABELS: dict[Section, str] = {
     SECTIONS.goal: "Asked",
     SECTIONS.constraints: "Keep",
     SECTIONS.done: "Done",
+    SECTIONS.ahead: "Open",
     SECTIONS.progress: "Open",
     SECTIONS.blocked: "Failed",
     SECTIONS.decisions: "Decided",
-    SECTIONS.ahead: "Open",
     SECTIONS.critical: "Keep",
 }
-_SECTIONS = {
-    "Done": SECTIONS.done,
-    "Decided": SECTIONS.decisions,
-    "Failed": SECTIONS.critical,
-    "Keep": SECTIONS.critical,
-    "Asked": SECTIONS.goal,
-    "Open": SECTIONS.progress,
-}
+_SECTIONS = {label: section for section, label in _LABELS.items()} | {"Failed": SECTIONS.critical}
+"""Where a line stands in a summary: of several sections, the last above."""
 _WORTH = {"Done": 3.0, "Decided": 2.5, "Failed": 2.0, "Asked": 1.8, "Keep": 1.5, "Open": 0.5}
 _HEADINGS_TOKENS = 60
 """Of a digest's sections, which a note does not have."""
