@@ -378,6 +378,6 @@ async def test_the_timeline_says_what_a_cache_should_have_had_and_why_it_had_les
 async def test_where_the_words_have_no_room_the_frame_says_what_a_cache_did_not_have() -> None:
     async with seen(cached_story().projection(), (80, 30)) as found:
         await found.go("older-request")
-        assert "request 3 30.0k · cached 6.1k of 30.0k expected · clear 8" in found.text
+        assert "request 3 30.0k · 6.1k of 30.0k cached · clear 8" in found.text
         await found.go("older-request")
         assert "as expected" not in found.text

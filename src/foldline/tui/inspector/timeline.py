@@ -298,7 +298,10 @@ def brief_words(moment: Moment | None, now: Projection, size: Size, cache: Cache
     if moment.asked is None:
         return moment.name
     words = f"{moment.name} {numbers.tokens(moment.asked.tokens, estimated=moment.asked.is_estimated)}"
-    return f"{words} · {cache}" if cache is not None and cache.miss else words
+    if cache is None or cache.miss is None:
+        return words
+    had = f"{numbers.tokens(cache.cached)} of {numbers.tokens(cache.expected)} cached"
+    return f"{words} · {had} · {cache.miss}"
 
 
 def _head(name: str, entry: Entry | None, model: str | None, state: str, *, failed: bool = False) -> Spans:
