@@ -20,8 +20,6 @@ from foldline.llm.dialect import (
     STRICT_THINKING,
     UNSIGNED,
     Dialect,
-    Renderings,
-    _ChatRendering,
     dialect_for,
     machine_text,
     to_openai,
@@ -29,7 +27,6 @@ from foldline.llm.dialect import (
 )
 from foldline.protocol import (
     AssistantMessage,
-    BaseMessage,
     DeveloperMessage,
     ImagePart,
     Message,
@@ -361,35 +358,6 @@ def test_extending_a_view_by_whole_groups_extends_its_rendering(
     if last != grown:
         assert dialect.strict_alternation
         assert _opening(last) == _opening(grown)[: len(_opening(last))]
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
-@given(groups=_groups())
-def test_requests_that_extend_each_other_are_rendered_as_each_alone_and_none_changes_later(
-    dialect: Dialect, groups: list[list[Message]]
-) -> None:
-    renderings = Renderings(dialect)
-    views = [[m for group in groups[:end] for m in group] for end in range(1, len(groups) + 1)]
-    given_out = []
-    for view in [*views, views[0], [system("another view"), *views[-1]]]:
-        rendered = renderings.of(view)
-        assert rendered == to_openai(view, dialect)
-        given_out.append((rendered, copy.deepcopy(rendered)))
-    assert all(rendered == as_it_left for rendered, as_it_left in given_out)
-
-
-def test_of_a_request_only_what_it_adds_to_the_one_before_is_rendered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen: list[BaseMessage] = []
-    renders = _ChatRendering.add
-    monkeypatch.setattr(_ChatRendering, "add", lambda self, m: (seen.append(m), renders(self, m)))
-    view: list[BaseMessage] = [system("s"), user("go")]
-    renderings = Renderings(STRICT)
-    for step in range(20):
-        renderings.of(view)  # a list that grows, too
-        view += [assistant("", call(f"c{step}", "{}")), result(f"c{step}", "r")]
-    assert len(seen) == len(view) - 2
 
 
 def _opening(message: dict[str, Any]) -> str:

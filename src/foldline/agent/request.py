@@ -7,7 +7,6 @@ from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 
 from foldline.context.budget import silent_overflow
-from foldline.context.calls import paired
 from foldline.context.numbers import short_tokens
 from foldline.context.view import ViewItem
 from foldline.llm import (
@@ -63,7 +62,7 @@ async def send_request(state: AgentState) -> AssistantMessage:
     Raises:
         LLMError: there is none. `ContextOverflow` where the request was refused as too long.
     """
-    messages = paired(item.message for item in state.projection.view)
+    messages = state.pairs.of(state.projection.view)
     estimated = state.projection.sent + state.overhead
     state.emit(events.StepStarted(model=state.llm.info.id, tokens=state.size()))
     _say_if_without_tools(state)

@@ -20,6 +20,7 @@ from foldline.compaction import (
     plan_early,
 )
 from foldline.context.budget import Budget, BudgetSettings, WindowProof, budget_for
+from foldline.context.calls import RunningPairs
 from foldline.context.projection import Projection
 from foldline.context.proof import RunningDigest
 from foldline.context.tokens import message_tokens, wide_in
@@ -85,8 +86,9 @@ class AgentState:
     """What lends tools beside our own."""
     offered: str | None = None
     """Digest of the tools the model was offered in the newest turn; None before the first one."""
+    pairs: RunningPairs = field(default_factory=RunningPairs)
     digests: RunningDigest = field(default_factory=RunningDigest)
-    """Of the requests that were sent."""
+    """Of the requests that were sent, as `pairs` are their messages."""
     summary_requests: int = 0
     """Requests that were made for summaries so far."""
     refused: dict[str, int] = field(default_factory=dict)

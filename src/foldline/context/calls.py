@@ -20,7 +20,7 @@ from .facts import PLACE_ARGUMENTS
 from .outline import MessageOutline
 from .projection import Projection
 from .todos import current_todo, todo_list
-from .view import IN_VIEW, interrupted_result
+from .view import IN_VIEW, ViewItem, extends, interrupted_result
 
 _SEARCHES = ("pattern", "query")
 _WORDS = ("command", "cmd", *_SEARCHES, "url", "prompt", "description", "name")
@@ -67,6 +67,28 @@ def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
             caller = message.index
         sent.append(message)
     return sent + [interrupted_result(call, caller) for call in waiting]
+
+
+class RunningPairs:
+    """Views as they are sent, of which most extend the one before: what was paired is not looked at again."""
+
+    def __init__(self) -> None:
+        self._view: Sequence[ViewItem] = ()
+        self._sent: list[BaseMessage] = []
+        """Of what stands before the newest message that is no result: nothing will answer its calls now."""
+        self._settled = 0
+
+    def of(self, view: Sequence[ViewItem]) -> list[BaseMessage]:
+        """See `paired`."""
+        if not extends(self._view, view):
+            self._sent, self._settled = [], 0
+        self._view = (*view,)
+        begun, settled = self._settled, max(self._settled, len(view) - 1)
+        while settled > begun and view[settled].outline.type == "tool_result":
+            settled -= 1
+        self._sent += paired(item.message for item in view[begun:settled])
+        self._settled = settled
+        return [*self._sent, *paired(item.message for item in view[settled:])]
 
 
 def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from operator import is_
 
 from foldline.protocol import (
     NEW,
@@ -20,6 +19,7 @@ from foldline.protocol import (
 
 from .calls import paired
 from .projection import Projection, project
+from .view import extends
 
 
 def digest_of(messages: Sequence[BaseMessage]) -> str:
@@ -153,7 +153,7 @@ class RunningDigest:
     def of(self, messages: Sequence[BaseMessage]) -> str:
         """See `digest_of`."""
         known = len(self._messages)
-        if known > len(messages) or not all(map(is_, self._messages, messages)):
+        if not extends(self._messages, messages):
             known, self._hash = 0, hashlib.sha256()
         for message in messages[known:]:
             self._hash.update(dump_entry(message))

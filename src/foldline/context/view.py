@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 from weakref import ref
 
@@ -45,6 +46,11 @@ def interrupted_result(call: ToolCallPart, index: int) -> ToolResultMessage:
     return ToolResultMessage(
         index=index, call_id=call.call_id, name=call.name, is_error=True, parts=text_parts(INTERRUPTED)
     )
+
+
+def extends(earlier: Sequence[object], later: Sequence[object]) -> bool:
+    """Whether one list begins with the very objects of another."""
+    return len(earlier) <= len(later) and all(map(is_, earlier, later))
 
 
 def clip_to_tokens(text: str, max_tokens: int, index: int) -> str:

@@ -9,8 +9,8 @@ from foldline.protocol import CacheTerms, Part, TextPart, ThinkingPart, ToolCall
 from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
-from .dialect import STRICT, Renderings, dialect_named, tools_to_openai
-from .marks import Place, marked, marked_terms, request_ends
+from .dialect import STRICT, ChatRendering, dialect_named, tools_to_openai
+from .marks import marked_terms
 from .providers import Provider
 from .wire import (
     DEFAULT,
@@ -23,7 +23,6 @@ from .wire import (
     Wire,
     arguments_of,
     count,
-    expected,
     mapping,
     sequence,
     string,
@@ -229,10 +228,9 @@ class ChatWire(Wire):
     }
 
     def __init__(self, provider: Provider, options: Options = DEFAULT) -> None:
-        super().__init__(provider, options)
         self._dialect = dialect_named(provider.dialect) or STRICT
         self.name = self._dialect.name
-        self._renderings = Renderings(self._dialect)
+        super().__init__(provider, options)
         if not provider.asks_usage:
             self._refused.add("usage")
 
@@ -243,13 +241,9 @@ class ChatWire(Wire):
         return bool(self._dialect.marks_cache and _MARKED.match(model)) and self._sends("marks")
 
     def body(self, request: Request, model: str) -> dict[str, Any]:
-        messages = self._renderings.of(request.messages)
-        if self._marks(model):
-            opening = [Place(0)] if messages[0]["role"] == "system" else []
-            messages = marked(messages, [*opening, *request_ends(messages)], self.options.cache_life)
         body: dict[str, Any] = {
             "model": model,
-            "messages": messages,
+            "messages": self._messages(request, model, marks=self._marks(model)),
             "stream": True,
             **self._session(request),
         }
@@ -267,4 +261,7 @@ class ChatWire(Wire):
         return body
 
     def reading(self, request: Request, info: ModelInfo) -> ChatReader:
-        return ChatReader(expected(request, info))
+        return ChatReader(self._expected(request, info))
+
+    def _begin(self, reader: str) -> ChatRendering:
+        return ChatRendering(self._dialect)

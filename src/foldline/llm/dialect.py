@@ -10,9 +10,9 @@ import string
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from operator import is_
 from typing import Any, Literal, Self
 
+from foldline.context.view import extends
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -28,6 +28,7 @@ from foldline.protocol import (
 from foldline.protocol.messages import json_object
 
 from .base import ToolSpec
+from .marks import Place, request_ends
 from .providers import provider_at
 
 ChatMessage = dict[str, Any]
@@ -164,25 +165,7 @@ def to_openai(messages: Sequence[BaseMessage], dialect: Dialect) -> list[ChatMes
 
     Messages with nothing to say (reasoning without text or calls, an empty prompt) are left out.
     """
-    return Renderings(dialect).of(messages)
-
-
-class Renderings:
-    """Renders requests of which most extend the one before: what was rendered is not rendered again."""
-
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
-        self._messages: Sequence[BaseMessage] = ()
-        self._rendering = _ChatRendering(dialect)
-
-    def of(self, messages: Sequence[BaseMessage]) -> list[ChatMessage]:
-        """See `to_openai`."""
-        known = len(self._messages)
-        if known > len(messages) or not all(map(is_, self._messages, messages)):
-            known, self._rendering = 0, _ChatRendering(self._dialect)
-        self._rendering.add_all(messages[known:])
-        self._messages = (*messages,)
-        return [*self._rendering.done]
+    return ChatRendering(dialect).add_all(messages).done
 
 
 def tools_to_openai(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
@@ -208,7 +191,16 @@ class MessageRendering(ABC):
 
     def __init__(self) -> None:
         self.done: list[dict[str, Any]] = []
+        self.call_ids: set[str] = set()
+        self.newest = 0
+        """The largest index of an entry."""
         self._images: list[dict[str, Any]] = []
+
+    @property
+    def marks(self) -> list[Place]:
+        """Where marks for a cache go: see `marks`."""
+        opening = [Place(0)] if self.done and self.done[0]["role"] == "system" else []
+        return [*opening, *request_ends(self.done)]
 
     @abstractmethod
     def instruct(self, message: SystemMessage | DeveloperMessage) -> None: ...
@@ -226,12 +218,14 @@ class MessageRendering(ABC):
     def _add_user(self, pieces: list[dict[str, Any]]) -> None: ...
 
     def add(self, message: BaseMessage) -> None:
+        self.newest = max(self.newest, message.index)
         match message:
             case SystemMessage() | DeveloperMessage():
                 self.instruct(message)
             case UserMessage():
                 self.ask(message)
             case AssistantMessage():
+                self.call_ids.update(call.call_id for call in message.calls)
                 self.answer(message)
             case ToolResultMessage():
                 self.report(message)
@@ -251,7 +245,26 @@ class MessageRendering(ABC):
             self._add_user(pieces)
 
 
-class _ChatRendering(MessageRendering):
+class Renderings:
+    """Renders requests of which most extend the one before: what was rendered is not rendered again."""
+
+    def __init__(self, begin: Callable[[str], MessageRendering]) -> None:
+        """`begin` makes an empty one for who gets its reasoning back."""
+        self._begin = begin
+        self._reader = ""
+        self._messages: Sequence[BaseMessage] = ()
+        self._rendering = begin("")
+
+    def of(self, messages: Sequence[BaseMessage], reader: str = "") -> MessageRendering:
+        """All of them. It grows with the next request: what is kept of it is to be copied."""
+        known = len(self._messages)
+        if not extends(self._messages, messages) or reader != self._reader:
+            known, self._reader, self._rendering = 0, reader, self._begin(reader)
+        self._messages = (*messages,)
+        return self._rendering.add_all(messages[known:])
+
+
+class ChatRendering(MessageRendering):
     def __init__(self, dialect: Dialect) -> None:
         super().__init__()
         self.dialect = dialect

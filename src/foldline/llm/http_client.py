@@ -4,6 +4,7 @@ failure than anybody wants to know. Imported where a request is made: an SDK tak
 OpenAI's and Anthropic's come out of one generator and differ in names alone.
 """
 
+import json
 import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -48,8 +49,10 @@ class Sdk:
         """
         kind = self._module.AsyncStream[object]
         options = {"headers": headers} if headers else {}
+        # Bytes: Anthropic's SDK would copy all of the body first, which takes longer than to write it.
+        content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
         return await self._client.post(
-            path, cast_to=object, body=body, stream=True, stream_cls=kind, options=options
+            path, cast_to=object, content=content, stream=True, stream_cls=kind, options=options
         )
 
     async def ask(self, path: str, body: Mapping[str, object] | None, seconds: float | None = None) -> object:

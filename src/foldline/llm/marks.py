@@ -47,13 +47,16 @@ def cache_control(life: CacheLife) -> dict[str, str]:
 def request_ends(messages: Sequence[Rendered]) -> list[Place]:
     """The ends of the request before this one and of this one: what stands before the newest answer, and the
     last message."""
-    roles = [message["role"] for message in messages]
-    ends = [
-        at
-        for at, role in enumerate(roles)
-        if role not in ("system", "assistant") and roles[at + 1 : at + 2] in ([], ["assistant"])
-    ]
-    return [Place(at) for at in ends[-2:]]
+    following = "assistant"
+    ends: list[Place] = []
+    for at in range(len(messages) - 1, -1, -1):
+        role = messages[at]["role"]
+        if following == "assistant" and role not in ("system", "assistant"):
+            ends.insert(0, Place(at))
+        if len(ends) == 2:
+            break
+        following = role
+    return ends
 
 
 def marked(messages: Sequence[Rendered], places: Iterable[Place], life: CacheLife) -> list[Rendered]:

@@ -39,7 +39,7 @@ from .dialect import (
     text_piece,
     user_pieces,
 )
-from .marks import Place, cache_control, marked, marked_terms, request_ends
+from .marks import Place, cache_control, marked_terms, request_ends
 from .wire import (
     AnswerReader,
     Expected,
@@ -50,7 +50,6 @@ from .wire import (
     arguments_of,
     can_read,
     count,
-    expected,
     mapping,
     sequence,
     signer,
@@ -357,10 +356,7 @@ class MessagesWire(Wire):
         return marked_terms(self.options.cache_life, self._effort) if self._sends("marks") else None
 
     def body(self, request: Request, model: str) -> dict[str, Any]:
-        reader = signer(model, self._host) if self._sends("old thinking") else ""
-        rendering = _Rendering(reader).add_all(request.messages)
-        life, marks = self.options.cache_life, self._sends("marks")
-        messages = marked(rendering.done, rendering.marks, life) if marks else rendering.done
+        messages = self._messages(request, model, marks=True)
         leads = bool(messages) and messages[0]["role"] == "system"
         system, messages = (messages[:1], messages[1:]) if leads else ([], messages)
         if messages and messages[-1]["role"] == "assistant":  # It would be taken for the start of an answer.
@@ -375,8 +371,8 @@ class MessagesWire(Wire):
             body["system"] = system[0]["content"]
         if request.tools:
             body["tools"] = tools_to_messages(request.tools)
-            if marks and not system:
-                body["tools"][-1]["cache_control"] = cache_control(life)
+            if self._sends("marks") and not system:
+                body["tools"][-1]["cache_control"] = cache_control(self.options.cache_life)
             if request.tools_off and self._sends("tools off"):
                 body["tool_choice"] = {"type": "none"}
         if self._sends("thinking"):
@@ -386,4 +382,7 @@ class MessagesWire(Wire):
         return body
 
     def reading(self, request: Request, info: ModelInfo) -> MessagesReader:
-        return MessagesReader(expected(request, info), signer(info.id, self._host))
+        return MessagesReader(self._expected(request, info), signer(info.id, self._host))
+
+    def _begin(self, reader: str) -> _Rendering:
+        return _Rendering(reader)

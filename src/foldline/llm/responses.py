@@ -48,7 +48,6 @@ from .wire import (
     Wire,
     arguments_of,
     can_read,
-    expected,
     mapping,
     sequence,
     signer,
@@ -365,7 +364,7 @@ class ResponsesWire(Wire):
     path = "/responses"
     _optional: ClassVar = {
         # The key that it was encrypted with is another now.
-        "old reasoning": ("could not be verified", "items are not persisted"),
+        "old thinking": ("could not be verified", "items are not persisted"),
         "encrypted reasoning": ("encrypted",),  # Refused for models that do not reason.
         "session": ("prompt_cache_key",),
         "effort": ("reasoning.effort", "reasoning_effort"),
@@ -373,10 +372,9 @@ class ResponsesWire(Wire):
     }
 
     def body(self, request: Request, model: str) -> dict[str, Any]:
-        reader = signer(model, self._host) if self._sends("old reasoning") else ""
         body: dict[str, Any] = {
             "model": model,
-            "input": to_input(request.messages, reader),
+            "input": self._messages(request, model),
             "store": False,
             "stream": True,
             **self._session(request),
@@ -395,7 +393,10 @@ class ResponsesWire(Wire):
         return body
 
     def reading(self, request: Request, info: ModelInfo) -> ResponsesReader:
-        return ResponsesReader(expected(request, info), signer(info.id, self._host))
+        return ResponsesReader(self._expected(request, info), signer(info.id, self._host))
+
+    def _begin(self, reader: str) -> _Rendering:
+        return _Rendering(reader)
 
 
 Rendering: TypeAlias = Callable[[Sequence[BaseMessage]], list[dict[str, Any]]]

@@ -12,7 +12,8 @@ from foldline.protocol import AssistantMessage, CacheTerms, Part, ThinkingPart, 
 from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
-from .marks import CacheLife
+from .dialect import MessageRendering, Renderings
+from .marks import CacheLife, marked
 from .providers import Provider, address_of
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Wire(ABC):
         self.options = options
         self._host = address_of(provider.base_url)
         self._refused = set() if provider.takes_tools_off else {"tools off"}
+        self._renderings = Renderings(self._begin)
 
     @abstractmethod
     def body(self, request: Request, model: str) -> dict[str, Any]: ...
@@ -61,6 +63,26 @@ class Wire(ABC):
         if not known.cache_least:
             return None
         return CacheTerms(life=known.cache_life, least=known.cache_least, step=known.cache_step)
+
+    @abstractmethod
+    def _begin(self, reader: str) -> MessageRendering:
+        """A rendering of nothing yet; `reader` is who gets its reasoning back: see `can_read`."""
+
+    def _rendered(self, request: Request, model: str) -> MessageRendering:
+        reader = signer(model, self._host) if self._sends("old thinking") else ""
+        return self._renderings.of(request.messages, reader)
+
+    def _messages(self, request: Request, model: str, *, marks: bool = False) -> list[dict[str, Any]]:
+        """The messages as they are sent; `marks`: whether a cache there keeps what is marked."""
+        rendering = self._rendered(request, model)
+        places = rendering.marks if marks and self._sends("marks") else ()
+        return marked(rendering.done, places, self.options.cache_life)
+
+    def _expected(self, request: Request, info: ModelInfo) -> "Expected":
+        # Entry indices are never re-used, so ids made from the newest one are unique in the session.
+        rendering = self._rendered(request, info.id)
+        stem, most = f"call_{rendering.newest}", most_characters(info.window)
+        return Expected(info.id, rendering.call_ids, stem, most)
 
     def leave_out(self, failure: "Failure") -> bool:
         """Whether the server refused something that can be done without. From then on it is not sent."""
@@ -131,20 +153,12 @@ class Expected:
     """What is known of an answer before it comes."""
 
     model: str
-    taken: frozenset[str] = frozenset()
+    taken: Collection[str] = frozenset()
     """Call ids of the request, not to be given again."""
     stem: str = "call"
     """Begins the call ids made up here."""
     most: int | None = None
     """Characters the answer may have."""
-
-
-def expected(request: Request, info: ModelInfo) -> Expected:
-    answers = [message for message in request.messages if isinstance(message, AssistantMessage)]
-    taken = frozenset(call.call_id for message in answers for call in message.calls)
-    # Entry indices are never re-used, so ids made from the newest one are unique in the session.
-    newest = max((message.index for message in request.messages), default=0)
-    return Expected(info.id, taken, f"call_{newest}", most_characters(info.window))
 
 
 class AnswerReader(ABC):
@@ -357,13 +371,14 @@ class CallIds:
 
     def __init__(self, taken: Collection[str], stem: str) -> None:
         """`taken` are ids not to be given again; `stem` begins the ids made up here."""
-        self._used = set(taken)
+        self._taken = taken
+        self._used: set[str] = set()
         self._stem = stem
 
     def unique(self, call_id: str, number: int) -> str:
         """The id itself, or one made of the stem and the number of the call."""
         call_id = whole(call_id)
-        if not call_id or call_id in self._used:
+        if not call_id or call_id in self._taken or call_id in self._used:
             call_id = f"{self._stem}_{number}"
         self._used.add(call_id)
         return call_id
