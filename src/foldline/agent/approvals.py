@@ -29,6 +29,8 @@ Level = Literal["read", "edit", "run"]
 """What a tool can do: only look, change files it names, or run anything."""
 
 Mode = ApprovalMode
+SANDBOXED: frozenset[Mode] = frozenset({"sandboxed", "read-only"})
+"""The modes in which commands run in the sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +54,26 @@ def decide(
     *,
     inside: bool,
     of_project: Collection[Rule] = (),
-) -> Literal["allow", "ask"]:
+    box: Literal["", "part", "whole"] = "",
+    in_box: bool = False,
+) -> Literal["allow", "ask", "refuse"]:
     """Whether a call may run now.
+
+    `box` is how much of what the sandbox promises it holds here, `in_box` whether this call would run in it.
 
     `rules` are those that cover it. `inside` is false where it reaches outside the working directory; that
     always asks, whatever was allowed before, except in mode `all`.
     """
     if policy.mode == "all":
         return "allow"
-    if not inside:
+    if policy.mode == "read-only" and (level == "edit" or in_box):
+        return "allow" if in_box and box else "refuse"
+    is_held = policy.mode == "sandboxed" and box == "whole"
+    if in_box and is_held:
+        return "allow"
+    if not inside or (policy.mode == "read-only" and level == "run"):
         return "ask"
-    if level == "read" or (level == "edit" and policy.mode == "edits"):
+    if level == "read" or (level == "edit" and (policy.mode == "edits" or is_held)):
         return "allow"
     return "allow" if any(rule in policy.always or rule in of_project for rule in rules) else "ask"
 
@@ -229,6 +240,8 @@ async def permit(state: "AgentState", asked: operations.Revoke | operations.Swit
         match asked:
             case operations.SwitchApprovals():
                 await state.session.append(Approval(mode=asked.mode), durable=True)
+                if asked.mode in SANDBOXED and not (engine := await state.sandbox.ready()).holds:
+                    state.emit(events.Notice(level="warning", text=engine.why))
             case operations.Revoke(scope="project"):
                 await asyncio.to_thread(state.project.revoke, asked.rule)
                 await state.session.append(Approval(rule=asked.rule, scope="project", granted=False))

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from foldline.context.tokens import CALL_OVERHEAD, MESSAGE_OVERHEAD, message_tokens
 from foldline.protocol import (
@@ -18,7 +19,7 @@ from foldline.protocol import (
 )
 from foldline.protocol.messages import json_object
 
-from .approvals import decide, grant, grant_in_project
+from .approvals import SANDBOXED, decide, grant, grant_in_project
 from .rewind import recorder
 from .state import AgentState
 from .tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
@@ -28,7 +29,12 @@ _DECLINED = ToolOutcome("The user declined this call. Only try it again if asked
 _CANCELLED = ToolOutcome("Interrupted by the user: the call may have run in part.", True, "cancelled ✗")
 _NOT_RUN = ToolOutcome("Not run: the user interrupted before it began.", True, "not run")
 _NO_ROOM = ToolOutcome("Not run: window full, call again.", True, "not run")
-_NEVER_RAN = (_DECLINED, _NO_ROOM)
+_READ_ONLY = ToolOutcome(
+    "Not run: the mode is read-only, where nothing is changed and commands need a sandbox.",
+    True,
+    "read-only ✗",
+)
+_NEVER_RAN = (_DECLINED, _NO_ROOM, _READ_ONLY)
 _ENOUGH = 256
 """Estimated tokens below which a call of a group is not run any more."""
 _RESULT_FRAME = MESSAGE_OVERHEAD + CALL_OVERHEAD
@@ -98,8 +104,34 @@ class Calls:
         self._under_way = call.call_id
         self._began = time.monotonic()
         outcome = await tool.run(call.parsed(), context)
+        if outcome.refused is not None and self._state.policy.mode == "sandboxed":
+            outcome = await self._beyond(tool, call, title, context, outcome)
         diff = outcome.diff and context.mask(outcome.diff)
         return replace(outcome, text=context.mask(outcome.text), diff=diff)
+
+    async def _beyond(
+        self, tool: Tool, call: ToolCallPart, title: str, context: ToolContext, outcome: ToolOutcome
+    ) -> ToolOutcome:
+        """What comes of a command that the sandbox kept from something, once the user was asked about that:
+        run again with the hosts it asked for, or outside; as it is, where they decline."""
+        wanted = outcome.refused
+        assert wanted is not None
+        hosts = tuple(Rule(tool="network", pattern=host) for host in wanted.hosts)
+        asked = (
+            f"{title}\nwants {wanted.words}; run it again, {'with that' if hosts else 'outside the sandbox'}?"
+        )
+        rules = hosts if len(hosts) == 1 else ()
+        if not await self._said_yes(
+            events.ApprovalRequested(
+                call_id=call.call_id, name=call.name, title=asked, rules=rules, inside=bool(hosts)
+            )
+        ):
+            return outcome
+        self._state.hosts_once = wanted.hosts
+        try:
+            return await tool.run(call.parsed(), replace(context, box=context.box if hosts else None))
+        finally:
+            self._state.hosts_once = ()
 
     async def _refusal(
         self, tool: Tool, call: ToolCallPart, title: str, context: ToolContext
@@ -110,7 +142,23 @@ class Calls:
         inside = await asyncio.to_thread(tool.inside, arguments, context)
         rules = tuple(tool.rules(arguments))
         of_project = self._rules_of_project() if inside and rules and tool.level != "read" else frozenset()
-        if decide(state.policy, tool.level, rules, inside=inside, of_project=of_project) == "allow":
+        box: Literal["", "part", "whole"] = ""
+        if state.policy.mode in SANDBOXED:
+            engine = await state.sandbox.ready()
+            box = "whole" if engine.holds else "part" if engine.name else ""
+            context.box = state.sandbox if box and tool.in_sandbox else None
+        decided = decide(
+            state.policy,
+            tool.level,
+            rules,
+            inside=inside,
+            of_project=of_project,
+            box=box,
+            in_box=tool.in_sandbox,
+        )
+        if decided == "refuse":
+            return _READ_ONLY
+        if decided == "allow":
             return None
         diff = None
         try:
@@ -129,11 +177,15 @@ class Calls:
             rules=rules if inside else (),
             inside=inside,
         )
+        return None if await self._said_yes(question) else _DECLINED
+
+    async def _said_yes(self, question: events.ApprovalRequested) -> bool:
+        """Whether the user allows it; what they always allow is granted."""
         word = await self._ask(question)
         if word.answer in ("always", "project") and 0 <= word.nth < len(question.rules):
             granted = question.rules[word.nth]  # nothing is granted that was not shown
-            await (grant if word.answer == "always" else grant_in_project)(state, granted)
-        return None if word.answer != "deny" else _DECLINED
+            await (grant if word.answer == "always" else grant_in_project)(self._state, granted)
+        return word.answer != "deny"
 
     def _rules_of_project(self) -> frozenset[Rule]:
         """What is always allowed in this folder; that its file counts for nothing is said once."""

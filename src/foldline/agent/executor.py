@@ -147,6 +147,7 @@ class Executor:
         await self.settle()
         await self.state.draft.aclose()
         await self.state.jobs.aclose()
+        await self.state.sandbox.aclose()
         await asyncio.gather(*self._quick)
         await self.state.llm.aclose()
         if self.state.servers is not None:

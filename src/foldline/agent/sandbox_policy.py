@@ -1,7 +1,7 @@
 """What a command in the sandbox may do, and the same in the words of bubblewrap and of macOS' Seatbelt.
 
 Everything may be read but credentials; written is the working folder, what the user added and a folder for
-temporary files, but not what acts by itself; the network is reached through a proxy alone (decision 42).
+temporary files, but not what acts by itself; the network is reached through a proxy alone (decision 44).
 """
 
 import os

@@ -223,7 +223,8 @@ class ApprovalSettings(Section):
     """`[approvals]`: which tool calls run without a question."""
 
     mode: Mode = "ask"
-    """ask: only reads run without asking; edits: edits inside the folder, too; all: everything."""
+    """ask: only reads run without asking; edits: edits inside the folder, too; sandboxed: commands that stay
+    in the sandbox as well, where one holds; read-only: nothing is changed; all: everything."""
 
 
 class OfflineSettings(Section):

@@ -37,6 +37,7 @@ from foldline.protocol import (
     NoticeRecord,
     Reason,
     RequestRecord,
+    Rule,
 )
 from foldline.protocol.events import Event, Notice, ToolOutput, WindowLearned
 
@@ -45,6 +46,7 @@ from .approvals import Choices, Policy, ProjectRules
 from .mcp import ToolServers
 from .mcp.servers import ServerTool
 from .proposals import BackgroundDraft, Basis, PendingProposal
+from .sandbox import Sandbox
 from .tools import FileMemory, Jobs, Tool, ToolContext
 from .tools.history import Mailbox
 
@@ -82,6 +84,8 @@ class AgentState:
     """Where the model's messages to itself wait; None where it may not send any."""
     known_files: FileMemory = field(default_factory=FileMemory)
     jobs: Jobs = field(default_factory=Jobs)
+    hosts_once: tuple[str, ...] = ()
+    """Those that the command of the sandbox may reach which runs now."""
     servers: ToolServers | None = None
     """What lends tools beside our own."""
     offered: str | None = None
@@ -111,6 +115,12 @@ class AgentState:
 
     def __post_init__(self) -> None:
         self.project = ProjectRules(self.session.cwd)
+        self.sandbox = Sandbox(
+            self.cwd,
+            kept=self.spill_dir,
+            may_change=lambda: self.policy.mode != "read-only",
+            allowed=self._allows_host,
+        )
         self.session.mask = lambda text: mask_of(os.environ)(text)
         self.session.on_append.append(self._on_entry)
 
@@ -156,6 +166,10 @@ class AgentState:
         if self.window >= _SMALL_WINDOW:
             return [tool.spec for tool in tools]
         return [brief(tool.spec) for tool in tools if tool.spec.name not in _DISPENSABLE]
+
+    def _allows_host(self, host: str) -> bool:
+        rule = Rule(tool="network", pattern=host)
+        return host in self.hosts_once or rule in self.policy.always or rule in self.project.known()[0]
 
     def tool_context(self, call_id: str, max_tokens: int) -> ToolContext:
         """Where and within what limits a call runs; `max_tokens`: room for its result, by estimate."""

@@ -62,6 +62,8 @@ _SCOPES: dict[ApprovalScope, str] = {"session": "in this session", "project": "i
 _MODES: dict[ApprovalMode, str] = {
     "ask": "edits and commands ask first",
     "edits": "edits run without asking, commands ask first",
+    "sandboxed": "what stays inside the sandbox runs without asking, what needs more asks",
+    "read-only": "nothing is changed: commands only read, in the sandbox",
     "all": "everything runs without asking",
 }
 

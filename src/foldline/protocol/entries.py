@@ -209,8 +209,8 @@ class Rule(Record):
     """Whether the pattern is the whole command, and no other one fits."""
 
 
-ApprovalMode = Literal["ask", "edits", "all"]
-"""What needs no question: reads; reads and edits; everything."""
+ApprovalMode = Literal["ask", "edits", "sandboxed", "read-only", "all"]
+"""What needs no question: reads; reads and edits; what stays in the sandbox; what only reads; everything."""
 ApprovalScope = Literal["session", "project"]
 
 

@@ -14,6 +14,7 @@ from foldline.tui.state import (
     ChatState,
     Compacting,
     DraftedAhead,
+    Edits,
     Idle,
     Level,
     News,
@@ -25,7 +26,13 @@ from foldline.tui.state import (
     Working,
 )
 
-EDITS: dict[ApprovalMode, Literal["ask", "auto", "all"]] = {"ask": "ask", "edits": "auto", "all": "all"}
+EDITS: dict[ApprovalMode, Edits] = {
+    "ask": "ask",
+    "edits": "auto",
+    "sandboxed": "sandboxed",
+    "read-only": "read-only",
+    "all": "all",
+}
 """What the header says of a mode of approvals."""
 
 

@@ -225,6 +225,9 @@ class CacheEnds:
         return self.at - IDLE_BEFORE if self.idle == "ask" else self.at
 
 
+Edits = Literal["ask", "auto", "sandboxed", "read-only", "all"]
+
+
 @dataclass(frozen=True, slots=True)
 class ChatState:
     """Everything the widgets around the transcript show."""
@@ -233,8 +236,9 @@ class ChatState:
     """Name of the working directory."""
     title: str = ""
     model: str = ""
-    edits: Literal["ask", "auto", "all"] = "ask"
-    """What asks before it runs: edits and commands; commands; nothing."""
+    edits: Edits = "ask"
+    """What asks before it runs: edits and commands; commands; what leaves the sandbox; reads outside;
+    nothing."""
     compaction_mode: str = "auto"
     git: str = ""
     """Branch and number of changed files, such as `main ±3`; empty where there is no repository."""

@@ -149,6 +149,8 @@ class Tool(ABC):
 
     spec: ToolSpec
     level: Level = "read"
+    in_sandbox: bool = False
+    """Whether what it starts runs in the sandbox, where the mode says so."""
 
     @abstractmethod
     def title(self, arguments: dict[str, Any]) -> str:

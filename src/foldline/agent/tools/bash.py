@@ -57,6 +57,7 @@ class BashTool(BaseTool[BashArguments]):
         "runs long, with background instead of `&`."
     )
     level = "run"
+    in_sandbox = True
     arguments = BashArguments
 
     def headline(self, arguments: BashArguments) -> str:

@@ -26,7 +26,7 @@ Handler = Callable[[str], None]
 
 _SHOWN_PLACES = 12
 """Places to go back to that are listed."""
-_MODES: tuple[ApprovalMode, ...] = ("ask", "edits", "all")
+_MODES: tuple[ApprovalMode, ...] = ("ask", "edits", "sandboxed", "read-only", "all")
 
 
 def help_lines(handlers: Mapping[str, Handler]) -> Iterator[str]:
@@ -38,7 +38,7 @@ def help_lines(handlers: Mapping[str, Handler]) -> Iterator[str]:
             yield f"{_USAGE.get(command.id) or command.usage}: {command.title}."
 
 
-_USAGE = {"approvals": "/approvals [ask|edits|all]", "rewind": "/rewind [number] [files]"}
+_USAGE = {"approvals": "/approvals [ask|edits|sandboxed|read-only|all]", "rewind": "/rewind [number] [files]"}
 """What commands take here, where the screen would ask."""
 
 

@@ -1,0 +1,119 @@
+"""The modes in which commands run in the sandbox."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.agent import Agent
+from foldline.agent.approvals import Policy, decide
+from foldline.agent.sandbox import Engine
+from foldline.history import Session
+from foldline.protocol import Rule, ToolResultMessage, events, operations
+from support.agents import PlayedLLM, calling
+from support.sandboxes import need
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "home"))
+    (tmp_path / "shop").mkdir()
+    return tmp_path / "shop"
+
+
+async def worked(
+    folder: Path,
+    mode: Any,
+    *calls: tuple[str, dict[str, Any]],
+    answer: str = "deny",
+    engine: Engine | None = None,
+) -> tuple[list[str], list[str]]:
+    """What was asked, and the results."""
+    agent = Agent(Session.create(folder), llm=PlayedLLM(calling(*calls)), approvals=mode)
+    agent.state.sandbox.engine = engine
+    asked: list[str] = []
+
+    def hear(event: events.Event) -> None:
+        if isinstance(event, events.ApprovalRequested):
+            asked.append(event.title)
+            word = {"call_id": event.call_id, "answer": answer}
+            agent.executor.submit(operations.Approve.model_validate(word))
+
+    agent.executor.subscribe(hear)
+    await agent.prompt("go")
+    results = [entry.text for entry in agent.session.entries if isinstance(entry, ToolResultMessage)]
+    await agent.aclose()
+    return asked, results
+
+
+def bash(command: str) -> tuple[str, dict[str, Any]]:
+    return ("bash", {"command": command})
+
+
+async def test_what_stays_inside_runs_unasked_and_what_was_refused_is_asked_about(folder: Path) -> None:
+    need("bubblewrap")
+    out = folder.parent / "out"
+    asked, results = await worked(folder, "sandboxed", bash("echo a >a"), bash(f"echo b >{out}"))
+    assert len(asked) == 1
+    assert f"wants to write outside: {out}" in asked[0]
+    assert f"[the sandbox refused to write outside: {out}]" in results[1]
+    assert (folder / "a").exists()
+    assert not out.exists()
+
+
+async def test_once_allowed_it_runs_outside(folder: Path) -> None:
+    need("bubblewrap")
+    out = folder.parent / "out"
+    asked, _ = await worked(folder, "sandboxed", bash(f"echo b >{out}"), answer="once")
+    assert len(asked) == 1
+    assert out.read_text() == "b\n"
+
+
+async def test_a_host_that_is_always_allowed_is_a_rule_of_its_own(folder: Path) -> None:
+    need("bubblewrap")
+    get = bash("curl -fsS --max-time 9 http://localhost.invalid/")
+    asked, results = await worked(folder, "sandboxed", get, answer="always")
+    assert "wants the network: localhost.invalid" in asked[0]
+    assert len(asked) == 1
+    assert len(results) == 1
+
+
+async def test_read_only_changes_nothing(folder: Path) -> None:
+    need("bubblewrap")
+    write = ("write", {"path": "a", "content": "x"})
+    asked, results = await worked(folder, "read-only", write, bash("echo b >b"), bash("echo seen"))
+    assert asked == []
+    assert "read-only" in results[0]
+    assert results[2] == "seen\n"
+    assert list(folder.iterdir()) == []
+
+
+async def test_where_none_holds_sandboxed_asks_and_read_only_runs_no_command(folder: Path) -> None:
+    none = Engine("", "nothing here")
+    asked, _ = await worked(folder, "sandboxed", bash("echo a >a"), engine=none)
+    assert asked == ["echo a >a"]
+    asked, results = await worked(folder, "read-only", bash("echo a >a"), engine=none)
+    assert (asked, list(folder.iterdir())) == ([], [])
+    assert "need a sandbox" in results[0]
+
+
+@pytest.mark.parametrize(
+    ("mode", "level", "inside", "in_box", "box", "expected"),
+    [
+        ("sandboxed", "run", False, True, "whole", "allow"),
+        ("sandboxed", "run", True, True, "part", "ask"),
+        ("sandboxed", "edit", True, False, "whole", "allow"),
+        ("sandboxed", "edit", False, False, "whole", "ask"),
+        ("sandboxed", "edit", True, False, "part", "ask"),
+        ("sandboxed", "run", True, False, "whole", "ask"),
+        ("read-only", "run", True, True, "part", "allow"),
+        ("read-only", "edit", True, False, "whole", "refuse"),
+        ("read-only", "read", True, False, "", "allow"),
+        ("ask", "run", True, True, "whole", "ask"),
+    ],
+)
+def test_what_a_mode_makes_of_a_call(
+    mode: Any, level: Any, inside: bool, in_box: bool, box: Any, expected: str
+) -> None:
+    policy = Policy(mode)
+    assert decide(policy, level, [Rule(tool="x")], inside=inside, box=box, in_box=in_box) == expected
