@@ -174,12 +174,14 @@ async def test_a_call_that_comes_back_as_text_is_said(tmp_path: Path, text: str,
 
 
 async def test_a_model_without_tools_is_named_before_it_answers_and_once(tmp_path: Path) -> None:
-    llm = PlayedLLM("hello", "again")
+    llm = PlayedLLM(summaries=("hello", "again"))  # what it plays where no tools are offered
     llm.info = replace(llm.info, tools=False)
     agent, watch = agent_in(tmp_path, llm)
     await agent.prompt("hello")
     await agent.prompt("and again")
     assert [notice for notice in watch.notices if "cannot call tools" in notice] == [watch.notices[0]]
+    assert [request.tools for request in llm.summary_requests] == [[], []]
+    assert agent.state.overhead == 0
     await agent.aclose()
 
 

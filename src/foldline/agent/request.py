@@ -206,7 +206,7 @@ class _Sent:
 def _say_if_without_tools(state: AgentState) -> None:
     """Warn, once per model, where its server says that it cannot call tools."""
     info = state.llm.info
-    if info.tools or not state.specs or info.id in state.suspected:
+    if info.tools or not state.tools or info.id in state.suspected:
         return
     state.suspected.add(info.id)
     state.warn(

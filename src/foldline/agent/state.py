@@ -162,7 +162,10 @@ class AgentState:
         return self._offered(self.tools)
 
     def _offered(self, tools: Sequence[Tool]) -> list[ToolSpec]:
-        """In a small window fewer tools, and without what a model can guess from their names."""
+        """In a small window fewer tools, and without what a model can guess from their names; none to a model
+        that cannot call any."""
+        if not self.llm.info.tools:
+            return []
         if self.window >= _SMALL_WINDOW:
             return [tool.spec for tool in tools]
         return [brief(tool.spec) for tool in tools if tool.spec.name not in _DISPENSABLE]
