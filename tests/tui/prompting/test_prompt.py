@@ -233,6 +233,28 @@ async def test_keys_of_other_agents_begin_a_new_line(keys: tuple[str, ...], text
         assert len(app.posted) == (not text)
 
 
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        (("ctrl+w", "home", "ctrl+y"), "threeone two "),
+        (("alt+b", "alt+b", "alt+d", "end", "ctrl+y"), "one  threetwo"),
+        (("home", "alt+f", "ctrl+k", "ctrl+y", "ctrl+y"), "one two three two three"),
+        (("alt+b", "ctrl+u", "end", "ctrl+y"), "threeone two "),
+        (("ctrl+w", "x", "backspace", "ctrl+y"), "one two three"),
+        (("ctrl+y",), "one two three"),
+        (("ctrl+w", "ctrl+underscore", "alt+underscore"), "one two "),
+    ],
+)
+async def test_words_and_lines_are_deleted_and_inserted_again_as_in_a_shell(
+    keys: tuple[str, ...], text: str
+) -> None:
+    app = ChatApp(ChatState())
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.chat.prompt.editor.put("one two three")
+        await pilot.press(*keys)
+        assert app.chat.prompt.editor.text == text
+
+
 def test_matching_fifty_thousand_files_takes_slices_and_finds_folders(tmp_path: Path) -> None:
     paths = tuple(f"src/part{n // 100}/module_{n}.py" for n in range(50_000))
     steps = list(matching("module_49999", Listing(paths, paths)))

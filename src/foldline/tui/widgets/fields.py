@@ -1,10 +1,12 @@
 """Text fields: the prompt's editor, a framed field, and one in the place of a status row."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.widgets.text_area import Edit, EditResult
 
 from foldline.context.harmless import clean
 from foldline.tui.blocks.cells import Span
@@ -70,7 +72,13 @@ class Editor(OrderedTextArea):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # Ctrl+Z, Textual's key for it, suspends the program.
-        Binding("ctrl+underscore", "undo", "Undo", show=False)
+        Binding("ctrl+underscore", "undo", "Undo", show=False),
+        # As in a shell (GNU readline); Textual has Ctrl+A, E, D, W, U and K.
+        Binding("alt+b", "cursor_word_left", "Word left", show=False),
+        Binding("alt+f", "cursor_word_right", "Word right", show=False),
+        Binding("alt+d", "delete_word_right", "Delete word", show=False),
+        Binding("ctrl+y", "insert_deleted", "Insert what was deleted", show=False),
+        Binding("alt+underscore", "redo", "Redo", show=False),
     ]
 
     def __init__(
@@ -92,6 +100,9 @@ class Editor(OrderedTextArea):
         self._take_paste = take_paste
         self.delete_whole: Callable[[bool], bool] = lambda _: False
         """Deletes what is one sign for the reader, before the cursor (True) or behind it; whether it did."""
+        self._keeps = False
+        self._deleted = ""
+        """What a key that deletes a word or a line took last."""
 
     async def take_key(self, key: str) -> bool:
         return await self._take_key(key)
@@ -106,6 +117,42 @@ class Editor(OrderedTextArea):
     def action_delete_right(self) -> None:
         if not self.delete_whole(False):
             super().action_delete_right()
+
+    # --- deleting words and lines, and getting them back --------------------------------------------------
+
+    def edit(self, edit: Edit) -> EditResult:
+        result = super().edit(edit)
+        if self._keeps and result.replaced_text:
+            self._deleted = result.replaced_text
+        return result
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """What is deleted meanwhile can be inserted again."""
+        self._keeps = True
+        try:
+            yield
+        finally:
+            self._keeps = False
+
+    def action_delete_word_left(self) -> None:
+        with self._kept():
+            super().action_delete_word_left()
+
+    def action_delete_word_right(self) -> None:
+        with self._kept():
+            super().action_delete_word_right()
+
+    def action_delete_to_start_of_line(self) -> None:
+        with self._kept():
+            super().action_delete_to_start_of_line()
+
+    async def action_delete_to_end_of_line_or_delete_line(self) -> None:
+        with self._kept():
+            await super().action_delete_to_end_of_line_or_delete_line()
+
+    def action_insert_deleted(self) -> None:
+        self.move_cursor(self.replace(self._deleted, *self.selection).end_location)
 
     @property
     def on_first_line(self) -> bool:
