@@ -2,16 +2,18 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets.text_area import Edit, EditResult
 
 from foldline.context.harmless import clean
 from foldline.tui.blocks.cells import Span
 from foldline.tui.textual_private import OrderedInput, OrderedTextArea
 from foldline.tui.widgets.lines import HEAVY, Lines, edge, sides
+
+if TYPE_CHECKING:
+    from textual.widgets.text_area import Edit, EditResult
 
 PLACEHOLDER = "Ask for something: read a file, find a word, run a command, change a line"
 """What an empty prompt says before anything was asked."""
@@ -120,7 +122,7 @@ class Editor(OrderedTextArea):
 
     # --- deleting words and lines, and getting them back --------------------------------------------------
 
-    def edit(self, edit: Edit) -> EditResult:
+    def edit(self, edit: "Edit") -> "EditResult":
         result = super().edit(edit)
         if self._keeps and result.replaced_text:
             self._deleted = result.replaced_text
