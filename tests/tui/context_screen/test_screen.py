@@ -5,8 +5,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from foldline.protocol import Edit
-from foldline.tui.context_screen.rows import large_rows
-from foldline.tui.context_screen.screen import LARGEST, USE, ContextScreen
+from foldline.tui.context_screen.screen import LARGEST, ContextScreen
 from foldline.tui.inspector import InspectorScreen
 from foldline.tui.preview.screen import PreviewScreen
 from support.live import Spoken
@@ -28,10 +27,6 @@ async def opened(made: Scene, pilot: Pilot[None], *keys: str) -> ContextScreen:
     return shown
 
 
-def remedies(shown: ContextScreen) -> list[str]:
-    return [row.remedy.strip() for row in large_rows(shown.state)]
-
-
 def status(shown: ContextScreen) -> str:
     return screen_rows(shown.app)[-2]
 
@@ -40,8 +35,7 @@ async def test_it_opens_on_the_largest_and_enter_on_a_category_goes_to_its_large
     made = scene(tmp_path, shop_api())
     async with made.app.run_test(size=WIDE) as pilot:
         shown = await opened(made, pilot)
-        assert shown.panels.item is not None and shown.panels.item is shown.state.items[0]
-        assert shown.panels.panels[USE].view.counterpart is not None  # `▷` on its category
+        assert shown.panels.item is not None and shown.panels.item is shown.panels.state.items[0]
         await pilot.press("1", "home", "down", "enter")  # instruction files
         assert shown.panels.item is not None and shown.panels.item.outline.type == "developer"
         await pilot.press("x")  # no edit applies, and it is said why
@@ -54,19 +48,18 @@ async def test_one_key_hides_shows_and_undoes_and_its_price_was_said_before(tmp_
     made = scene(tmp_path, shop_api())
     async with made.app.run_test(size=WIDE) as pilot:
         shown = await opened(made, pilot)
-        target, before = shown.state.items[0], shown.state.usage.size.tokens
+        target, before = shown.panels.state.items[0], shown.panels.state.usage.size.tokens
         await made.until(pilot, lambda: f"{target.index} L" in status(shown))
-        assert remedies(shown)[0] == "z hides −22.5k" and "z hide −22.5k" in status(shown)
+        assert "z hide −22.5k" in status(shown)
         await pilot.press("z")
-        await made.until(pilot, lambda: shown.state.usage.size.tokens < before - 20_000)
+        await made.until(pilot, lambda: shown.panels.state.usage.size.tokens < before - 20_000)
         assert made.agent.session.projection.fate(target.index).kind == "hidden"
         assert (
             shown.panels.item is not None and shown.panels.item.index == target.index
         )  # the cursor stays on its entry
-        assert "z shows +22.5k" in remedies(shown)
-        assert made.app.state.room.size == shown.state.usage.size.tokens
+        assert made.app.state.room.size == shown.panels.state.usage.size.tokens
         await pilot.press("u")
-        await made.until(pilot, lambda: shown.state.items[0].index == target.index)
+        await made.until(pilot, lambda: shown.panels.state.items[0].index == target.index)
 
 
 async def test_what_comes_while_it_is_open_is_shown_and_its_edits_wait_for_the_turn(tmp_path: Path) -> None:
@@ -78,17 +71,17 @@ async def test_what_comes_while_it_is_open_is_shown_and_its_edits_wait_for_the_t
         await made.enter(pilot, "Now the same for cancel. " * 200)
         await made.until(pilot, lambda: made.llm.silent.is_set())
         shown = await opened(made, pilot)
-        await made.until(pilot, lambda: shown.state.usage.size.tokens > before)
-        assert shown.state.doing == "request in flight"
+        await made.until(pilot, lambda: shown.panels.state.usage.size.tokens > before)
+        assert shown.panels.state.doing == "request in flight"
         await pilot.press("z")
         assert "after this turn" in status(shown)
         spoken.say("Done.")
         spoken.end()
-        await made.until(pilot, lambda: not shown.state.doing)
+        await made.until(pilot, lambda: not shown.panels.state.doing)
         await made.until(
             pilot, lambda: any(isinstance(e, Edit) and e.action == "hide" for e in made.agent.session.entries)
         )
-        await made.until(pilot, lambda: shown.state.room.size == made.app.state.room.size)
+        await made.until(pilot, lambda: shown.panels.state.room.size == made.app.state.room.size)
 
 
 async def test_the_screens_it_leads_to_and_the_way_back(tmp_path: Path) -> None:

@@ -1,11 +1,8 @@
 """What the Context screen says of the next request: by category, by item; the next compaction."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
-
-from rich.cells import cell_len
-from textual.strip import Strip
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from foldline.agent.auto_compact import auto_compact_blocker
 from foldline.agent.state import AgentState
@@ -14,14 +11,13 @@ from foldline.compaction.automation import INEFFECTIVE
 from foldline.context import numbers
 from foldline.context.numbers import many
 from foldline.context.tally import FIXED, KEPT
-from foldline.context.view import ViewItem, hidden_placeholder, total_tokens
-from foldline.context.weight import Category, Share, item_weight, prompt_weight, usage_of
-from foldline.protocol import DeveloperMessage, FoldlineError, ToolResultMessage
-from foldline.tui.blocks import Column, Key, RowBlock, Span, Styles, clean_line, cut_left
-from foldline.tui.blocks.cells import Piece, piece, row, to_strip, width_of, wrap_spans
+from foldline.context.view import total_tokens
+from foldline.context.weight import Category, Share, prompt_weight, usage_of
+from foldline.protocol import FoldlineError
+from foldline.tui.blocks import Column, Key, RowBlock, Span, clean_line
+from foldline.tui.blocks.cells import Piece, piece, row, width_of, wrap_spans
 from foldline.tui.keys.commands import key_of
 from foldline.tui.keys.table import HELP, ScreenKey, cursor_keys, name_of, panel_keys, search_keys, table
-from foldline.tui.panels.edit_hints import change_words
 from foldline.tui.panels.entry_list import row_key
 from foldline.tui.panels.entry_rows import ItemRow, Source
 from foldline.tui.state import Room
@@ -30,8 +26,6 @@ from foldline.tui.widgets.meter import GLYPHS, PART_STYLES, Part, bar_spans
 if TYPE_CHECKING:
     from foldline.tui.context_screen.screen import ContextPanels
 
-PromptKind = Literal["held", "queued", "written"]
-"""The prompt a compaction is made for, those that are queued, the one that is being written."""
 LISTED: Final = 20
 """How many items are listed."""
 USE_WIDTH: Final = 46
@@ -47,7 +41,7 @@ class ContextState:
         self,
         agent: AgentState,
         room: Room,
-        prompts: Mapping[PromptKind, Sequence[str]],
+        prompts: Sequence[str],
         plan: Plan | None = None,
         doing: str = "",
     ) -> None:
@@ -62,24 +56,18 @@ class ContextState:
         self.projection = agent.projection
         self.usage = usage_of(agent.projection, agent.schemas)
         self.items = agent.projection.tally.heaviest(LISTED, agent.projection.scale)
-        self.prompts = [
-            (kind, len(texts), sum(prompt_weight(agent.projection, text) for text in texts))
-            for kind, texts in prompts.items()
-            if texts
-        ]
+        self.prompts = prompts
+        self.waiting = sum(prompt_weight(agent.projection, text) for text in prompts)
+        """What the prompts that wait will add."""
         self.trouble = trouble_of(agent)
         """Why there are no limits, as a sentence: the window is too small."""
         cut = plan.cut if plan is not None else None
-        self.taken = frozenset(item.key for item in (*cut.compacted, *cut.previous)) if cut else frozenset()
-        """What a compaction would take."""
         self.room = room
         if cut is not None and not room.weights.compacting:
             weights = room.weights
             gone = min(round(total_tokens(cut.compacted) * agent.projection.scale), weights.verbatim)
             weights = replace(weights, compacting=gone, verbatim=weights.verbatim - gone)
             self.room = replace(room, weights=weights, cut=weights.system + weights.summaries + gone)
-        self.waiting = sum(tokens for _, _, tokens in self.prompts)
-        """What the prompts that wait will add."""
         used, threshold = room.size + self.waiting, room.threshold
         self.reserve = None if threshold is None else max(0, room.window - max(used, threshold))
         """What is kept free behind the threshold, for the answer. None where there is no limit."""
@@ -137,11 +125,6 @@ _CATEGORIES: Final[dict[Category, tuple[str, str]]] = {
         "Parts are estimates, the whole was reported: this lies between them.",
     ),
 }
-_PROMPTS: Final[dict[PromptKind, str]] = {
-    "held": "+ held for the compaction",
-    "queued": "+ in the queue",
-    "written": "+ being written",
-}
 _COUNT, _TOKENS, _SHARE = 5, 8, 5
 
 
@@ -185,9 +168,10 @@ def use_rows(state: ContextState) -> list[Row]:
         about = "Nobody says how large this model's window is: it is assumed. context.window sets it."
     shown = numbers.tokens(size.tokens, estimated=size.estimated)
     add(TOTAL_KEY, "next request", size.tokens, shown, about, style=_size_style(room))
-    about = "Not in the request yet: sent in this order, and weighed before."
-    for at, (kind, items, tokens) in enumerate(state.prompts):
-        add((2, at), _PROMPTS[kind], tokens, f"~{numbers.tokens(tokens)}", about, items)
+    if state.prompts:
+        about = "Not in the request yet: held for the compaction, in the queue, or being written."
+        shown = f"~{numbers.tokens(state.waiting)}"
+        add((2, 0), "+ prompts that wait", state.waiting, shown, about, len(state.prompts))
     if room.window > 0 > state.free:
         about = "It does not fit: compact, hide or drop something, or take a larger window."
         shown = numbers.tokens(-state.free)
@@ -235,63 +219,11 @@ def _size_style(room: Room) -> str:
 
 # --- Largest: the heaviest items of the next request ----------------------------------------------------
 
-_PATH: Final = 18
-"""Cells that the path of an instruction file has."""
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LargeRow(ItemRow):
-    """An item of the view, and what can be done about it: `z hides −8.5k`, padded to the longest."""
-
-    remedy: str = ""
-
-    def render(self, width: int, styles: Styles) -> list[Strip]:
-        room = width - cell_len(self.remedy) - 3
-        if room < 32:
-            return ItemRow.render(self, width, styles)
-        (line,) = ItemRow.render(self, room, styles)
-        return [
-            Strip.join([line.adjust_cell_length(room), to_strip([(f"   {self.remedy}", "muted")], styles)])
-        ]
-
-
-def large_rows(state: ContextState) -> list[LargeRow]:
+def large_rows(state: ContextState) -> list[ItemRow]:
     """A row for each of the largest items, the heaviest first."""
-    newest = next((each.key for each in reversed(state.projection.view) if each.outline.type == "user"), None)
-    remedies = [_remedy(state, item, newest) for item in state.items]
-    longest = max(map(cell_len, remedies), default=0)
     source = Source(state.projection, state.agent.session.cwd)
-    return [
-        LargeRow(row_key(*item.key), source, item, remedy + " " * (longest - cell_len(remedy)))
-        for item, remedy in zip(state.items, remedies, strict=True)
-    ]
-
-
-def _remedy(state: ContextState, item: ViewItem, newest: Key | None) -> str:
-    """What can be done about an item, in a few words. A compaction keeps the `newest` request."""
-    if item.is_preamble:
-        message = item.message
-        source = clean_line(message.source or "its file") if isinstance(message, DeveloperMessage) else ""
-        return f"shorten {cut_left(source, _PATH)}" if source else "opens every request"
-    if item.written:
-        return "rewritten next time"
-    if item.pinned:
-        return f"{_key('pin')} unpins"
-    if item.key == newest:
-        return "the request, always kept"
-    key, verb, change = "drop", "drops", 0
-    if isinstance(item.message, ToolResultMessage):
-        hides, outline = item.fate == "live", item.outline
-        other = outline.tokens_with(hidden_placeholder(item.message)) if hides else outline.tokens
-        if not hides or other < item.tokens:  # a placeholder may be longer than a short result
-            key, verb = "hide", "hides" if hides else "shows"
-            change = round((other - item.tokens) * state.projection.scale)
-    if key == "drop":
-        group = state.projection.group(item.index)
-        held = (each for each in state.projection.view if each.index in group)
-        change = -sum(item_weight(state.projection, each).tokens for each in held)
-    clips = " · compaction clips" if state.plan is not None and item.index in state.plan.clipped else ""
-    return f"{_key(key)} {verb} {change_words(change)}{clips}"
+    return [ItemRow(row_key(*item.key), source, item) for item in state.items]
 
 
 # --- Above the panels -----------------------------------------------------------------------------------
@@ -334,22 +266,20 @@ def _labelled(part: Part, label: str, width: int, *parts: Piece) -> list[Span]:
 
 def _now_row(state: ContextState, width: int) -> list[Span]:
     """` ░ compact now   116.2k → ~27k · 123 entries into one summary · F3 shows it first `."""
-    plan, shows = state.plan, f"{_key('preview')} shows"
+    plan = state.plan
     if plan is None:
-        parts = [piece("nothing is old enough to be compacted", "muted", gap=0)]
-        return _labelled("compacting", "compact now", width, *parts)
+        return _labelled(
+            "compacting", "compact now", width, piece("nothing is old enough yet", "muted", gap=0)
+        )
     change = f"{numbers.tokens(plan.tokens_before)} → {numbers.about_tokens(plan.tokens_expected)}"
-    into = f"{many(plan.folded, 'entry', 'entries')} into one summary" if plan.folded else ""
+    if (
+        plan.tokens_expected > INEFFECTIVE * plan.tokens_before
+    ):  # what clipping frees is not planned, only made
+        change = "by its plan that frees next to nothing"
     clips = f"{many(len(plan.clipped), 'large result')} clipped" if plan.clipped else ""
-    what = ", ".join(filter(None, (into, clips))) or "what is old"
-    if plan.tokens_expected <= INEFFECTIVE * plan.tokens_before:
-        first = piece(f"· {shows} it first", "muted", gap=1, rank=2)
-        parts = [piece(change, gap=0), piece(f"· {what}", gap=1, rank=1), first]
-    elif plan.clipped:  # how much clipping frees is not planned, only made
-        parts = [piece(f"{what} · {shows} how much that frees", "muted", gap=0, cut="right")]
-    else:
-        words = f"{change} · {what}; by its plan that frees next to nothing"
-        parts = [piece(words, "muted", gap=0, cut="right")]
+    into = f"{many(plan.folded, 'entry', 'entries')} into one summary" if plan.folded else clips
+    first = piece(f"· {_key('preview')} shows it first", "muted", gap=1, rank=2)
+    parts = [piece(change, gap=0), piece(f"· {into}", gap=1, rank=1), first]
     return _labelled("compacting", "compact now", width, *parts)
 
 
@@ -365,10 +295,8 @@ def _automatic_row(state: ContextState, width: int) -> list[Span]:
     when = f"in about {numbers.tokens(until)}, at {at}"
     if until <= 0:
         when = f"before the next request: {numbers.tokens(-until)} past {at}"
-    parts = [piece(f"{'you are asked ' if state.agent.mode == 'ask' else ''}{when}", gap=0)]
-    if room.soft is not None:
-        mark = f"· {GLYPHS['soft']} from {numbers.tokens(room.soft)} on where a turn ends"
-        parts.append(piece(mark, "muted", gap=1, rank=1))
+    asked = "you are asked " if state.agent.mode == "ask" else ""
+    parts = [piece(f"{asked}{when}", gap=0)]
     if (tier := state.agent.tier) is not None:
         words = f"· at {numbers.short_tokens(tier.above)}, where the price rises, if that pays"
         parts.append(piece(words, "muted", gap=1, rank=2))
@@ -387,7 +315,7 @@ KEYS: Final[tuple["ScreenKey[ContextPanels]", ...]] = table(
     "context",
     "Panels",
     *cursor_keys(hint=""),
-    *panel_keys("Use: the window by category", "Largest: the heaviest items of the next request", mark="row"),
+    *panel_keys("Use: the window by category", "Largest: the heaviest items of the next request"),
     ScreenKey(
         "enter",
         ("enter",),

@@ -1,6 +1,5 @@
 """The Context screen: what fills the window, by category and by item, with edits that free some of it."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events, on
@@ -13,7 +12,7 @@ from foldline.context.view import ViewItem
 from foldline.tui.blocks import Block, BlockView, Key, RuleBlock, Span, Spans, TextBlock
 from foldline.tui.blocks.cells import piece, row
 from foldline.tui.context_screen import rows
-from foldline.tui.context_screen.rows import KEYS, TOTAL_KEY, ContextState, PromptKind, Row
+from foldline.tui.context_screen.rows import KEYS, TOTAL_KEY, ContextState, Row
 from foldline.tui.figures import view_moment
 from foldline.tui.keys.table import bindings
 from foldline.tui.lists.screen import LeftOnce
@@ -23,7 +22,6 @@ from foldline.tui.panels.entry_rows import gutter_width, view_gutter
 from foldline.tui.panels.frame import Panel, Text
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.widgets.lines import cover_if_too_small
-from foldline.tui.widgets.meter import GLYPHS, PART_STYLES
 
 if TYPE_CHECKING:
     from foldline.protocol.events import Event
@@ -36,10 +34,6 @@ WIDE: Final = 120
 """Columns from which both panels stand side by side."""
 _ROWS_FOR_ALL: Final = 18
 """Rows below which header and the rows on compactions give theirs to the panels; as in the chat."""
-_ROWS_AROUND: Final = 6
-"""Header, bar, two rows on compactions, status, hints."""
-_LEAST_BELOW: Final = 8
-"""Rows the lower panel needs where both stand one above the other."""
 _EMPTY: Final = "Nothing is in the window yet: the first prompt brings system prompt and instruction files."
 USE, LARGEST = 0, 1
 
@@ -49,10 +43,6 @@ class ContextPanels(Workbench):
 
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "context")
-    DEFAULT_CSS: ClassVar[str] = """
-    ContextPanels > #panels { layout: vertical; }
-    ContextPanels > #panels.-wide { layout: horizontal; }
-    """
 
     def __init__(self, program: "FoldlineApp", shown: "Shown") -> None:
         self._program, self._shown = program, shown
@@ -80,7 +70,7 @@ class ContextPanels(Workbench):
     def on_mount(self) -> None:
         self._unsubscribe = self._agent.executor.subscribe(self._on_event)
         self._show_now()
-        if not self._both_fit():
+        if self.screen.size.width < WIDE:
             self.active = USE
         self.lay_out()
         self.active_view.focus()
@@ -91,13 +81,9 @@ class ContextPanels(Workbench):
     # --- What is shown --------------------------------------------------------------------------------
 
     def _now(self) -> ContextState:
-        state, held = self._program.state, self._program.state.waiting.held
+        state, waiting = self._program.state, self._program.state.waiting
         typed = self._program.chat.prompt.editor.text
-        prompts: dict[PromptKind, Sequence[str]] = {
-            "held": (held,) if held else (),
-            "queued": state.waiting.queued,
-            "written": (typed,) if typed.strip() else (),
-        }
+        prompts = [text for text in (waiting.held, *waiting.queued, typed.strip()) if text]
         agent = self._agent.state
         if rows.trouble_of(agent):
             self._plan = None
@@ -132,14 +118,11 @@ class ContextPanels(Workbench):
         self.lay_out()
 
     def _gutter(self, key: Key, line: int) -> Spans:
-        """As in the LLM view; where a compaction now would take it, `░` in the place of a pin."""
-        view, item = self.panels[LARGEST].view, self._items.get(key)
-        if item is None:
+        """As in the LLM view."""
+        view = self.panels[LARGEST].view
+        if key not in self._items:
             return ()
-        spans = list(view_gutter(view.block(key), None, key, line, self._gutter_width))
-        if item.key in self.state.taken:
-            spans[3] = (GLYPHS["compacting"], PART_STYLES["compacting"])
-        return tuple(spans)
+        return tuple(view_gutter(view.block(key), None, key, line, self._gutter_width))
 
     # --- Where things are -----------------------------------------------------------------------------
 
@@ -166,35 +149,12 @@ class ContextPanels(Workbench):
         return self._edit_hints.known
 
     def lay_out(self) -> None:
-        wide, both = self.size.width >= WIDE, self._both_fit()
+        is_wide = self.size.width >= WIDE
         for number, widget in enumerate(self._top):
             widget.display = self.size.height >= _ROWS_FOR_ALL or number == 1
-        self.query("#panels").set_class(wide, "-wide")  # none, where it is closed before it was there
-        use = self.panels[USE].styles
-        use.width = rows.USE_WIDTH if wide else "1fr"
-        use.height = self._use_height if both and not wide else "1fr"
-        self.show_panels(*((USE, LARGEST) if both else (self.active,)))
+        self.panels[USE].styles.width = rows.USE_WIDTH if is_wide else "1fr"
+        self.show_panels(*((USE, LARGEST) if is_wide else (self.active,)))
         self.describe()
-
-    def _both_fit(self) -> bool:
-        """Whether both panels are shown at a time."""
-        width, height = self.screen.size
-        return width >= WIDE or height - _ROWS_AROUND >= self._use_height + _LEAST_BELOW
-
-    @property
-    def _use_height(self) -> int:
-        """Rows that all of Use takes: frame, heading and the rule above the total included."""
-        return len(self._rows) + 4
-
-    def relink(self) -> None:
-        """`▷` on the counterpart of the cursor: the category of an item, the largest item of a category."""
-        chosen, item = self.row, self.item
-        if item is not None:
-            shares = ((key, row.share) for key, row in self._rows.items() if row.share is not None)
-            found = (key for key, share in shares if share.category == kind_of(item))
-            self.panels[USE].view.show_counterpart(next(found, None))
-        elif chosen is not None:
-            self.panels[LARGEST].view.show_counterpart(self._largest_of(chosen))
 
     def _largest_of(self, chosen: Row) -> Key | None:
         wanted = chosen.share.category if chosen.share is not None else None
@@ -203,7 +163,6 @@ class ContextPanels(Workbench):
     # --- Words ----------------------------------------------------------------------------------------
 
     def describe_panels(self) -> None:
-        self.relink()
         for widget, line in zip(
             self._top, rows.top_rows(self._title, self.state, self.size.width), strict=True
         ):
@@ -211,9 +170,8 @@ class ContextPanels(Workbench):
         use, items = self.panels
         self._heading.show(rows.use_heading((use.size.width or rows.USE_WIDTH) - 2))
         use.head("~ estimated")
-        items.head("░ a compaction now would take it" if self.state.taken else "")
+        items.head("the heaviest first")
         use.foot("Enter shows its largest" if self.active == USE else "")
-        items.foot("Enter opens it in the Inspector" if self.item is not None else "")
 
     def status_row(self, width: int) -> list[Span]:
         projection, item = self.state.projection, self.item
@@ -280,8 +238,3 @@ class ContextScreen(LeftOnce[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         cover_if_too_small(self, event.size)
-
-    @property
-    def state(self) -> ContextState:
-        """What is shown."""
-        return self.panels.state

@@ -224,9 +224,9 @@ def search_keys(
     yield ScreenKey("previous-match", ("N",), older, works=works, title="Previous match")
 
 
-def panel_keys(*panels: str, mark: str, shown: str = "Tab") -> Iterator[ScreenKey[Any]]:
+def panel_keys(*panels: str, mark: str = "", shown: str = "Tab") -> Iterator[ScreenKey[Any]]:
     """Tab, Shift+Tab, and a digit for each of the panels, given as `Files: what it shows`."""
-    to = f"To the next panel, on the {mark} marked ▷."
+    to = f"To the next panel, on the {mark} marked ▷." if mark else "To the next panel."
     yield ScreenKey("next-panel", ("tab",), to, hint="panel", shown=shown, title="Next panel")
     yield ScreenKey("previous-panel", ("shift+tab",), "To the panel before.", title="Previous panel")
     for number, panel in enumerate(panels, start=1):
