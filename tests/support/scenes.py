@@ -407,7 +407,7 @@ async def inspect_after_the_fold(scene: Scene, pilot: Pilot[None]) -> None:
     if inspecting.docked is not None:
         await pilot.press("m")
     await scene.until(pilot, lambda: inspecting.screen is not None and inspecting.screen.is_current)
-    await scene.until(pilot, lambda: inspecting.panels and inspecting.panels._edit_hints.known)
+    await scene.until(pilot, lambda: inspecting.panels and inspecting.panels.priced)
 
 
 async def inspect_beside_the_chat(scene: Scene, pilot: Pilot[None]) -> None:
@@ -423,7 +423,7 @@ async def inspect_beside_the_chat(scene: Scene, pilot: Pilot[None]) -> None:
     assert panels is not None
     fold = scene.agent.session.projection.all_compactions[-1]
     panels.history.view.cursor_to((fold.first_kept_index - 2, 0))
-    await scene.until(pilot, lambda: panels._edit_hints.known)
+    await scene.until(pilot, lambda: panels.priced)
 
 
 async def filter_the_history(scene: Scene, pilot: Pilot[None]) -> None:
@@ -471,7 +471,7 @@ async def look_at_the_context(scene: Scene, pilot: Pilot[None]) -> None:
     await scene.until(pilot, lambda: isinstance(scene.app.screen, ContextScreen))
     shown = scene.app.screen
     assert isinstance(shown, ContextScreen)
-    await scene.until(pilot, lambda: shown.panels.item is None or shown.panels._edit_hints.known)
+    await scene.until(pilot, lambda: shown.panels.item is None or shown.panels.priced)
 
 
 def preview_of(summary: Spoken) -> Callable[[Scene, Pilot[None]], Any]:

@@ -18,7 +18,7 @@ async def on_the_second(made: Scene, pilot: Pilot[None]) -> None:
     await pilot.press("2", "down")
     shown = made.app.screen
     assert isinstance(shown, ContextScreen)
-    await made.until(pilot, lambda: shown.panels.item is not None and shown.panels._edit_hints.known)
+    await made.until(pilot, lambda: shown.panels.item is not None and shown.panels.priced)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["small", "large"])

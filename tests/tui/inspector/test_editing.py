@@ -84,7 +84,7 @@ async def said(panels: InspectorPanels, pilot: Pilot[None]) -> None:
     """Wait until the row says what the keys would do."""
     async with asyncio.timeout(PATIENCE):
         await pilot.pause()
-        while not panels._edit_hints.known:
+        while not panels.priced:
             await asyncio.sleep(0.01)
         await pilot.pause()
 
@@ -200,7 +200,7 @@ async def test_growth_prices_the_place_anew_and_keeps_the_row_until_then() -> No
         index = fated(app.panels.projection, "summarised")
         before = await priced(app, pilot, index)
         app.grow(UserMessage(parts=text_parts("more " * 2_000)))
-        assert not app.panels._edit_hints.known
+        assert not app.panels.priced
         await pilot.pause()
         assert "r restore" in app.row
         after = await settled(app, pilot)
@@ -213,7 +213,7 @@ async def test_a_moving_cursor_works_nothing_out(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(hints_module, "edit_hints", lambda _, index, __: worked_out.append(index))
     async with live(shop()) as (app, pilot):
         await pilot.press(*["up"] * 8)
-        assert not worked_out and not app.panels._edit_hints.known
+        assert not worked_out and not app.panels.priced
         assert " undo" not in app.row
 
 

@@ -268,13 +268,9 @@ def _now_row(state: ContextState, width: int) -> list[Span]:
     """` ░ compact now   116.2k → ~27k · 123 entries into one summary · F3 shows it first `."""
     plan = state.plan
     if plan is None:
-        return _labelled(
-            "compacting", "compact now", width, piece("nothing is old enough yet", "muted", gap=0)
-        )
+        return _labelled("compacting", "compact now", width, piece("nothing is old enough", gap=0))
     change = f"{numbers.tokens(plan.tokens_before)} → {numbers.about_tokens(plan.tokens_expected)}"
-    if (
-        plan.tokens_expected > INEFFECTIVE * plan.tokens_before
-    ):  # what clipping frees is not planned, only made
+    if plan.tokens_expected > INEFFECTIVE * plan.tokens_before:  # what clipping frees is not planned
         change = "by its plan that frees next to nothing"
     clips = f"{many(len(plan.clipped), 'large result')} clipped" if plan.clipped else ""
     into = f"{many(plan.folded, 'entry', 'entries')} into one summary" if plan.folded else clips
