@@ -80,7 +80,7 @@ async def test_what_is_always_allowed_holds_after_the_session_is_resumed(folder:
     assert (
         again.state.policy
         == agent.state.policy
-        == Policy(always=frozenset({Rule(tool="bash", pattern="true")}))
+        == Policy(always=frozenset({Rule(tool="bash", pattern="true", part=True)}))
     )
 
 
@@ -126,7 +126,7 @@ async def test_a_rule_of_the_project_holds_in_its_other_sessions_until_it_is_tak
     watch = Watch(other)
     await other.prompt("go")
     assert not asked
-    agent.state.project.revoke(Rule(tool="bash", pattern="true"))  # as another process would
+    agent.state.project.revoke(Rule(tool="bash", pattern="true", part=True))  # as another process would
     await other.prompt("go")
     assert asked == ["true c"]
     assert not watch.notices
@@ -150,7 +150,7 @@ async def test_taking_back_and_switching_act_at_once_beside_a_running_turn_and_a
     agent.executor.submit(operations.Revoke(rule=STATUS))
     await watch.until(lambda: watch.notices)
     assert not turn.done()
-    assert watch.notices == ["bash: git status … was not allowed in this session."]
+    assert watch.notices == ["bash: git status …, alone was not allowed in this session."]
     turn.cancel()
     await asyncio.wait([turn])
     await agent.aclose()

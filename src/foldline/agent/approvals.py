@@ -47,10 +47,23 @@ class Policy:
         return replace(self, mode=granted.mode or self.mode, always=granted.rules)
 
 
+WRITES = Rule(tool="write")
+"""Stands for files that a command writes by redirection, too."""
+
+
+def missing(policy: Policy, rules: Sequence[Rule], of_project: Collection[Rule] = ()) -> tuple[Rule, ...]:
+    """Those of these rules that were not granted."""
+    return tuple(
+        rule
+        for rule in rules
+        if not (rule in policy.always or rule in of_project or (rule == WRITES and policy.mode == "edits"))
+    )
+
+
 def decide(
     policy: Policy,
     level: Level,
-    rules: Sequence[Rule],
+    rules: Sequence[Sequence[Rule]],
     *,
     inside: bool,
     of_project: Collection[Rule] = (),
@@ -61,8 +74,8 @@ def decide(
 
     `box` is how much of what the sandbox promises it holds here, `in_box` whether this call would run in it.
 
-    `rules` are those that cover it. `inside` is false where it reaches outside the working directory; that
-    always asks, whatever was allowed before, except in mode `all`.
+    `rules` are those that cover it, one set or another as a whole. `inside` is false where it reaches outside
+    the working directory; that always asks, whatever was allowed before, except in mode `all`.
     """
     if policy.mode == "all":
         return "allow"
@@ -75,7 +88,7 @@ def decide(
         return "ask"
     if level == "read" or (level == "edit" and (policy.mode == "edits" or is_held)):
         return "allow"
-    return "allow" if any(rule in policy.always or rule in of_project for rule in rules) else "ask"
+    return "allow" if any(each and not missing(policy, each, of_project) for each in rules) else "ask"
 
 
 def policy_of(session: Session, mode: Mode) -> Policy:

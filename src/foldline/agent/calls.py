@@ -19,7 +19,7 @@ from foldline.protocol import (
 )
 from foldline.protocol.messages import json_object
 
-from .approvals import SANDBOXED, decide, grant, grant_in_project
+from .approvals import SANDBOXED, decide, grant, grant_in_project, missing
 from .rewind import recorder
 from .state import AgentState
 from .tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
@@ -140,8 +140,9 @@ class Calls:
         state, arguments = self._state, call.parsed()
         # In a thread: it follows links, and `fetch` asks for the address of a host.
         inside = await asyncio.to_thread(tool.inside, arguments, context)
-        rules = tuple(tool.rules(arguments))
-        of_project = self._rules_of_project() if inside and rules and tool.level != "read" else frozenset()
+        offered = tuple(tool.rules(arguments))
+        of_project = self._rules_of_project() if inside and offered and tool.level != "read" else frozenset()
+        rules = [*offered, *((rule,) for rule in tool.older_rules(arguments))]
         box: Literal["", "part", "whole"] = ""
         if state.policy.mode in SANDBOXED:
             engine = await state.sandbox.ready()
@@ -160,6 +161,8 @@ class Calls:
             return _READ_ONLY
         if decided == "allow":
             return None
+        missed = [missing(state.policy, each, of_project) for each in offered] if inside else []
+        wanted = [each for each in missed if each]
         diff = None
         try:
             diff = await asyncio.to_thread(tool.preview, arguments, context)
@@ -174,7 +177,8 @@ class Calls:
             name=call.name,
             title=title,
             diff=diff,
-            rules=rules if inside else (),
+            rules=tuple(each[0] for each in wanted),
+            also=wanted[0][1:] if wanted else (),
             inside=inside,
         )
         return None if await self._said_yes(question) else _DECLINED
@@ -183,8 +187,9 @@ class Calls:
         """Whether the user allows it; what they always allow is granted."""
         word = await self._ask(question)
         if word.answer in ("always", "project") and 0 <= word.nth < len(question.rules):
-            granted = question.rules[word.nth]  # nothing is granted that was not shown
-            await (grant if word.answer == "always" else grant_in_project)(self._state, granted)
+            also = question.also if word.nth == 0 else ()
+            for rule in (question.rules[word.nth], *also):  # nothing is granted that was not shown
+                await (grant if word.answer == "always" else grant_in_project)(self._state, rule)
         return word.answer != "deny"
 
     def _rules_of_project(self) -> frozenset[Rule]:

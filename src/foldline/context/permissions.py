@@ -5,7 +5,7 @@ nothing that came with an import does. Compactions, clears, rewinds and undos do
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from foldline.protocol import NEW, Approval, ApprovalMode, Rule
@@ -44,11 +44,18 @@ def rule_words(rule: Rule) -> str:
         return f"every tool of {rule.tool[:-1].rstrip('_')}" if rule.tool.endswith("*") else rule.tool
     if rule.exact:
         return f"{rule.tool}: exactly {rule.pattern}"
-    return f"{rule.tool}: {rule.pattern} …" if rule.tool == "bash" else f"{rule.tool}: {rule.pattern}"
+    if rule.tool == "bash":
+        return f"bash: {rule.pattern} …" + ("" if rule.part else ", alone")
+    return f"{rule.tool}: {rule.pattern}"
 
 
-def rule_grants(rule: Rule) -> str:
-    """What a rule would allow beyond the call that is asked about."""
+def rules_grant(rules: Sequence[Rule]) -> str:
+    """What rules would allow beyond the call that is asked about."""
+    *most, last = map(_grants, rules)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _grants(rule: Rule) -> str:
     if rule.exact:
         return "exactly this command"
     if rule.pattern:

@@ -207,6 +207,8 @@ class Rule(Record):
     """The leading words of a command, the host of an address; empty for the tool as a whole."""
     exact: bool = Field(default=False, exclude_if=lambda exact: not exact)
     """Whether the pattern is the whole command, and no other one fits."""
+    part: bool = Field(default=False, exclude_if=lambda part: not part)
+    """Whether it counts for a command within a line of several, too. Those of older versions do not."""
 
 
 ApprovalMode = Literal["ask", "edits", "sandboxed", "read-only", "all"]

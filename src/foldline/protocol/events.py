@@ -124,6 +124,8 @@ class ApprovalRequested(Record):
     """What an edit or write would change, as a unified diff."""
     rules: tuple[Rule, ...] = ()
     """What an "always" may grant, the first by itself; none where each such call asks."""
+    also: tuple[Rule, ...] = ()
+    """What is granted with the first of these: a line of several commands needs a rule for each."""
     inside: bool = True
     """Whether it stays in the working folder, as far as it is known."""
 

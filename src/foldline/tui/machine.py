@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Literal, assert_never
 
-from foldline.context.permissions import rule_grants
+from foldline.context.permissions import rules_grant
 from foldline.protocol import Approval, ApprovalMode, ModelChange, Title, events
 from foldline.protocol.events import Event
 from foldline.tui.state import (
@@ -233,7 +233,9 @@ def _question_of(event: events.ApprovalRequested, now: float) -> Question:
         event.diff,
         now,
         options=APPROVAL if event.rules else ONCE,
-        promises=tuple(map(rule_grants, event.rules)),
+        promises=tuple(
+            rules_grant((rule, *(event.also if nth == 0 else ()))) for nth, rule in enumerate(event.rules)
+        ),
         outside=not event.inside,
     )
 

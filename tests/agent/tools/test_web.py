@@ -304,7 +304,7 @@ async def test_a_private_host_that_nobody_was_asked_about_is_not_fetched(
     ],
 )
 def test_a_rule_is_about_the_host(url: str, pattern: str) -> None:
-    assert FETCH.rules({"url": url}) == (Rule(tool="fetch", pattern=pattern),)
+    assert FETCH.rules({"url": url}) == ((Rule(tool="fetch", pattern=pattern),),)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from foldline.llm.base import ToolSpec, spec_tokens
 from foldline.protocol import FoldlineError, Rule
 
 from ..tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
-from ..tools.base import refuse_half_characters
+from ..tools.base import RuleSet, refuse_half_characters
 from ..tools.text import one_line
 from .connection import INSTALL, START_SECONDS, Connection, Gone, Listing, Trouble, Unreached
 from .tools import offered, outcome_of, prefixes
@@ -199,10 +199,10 @@ class ServerTool(Tool):
         given = json.dumps(arguments, ensure_ascii=False) if arguments else ""
         return one_line(f"{self.server.name}: {self._tool} {given}")
 
-    def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
+    def rules(self, arguments: dict[str, Any]) -> Sequence[RuleSet]:
         """An "always" stands for this one tool, whatever it is given; or for all of its server. Nothing tells
         where that reaches: the user's word on the tool has to do."""
-        return (Rule(tool=self.spec.name), Rule(tool=f"{self.server.prefix}*"))
+        return ((Rule(tool=self.spec.name),), (Rule(tool=f"{self.server.prefix}*"),))
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         try:

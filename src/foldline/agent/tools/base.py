@@ -144,6 +144,10 @@ def refuse_half_characters(name: str, arguments: dict[str, Any]) -> None:
         raise ToolFailure(sentence, brief="bad arguments ✗") from None
 
 
+RuleSet = tuple[Rule, ...]
+"""Rules that cover a call together."""
+
+
 class Tool(ABC):
     """A tool the agent offers the model."""
 
@@ -160,11 +164,15 @@ class Tool(ABC):
         """Whether the call stays in the working directory, as far as its arguments say. Follows links."""
         return True
 
-    def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
-        """What an "always" may stand for that covers this call; the one to offer first. None: each asks.
+    def rules(self, arguments: dict[str, Any]) -> Sequence[RuleSet]:
+        """What an "always" may stand for that covers this call; what to offer first. None: each asks.
 
-        A call runs without asking where one of its rules was granted: a rule must say all that it covers.
+        A call runs without asking where all rules of one set were granted: they must say all that they cover.
         """
+        return ()
+
+    def older_rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
+        """Rules on record that cover it as well, each by itself, and are granted no more."""
         return ()
 
     def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
@@ -217,9 +225,9 @@ class BaseTool(Tool, Generic[A]):
     def stays_inside(self, arguments: A, context: ToolContext) -> bool:
         return True
 
-    def rules_of(self, arguments: A) -> Sequence[Rule]:
+    def rules_of(self, arguments: A) -> Sequence[RuleSet]:
         """The rules that cover a valid call: by default, one for the tool as a whole."""
-        return (Rule(tool=self.name),)
+        return ((Rule(tool=self.name),),)
 
     def diff(self, arguments: A, context: ToolContext) -> str | None:
         return None
@@ -250,7 +258,7 @@ class BaseTool(Tool, Generic[A]):
         except OSError:
             return False  # its target is not known
 
-    def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
+    def rules(self, arguments: dict[str, Any]) -> Sequence[RuleSet]:
         try:
             return self.rules_of(self.parsed(arguments))
         except ToolFailure:

@@ -4,7 +4,7 @@ import asyncio
 import codecs
 import shutil
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -14,11 +14,13 @@ from foldline.context.tokens import estimate_tokens
 from foldline.protocol import FoldlineError, Rule
 
 from ..api_keys import Mask
-from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome, fitted, named
+from ..approvals import WRITES
+from .base import Arguments, BaseTool, RuleSet, ToolContext, ToolFailure, ToolOutcome, fitted, named
 from .jobs import KEPT_END, KEPT_START, Job, file_of, gap
 from .known_commands import leading_words
 from .paths import command_inside
 from .process import ending, environment, spawn
+from .shell_syntax import read
 from .text import FullText, clipped, line_count, lines_from, one_line, printed, with_notes
 
 _SHOWN_EVERY = 1 / 30
@@ -68,15 +70,30 @@ class BashTool(BaseTool[BashArguments]):
         # With a NUL in it, it will not run.
         return "\x00" in arguments.command or command_inside(arguments.command, context.cwd)
 
-    def rules_of(self, arguments: BashArguments) -> tuple[Rule, ...]:
-        """By its leading words, where these say what it does; else, or besides, this very command."""
-        command, leading = arguments.command, leading_words(arguments.command)
+    def rules_of(self, arguments: BashArguments) -> tuple[RuleSet, ...]:
+        """One for each simple command, by its leading words, where these say what it does, and one for the
+        files that are written; else, or besides, this very command line."""
+        command = arguments.command
         # A reader must see all there is of it: nothing that hides, or turns the rest around.
         legible = all(char.isprintable() or char in "\n\t" for char in command)
         if len(command) > _LONGEST_RULE or not legible:
             return ()
-        exact = Rule(tool=self.name, pattern=command, exact=True)
-        return (Rule(tool=self.name, pattern=leading), exact) if leading else (exact,)
+        exact = (Rule(tool=self.name, pattern=command, exact=True),)
+        reading = read(command)
+        if reading is None or not reading.is_plain or not reading.commands:
+            return (exact,)
+        leading = [leading_words(each) for each in reading.commands]
+        if not all(leading):
+            return (exact,)
+        parts = [Rule(tool=self.name, pattern=words, part=True) for words in dict.fromkeys(leading)]
+        return (*parts, *([WRITES] if reading.writes else [])), exact
+
+    def older_rules(self, arguments: dict[str, Any]) -> tuple[Rule, ...]:
+        """A command by itself: to older versions there was no other that had leading words."""
+        command = arguments.get("command")
+        reading = read(command) if isinstance(command, str) else None
+        leading = leading_words(reading.commands[0]) if reading is not None and reading.is_bare else ""
+        return (Rule(tool=self.name, pattern=leading),) if leading else ()
 
     async def act(self, arguments: BashArguments, context: ToolContext) -> ToolOutcome:
         argv = [shutil.which("bash") or "/bin/sh", "-c", arguments.command]

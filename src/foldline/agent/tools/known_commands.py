@@ -2,14 +2,17 @@
 
 A rule by leading words must not become a general licence. So it is made only of commands known here, only
 where the shell would change nothing about their words, and only with options known here: those that start no
-other program, load no code or settings, write to no file they name, and do not change the folder. Nor does it
-hold commands that follow links they find by themselves (`diff` of two folders).
+other program, load no code or settings, write to no file they name, and do not change the folder or anything
+else of the shell that runs them. Nor does it hold commands that follow links they find by themselves (`diff`
+of two folders).
 """
 
 import re
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
+
+from .shell_syntax import SimpleCommand, Word
 
 _TABLE = Path(__file__).with_name("known_commands.txt")
 """`LEADING WORDS  OPTIONS`: letters after one `-` may stand together, as in `-la`; names of several letters
@@ -29,8 +32,11 @@ _FRONTS = {
 _NAMES_A_SCRIPT = (("npm", "run"), ("pnpm", "run"), ("yarn", "run"))
 """Commands of which the next word is part of what they do; of `make`, all targets are."""
 
-_LITERAL = re.compile(r"[^\W_]|[-_./:,+%^@=]")
-"""What a word may hold outside quotes without the shell making something else of it."""
+_FILTERS = frozenset(
+    re.findall(r"\w+", "cat head tail wc nl cut tr sort comm cmp md5sum sha256sum grep rg file echo true")
+)
+"""What only looks at what it is given to read: of others, an editor or a script may take it for commands."""
+
 _NUMBER = re.compile(r"-[0-9]+")
 _PLAIN = re.compile(r"[A-Za-z][\w.:-]*", re.ASCII)
 
@@ -55,13 +61,15 @@ _KNOWN |= {
 _MOST_LEADING = max(map(len, _KNOWN))
 
 
-def leading_words(command: str) -> str:
-    """The words a rule may be made of: `git status`, `npm run build`; empty where only the exact command
-    will do."""
-    words = literal_words(command)
+def leading_words(command: SimpleCommand) -> str:
+    """The words a rule may be made of: `git status`, `npm run build`; empty where no rule but one for the
+    exact command line will do."""
+    words = [word.text for word in command.words if word.kind == "literal"]
+    if len(words) < len(command.words) and not _only_prints(command):
+        return ""
     starts = (tuple(words[:count]) for count in range(min(_MOST_LEADING, len(words)), 0, -1))
     leading = next((start for start in starts if start in _KNOWN), None)
-    if leading is None:
+    if leading is None or (command.is_fed and leading[0] not in _FILTERS):
         return ""
     named, letters = _KNOWN[leading]
     rest = words[len(leading) :]
@@ -77,36 +85,10 @@ def leading_words(command: str) -> str:
     return " ".join(leading) if all(_changes_nothing(word, named, letters) for word in rest) else ""
 
 
-def literal_words(command: str) -> list[str]:
-    """The words of one simple command that the shell passes on as they are; none where it is anything else.
-
-    No expansion, substitution, redirection or comment, no second command, nothing that a reader cannot see.
-    """
-    words: list[str] = []
-    word: list[str] | None = None
-    quote = ""
-    for char in command:
-        if quote:
-            if char == quote:
-                quote = ""
-            elif not char.isprintable() or (quote == '"' and char in "$`\\"):
-                return []
-            else:
-                assert word is not None, "a quote begins a word"
-                word.append(char)
-        elif char in "'\"":
-            quote, word = char, word or []
-        elif char in " \t":
-            words += ["".join(word)] if word is not None else []
-            word = None
-        elif _LITERAL.match(char):
-            word = word or []
-            word.append(char)
-        else:
-            return []
-    if quote:
-        return []
-    return [*words, "".join(word)] if word is not None else words
+def _only_prints(command: SimpleCommand) -> bool:
+    """Whether nothing that other commands print can make it do anything but print that."""
+    first, *rest = command.words
+    return first == Word("echo") and all(word.kind in ("literal", "output") for word in rest)
 
 
 def _changes_nothing(word: str, named: frozenset[str], letters: str) -> bool:

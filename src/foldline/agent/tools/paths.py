@@ -9,7 +9,6 @@ settings of git, settings and instructions of agents, of editors and shells that
 import difflib
 import os
 import re
-import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -21,7 +20,9 @@ from foldline.history import data_home
 
 from ..layers import up_to_top
 from .base import ToolContext, ToolFailure, named
+from .known_commands import leading_words
 from .process import environment
+from .shell_syntax import SimpleCommand, Word, read
 from .tree import files_below
 
 _LOOKED_AT = 20_000
@@ -71,8 +72,8 @@ def near_names(path: Path, context: ToolContext) -> list[str]:
     return [named(found, context) for found in files if os.path.basename(found) == path.name][:3]  # noqa: PTH119
 
 
-_UNCLEAR = re.compile(r"[$`{}\x00]")
-"""What the shell makes something else of that we do not work out."""
+_UNCLEAR = re.compile(r"[$`{}]")
+"""What a shell, or a program, makes something else of that we do not work out."""
 _PIECE = re.compile(r"[\w./+%~*?\[\]^-]+")
 """What may be one of several paths in a word: of `--out=a`, `a:b`, `open('a')`."""
 _BETWEEN_PATHS = re.compile(r"[^\w./+%~*?\[\]^-]")
@@ -81,35 +82,36 @@ _MOST_PLACES = 1_000
 _ABOVE = re.compile(r"\.[*?\[]")
 """Begins a name that is expanded to others of which the folder above, `..`, is one."""
 _MOVES = ("cd", "pushd", "popd")
-_ENDS = frozenset(";&|()<>")
 _NOWHERE = "/dev/null"
-_LONGEST_COMMAND = 10_000
-"""Characters that are looked at; a longer command is a program of its own."""
 
 
 def command_inside(command: str, cwd: Path) -> bool:
-    """Whether no word of a command leads out of a folder; links are followed, `~` and variables are not."""
-    if len(command) > _LONGEST_COMMAND or _UNCLEAR.search(command):
-        return False
-    lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars=True)
-    lexer.commenters = ""
-    lexer.whitespace_split = True
-    try:
-        words = list(lexer)
-    except ValueError:
-        return False
-    return not _goes_home(words) and all(
-        _word_inside(word, cwd) for at, word in enumerate(words) if at or not word.startswith("/")
+    """Whether no word of a command leads out of a folder, and nothing that acts by itself is written. Links
+    are followed, `~` and variables are not. Asks git where it writes: call it off the event loop."""
+    reading = read(command)
+    return (
+        reading is not None
+        and all(_stays(each, cwd) for each in reading.commands)
+        and all(_is_clear(word) and _word_inside(word.text, cwd) for word in reading.others)
+        and all(may_be_changed(cwd / target, cwd) for target in reading.writes)
     )
 
 
-def _goes_home(words: list[str]) -> bool:
-    """Whether the folder is changed to one that is not named: `cd`, `cd -`, `popd`."""
-    follows = [*words[1:], ";"]
-    return any(
-        word in _MOVES and (after == "-" or word == "popd" or after[:1] in _ENDS)
-        for word, after in zip(words, follows, strict=True)
-    )
+def _stays(command: SimpleCommand, cwd: Path) -> bool:
+    """Whether a command stays where it is; of one we know, `$` in quotes is nothing but a sign."""
+    known, texts = bool(leading_words(command)), [word.text for word in command.words]
+    follows = [*texts[1:], "-"]
+    if any(
+        word in _MOVES and (after == "-" or word == "popd")
+        for word, after in zip(texts, follows, strict=True)
+    ):
+        return False  # to a folder that is not named
+    arguments = command.words[1:] if texts[0].startswith("/") else command.words
+    return all((known or _is_clear(word)) and _word_inside(word.text, cwd) for word in arguments)
+
+
+def _is_clear(word: Word) -> bool:
+    return word.kind in ("literal", "pattern") and not _UNCLEAR.search(word.text)
 
 
 def _word_inside(word: str, cwd: Path) -> bool:

@@ -25,7 +25,7 @@ from foldline.context.numbers import many
 from foldline.protocol import Rule
 from foldline.version import __version__
 
-from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome, fitted
+from .base import Arguments, BaseTool, RuleSet, ToolContext, ToolFailure, ToolOutcome, fitted
 from .html import markdown_of
 from .images import image_part
 from .text import decoded, is_binary, is_wide, line_count, one_line, sized
@@ -427,9 +427,9 @@ class FetchTool(BaseTool[FetchArguments]):
             return False
         return are_public(addresses)
 
-    def rules_of(self, arguments: FetchArguments) -> tuple[Rule, ...]:
+    def rules_of(self, arguments: FetchArguments) -> tuple[RuleSet]:
         """By the host: a page leads to others of the same site."""
-        return (Rule(tool=self.name, pattern=location_of(arguments.url).site),)
+        return ((Rule(tool=self.name, pattern=location_of(arguments.url).site),),)
 
     async def act(self, arguments: FetchArguments, context: ToolContext) -> ToolOutcome:
         location = location_of(arguments.url)
