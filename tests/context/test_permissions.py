@@ -2,12 +2,13 @@
 
 import pytest
 
-from foldline.context.permissions import approval_words, is_consent, needs_context, rule_grants, rule_words
+from foldline.context.permissions import approval_words, is_consent, needs_context, rules_grant, rule_words
 from foldline.protocol import Approval, Rule, dump_entry, parse_entry
 
 RULES = [
     (Rule(tool="edit"), "edit", "any edit inside this folder"),
-    (Rule(tool="bash", pattern="git status"), "bash: git status …", "git status …"),
+    (Rule(tool="bash", pattern="git status", part=True), "bash: git status …", "git status …"),
+    (Rule(tool="bash", pattern="git status"), "bash: git status …, alone", "git status …"),
     (
         Rule(tool="bash", pattern="git status …", exact=True),
         "bash: exactly git status …",
@@ -21,7 +22,7 @@ RULES = [
 
 @pytest.mark.parametrize(("rule", "words", "promised"), RULES)
 def test_a_rule_says_what_it_covers(rule: Rule, words: str, promised: str) -> None:
-    assert (rule_words(rule), rule_grants(rule)) == (words, promised)
+    assert (rule_words(rule), rules_grant([rule])) == (words, promised)
 
 
 def test_no_two_rules_are_said_alike_and_each_comes_back_from_its_file() -> None:
