@@ -2,7 +2,7 @@
 
 import pytest
 
-from foldline.context.permissions import approval_words, is_consent, needs_context, rules_grant, rule_words
+from foldline.context.permissions import approval_words, is_consent, needs_context, rule_words, rules_grant
 from foldline.protocol import Approval, Rule, dump_entry, parse_entry
 
 RULES = [
