@@ -368,7 +368,7 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
         ]
         title = "Switch the model" if self._current[0] else "Choose a model"
         spans = ((title, "text bold"), (clean_line(f" ▸ {self._heading()}"), "text"))
-        return boxed(width, spans, f"step {_NUMBERS[self.step]} of 3", lines, *self.foot(width))
+        return boxed(width, spans, f"step {_NUMBERS[self.step]} of 3", lines, *self.foot(width, ("Esc",)))
 
     def _heading(self) -> str:
         """What is asked for."""
