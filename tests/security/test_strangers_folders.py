@@ -199,6 +199,8 @@ _ELSEWHERE = {
     "cli/eval_run.py": "a picture that the user names",
     "cli/eval_corpus.py": "results that the user names, and sessions to measure",
     "agent/tools/process.py": "/proc",
+    "agent/sandbox.py": "/proc",
+    "agent/sandbox_launcher.py": "what a sandbox lets through, as a place and not to be read",
     "termination.py": "/proc",
     "tui/terminal/clipboard.py": "a temporary folder",
     "tui/terminal/app.py": "the terminal, by its descriptor",

@@ -186,9 +186,9 @@ class _Waits:
 
     def __init__(self, tool: Any) -> None:
         self._tool = tool
-        self.spec, self.level = tool.spec, tool.level
-        self.title, self.inside, self.preview = tool.title, tool.inside, tool.preview
-        self.rules = tool.rules
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tool, name)
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         await asyncio.Event().wait()

@@ -53,7 +53,7 @@ def test_a_chat_in_a_browser(served: tuple[str, subprocess.Popen[str]], tmp_path
         page.page.keyboard.type("read notes.txt")
         page.until("❯ read notes.txt")
         page.press("Enter")
-        page.until("begins with remember the milk.")
+        page.until("▏ remember the milk")
         wide = page.size
         page.page.set_viewport_size({"width": 700, "height": 500})
         page.until(lambda now: now.size < wide and "Modified" not in now.text and "Ctrl+P" in now.text)
