@@ -27,7 +27,7 @@ SAME: dict[str, str] = {
     **dict.fromkeys(("escape", "close", "back"), "steps outwards"),
     **dict.fromkeys(("complete", "next-panel", "previous-panel", "other", "providers"), "next panel"),
     **{f"{name}-{number}": f"part {number}" for name in ("panel", "scope") for number in range(1, 5)},
-    **{"ask": "part 1", "edits": "part 2", "all": "part 3"},
+    **{"ask": "part 1", "edits": "part 2", "sandboxed": "part 3", "read-only": "part 4"},
     **dict.fromkeys(("apply", "anyway", "go", "confirm"), "decides"),
 }
 """Commands that are one thing to the reader."""

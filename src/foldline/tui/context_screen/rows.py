@@ -230,7 +230,7 @@ def large_rows(state: ContextState) -> list[ItemRow]:
 
 
 def top_rows(title: str, state: ContextState, width: int) -> list[list[Span]]:
-    """Header, bar, and two rows on compactions: what one now would give, and when one comes by itself; or why
+    """Header, bar, and two rows on compactions: what one now would give, and when one comes automatically; or why
     there are no limits."""
     if state.trouble:
         lines = wrap_spans([(f"! {clean_line(state.trouble)}", "alert")], max(width - 2, 1))
@@ -280,13 +280,13 @@ def _now_row(state: ContextState, width: int) -> list[Span]:
 
 
 def _automatic_row(state: ContextState, width: int) -> list[Span]:
-    """` ┃ by itself    in about 12.3k, at 114.7k · from 86.0k on where a turn ends `."""
+    """` ┃ automatic    in about 12.3k, at 114.7k · from 86.0k on where a turn ends `."""
     room = state.room
     if room.threshold is None:
         return row([], [], width)
     if stopped := auto_compact_blocker(state.agent):
         why = piece(f"not now: {clean_line(stopped)}", "altered", gap=0, cut="right")
-        return _labelled("threshold", "by itself", width, why)
+        return _labelled("threshold", "automatic", width, why)
     until, at = room.threshold - room.size - state.waiting, numbers.tokens(room.threshold)
     when = f"in about {numbers.tokens(until)}, at {at}"
     if until <= 0:
@@ -296,7 +296,7 @@ def _automatic_row(state: ContextState, width: int) -> list[Span]:
     if (tier := state.agent.tier) is not None:
         words = f"· at {numbers.short_tokens(tier.above)}, where the price rises, if that pays"
         parts.append(piece(words, "muted", gap=1, rank=2))
-    return _labelled("threshold", "by itself", width, *parts)
+    return _labelled("threshold", "automatic", width, *parts)
 
 
 # --- Keys -----------------------------------------------------------------------------------------------

@@ -329,7 +329,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
     SlashCommand(
         "approvals",
         (),
-        "The rules in force, to be revoked, and the mode: ask, edits or all.",
+        "The rules in force, to be revoked, and the mode: ask, edits, sandboxed, read-only or all.",
         title="Permissions",
         aliases=("permissions",),
     ),

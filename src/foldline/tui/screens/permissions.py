@@ -51,7 +51,9 @@ KEYS: Final = table(
     "Mode",
     ScreenKey[None]("ask", ("1",), "Reads run; edits and commands ask first."),
     ScreenKey("edits", ("2",), "Edits inside the folder run without asking, too."),
-    ScreenKey("all", ("3",), "Everything runs without asking, outside the folder, too. Asks."),
+    ScreenKey("sandboxed", ("3",), "What stays inside the sandbox runs; what needs more asks for it."),
+    ScreenKey("read-only", ("4",), "Nothing is changed; commands only read, in the sandbox."),
+    ScreenKey("all", ("5",), "Everything runs without asking, outside the folder, too. Asks."),
     ScreenKey("confirm", ("ctrl+s",), "Confirms the mode all; nothing that may be typed ahead does."),
     "Rules",
     ScreenKey("revoke", ("x", "delete"), "Revokes the rule: calls like it ask again.", hint="revoke"),
@@ -64,7 +66,7 @@ KEYS: Final = table(
 
 _AROUND: Final = 6
 """Lines beside the rules, as long as none of them is wrapped."""
-_MODES: Final[tuple[ApprovalMode, ...]] = ("ask", "edits", "all")
+_MODES: Final[tuple[ApprovalMode, ...]] = ("ask", "edits", "sandboxed", "read-only", "all")
 _SURE: Final = "Everything will run without asking, outside this folder too. {}: yes, any other key: no"
 
 Submit = Callable[[operations.Revoke | operations.SwitchApprovals], object]
@@ -95,7 +97,7 @@ class PermissionsScreen(ListScreen[None, RuleRow]):
 
     def act(self, command: str) -> None:
         match command:
-            case "ask" | "edits":
+            case "ask" | "edits" | "sandboxed" | "read-only":
                 self._submit(operations.SwitchApprovals(mode=command))
             case "all" if self.now.mode != "all":
                 sentence = _SURE.format(name_of(KEYS, "confirm"))
