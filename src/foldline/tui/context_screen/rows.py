@@ -230,8 +230,8 @@ def large_rows(state: ContextState) -> list[ItemRow]:
 
 
 def top_rows(title: str, state: ContextState, width: int) -> list[list[Span]]:
-    """Header, bar, and two rows on compactions: what one now would give, and when one comes automatically; or why
-    there are no limits."""
+    """Header, bar, and two rows on compactions: what one now would give, and when one comes automatically; or
+    why there are no limits."""
     if state.trouble:
         lines = wrap_spans([(f"! {clean_line(state.trouble)}", "alert")], max(width - 2, 1))
         below = [row([Piece(tuple(line), cut="right")], [], width) for line in (*lines, [])][:2]
