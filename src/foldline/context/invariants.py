@@ -28,7 +28,8 @@ from foldline.protocol.messages import MESSAGE_TYPES
 
 from .calls import paired, pairing_faults
 from .projection import Projection
-from .view import IN_VIEW, Fate, ViewItem, is_preamble, total_tokens
+from .view import IN_VIEW, Fate, ViewItem, is_preamble
+from .view_state import Weighed
 
 _CAUSES = {
     "hidden": Edit | Compaction,
@@ -135,10 +136,9 @@ def _groups(projection: Projection) -> Iterator[str]:
 
 
 def _sums(projection: Projection) -> Iterator[str]:
-    if projection.thinking != sum(item.thinking for item in projection.view):
-        yield f"{projection.thinking} tokens of reasoning noted, others are in the view"
-    if projection.tokens != total_tokens(projection.view):
-        yield f"{projection.tokens} tokens noted, {total_tokens(projection.view)} in the view"
+    weighed = Weighed(projection.tokens, projection.thinking, projection.wide)
+    if weighed != Weighed.of(projection.view):
+        yield f"{weighed} is noted, {Weighed.of(projection.view)} in the view"
     for item in projection.view:
         if item.pinned != (item.index in projection.pins):
             yield f"entry {item.index} is marked {'' if item.pinned else 'not '}pinned"

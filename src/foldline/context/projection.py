@@ -41,7 +41,17 @@ from .outline import (
 from .tally import FIXED, Tally
 from .tokens import LEAST_GROWTH, Calibration, fits_text
 from .view import ASIDE, LIVE, Fate, Fates, Key, ViewItem, item_of, keys_in
-from .view_state import Change, ViewMarker, ViewState, annulled, dmail_of, in_force, undo_refusal, unmarked
+from .view_state import (
+    Change,
+    ViewMarker,
+    ViewState,
+    Weighed,
+    annulled,
+    dmail_of,
+    in_force,
+    undo_refusal,
+    unmarked,
+)
 
 
 class RequestSize(NamedTuple):
@@ -407,6 +417,7 @@ class Projection(ViewState):
 
     def _change(self, marker: ViewMarker, position: int) -> None:
         view, pins = self.view, frozenset(self._pins)
+        weighed = Weighed(self.tokens, self.thinking, self.wide)
         self.view = list(view)
         self._fates.record()
         match marker:
@@ -419,7 +430,7 @@ class Projection(ViewState):
             case Revert():
                 self._revert(marker)
         before = self._fates.recorded()
-        self._changes.append(Change.of(marker, position, pins, before, view, self.view))
+        self._changes.append(Change.of(marker, position, pins, before, weighed, view, self.view))
         self._in_force.append(marker)
         if isinstance(marker, Revert):
             self._in_force = in_force(self._markers, self._annulled, self._checkpoints)
@@ -488,10 +499,15 @@ class Projection(ViewState):
         while self._changes and self._changes[-1].position >= start:
             change = self._changes.pop()
             self._fates.put_back(change.fates)
-            self._set_view(change.view_before(self.entries))
+            self._set_view(change.view_before(self.entries), change.weighed)
             self._pins = set(change.pins)
         # Messages since then are in the restored view only as far as they came before the next change.
-        self._set_view([self._marked_by(item, since) for item in self.view if item.index < since])
+        for position in range(len(self.view) - 1, -1, -1):
+            item = self.view[position]
+            if item.outline.index >= since:
+                self._remove(position)
+            elif item.checkpoint is not None:
+                self._replace(position, self._marked_by(item, since))
         self._replay(start)
         self._in_force = in_force(self._markers, self._annulled, self._checkpoints)
         self._forget_usage()

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from foldline.protocol import (
     Checkpoint,
@@ -109,6 +110,22 @@ _Left = ViewItem | MessageOutline
 """An item, or what makes it again: of what left the view as it came, the outline is enough."""
 
 
+class Weighed(NamedTuple):
+    """What a view weighs."""
+
+    tokens: int
+    """Estimate before calibration, in tokens, without reasoning."""
+    thinking: int
+    """Estimate of the reasoning."""
+    wide: int
+    """Ideographs, kana and Hangul."""
+
+    @classmethod
+    def of(cls, view: Sequence[ViewItem]) -> "Weighed":
+        wide = sum(item.wide for item in view)
+        return cls(total_tokens(view), sum(item.thinking for item in view), wide)
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A marker, and all that it replaced."""
@@ -118,6 +135,8 @@ class Change:
     """Of the marker among the entries."""
     pins: frozenset[int]
     fates: Before
+    weighed: Weighed
+    """The view it found."""
     _view: Sequence[_Left]
 
     @classmethod
@@ -127,15 +146,16 @@ class Change:
         position: int,
         pins: frozenset[int],
         fates: Before,
+        weighed: Weighed,
         view: Sequence[ViewItem],
         now: Iterable[ViewItem],
     ) -> "Change":
         """`view` is the one before, which becomes its own, `now` the one after it."""
         if isinstance(marker, Edit):  # takes out one entry at most: not worth a look at all the others
-            return cls(marker, position, pins, fates, view)
+            return cls(marker, position, pins, fates, weighed, view)
         stays = set(map(id, now))
         left = [item if id(item) in stays or not _as_it_came(item) else item.outline for item in view]
-        return cls(marker, position, pins, fates, left)
+        return cls(marker, position, pins, fates, weighed, left)
 
     def messages_within(self, spans: Sequence[tuple[int, int]]) -> int:
         """How many messages of the view it found, earlier summaries apart, lie in these spans of indices."""
@@ -160,12 +180,7 @@ class ViewState:
         self._indices: list[int] = []
         """Of the entries that were taken in; a damaged record leaves a gap."""
         self.view: list[ViewItem] = []
-        self.tokens = 0
-        """Estimate of the view before calibration, in tokens, without reasoning."""
-        self.thinking = 0
-        self.wide = 0
-        """Ideographs, kana and Hangul of the view."""
-        """Estimate of the reasoning in the view."""
+        self.tokens, self.thinking, self.wide = Weighed(0, 0, 0)
         self._tally = Tally()
         self._tallied = 0
         """So many items at the start of the view are those that were tallied last."""
@@ -354,11 +369,9 @@ class ViewState:
         self.wide -= item.wide
         self._tallied = min(self._tallied, position)
 
-    def _set_view(self, view: list[ViewItem]) -> None:
+    def _set_view(self, view: list[ViewItem], weighed: Weighed | None = None) -> None:
         self.view = view
-        self.tokens = total_tokens(view)
-        self.thinking = sum(item.thinking for item in view)
-        self.wide = sum(item.wide for item in view)
+        self.tokens, self.thinking, self.wide = weighed or Weighed.of(view)
         self._tallied = 0
 
     def _altered(self, item: ViewItem, piece: Kept, by: int) -> ViewItem:
