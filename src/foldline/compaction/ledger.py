@@ -8,7 +8,7 @@ from foldline.context.ledger import Group, Ledger, said_in
 from foldline.context.ledger_lines import ledger_items
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
-from foldline.context.tokens import estimate_tokens
+from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import STANDING, is_hidden_placeholder, is_summary, with_text
 from foldline.context.view_state import ViewMarker
 from foldline.protocol import NEW, BaseMessage, Clear, Edit, Revert
@@ -21,6 +21,9 @@ SHARE = 0.5
 MOST = 8_000
 """Tokens of it at most, however large the window. Of 3,000, 4,000, 6,000 and 8,000 the one with most
 recall (docs/decisions/0038-ledger.md)."""
+_LEAST_NEW = 5
+"""What earlier placeholders quote stays as it is, for the cache holds it, as long as it leaves room for this
+part of the budget; new ones get what is left of it, and at least that (docs/decisions/0039-price.md)."""
 _FURTHEST = 10_000
 """Entries that are read of a session that was opened again, the newest ones: about 6 s in its thread.
 One that runs takes in all. Of what was needed, one in a thousand had last been said 600 entries before."""
@@ -78,6 +81,17 @@ def with_ledger_in(
         made[at] = with_text(made[at], _replaced(made[at], [clean(group.text) for group in groups]))
         return made
     known = {message.key: message for message in before}
+    kept = {
+        at: known[stub.key]
+        for at, stub in enumerate(made)
+        if stub.key in known and is_hidden_placeholder(known[stub.key].text)
+    }
+    used = sum(message_tokens(stub) - message_tokens(made[at]) for at, stub in kept.items())
+    least = budget // _LEAST_NEW
+    if used + least <= budget / SHARE:
+        for at, stub in kept.items():
+            made[at] = stub
+        budget = max(least, budget - used)
     hidden = {
         message.index: at
         for at, message in enumerate(made)

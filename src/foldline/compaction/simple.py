@@ -68,7 +68,7 @@ class ToolResultHidingCompaction:
     ) -> Sequence[BaseMessage] | None:
         """The messages with old results hidden; None where there is nothing more to hide. In estimated tokens
         before calibration, kept groups take no more than `most`, and results below `least` stay. Without
-        `least`, placeholders lose what a ledger put into them: all of them share the budget of the next."""
+        `least`, placeholders lose what a ledger put into them, which may put it back: one budget for all."""
         until = groups_from(messages, self._keep, most)
         older = [
             message if message.index in pins or message_tokens(message) < least else _hidden(message)

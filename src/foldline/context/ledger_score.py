@@ -6,6 +6,7 @@ The weights were fitted to recorded sessions; only `LINE_WORTH` was chosen by tr
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 Kind = Literal["path", "identifier", "url", "hash", "line"]
@@ -83,11 +84,8 @@ def likelihood(seen: Seen, place: Place | None, now: int) -> float:
     return LINE_WORTH * likely if seen.kind == "line" else likely
 
 
-_LOGS = [math.log1p(count) for count in range(4_096)]
-
-
-def _log(count: int) -> float:
-    return _LOGS[count] if count < len(_LOGS) else math.log1p(count)
+_log = cache(math.log1p)
+"""There are no more counts and ages than answers in the longest session."""
 
 
 def _age(moment: int, now: int) -> tuple[float, float]:
