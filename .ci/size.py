@@ -11,11 +11,11 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 88_400,
-    "statements": 56_900,
-    "files": 376,
-    "lines in tui": 29_300,
-    "files in tui": 122,
+    "lines": 86_883,
+    "statements": 55_814,
+    "files": 372,
+    "lines in tui": 28_644,
+    "files in tui": 121,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
     "import circles": 0,
