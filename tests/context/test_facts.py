@@ -128,6 +128,14 @@ def test_tags_that_close_escapes_and_calls_are_no_paths():
     assert facts.paths(text) == ("src/a.py", "mod.rs", "src/win.cpp", "src/b.py", "npm.lock")
 
 
+@pytest.mark.parametrize(
+    "tag", ["</details>", r"\u003c/details\u003e", r"\\u003C/details\\u003E", "&lt;/details&gt;"]
+)
+def test_a_tag_that_closes_is_no_path_however_it_is_escaped(tag: str):
+    assert facts.paths(f"seen {tag} and {tag}src/a.py") == ("src/a.py",)
+    assert "details" not in " ".join(facts.identifiers(f"{tag} {tag}"))
+
+
 def test_urls_end_where_the_sentence_goes_on():
     assert facts.urls("see https://x.org/a?b=1#c. And (http://y.org/z), 见 https://z.cn/文档。") == (
         "https://x.org/a?b=1#c",

@@ -34,7 +34,8 @@ def urls(text: str) -> tuple[str, ...]:
 # Escape sequences of terminals, of strings and of addresses, raw or written out, and tags that close: the
 # letters they end in would become part of the next name, and `</div>` a path.
 _NOISE = re.compile(
-    r"\x1b\[[0-9;]{0,20}+[A-Za-z]|\[[0-9;]{1,20}+m|%[0-9A-Fa-f]{2}|</[\w.:-]{1,80}+>|"
+    r"\x1b\[[0-9;]{0,20}+[A-Za-z]|\[[0-9;]{1,20}+m|%[0-9A-Fa-f]{2}|"
+    r"(?:<|&lt;|\\{1,4}+(?:u003[cC]|x3[cC]))/[\w.:-]{1,80}+(?:>|&gt;|\\{1,4}+(?:u003[eE]|x3[eE]))|"
     r"\\\\{0,3}+(?:(?:x1b|033|u001b|e)\[[0-9;]{0,20}+[A-Za-z]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrt])"
 )
 
