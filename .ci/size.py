@@ -11,7 +11,7 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 86_883,
+    "lines": 86_884,
     "statements": 55_814,
     "files": 372,
     "lines in tui": 28_644,
