@@ -83,13 +83,13 @@ class _SessionCommands:
 
     def copy_answer(self, runner: Runner) -> None:
         """Put the newest answer that says something into the clipboard."""
-        entries = runner.agent.session.entries
+        projection = runner.agent.session.projection
         said = (
             outline.index
-            for outline in reversed(entries.outlines)
+            for outline in reversed(projection.entries.outlines)
             if isinstance(outline, MessageOutline) and outline.type == "assistant" and outline.in_words
         )
-        answer = next(map(entries.__getitem__, said), None)
+        answer = next(map(projection.entry, said), None)
         if not isinstance(answer, AssistantMessage):
             self._app.chat.remark("There is no answer yet")
             return

@@ -128,6 +128,22 @@ async def test_copy_takes_the_last_answer_whatever_came_after_it(tmp_path: Path,
         assert running.app.clipboard == "An answer."
 
 
+async def test_copy_finds_the_last_answer_behind_a_damaged_record(tmp_path: Path, home: Path) -> None:
+    session = session_in(tmp_path / "shop-api", "20260314-120001-mine")
+    async with live(tmp_path / "shop-api", "One.", "An answer.", session=session) as running:
+        await running.ask("hi")
+        await running.ask("and again")
+    path = session.path
+    assert path is not None
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join((*lines[:2], b"{\n", *lines[3:])))
+    async with live(tmp_path / "shop-api", session=Session.open(path)) as running:
+        assert running.agent.session.damage
+        await running.enter("/copy")
+        await running.until(lambda: "Copied the last answer" in running.text)
+        assert running.app.clipboard == "An answer."
+
+
 @pytest.mark.parametrize(
     ("typed", "written", "begins"),
     [
