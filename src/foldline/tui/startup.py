@@ -104,6 +104,7 @@ class Opening:
         transcript = Transcript(self._view, agent.session.projection)
         figures = Figures(agent.state)
         figures.sidebar()  # counts all that was touched, once
+        figures.cache_ends("off", 0.0)  # reads the table of prices, once, where a cache is to be said of
         entries = agent.session.entries
         return Opened(agent, transcript, transcript.read(entries), figures, typed_in(entries))
 
