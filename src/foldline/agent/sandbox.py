@@ -85,8 +85,6 @@ class SandboxOptions:
     writable: Sequence[str] = ()
     hidden: Sequence[str] = ()
     hosts: Sequence[str] = ()
-    shell: bool = True
-    """Whether the user's own commands run in it as well, where the model's do."""
 
 
 class Refused(NamedTuple):

@@ -247,7 +247,7 @@ class AllSettings(Section):
     OpenAI, if OPENAI_API_KEY is."""
     fallback: Names = []
     """Models that take over where one fails for good, as `["MODEL@PROVIDER", …]`, in this order. You are
-    asked first; `run` and pipes are told on stderr."""
+    asked first; `run` and pipes say so on stderr."""
     effort: Literal["default", "none", "minimal", "low", "medium", "high", "xhigh", "max"] = "default"
     """How much the model thinks, where its API takes that: which of these, its maker's documentation says.
     default: nothing is sent."""

@@ -170,7 +170,7 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
         self._to("key")
 
     def to_model(self, offers: Sequence[ListedModel]) -> None:
-        """The last step, with these models. Who has moved on a row of it meanwhile stays on that."""
+        """The last step, with these models. Who has moved by then stays on that row."""
         marked = self.row.id if isinstance(self.row, ListedModel) else ""
         if self._in_use and self._in_use not in {each.id for each in offers}:
             offers = [ListedModel(self._in_use), *offers]
@@ -326,7 +326,7 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
                 self._refused(source, key, failure)
             else:
                 self.to_model(self._known(source))
-                self.say(f"! {failure} Name a model to go on all the same.", "altered")
+                self.say(f"! {failure} Name a model to continue.", "altered")
         except FoldlineError as failure:
             self.say(f"✗ {failure}")
 

@@ -130,7 +130,7 @@ class Editor(OrderedTextArea):
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """What is deleted meanwhile can be inserted again."""
+        """What is deleted in it can be inserted again."""
         self._keeps = True
         try:
             yield
