@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 86_883,
-    "statements": 55_813,
+    "lines": 86_882,
+    "statements": 55_812,
     "files": 372,
     "lines in tui": 28_644,
     "files in tui": 121,

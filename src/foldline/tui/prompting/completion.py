@@ -76,10 +76,9 @@ def slash_matches(typed: str, state: ChatState) -> tuple[tuple[str, Command], ..
 
 
 def _worth_of_words(typed: str, command: Command) -> float:
-    for worth, text in ((_BY_TITLE, command.title), (_BY_HELP, command.help)):
-        if any(word.startswith(typed) for word in text.lower().split()):
-            return worth
-    return 0.0
+    texts = ((_BY_TITLE, command.title), (_BY_HELP, command.help))
+    found = (worth for worth, text in texts if any(word.startswith(typed) for word in text.lower().split()))
+    return next(found, 0.0)
 
 
 def commands(typed: str, state: ChatState) -> Iterator[Candidate]:

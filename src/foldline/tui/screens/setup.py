@@ -326,7 +326,7 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
                 self._refused(source, key, failure)
             else:
                 self.to_model(self._known(source))
-                self.say(f"! {failure} Name a model to continue.", "altered")
+                self.say(f"! {failure} Name a model to go on all the same.", "altered")
         except FoldlineError as failure:
             self.say(f"✗ {failure}")
 
