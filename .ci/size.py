@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 86_882,
-    "statements": 55_812,
+    "lines": 86_884,
+    "statements": 55_813,
     "files": 372,
     "lines in tui": 28_644,
     "files in tui": 121,

@@ -143,6 +143,6 @@ async def test_what_was_pinned_in_the_session_is_pinned_in_the_replay_and_stays_
 async def test_coverage_is_checked_at_every_fold() -> None:
     run = await played(RECORDED, "adaptive")
     assert run.broken == ()
-    assert violations(replace(run, broken=("fold 1: entry 8 is gone",)), METER) == [
-        "C1, fold 1: entry 8 is gone"
+    assert violations(replace(run, broken=("compaction 1: entry 8 is gone",)), METER) == [
+        "C1, compaction 1: entry 8 is gone"
     ]

@@ -239,7 +239,7 @@ def test_t2_a_fold_waits_for_the_results_of_the_newest_calls() -> None:
         raw(work()), compactions=(replace(folded.compactions[0], before=before, after=before, requests=1),)
     )
     assert violations(run, METER) == [
-        "T2, fold 1 (after request 1): entry 4 was still to come for the calls before it"
+        "T2, compaction 1 (after request 1): entry 4 was still to come for the calls before it"
     ]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 
 from foldline.context.projection import project
 from foldline.formats.export import export_format, only_view, uncompacted
@@ -31,6 +31,7 @@ def folded() -> History:
     return built.add(Compaction(summary="so far", first_kept_index=4, head=(summary,), details=details))
 
 
+@example([("user", 0, 0), ("checkpoint", 0, 0), ("user", 0, 1), ("revert", 3, 0)])
 @given(steps)
 def test_the_view_alone_is_the_same_view(happened: list[Step]) -> None:
     before = original(played(happened))

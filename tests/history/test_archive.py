@@ -139,13 +139,9 @@ def test_a_session_that_another_process_writes_is_neither_moved_nor_deleted(tmp_
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "held\n"
-        with pytest.raises(
-            FoldlineError, match=rf"written by process {child.pid} .*cannot be moved meanwhile"
-        ):
+        with pytest.raises(FoldlineError, match=rf"written by process {child.pid} .*cannot be moved now"):
             archive(tmp_path, events)
-        with pytest.raises(
-            FoldlineError, match=rf"written by process {child.pid} .*cannot be deleted meanwhile"
-        ):
+        with pytest.raises(FoldlineError, match=rf"written by process {child.pid} .*cannot be deleted now"):
             delete(tmp_path, events)
         child.kill()
     assert list_sessions(tmp_path)[0].meta.title == "one"

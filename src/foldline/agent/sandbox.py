@@ -88,7 +88,7 @@ class SandboxOptions:
 
 
 class Refused(NamedTuple):
-    """What a command was kept from, as far as it can be told."""
+    """What a command was kept from, as far as is known."""
 
     words: str
     """`the network: example.org; to write outside: /etc/hosts`."""

@@ -67,10 +67,10 @@ def _subject(source: str, format_name: str | None, meter: Meter) -> Subject:
     if not any(isinstance(message, AssistantMessage) for message in history):
         raise FoldlineError(f"{source} holds no answer of a model: there is nothing to replay.")
     name = session_name(Path(found.name))
-    told = all(
+    whole = all(
         entry.summary not in (SEALED, ABSENT) for entry in found.entries if isinstance(entry, Compaction)
     )
-    own = recording(found.entries, session=name, meter=meter) if told else None
+    own = recording(found.entries, session=name, meter=meter) if whole else None
     return Subject(name, history, Path(found.header.cwd), recorded_pins(found.entries), own)
 
 

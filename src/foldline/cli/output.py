@@ -159,7 +159,7 @@ class Bar:
     """Counts up to `total`, with what is being done beside it. Goes away when it is done."""
 
     def __init__(self, total: int, *, unwatched: Callable[[str], object] | None = None) -> None:
-        """Where no terminal shows it, `unwatched` is told after each tenth how far it is."""
+        """Where no terminal shows it, `unwatched` is called after each tenth."""
         self._total = total
         self._unwatched = unwatched
         self._began = time.monotonic()

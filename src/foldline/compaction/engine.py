@@ -239,14 +239,14 @@ async def propose(
         CompactionFailed: no rung of the ladder gave a view that may replace this one.
         LLMError: the model could not be asked, and nothing can be compacted without it.
     """
-    wished = options or RedraftOptions()
+    redraft = options or RedraftOptions()
     planned = planned or plan(
         projection,
         budget,
         reason,
         overhead=overhead,
-        first_kept_index=wished.first_kept_index,
-        pins=wished.pins,
+        first_kept_index=redraft.first_kept_index,
+        pins=redraft.pins,
     )
     need = _need(projection, budget, reason, pending, overhead, type(strategy) in BUILT_IN.values())
     metered = MeteredLLM(llm, progress, on_request, session)
@@ -260,13 +260,13 @@ async def propose(
         focus=focus,
         keep_recent_tokens=planned.keep_recent_tokens if planned else _keep(projection, budget),
         max_summary_tokens=_summary_room(budget, llm),
-        pins=projection.pins | wished.pins,
+        pins=projection.pins | redraft.pins,
         details=file_lists(projection),
-        first_kept_index=wished.first_kept_index,
+        first_kept_index=redraft.first_kept_index,
         cut_position=planned.cut.position if planned and planned.cut else None,
         least_hidden=planned.least_hidden if planned else None,
-        guidance=wished.guidance,
-        earlier_draft=wished.earlier_draft,
+        guidance=redraft.guidance,
+        earlier_draft=redraft.earlier_draft,
         tools=tools,
         tools_tokens=overhead,
         prefix_cached=llm.info.id == projection.model and projection.prefix_cached,
@@ -277,7 +277,7 @@ async def propose(
         ctx = replace(ctx, draft_window=llm.info.window)
     # Last, for the history may grow until then. In a thread: what was opened again is read from the disk.
     originals = originals_of(projection)
-    ctx = replace(ctx, history=tuple(await asyncio.to_thread(shown, view, originals, wished.pins)))
+    ctx = replace(ctx, history=tuple(await asyncio.to_thread(shown, view, originals, redraft.pins)))
     climb = FailureLadder(ctx, need, metered, alone=alone)
     after = await climb.run(strategy)
     if after is None:
@@ -288,7 +288,7 @@ async def propose(
         _with_ledger, projection, ctx, after, need.enough, full, ledger or SessionLedger()
     )
     return await asyncio.to_thread(
-        _proposed, projection, view, climb, planned, after, wished, reason, overhead
+        _proposed, projection, view, climb, planned, after, redraft, reason, overhead
     )
 
 
@@ -320,7 +320,7 @@ def _proposed(
     climb: FailureLadder,
     planned: Plan | None,
     after: Sequence[BaseMessage],
-    wished: RedraftOptions,
+    redraft: RedraftOptions,
     reason: Reason,
     overhead: int,
 ) -> Proposal:
@@ -356,7 +356,7 @@ def _proposed(
         left_out=climb.left_out,
         cut=cut,
         drafted_for=cut.first_kept_index if cut else None,
-    ).with_pins(wished.pins)
+    ).with_pins(redraft.pins)
 
 
 def _keeps_to(cut: Cut[ViewItem] | None, drafted: Sequence[BaseMessage]) -> bool:

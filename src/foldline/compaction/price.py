@@ -54,7 +54,7 @@ def tier_gain(
 
 def steps_until_full(free: float, requests: Sequence[int]) -> float:
     """Steps until the view has grown by `free` tokens at the pace of its newest requests, given the tokens of
-    all; no more than there were so far: a session goes on about as long as it has lasted."""
+    all; no more than there were so far: a session is expected to last as long again as it has lasted."""
     newest = requests[-_STEPS_LOOKED_AT - 1 :]
     grown = sum(max(0, later - earlier) for earlier, later in pairwise(newest))
     return min(len(requests), free / max(1.0, grown / max(1, len(newest) - 1)))

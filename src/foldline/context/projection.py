@@ -452,6 +452,7 @@ class Projection(ViewState):
         if (
             kept is not None
             and kept.outline.type == "user"
+            and kept.outline.says
             and all(item.index != kept.index for item in view)
         ):
             self._fates.put(kept.key, LIVE)

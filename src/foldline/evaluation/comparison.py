@@ -28,7 +28,7 @@ from .recorded import RECORDED, Recording
 from .replay import UNLIMITED, Arm, Sizes, WindowTooSmall, replay
 
 DIGEST = "digest"
-"""The extract of the offline model: quoted, not told. What it leaves out a model might have kept."""
+"""The extract of the offline model: quoted, not reworded. What it leaves out a model might have kept."""
 
 
 def digest_summariser(window: int) -> LLM:
@@ -130,7 +130,7 @@ class NotCompared:
 
 
 Progress = Callable[[str, int], None]
-"""Told what is replayed now, and how many messages more have been played."""
+"""Called with what is replayed now, and how many more messages have been played."""
 
 
 def messages_to_play(subjects: Sequence[Subject], setup: Setup) -> int:
@@ -145,7 +145,7 @@ async def compare(
     """Cell after cell, a session at a time; the raw run of each session comes first, asked for or not.
 
     Raises:
-        FoldlineError: an arm cannot be made; told before anything is played.
+        FoldlineError: an arm cannot be made; raised before anything is played.
     """
     for subject in subjects[:1]:
         check_arms(setup, subject.cwd)
@@ -233,13 +233,13 @@ async def _played(
     score: Score = likelihood,
     moments: Mapping[int, int] | None = None,
 ) -> Run:
-    told = 0
+    reported = 0
 
     def tell(played: int) -> None:
-        nonlocal told
-        if played - told >= _EVERY or played == len(subject.history):
-            progress(f"{subject.name} · {arm}", played - told)
-            told = played
+        nonlocal reported
+        if played - reported >= _EVERY or played == len(subject.history):
+            progress(f"{subject.name} · {arm}", played - reported)
+            reported = played
 
     return await replay(
         subject.history,

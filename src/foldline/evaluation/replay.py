@@ -51,7 +51,7 @@ UNLIMITED = 100_000_000
 
 Sizes = Callable[[int, str], BudgetSettings]
 Progress = Callable[[int], None]
-"""Told how many of the recorded messages have been played."""
+"""Called with the number of recorded messages played so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +331,8 @@ class _Player:
     def _record_compaction(self, entry: Compaction, before: tuple[BaseMessage, ...]) -> None:
         after = self.session.view
         wrong = broken(self.session.projection)
-        self.broken += [f"fold {len(self.compactions) + 1} of {self.arm.name}: {fault}" for fault in wrong]
+        where = f"compaction {len(self.compactions) + 1} of {self.arm.name}"
+        self.broken += [f"{where}: {fault}" for fault in wrong]
         self.compactions.append(Compacted(entry, before, after, len(self.requests), self._summaries))
 
     def _on_event(self, event: events.Event) -> None:

@@ -85,7 +85,7 @@ window, with the way to recall the rest."""
 
 
 def violations(run: Run, meter: Meter, *, reserved: int = 0, tools: int = 0) -> list[str]:
-    """Every violation of a run; one that later requests repeat is told once.
+    """Every violation of a run; one that later requests repeat is reported once.
 
     `reserved` tokens are kept free for a step's answer, `tools` are those of the tool schemas.
     """
@@ -126,7 +126,7 @@ class _Check:
             yield from ((f"request {number}", fault) for fault in self.of_request(sent))
         yield from self.stable_prefix()
         for number, compaction in enumerate(self.run.compactions, start=1):
-            where = f"fold {number} (after request {compaction.requests})"
+            where = f"compaction {number} (after request {compaction.requests})"
             yield from ((where, fault) for fault in self.whole_batches(compaction))
             yield from ((where, fault) for fault in self.smaller(compaction))
 

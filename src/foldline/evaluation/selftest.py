@@ -111,15 +111,15 @@ def _session() -> tuple[BaseMessage, ...]:
         SystemMessage(parts=text_parts("You are careful.")),
         UserMessage(parts=text_parts("Go through all of it.")),
     ]
-    told = ""
+    answer = ""
     for at in range(_STEPS):
         call = ToolCallPart(call_id=f"c{at}", name="read", arguments='{"note": "next"}')
-        said.append(AssistantMessage(parts=(*text_parts(told), call)))
+        said.append(AssistantMessage(parts=(*text_parts(answer), call)))
         path, name = _names(at)
         result = text_parts(f"The next place is {path}, its function {name}.")
         said.append(ToolResultMessage(call_id=call.call_id, name="read", parts=result))
-        told = f"On to {path} and {name}."
-    said.append(AssistantMessage(parts=text_parts(told)))
+        answer = f"On to {path} and {name}."
+    said.append(AssistantMessage(parts=text_parts(answer)))
     return tuple(message.model_copy(update={"index": STRIDE * at}) for at, message in enumerate(said, 1))
 
 

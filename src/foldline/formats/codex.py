@@ -301,9 +301,9 @@ class _Answers:
         return True
 
     def patched(self, call_id: str, changes: Json, *, done: bool) -> bool:
-        """What a patch did, told before the result; whether there is a call for it.
+        """What a patch did, recorded before the result; whether there is a call for it.
 
-        A script that a call runs applies patches under ids of their own. A patch may be told of twice.
+        A script that a call runs applies patches under ids of their own. A patch may be recorded twice.
         """
         if call_id in self._patched:
             return True
@@ -456,7 +456,7 @@ class _Reader:
             self._worked = True
             self._turns.answered()
 
-    # --- what the model is told ----------------------------------------------------------------------
+    # --- instructions to the model -------------------------------------------------------------------
 
     def _messages_of(self, item: JsonObject) -> Sequence[BaseMessage]:
         if item.get("type") != "message":
@@ -564,7 +564,7 @@ class _Reader:
             self._keep(row)
 
     def _usage(self, info: JsonObject) -> None:
-        """The tokens of the answer before. They may be told again; after a compaction, only a new size is."""
+        """The tokens of the answer before. They may be repeated; after a compaction only a new size is."""
         self.close_answer()
         last, total = info.object("last_token_usage"), info.at("total_token_usage")
         size, usage = last.count("total_tokens"), USAGE.read(last)

@@ -1,7 +1,7 @@
 """Reader for the sessions of kimi-cli (context and wire files) and of Kimi Code, its successor (wire files).
 
 A context file is what the model sees. kimi-cli moves it aside, as `context_1.jsonl` and so on, before it
-compacts, rewinds or clears. A wire file is what the screen was told; that of Kimi Code is the session itself.
+compacts, rewinds or clears. A wire file holds events of the screen; that of Kimi Code is the session itself.
 """
 
 import re
@@ -145,7 +145,7 @@ def _read_context(lines: list[JsonLine], damage: Damage, path: Path) -> ForeignS
     states.append(lines)
     records = [line.record for state in states for line in state]
     prompts = [record.get("content") for record in records if record.get("role") == "_system_prompt"]
-    # The prompts of a sub-agent's file come from another agent: told by where kimi-cli keeps such files.
+    # The prompts of a sub-agent's file come from another agent: known by where kimi-cli keeps such files.
     name, _, _ = path.stem.rpartition("_")
     by_agent = "subagents" in path.parts or name.endswith(("_sub", "_read"))
     reader = _Context(by_agent, prompts[-1] if prompts else None)
@@ -353,7 +353,7 @@ _USAGE = UsageFields(
 
 @dataclass
 class _Wire(StepReader):
-    """Turns the events of a wire file into entries: what the screen was told, put together again.
+    """Turns the events of a wire file into entries: the events of the screen, put together again.
 
     It holds no system prompt and no summaries; the context file beside it does.
     """

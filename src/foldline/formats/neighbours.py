@@ -75,7 +75,7 @@ class Neighbours:
 def _gemini_folder(path: Path) -> str:
     """Gemini CLI calls the folder of a project's sessions by a digest of its path, or says there which it is.
 
-    Of a digest can be told only whether it is that of the folder we are in.
+    A digest says only whether it is that of the folder we are in.
     """
     named, here = project_of(path), str(Path.cwd())
     digest = sha256(here.encode(errors="surrogateescape")).hexdigest()

@@ -48,7 +48,7 @@ _ABORTED = "MessageAbortedError"
 _DEFAULT_TITLE = re.compile(r"(?:New|Child) session - \d{4}-")
 _ASKED_TO_COMPACT = "What did we do so far?"
 _RAN_A_SUBTASK = "The following tool was executed by the user"
-"""What its model is told where a message asks for a compaction that failed, or for a sub-task."""
+"""What its model reads where a message asks for a compaction that failed, or for a sub-task."""
 _ALSO_AS_TEXT = ("text/plain", "application/x-directory")
 """Attached files of these kinds are in the message as text, too."""
 _PATCHING = ("patch", "apply_patch")

@@ -48,7 +48,7 @@ def held(folder: Path, deed: str) -> Iterator[None]:
     except SessionHeld:
         who = noted_holder(folder)
         raise FoldlineError(
-            f"The session {folder.name} is being written by {who}: it cannot be {deed} meanwhile."
+            f"The session {folder.name} is being written by {who}: it cannot be {deed} now."
         ) from None
     except OSError as error:
         raise FoldlineError(f"The session in {folder} cannot be {deed}: {system_words(error)}.") from None
@@ -76,7 +76,7 @@ def _moved(events: Path, source: Path, target: Path) -> Path:
                 f"The session {folder.name} cannot be moved to {goal}: {system_words(error)}."
             ) from None
         with suppress(OSError):
-            (goal / HOLDER).unlink(missing_ok=True)  # we named ourselves, and let go of it
+            (goal / HOLDER).unlink(missing_ok=True)  # ours, and released now
     return goal / EVENTS
 
 

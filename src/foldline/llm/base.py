@@ -37,7 +37,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as the model is told about it."""
+    """A tool as it is described to the model."""
 
     name: str
     description: str

@@ -144,7 +144,7 @@ def user_pieces(
 
 
 def checkpoint_line(message: BaseMessage) -> list[str]:
-    """How the model is told of a checkpoint at the end of a message; nothing where there is none."""
+    """The line at the end of a message that names its checkpoint; empty where there is none."""
     return [] if message.checkpoint is None else [f"CHECKPOINT {message.checkpoint}"]
 
 

@@ -207,17 +207,17 @@ class _Item:
             case "function_call":
                 self.name = string(item.get("name")) or self.name
                 self.call_id = string(item.get("call_id")) or self.call_id
-                told = string(item.get("arguments"))
-                if self.text and told and str(self.text) != told and json_object(str(self.text)) is None:
+                text = string(item.get("arguments"))
+                if self.text and text and str(self.text) != text and json_object(str(self.text)) is None:
                     self.text = Growing(self._room)
             case "message":
-                told = "\n".join(_texts(item.get("content")))
+                text = "\n".join(_texts(item.get("content")))
             case "reasoning":
-                told = "\n\n".join(_texts(item.get("summary")) or _texts(item.get("content")))
+                text = "\n\n".join(_texts(item.get("summary")) or _texts(item.get("content")))
                 item_id, encrypted = string(item.get("id")), string(item.get("encrypted_content"))
                 if item_id and encrypted:
                     self.signature = signature_of(item_id, encrypted)
-        return self.text.add(told) if not self.text else ""
+        return self.text.add(text) if not self.text else ""
 
 
 class ResponsesReader(AnswerReader):

@@ -54,18 +54,18 @@ async def events_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Event, None]
         WebPage: the body is HTML.
     """
     reader: _Lines | _Whole | None = None
-    start, silent = b"", 0
+    start, unfinished = b"", 0
     async for chunk in chunks:
-        silent += len(chunk)
+        unfinished += len(chunk)
         if reader is None:
             start = (start + chunk).removeprefix(_BOM).lstrip()
             if start and not _BOM.startswith(start):
                 reader, chunk = _reader_for(start), start
         if reader is not None:
             for event in reader.feed(chunk):
-                silent = 0
+                unfinished = 0
                 yield event
-        if silent > LONGEST_EVENT:
+        if unfinished > LONGEST_EVENT:
             raise TooLong
     if reader is not None:
         for event in reader.rest():

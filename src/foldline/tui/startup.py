@@ -1,4 +1,4 @@
-"""The start: the session is read in a thread, what is entered meanwhile is kept, imports come ahead."""
+"""The start: the session is read in a thread, input entered until then is kept, imports come ahead."""
 
 import asyncio
 import sys

@@ -309,7 +309,7 @@ async def test_a_session_that_is_held_is_not_deleted_and_says_why(shelf: Shelf) 
     with holder(path.parent):
         async with sessions_on(shelf.home) as seen:
             await seen.press("home", "D", "ctrl+s")
-            await seen.says("it cannot be deleted meanwhile")
+            await seen.says("it cannot be deleted now")
     assert path.exists()
 
 

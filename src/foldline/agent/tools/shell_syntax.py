@@ -109,7 +109,7 @@ def _parser() -> "Parser | None":
 
 @lru_cache(64)
 def read(command: str) -> Reading | None:
-    """What a command says; None where it cannot be told for sure."""
+    """What a command says; None where that is not certain."""
     legible = all(char.isprintable() or char in "\n\t" for char in command)
     parser = _parser() if legible and len(command) <= LONGEST else None
     if parser is None:

@@ -21,7 +21,7 @@ from .questions import worded, write_probes
 FLOOR, CEILING = "floor", "ceiling"
 """The arms that give the scale: as good as no context, and all of it."""
 ENOUGH: Final = 30
-"""Points below which no difference can be told."""
+"""Points below which no difference can be seen."""
 SEED: Final = "1"
 """The same points give the same probes."""
 MOST_OUTPUT: Final = 4_000

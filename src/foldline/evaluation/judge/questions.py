@@ -217,7 +217,7 @@ _QUOTED: Final = 300
 _REQUEST: Final = (20, 300)
 """Characters of a request that can be recognised by its words."""
 _LOOKED_AT: Final = 40
-"""Messages of which is told what was done in them."""
+"""Messages whose tool calls are described."""
 
 
 def _decision(material: Material, position: int, dice: Random) -> Iterator[Probe]:

@@ -115,7 +115,7 @@ def _norm(points: Mapping[int, float], dimension: str, scores: _Scores) -> tuple
     if not shared:
         return None, NO_SCALE
     low, high = fmean(floor[point] for point in shared), fmean(ceiling[point] for point in shared)
-    # Below a tenth of the scale nothing can be told apart.
+    # Below a tenth of the scale no difference can be seen.
     if high - low < 0.1 * (HIGHEST if DIMENSIONS[dimension] == "judged" else 1):
         return None, NOT_DISCRIMINATING
     return (fmean(points[point] for point in shared) - low) / (high - low), ""
@@ -130,7 +130,7 @@ def _notes(record: Record) -> Iterator[str]:
         )
     if refused := len(record.refused):
         yield f"Left out, as longer than the server's window: {refused} of {views} views."
-    if silent := sum(not reply.text.strip() for reply in record.replies):
-        yield f"{silent} of {answers} answers were empty."
+    if empty := sum(not reply.text.strip() for reply in record.replies):
+        yield f"{empty} of {answers} answers were empty."
     if unreadable := sum(grades is None for grades in record.graded.values()):
         yield f"{unreadable} of {len(record.graded)} judgements could not be read."

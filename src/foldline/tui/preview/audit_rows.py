@@ -32,7 +32,7 @@ class Fact:
     key: Key
     lost: Lost
     in_focus: bool
-    """Whether the next draft is told to dwell on it."""
+    """Whether the next draft is asked to keep it."""
     group: tuple[int, ...]
     """The entries that pinning it keeps: the tool group that costs least; none where no entry of the view
     holds it."""

@@ -76,7 +76,7 @@ class PreviewScreen(LeftOnce[None]):
     def show(self, state: PreviewState) -> None:
         """Show this. Cheap where little has changed, such as while a draft streams in."""
         before, self.state = self.state, state
-        if self._seconds is None:  # not mounted yet: what was told last is shown then
+        if self._seconds is None:  # not mounted yet: the newest state is shown then
             return
         if self._outlook is None or (state.proposal, state.plan) != (before.proposal, before.plan):
             self._outlook = outlook_of(state)

@@ -28,7 +28,7 @@ class Drafting:
 
 @dataclass(frozen=True, slots=True)
 class PreviewState:
-    """Everything the preview is told. The numbers come from the proposal, before it from the plan."""
+    """Everything the preview shows. The numbers come from the proposal, before it from the plan."""
 
     reason: Reason = "manual"
     proposal: Proposal | None = None

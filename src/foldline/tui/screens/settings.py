@@ -283,7 +283,7 @@ class OwnSettings:
 
     @property
     def file(self) -> str:
-        """The file they are kept in, as people are told of it."""
+        """The file they are kept in, as it is shown."""
         return with_tilde(str(config_file(os.environ)))
 
     def read(self) -> tuple[Setting, ...]:
