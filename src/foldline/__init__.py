@@ -1,4 +1,6 @@
-"""Foldline as a library: sessions, their projections, compaction, and the agent. No Textual needed.
+"""Foldline as a library: chat messages compressed, sessions, their projections, and the agent. No Textual.
+
+    result = await foldline.compress(messages, window=128_000)
 
     session = foldline.open_session("path/to/session")
     view = foldline.project(session).view
@@ -12,10 +14,12 @@ from .version import __version__
 TYPE_CHECKING = False  # That of `typing`, which takes as long as all else of `foldline --version`.
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from foldline.agent import Agent
     from foldline.compaction import CompactionStrategy, Proposal
+    from foldline.compaction.chat_messages import ChatMessage
+    from foldline.compaction.compressor import Compressed, Compressor, Summarise
     from foldline.context.projection import Projection
     from foldline.context.tokens import estimate_text_tokens
     from foldline.history import Session
@@ -24,13 +28,40 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
+    "Compressed",
+    "Compressor",
     "FoldlineError",
     "__version__",
     "compact",
+    "compress",
     "estimate_text_tokens",
     "open_session",
     "project",
 ]
+
+
+async def compress(
+    messages: "Sequence[ChatMessage]",
+    *,
+    window: int,
+    max_output: int | None = None,
+    overhead: int = 0,
+    summarise: "Summarise | None" = None,
+    focus: str | None = None,
+    force: bool = False,
+) -> "Compressed":
+    """What to send of these chat messages, dictionaries of OpenAI's or Anthropic's API, so that they fit.
+
+    They may be the result of an earlier call, with more behind it. For a conversation that grows, a
+    `Compressor` knows more: the arguments are its own.
+
+    Raises:
+        FoldlineError: a message has an unknown role, or no way was found to make them fit.
+    """
+    from foldline.compaction.compressor import Compressor
+
+    compressor = Compressor(window=window, max_output=max_output, overhead=overhead, summarise=summarise)
+    return await compressor.compress(messages, focus=focus, force=force)
 
 
 def open_session(path: "str | os.PathLike[str]") -> "Session":
@@ -119,17 +150,18 @@ async def compact(
         return proposal
 
 
+_HOME = {
+    "Agent": "foldline.agent",
+    "Compressed": "foldline.compaction.compressor",
+    "Compressor": "foldline.compaction.compressor",
+    "FoldlineError": "foldline.protocol",
+    "estimate_text_tokens": "foldline.context.tokens",
+}
+
+
 def __getattr__(name: str) -> object:
-    if name == "Agent":
-        from foldline.agent import Agent
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return Agent
-    if name == "FoldlineError":
-        from foldline.protocol import FoldlineError
-
-        return FoldlineError
-    if name == "estimate_text_tokens":
-        from foldline.context.tokens import estimate_text_tokens
-
-        return estimate_text_tokens
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

@@ -5,8 +5,7 @@ from time import process_time
 
 from bench.tables import table
 from bench.timing import Times, ms, times_of
-from foldline.context.ledger import Ledger, said_in
-from foldline.context.ledger_lines import ledger_lines, used_lines
+from foldline.context.ledger import Ledger, ledger_lines, said_in, used_lines
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, text_parts
 from support.history import call
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.ledger_lines import LedgerLine, ledger_items, ledger_lines, used_lines
+from foldline.context.ledger import LedgerLine, ledger_items, ledger_lines, used_lines
 from foldline.protocol import AssistantMessage, TextPart
 from support.history import call
 

@@ -1,86 +1,15 @@
-"""How a view is rewritten: strategies, the engine that runs them, and the prompts they use."""
+"""How a view is rewritten: strategies, the engine that runs them, and the prompts they use.
 
-from .automation import compaction_undone, kind_of, largest_items, no_request_since_compaction, pause_reason
-from .engine import WORTH_WHILE, Plan, RedraftOptions, plan, plan_early, propose
-from .fallbacks import WORDS
-from .hierarchical import HierarchicalCompaction
-from .ladder import LadderCompaction
-from .ledger import SessionLedger
-from .price import idle_gain, steps_until_full, tier_gain
-from .proposal import Outline, Proposal
-from .registry import (
-    BUILT_IN,
-    DEFAULT,
-    Dependencies,
-    asks_model,
-    check_strategy,
-    dependencies,
-    load_strategy,
-    plans_by_cut,
-    strategy_for,
-)
-from .selection import ImportanceCompaction, SemanticCompaction
-from .simple import (
-    AdaptiveCompaction,
-    DigestCompaction,
-    HidingThenSummaryCompaction,
-    SimpleCompaction,
-    ToolResultHidingCompaction,
-    TruncateTurns,
-)
-from .strategy import (
-    CompactionContext,
-    CompactionFailed,
-    CompactionStrategy,
-    DraftRejected,
-    Progress,
-    load_prompt,
-)
-from .summary import SummaryCompaction
+What it offers is in `api`, imported when one of its names is first asked for: a program that has its own
+messages compacted (`compressor`) needs half of the modules.
+"""
 
-__all__ = [
-    "BUILT_IN",
-    "DEFAULT",
-    "WORDS",
-    "WORTH_WHILE",
-    "AdaptiveCompaction",
-    "CompactionContext",
-    "CompactionFailed",
-    "CompactionStrategy",
-    "Dependencies",
-    "DigestCompaction",
-    "DraftRejected",
-    "HidingThenSummaryCompaction",
-    "HierarchicalCompaction",
-    "ImportanceCompaction",
-    "LadderCompaction",
-    "Outline",
-    "Plan",
-    "Progress",
-    "Proposal",
-    "RedraftOptions",
-    "SemanticCompaction",
-    "SessionLedger",
-    "SimpleCompaction",
-    "SummaryCompaction",
-    "ToolResultHidingCompaction",
-    "TruncateTurns",
-    "asks_model",
-    "check_strategy",
-    "compaction_undone",
-    "dependencies",
-    "idle_gain",
-    "kind_of",
-    "largest_items",
-    "load_prompt",
-    "load_strategy",
-    "no_request_since_compaction",
-    "pause_reason",
-    "plan",
-    "plan_early",
-    "plans_by_cut",
-    "propose",
-    "steps_until_full",
-    "strategy_for",
-    "tier_gain",
-]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .api import *  # noqa: F403
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.api"), name)

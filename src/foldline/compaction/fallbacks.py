@@ -15,10 +15,8 @@ from foldline.context.view import is_preamble
 from foldline.llm import ContextOverflow, LLMError
 from foldline.protocol import NEW, BaseMessage, FoldlineError, events
 
-from .hierarchical import HierarchicalCompaction
-from .ladder import LadderCompaction
 from .rewrite import faults
-from .simple import ClipGiants, DigestCompaction, SimpleCompaction, ToolResultHidingCompaction, TruncateTurns
+from .simple import ClipGiants, DigestCompaction, ToolResultHidingCompaction, TruncateTurns
 from .strategy import CompactionContext, CompactionFailed, CompactionStrategy, MeteredLLM, tokens_of
 from .summary import SummaryCompaction
 
@@ -29,8 +27,6 @@ CHUNK_SHARE = 4
 """The rung "chunks" gives the model a quarter of what the refused request was allowed."""
 _LEAST_CHUNK = 1_024
 """Tokens of a request below which instructions and answer leave nothing to read."""
-_IN_CHUNKS = (SummaryCompaction, SimpleCompaction, HierarchicalCompaction)
-"""Those that take a limit of how much to send at once; what they were answered before is not asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +89,9 @@ class FailureLadder:
             _record(self.ctx, strategy, ended, after or self.ctx.history)
 
     def _ended(self) -> str:
-        """The rung that made the view, as the log names it: those of `LadderCompaction` one by one."""
-        return self.made_by.rung if isinstance(self.made_by, LadderCompaction) else self.rung
+        """The rung that made the view, as the log names it: of a strategy with rungs of its own, that one."""
+        own: str = getattr(self.made_by, "rung", self.rung)
+        return own
 
     async def _climb(self, strategy: CompactionStrategy) -> Sequence[BaseMessage] | None:
         for rung in self._rungs(strategy):
@@ -108,7 +105,7 @@ class FailureLadder:
         yield Rung("strategy", strategy, "draft")
         if self.alone:
             return
-        in_chunks = isinstance(strategy, _IN_CHUNKS)
+        in_chunks = getattr(strategy, "in_chunks", False)
         if in_chunks or (self._goes_on() and not isinstance(strategy, DigestCompaction)):
             yield Rung("chunks", strategy if in_chunks else SummaryCompaction(), "draft")
         if self._goes_on():

@@ -35,6 +35,9 @@ class HierarchicalCompaction:
     summary, a draft made again finds them in memory. The request of a split turn stays verbatim.
     """
 
+    in_chunks = True
+    """Whether it takes a limit of how much to send at once (`CompactionContext.draft_window`)."""
+
     def __init__(self) -> None:
         self._memory = Memory()
 

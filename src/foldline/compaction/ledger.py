@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from foldline.context.harmless import clean
-from foldline.context.ledger import Group, Ledger, said_in
-from foldline.context.ledger_lines import ledger_items
+from foldline.context.ledger import Group, Ledger, ledger_items, said_in
 from foldline.context.outline import MessageOutline
-from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import STANDING, is_hidden_placeholder, is_summary, with_text
-from foldline.context.view_state import ViewMarker
 from foldline.protocol import NEW, BaseMessage, Clear, Edit, Revert
 
 from .summary_text import harmless, ledger_of, unframed, with_ledger
+
+if TYPE_CHECKING:
+    from foldline.context.projection import Projection
+    from foldline.context.view_state import ViewMarker
 
 SHARE = 0.5
 """Of what a compaction leaves free below the threshold, how much the ledger takes. Measured
@@ -38,7 +40,7 @@ class SessionLedger:
         self._gone: tuple[int, ...] = ()
         self._lock = Lock()
 
-    def follow(self, projection: Projection) -> Ledger:
+    def follow(self, projection: "Projection") -> Ledger:
         """The ledger of what the projection holds now. Reads what is new from where it is kept: in a thread.
         What was dropped, rewound or cleared is not in it."""
         with self._lock:
@@ -56,7 +58,7 @@ class SessionLedger:
             return self.ledger
 
 
-def _takes_away(marker: ViewMarker) -> bool:
+def _takes_away(marker: "ViewMarker") -> bool:
     return isinstance(marker, Clear | Revert) or (isinstance(marker, Edit) and marker.action == "drop")
 
 

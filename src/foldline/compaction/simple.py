@@ -98,6 +98,9 @@ class SimpleCompaction:
     """Keeps the newest `keep` user and assistant messages, with the results of their calls. The summary of
     the rest is written in tags; thinking is left out."""
 
+    in_chunks = True
+    """Whether it takes a limit of how much to send at once (`CompactionContext.draft_window`)."""
+
     def __init__(self, *, keep: int = KEPT_MESSAGES) -> None:
         self._keep = keep
 

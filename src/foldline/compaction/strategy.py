@@ -6,17 +6,19 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from foldline.context.budget import SMALLEST_WINDOW
 from foldline.context.language import Language
 from foldline.context.outline import MessageOutline
-from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import STANDING, is_preamble
 from foldline.data import config_dir, data_dir
 from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request, RetryChunk, TextChunk, ToolSpec
 from foldline.protocol import BaseMessage, CompactionDetails, FoldlineError, Usage, events, system_words
+
+if TYPE_CHECKING:
+    from foldline.context.projection import Projection
 
 
 class Originals(Mapping[int, BaseMessage]):
@@ -24,7 +26,7 @@ class Originals(Mapping[int, BaseMessage]):
     stands for in the view. What the user dropped, cleared or went back behind is not among them. Each is read
     from the disk when it is looked at."""
 
-    def __init__(self, projection: Projection) -> None:
+    def __init__(self, projection: "Projection") -> None:
         self._projection = projection
         self._end = projection.last_index
         """What the history gets from now on is no part of it."""

@@ -47,6 +47,9 @@ _REFUSED = frozenset({400, 413, 422})
 class SummaryCompaction:
     """Compacts everything before the cut into one summary; the request of a split turn stays verbatim."""
 
+    in_chunks = True
+    """Whether it takes a limit of how much to send at once (`CompactionContext.draft_window`)."""
+
     def __init__(self) -> None:
         self._memory = Memory()
 

@@ -39,7 +39,7 @@ from foldline.protocol import (
 )
 
 from . import facts
-from .facts import effective_commands, joined, script
+from .facts import effective_commands, joined, path_parts, script
 from .view import is_summary, with_text
 
 FactKind = Literal["path", "command", "error", "number", "identifier", "constraint", "todo"]
@@ -280,14 +280,6 @@ def _key(kind: FactKind, text: str) -> str:
 
 
 # -- paths -----------------------------------------------------------------------------------------
-
-
-def path_parts(path: str) -> tuple[str, ...]:
-    """The names a path is made of, without those that only say from where it counts."""
-    return tuple(name for name in path.replace("\\", "/").split("/") if name not in _FROM_HERE) or (path,)
-
-
-_FROM_HERE = frozenset({"", ".", "..", "~"})
 
 
 def _one_a_file(found: Sequence[Mention]) -> list[Mention]:

@@ -1,7 +1,7 @@
 """What a tool call is about, in its own words: for rows, titles and lists. Knows our tools and others'."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from foldline.protocol import (
     NEW,
@@ -18,9 +18,11 @@ from foldline.protocol import (
 
 from .facts import PLACE_ARGUMENTS
 from .outline import MessageOutline
-from .projection import Projection
 from .todos import current_todo, todo_list
 from .view import IN_VIEW, ViewItem, extends, interrupted_result
+
+if TYPE_CHECKING:
+    from .projection import Projection
 
 _SEARCHES = ("pattern", "query")
 _WORDS = ("command", "cmd", *_SEARCHES, "url", "prompt", "description", "name")
@@ -126,7 +128,7 @@ def unannounced_tool_changes(entries: Sequence[Entry]) -> Iterator[str]:
             said.clear()
 
 
-def unanswered(projection: Projection) -> BaseMessage | None:
+def unanswered(projection: "Projection") -> BaseMessage | None:
     """The newest message, where the model has yet to answer it, or where it is an answer that broke off or
     whose calls have no results. None where the last word was the model's own, and whole."""
     for outline in reversed(projection.entries.outlines):

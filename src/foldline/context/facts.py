@@ -99,6 +99,14 @@ def _trimmed(run: str) -> str:
     return run[1:] if run.startswith("@") and run.count("@") == 1 else run
 
 
+def path_parts(path: str) -> tuple[str, ...]:
+    """The names a path is made of, without those that only say from where it counts."""
+    return tuple(name for name in path.replace("\\", "/").split("/") if name not in _FROM_HERE) or (path,)
+
+
+_FROM_HERE = frozenset({"", ".", "..", "~"})
+
+
 def is_path(word: str) -> bool:
     """Whether one word, without blanks, is a file path by its looks."""
     if not 2 <= len(word) <= LONGEST or "//" in word or not any(char.isalpha() for char in word):

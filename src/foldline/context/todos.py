@@ -5,12 +5,14 @@ Each call replaces the whole list. Pure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from foldline.protocol import AssistantMessage, BaseMessage, Entry, ToolCallPart, ToolResultMessage
 
 from .outline import MessageOutline
-from .projection import Projection
+
+if TYPE_CHECKING:
+    from .projection import Projection
 
 History = Sequence[Entry | BaseMessage]
 """Entries or messages, oldest first."""
@@ -62,7 +64,7 @@ def open_todos(history: History) -> tuple[str, ...]:
     return tuple(todo.text for todo in _newest(history) if todo.is_open)
 
 
-def newly_completed(projection: Projection) -> bool:
+def newly_completed(projection: "Projection") -> bool:
     """Whether the newest step ticked off an item that the todo call before had open. Reads that step, and,
     where it keeps a list, steps that may have kept one before."""
     outlines = projection.entries.outlines
@@ -80,7 +82,7 @@ def newly_completed(projection: Projection) -> bool:
     return any(todo.is_done and todo.text in was_open for todo in now.todos)
 
 
-def _may_have_kept_one(projection: Projection, names: Set[str]) -> Iterator[Entry]:
+def _may_have_kept_one(projection: "Projection", names: Set[str]) -> Iterator[Entry]:
     """The steps whose tools have such a name, and their failed results, newest first; no other is read."""
     calls: set[str] = set()
     for outline in reversed(projection.entries.outlines):

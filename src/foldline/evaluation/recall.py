@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Literal, NamedTuple, get_args
 
 from foldline.context import facts
-from foldline.context.audit import path_parts
+from foldline.context.facts import path_parts
 from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, ToolResultMessage, UserMessage
 
 from .arguments import Argument, arguments, old_texts

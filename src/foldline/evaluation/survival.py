@@ -19,7 +19,6 @@ from foldline.context.audit import (
     error_message,
     mentions,
     namesakes,
-    path_parts,
     taken,
 )
 from foldline.context.todos import open_todos
@@ -154,7 +153,7 @@ def _sign(fact: Mention) -> str:
     """
     text = fact.text
     if fact.kind == "path":
-        text = path_parts(text)[-1]
+        text = facts.path_parts(text)[-1]
     elif fact.kind == "error":
         text = error_message(text)
     certain = _LETTERS.findall(text.casefold())

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from unicodedata import normalize
 
-from foldline.context.audit import path_parts
-from foldline.context.facts import is_path, paths
+from foldline.context.facts import is_path, path_parts, paths
 from foldline.protocol import NEW
 
 Kind = Literal["recall", "superseded", "absent", "decision", "continuation"]

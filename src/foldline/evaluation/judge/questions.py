@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, TypeVar
 
 from foldline.compaction.strategy import load_prompt
 from foldline.context import facts
-from foldline.context.audit import path_parts
 from foldline.context.calls import subject_of
 from foldline.context.digest import clip, one_line
+from foldline.context.facts import path_parts
 from foldline.context.todos import open_todos
 from foldline.protocol import AssistantMessage, BaseMessage, UserMessage
 

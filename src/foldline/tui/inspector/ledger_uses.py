@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textual.widget import Widget
 
 from foldline.compaction.summary_text import ledger_of
-from foldline.context.ledger_lines import LedgerLine, used_lines
+from foldline.context.ledger import LedgerLine, used_lines
 from foldline.context.numbers import many
 from foldline.context.outline import CompactionOutline, MessageOutline
 from foldline.context.projection import Projection

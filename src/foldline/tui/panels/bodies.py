@@ -9,7 +9,7 @@ from typing import Final
 from textual.strip import Strip
 
 from foldline.context.audit import LEDGER
-from foldline.context.ledger_lines import LedgerLine, ledger_lines
+from foldline.context.ledger import LedgerLine, ledger_lines
 from foldline.context.projection import Projection
 from foldline.protocol import (
     AssistantMessage,

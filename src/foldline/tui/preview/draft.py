@@ -19,7 +19,7 @@ from foldline.compaction.summary_text import (
     notes_of,
     unframed,
 )
-from foldline.context.ledger_lines import LedgerLine
+from foldline.context.ledger import LedgerLine
 from foldline.context.numbers import many
 from foldline.tui.blocks import Block, DiffBlock, Key, Span, Styles, TextBlock, clean, clean_line, diff_lines
 from foldline.tui.blocks.cells import crop, to_strip
