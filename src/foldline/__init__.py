@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from foldline.agent import Agent
     from foldline.compaction import CompactionStrategy, Proposal
-    from foldline.compaction.chat_messages import ChatMessage
+    from foldline.compaction.chat_messages import ChatMessage, Source
     from foldline.compaction.compressor import Compressed, Compressor, Summarise
     from foldline.context.projection import Projection
     from foldline.context.tokens import estimate_text_tokens
@@ -31,6 +31,7 @@ __all__ = [
     "Compressed",
     "Compressor",
     "FoldlineError",
+    "Source",
     "__version__",
     "compact",
     "compress",
@@ -155,6 +156,7 @@ _HOME = {
     "Compressed": "foldline.compaction.compressor",
     "Compressor": "foldline.compaction.compressor",
     "FoldlineError": "foldline.protocol",
+    "Source": "foldline.compaction.chat_messages",
     "estimate_text_tokens": "foldline.context.tokens",
 }
 

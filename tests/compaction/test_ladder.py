@@ -350,7 +350,7 @@ async def test_cancelling_passes_through_and_is_recorded(caplog: pytest.LogCaptu
 def test_no_record_reaches_the_terminal_unasked() -> None:
     """Whatever logs below `foldline.compaction`, warnings included: a screen is drawn on that terminal."""
     code = (
-        "import logging, foldline.compaction\n"
+        "import logging; from foldline.compaction import CompactionContext\n"
         "log = logging.getLogger('foldline.compaction')\n"
         "log.info('a record'); log.warning('another')"
     )

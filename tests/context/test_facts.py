@@ -287,9 +287,13 @@ def test_time_grows_no_faster_than_the_text(piece: str):
 
 
 def _seconds(kind, text: str) -> float:
-    start = time.process_time()
-    kind(text)
-    return time.process_time() - start
+    """The best of three: a moment of the collector's is no sign of anything."""
+    taken = []
+    for _ in range(3):
+        start = time.process_time()
+        kind(text)
+        taken.append(time.process_time() - start)
+    return min(taken)
 
 
 def test_arguments_nested_without_end_are_none_and_no_fault() -> None:

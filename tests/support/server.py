@@ -128,7 +128,7 @@ class Handler(BaseHTTPRequestHandler):
             self.note(raw, None, 0, 0, [Violation("shape", str(error))], "invalid")
             self.refuse(400, f"We could not parse the JSON body of your request: {error}")
             return
-        self.chat(raw, body)
+        self.chat(raw, server_messages.spelled_out(body) if self.path == "/v1/messages" else body)
 
     def embed(self, raw: bytes) -> None:
         """Vectors by `server_embeddings`, or what the flag says instead."""

@@ -42,6 +42,23 @@ def signed(model: str, thinking: str) -> str:
 # --- what is checked ------------------------------------------------------------------------------
 
 
+def spelled_out(body: dict[str, Any]) -> dict[str, Any]:
+    """The request with blocks where it has one text, in results too: the API takes both."""
+    spelled = dict(_with_blocks(body, "system"))
+    if isinstance(body.get("messages"), list):
+        spelled["messages"] = [_with_blocks(message, "content") for message in body["messages"]]
+    return spelled
+
+
+def _with_blocks(holder: Any, key: str) -> Any:
+    content = holder.get(key) if isinstance(holder, dict) else None
+    if isinstance(content, list):
+        return {**holder, key: [_with_blocks(block, "content") for block in content]}
+    if not (isinstance(content, str) and content):
+        return holder
+    return {**holder, key: [{"type": "text", "text": content}]}
+
+
 def check(body: dict[str, Any]) -> list[Violation]:
     """What is wrong with a request, in its order."""
     messages = body.get("messages")

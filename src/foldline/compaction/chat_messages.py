@@ -93,18 +93,13 @@ def pieces_of(
 def _of_user(content: object, position: int, number: int, calls: Mapping[str, str]) -> Iterator[Piece]:
     """The results of a message in the role user, each by itself, and what else it holds."""
     if not (isinstance(content, list) and content):
-        text = content if isinstance(content, str) else ""
-        if _FRAME.search(text):
-            yield Piece(SystemMessage(index=number, origin="summary", parts=text_parts(text)), position)
-        else:
-            yield Piece(UserMessage(index=number, parts=text_parts(text)), position)
+        yield Piece(_user(number, _parts(content)), position)
         return
     for is_result, run in groupby(enumerate(content), key=lambda each: _kind(each[1]) == "tool_result"):
         blocks = list(run)
         if not is_result:
-            parts = tuple(_part(block) for _, block in blocks)
             places = tuple(place for place, _ in blocks)
-            yield Piece(UserMessage(index=number, parts=parts), position, places)
+            yield Piece(_user(number, _parts([block for _, block in blocks])), position, places)
             number += 1
             continue
         for place, block in blocks:
@@ -112,6 +107,14 @@ def _of_user(content: object, position: int, number: int, calls: Mapping[str, st
             result = _result(called, block.get("content"), failed, number, calls)
             yield Piece(result, position, (place,))
             number += 1
+
+
+def _user(number: int, parts: tuple[Part, ...]) -> BaseMessage:
+    """What the user said; a summary of ours, where it was given back."""
+    message = UserMessage(index=number, parts=parts)
+    if _FRAME.search(message.text):
+        return SystemMessage(index=number, origin="summary", parts=parts)
+    return message
 
 
 def _result(
