@@ -11,9 +11,9 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 86_884,
-    "statements": 55_813,
-    "files": 372,
+    "lines": 87_395,
+    "statements": 56_089,
+    "files": 374,
     "lines in tui": 28_644,
     "files in tui": 121,
     "files under 40 lines": 2,
