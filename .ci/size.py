@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 87_395,
-    "statements": 56_089,
+    "lines": 87_404,
+    "statements": 56_094,
     "files": 374,
     "lines in tui": 28_644,
     "files in tui": 121,

@@ -62,6 +62,19 @@ def test_the_default_costs_no_more_than_asked_and_drafts_ahead_cost_nothing_to_s
     assert ahead.cost(0.1) <= MOST_AHEAD * report.cost(0.1)
 
 
+@pytest.mark.parametrize("job", [SMALL, LARGE], ids=["small", "large"])
+def test_summaries_drafted_ahead_cost_nothing_to_speak_of(
+    benchmark: Callable[..., object], report_of: Callable[[Job], Report], job: Job
+) -> None:
+    job = replace(job, strategy="summary")
+    report: Report = benchmark.pedantic(report_of, args=(job,), rounds=1)  # type: ignore[attr-defined]
+    ahead = report_of(replace(job, ahead=True))
+    for each in (report, ahead):
+        _note(each)
+    assert ahead.coverage.missing() == []
+    assert all(ahead.cost(cached) <= MOST_AHEAD * report.cost(cached) for cached in (0.1, 0.25))
+
+
 def _note(report: Report) -> None:
     shown = table(
         "The reading job (tokens by the server's own counter and log)",

@@ -20,14 +20,14 @@ SUMMARY = "## Goal\n- to know all the files\n## Next\n- go on"
 
 
 @cache
-def worked(turns: int, *, cached_usage: int | None = None) -> tuple[Entry, ...]:
-    """Each turn reads a file of some 1,000 tokens: entries 1 to 4 are the first one, 2 and 3 call and result.
+def worked(turns: int, *, rows: int = 100, cached_usage: int | None = None) -> tuple[Entry, ...]:
+    """Each turn reads a file, ten tokens a row: entries 1 to 4 are the first one, 2 and 3 call and result.
 
     With `cached_usage` a provider with a prefix cache has reported so many tokens of input.
     """
     built = history().system("You are a coding agent.")
     for n in range(turns):
-        text = "".join(f"value_{row} = compute({row}) + offset\n" for row in range(100))
+        text = "".join(f"value_{row} = compute({row}) + offset\n" for row in range(rows))
         built = built.user(f"Read f{n}.txt").step("read", text, path=f"f{n}.txt").assistant(f"Read f{n}.txt.")
     if cached_usage is not None:
         usage = Usage(input=cached_usage, cached=cached_usage // 2, output=10)
@@ -36,8 +36,8 @@ def worked(turns: int, *, cached_usage: int | None = None) -> tuple[Entry, ...]:
 
 
 SMALL_WINDOW = 16_384
-*_EARLIER, _NEWEST = worked(9)
-_USAGE = Usage(input=10_600, output=10)
+*_EARLIER, _NEWEST = worked(24, rows=35)
+_USAGE = Usage(input=10_900, output=10)
 NEARLY_FULL = (
     *_EARLIER,
     _NEWEST.model_copy(update={"usage": _USAGE, "model": "played"}),

@@ -20,6 +20,7 @@ from foldline.compaction import (
     no_request_since_compaction,
     pause_reason,
     plans_by_cut,
+    step_growth,
     steps_until_full,
     tier_gain,
 )
@@ -36,8 +37,8 @@ from foldline.protocol.events import Notice, Option
 from .compact import CompactionRequest, begin_draft, compact
 from .state import AgentState
 
-_LITTLE_MORE = 2
-"""A draft may keep so many times what it should."""
+_LITTLE_MORE = 1.5
+"""A draft may keep so many times what it should, the step to come included."""
 
 NextStep = Literal["send", "compact", "ask"]
 
@@ -242,12 +243,14 @@ async def compact_between_turns(state: AgentState) -> None:
 
 
 def _keeps_little(state: AgentState) -> bool:
-    """Whether a draft begun now keeps no more than a compaction that is made when it is due: what it keeps
-    beyond that would be sent again, at a higher price than that of the wait."""
+    """Whether a draft begun now keeps little more than a compaction that is made when it is due, after the
+    step to come: what it keeps beyond that is sent again, at a higher price than that of the wait."""
     planned = state.plan("phase")
     if planned is None or planned.cut is None:
         return planned is not None
-    return sum(item.tokens for item in planned.cut.tail) <= _LITTLE_MORE * planned.keep_recent_tokens
+    step = step_growth([sent.tokens for sent in state.projection.requests]) / state.scale
+    tail = sum(item.tokens for item in planned.cut.tail)
+    return tail + step <= _LITTLE_MORE * planned.keep_recent_tokens
 
 
 def _was_declined(state: AgentState) -> bool:

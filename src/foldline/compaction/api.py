@@ -6,7 +6,7 @@ from .fallbacks import WORDS
 from .hierarchical import HierarchicalCompaction
 from .ladder import LadderCompaction
 from .ledger import SessionLedger
-from .price import idle_gain, steps_until_full, tier_gain
+from .price import idle_gain, step_growth, steps_until_full, tier_gain
 from .proposal import Outline, Proposal
 from .registry import (
     BUILT_IN,
@@ -80,6 +80,7 @@ __all__ = [
     "plan_early",
     "plans_by_cut",
     "propose",
+    "step_growth",
     "steps_until_full",
     "strategy_for",
     "tier_gain",

@@ -52,12 +52,17 @@ def tier_gain(
     return surcharge - draft - (1 - cached) * left
 
 
+def step_growth(requests: Sequence[int]) -> float:
+    """Tokens that the newest requests grew by from one to the next, on average, given the tokens of all."""
+    newest = requests[-_STEPS_LOOKED_AT - 1 :]
+    grown = sum(max(0, later - earlier) for earlier, later in pairwise(newest))
+    return grown / max(1, len(newest) - 1)
+
+
 def steps_until_full(free: float, requests: Sequence[int]) -> float:
     """Steps until the view has grown by `free` tokens at the pace of its newest requests, given the tokens of
     all; no more than there were so far: a session is expected to last as long again as it has lasted."""
-    newest = requests[-_STEPS_LOOKED_AT - 1 :]
-    grown = sum(max(0, later - earlier) for earlier, later in pairwise(newest))
-    return min(len(requests), free / max(1.0, grown / max(1, len(newest) - 1)))
+    return min(len(requests), free / max(1.0, step_growth(requests)))
 
 
 def idle_gain(before: float, after: float, *, draft: float) -> float:
