@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 87_404,
-    "statements": 56_094,
+    "lines": 87_425,
+    "statements": 56_108,
     "files": 374,
     "lines in tui": 28_644,
     "files in tui": 121,

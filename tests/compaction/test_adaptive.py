@@ -5,13 +5,14 @@ from foldline.compaction import (
     Proposal,
     RedraftOptions,
     SummaryCompaction,
+    plan_early,
     propose,
     strategy_for,
 )
-from foldline.context.budget import Budget
+from foldline.context.budget import Budget, budget_for
 from foldline.context.invariants import broken
-from foldline.protocol import Reason
-from support.history import History, history
+from foldline.protocol import Reason, Usage
+from support.history import History, call, history
 from support.llm import ScriptedLLM
 
 LINE = "what the command said, line after line: all is well\n"
@@ -82,3 +83,27 @@ def test_a_strategy_that_was_chosen_makes_the_folds_by_hand_too() -> None:
     chosen = SummaryCompaction()
     assert strategy_for(chosen, "manual") is chosen
     assert strategy_for(chosen, "threshold") is chosen
+
+
+async def test_before_the_window_is_full_a_plan_says_what_is_left_placeholders_and_ledger_included() -> None:
+    built = history().system("s").user("read it all")
+    for nth in range(14):
+        code = "\n".join(f"def area_{nth}_{row}(width): return width * {row}" for row in range(450))
+        size = Usage(input=6_460 * nth + 100, output=20)
+        built.assistant(calls=[call("read", path=f"{nth}.py")], usage=size, model="m").asked().result(code)
+    built.assistant("all read", usage=Usage(input=6_460 * 14 + 100, output=20), model="m").asked()
+    projection, budget = built.projection(), budget_for(131_072)
+    planned = plan_early(projection, budget, 0.1)
+    assert planned is not None
+    made = await propose(
+        projection,
+        strategy=AdaptiveCompaction(),
+        llm=ScriptedLLM(),
+        budget=budget,
+        reason="phase",
+        planned=planned,
+    )
+    assert made is not None
+    placeholders = [item.message.text for item in built.add(made.entry).projection().view]
+    assert any("hidden to save context" in text and "area_" in text for text in placeholders)
+    assert abs(planned.tokens_expected - made.entry.tokens_after) < 0.02 * planned.tokens_before

@@ -30,7 +30,7 @@ from foldline.protocol import NEW, BaseMessage, Compaction, Reason
 
 from .automation import INEFFECTIVE
 from .fallbacks import FailureLadder, Need
-from .ledger import SessionLedger, with_ledger_in
+from .ledger import SessionLedger, budget_of, with_ledger_in
 from .price import gain, least_hidden, ledger_room, steps_until_full
 from .proposal import Proposal, originals_of, shown
 from .registry import BUILT_IN
@@ -48,6 +48,8 @@ _MANUAL_SHARE = 4
 """By hand, at most a quarter of what could be compacted is kept: who asks for a compaction wants one."""
 WORTH_WHILE = 0.75
 """A compaction before it is needed has to leave no more than this share of the view."""
+_PLACEHOLDER = 45
+"""Tokens that take the place of a hidden result."""
 _LEAST_SUMMARISER = 4
 """A summariser's window must hold at least this many times the longest summary: input, prompt and answer."""
 
@@ -125,6 +127,7 @@ def plan(
     shrink += sum(item.tokens - clipped[item.index] for item in {*stay, *large} if item.index in clipped)
     written = budget.max_summary_tokens // 2 if cut else 0
     expected = (projection.sent + overhead - shrink / _counted(projection)) * scale + written
+    expected += _ledger_room(projection, budget, min(budget.threshold, INEFFECTIVE * before), expected) // 2
     return Plan(
         cut=cut,
         keep_recent_tokens=max(1, keep),
@@ -166,15 +169,28 @@ def plan_early(projection: Projection, budget: Budget, cached: float, *, overhea
     )
     if before < budget.early_mark or left > WORTH_WHILE * before or worth <= 0:
         return None
+    share = sum(view[at].tokens for at in large) / max(1, projection.sent + overhead)
+    expected = before * (1 - share) + _PLACEHOLDER * len(large)
+    expected += _ledger_room(projection, budget, INEFFECTIVE * before, expected, freed=before - expected)
     return Plan(
         cut=None,
         keep_recent_tokens=max(1, keep),
         tokens_before=before,
-        tokens_expected=round(left),
+        tokens_expected=round(expected),
         folded=len(large),
         kept=len(view),
         least_hidden=math.ceil(least),
     )
+
+
+def _ledger_room(
+    projection: Projection, budget: Budget, enough: float, size: float, *, freed: float | None = None
+) -> int:
+    """Tokens that a ledger takes at most in a view of `size` tokens, which may grow to `enough`. `freed`: of
+    a compaction before the window is full."""
+    steps = steps_until_full(budget.threshold - size, [sent.tokens for sent in projection.requests])
+    early, room = freed is not None, round(enough - size)
+    return budget_of(ledger_room(room, freed=round(freed or 0), steps=steps, early=early))
 
 
 def _compactable(view: Sequence[ViewItem], enough: int) -> int:

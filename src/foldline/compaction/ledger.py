@@ -62,6 +62,11 @@ def _takes_away(marker: "ViewMarker") -> bool:
     return isinstance(marker, Clear | Revert) or (isinstance(marker, Edit) and marker.action == "drop")
 
 
+def budget_of(room: int) -> int:
+    """Tokens that a ledger may take where so many are free."""
+    return max(0, min(MOST, int(SHARE * room)))
+
+
 def with_ledger_in(
     before: Sequence[BaseMessage], after: Sequence[BaseMessage], ledger: Ledger, room: int
 ) -> list[BaseMessage]:
@@ -73,7 +78,7 @@ def with_ledger_in(
         room: estimated tokens that are free in it.
     """
     made = list(after)
-    budget = min(MOST, int(SHARE * room))
+    budget = budget_of(room)
     written = [at for at, message in enumerate(made) if message.index == NEW and is_summary(message)]
     if written:
         at = written[-1]
