@@ -59,12 +59,22 @@ def test_a_failed_run_says_why_in_its_last_line_and_on_stderr(
 def test_a_run_stops_after_the_most_steps_it_was_given(door: FrontDoor) -> None:
     (door.cwd / "notes.txt").write_text("remember the milk\n")
     said = door("run", "--max-steps", "1", "read notes.txt")
-    assert (said.code, said.out) == (1, "")
-    assert "Stopped after 1 step, before the work was done." in said.err
+    assert (said.code, said.out) == (3, "")
+    assert "Stopped after 1 step, before the work was done: limits.turn_steps is 1" in said.err
     messages = door("view", door("sessions", "--json").json[0]["id"], "--json").json["messages"]
     assert [message["role"] for message in messages[-3:]] == ["user", "assistant", "tool"]
     assert "remember the milk" in messages[-1]["content"]
     assert door("run", "-c", "hello", "--max-steps", "1").code == 0
+
+
+def test_a_run_has_a_bound_where_none_was_set_and_the_settings_may_take_it_away(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("foldline.cli.agents.RUN_STEPS", 1)
+    (door.cwd / "notes.txt").write_text("remember the milk\n")
+    assert door("run", "read notes.txt").code == 3
+    monkeypatch.setenv("FOLDLINE_LIMITS__TURN_STEPS", "0")
+    assert door("run", "read notes.txt").code == 0
 
 
 def test_what_is_piped_in_stands_below_the_prompt(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:

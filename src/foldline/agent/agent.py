@@ -23,6 +23,7 @@ from .approvals import Choices, policy_of
 from .approvals import Mode as ApprovalMode
 from .auto_compact import auto_compact_blocker, end_of_task_is_due, next_step
 from .executor import Executor
+from .limits import Bounds, Limits
 from .mcp import ToolServers
 from .proposals import BackgroundDraft
 from .settings import Settings, connect_summariser
@@ -52,6 +53,7 @@ class Agent:
         servers: ToolServers | None = None,
         connect: Callable[[str], LLM] | None = None,
         fallback: Sequence[str] = (),
+        limits: Limits | None = None,
     ) -> None:
         """`compaction` is a strategy, or the name of one. `budget` in tokens, or as a function of window and
         model; `connect` is the way to other models, of which those of `fallback` take over where one fails.
@@ -61,7 +63,7 @@ class Agent:
         `summariser` writes the summaries in place of `llm`; `embedder` is there for strategies that ask for
         one. `interactive` says that somebody answers proposals and choices; without anybody, the mode `ask`
         compacts like `auto`. `dmail` lets the model go back to checkpoints of its own. `servers` lend more
-        tools, and are ended with the agent.
+        tools, and are ended with the agent. `limits` bound turns and the session: none by default.
         """
         self.session = session
         mailbox = Mailbox() if dmail else None
@@ -81,6 +83,7 @@ class Agent:
             mailbox=mailbox,
             servers=servers,
             fallback=fallback,
+            bounds=Bounds(limits or Limits()),
         )
         if servers is not None:
             servers.listed = lambda: self.state.emit(events.ToolsListed())
@@ -206,6 +209,7 @@ def retune(state: AgentState, now: Settings, environ: Mapping[str, str]) -> Call
         mode = now.compaction.mode
         state.mode = "auto" if mode == "ask" and not state.choices.interactive else mode
         state.budget_settings, state.fallback = now.budget_settings, now.fallback
+        state.bounds.limits = now.bounds()
         state.strategy = strategy
         state.draft.on = now.compaction.draft_ahead == "on" and state.choices.interactive
         use_request_options(state, now)

@@ -27,6 +27,7 @@ from .layers import (
     from_file,
     project_file,
 )
+from .limits import Limits
 from .model_choice import named_in, own_provider, provider_called, provider_in_force
 from .settings_schema import KEYS, AllSettings, Amount, ContextSettings, ModelSettings, checked, is_secret
 
@@ -86,6 +87,13 @@ class Settings(AllSettings):
     def own_providers(self) -> Mapping[str, Provider]:
         """Those of `[providers.NAME]`, by name."""
         return {name: own_provider(name, table) for name, table in self.providers.items()}
+
+    def bounds(self, turn_steps: int = 0) -> Limits:
+        """The limits in force; `turn_steps` is the bound of a turn where none was set."""
+        given = self.limits.model_dump()
+        if given["turn_steps"] is None:
+            given["turn_steps"] = turn_steps
+        return Limits(**given)
 
     def of_model(self, model: str) -> ModelSettings:
         """What was set for this model alone."""

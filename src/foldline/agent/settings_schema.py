@@ -108,6 +108,7 @@ Names = Annotated[list[str], BeforeValidator(_names)]
 OnOff = Annotated[Literal["on", "off"], BeforeValidator(on_or_off)]
 OnOffAuto = Annotated[Literal["auto", "on", "off"], BeforeValidator(on_or_off)]
 
+BoundTokens = Annotated[int, BeforeValidator(lambda value: value if str(value) == "0" else _tokens(value))]
 Window = Annotated[Tokens, Field(ge=SMALLEST_WINDOW)]
 SoftRatio = Annotated[float, Field(gt=0, le=1)]
 
@@ -227,6 +228,29 @@ class ApprovalSettings(Section):
     in the sandbox as well, where one holds; read-only: nothing is changed; all: everything."""
 
 
+Steps = Annotated[int, Field(ge=0)]
+Cost = Annotated[float, Field(ge=0)]
+
+
+class LimitSettings(Section):
+    """`[limits]`: where a turn, or a session, ends before its work is done. 0: no bound."""
+
+    turn_steps: Steps | None = None
+    """Requests of one turn, those for summaries included. Left out: 200 in `run`, none in the chat."""
+    turn_tokens: BoundTokens = 0
+    """Tokens of one turn, input (cached, too) and output, as reported."""
+    turn_cost: Cost = 0
+    """USD of one turn, by the table of prices. A model that is not in it costs nothing, and that is said."""
+    session_steps: Steps = 0
+    """Requests of one session."""
+    session_tokens: BoundTokens = 0
+    """Tokens of one session."""
+    session_cost: Cost = 0
+    """USD of one session."""
+    equal_steps: Steps = 5
+    """So many steps of the same calls and results are a loop: you are asked, and `run` stops. 0: never."""
+
+
 class OfflineSettings(Section):
     """`[offline]`: the built-in model."""
 
@@ -261,6 +285,7 @@ class AllSettings(Section):
     context: ContextSettings = ContextSettings()
     compaction: CompactionSettings = CompactionSettings()
     approvals: ApprovalSettings = ApprovalSettings()
+    limits: LimitSettings = LimitSettings()
     offline: OfflineSettings = OfflineSettings()
     models: dict[str, ModelSettings] = Field(default_factory=dict)
     """By the name the server knows, in small letters."""
@@ -403,6 +428,8 @@ def _not_of_a_project(names: Sequence[str]) -> str:
             return "whoever clones it would send code and keys where its authors want; your own settings may"
         case ("mcp", *_):
             return "whoever clones it would run the programs its authors want; your own settings may"
+        case ("limits", *_):
+            return "whoever clones it would pay for what its authors allow; your own settings may"
         case ("keys", *_):
             return "what you press would do what its authors want; your own settings may"
     return ""

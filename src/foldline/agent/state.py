@@ -43,6 +43,7 @@ from foldline.protocol.events import Event, Notice, ToolOutput, WindowLearned
 
 from .api_keys import mask_of
 from .approvals import Choices, Policy, ProjectRules
+from .limits import Bounds
 from .mcp import ToolServers
 from .mcp.servers import ServerTool
 from .proposals import BackgroundDraft, Basis, PendingProposal
@@ -80,6 +81,7 @@ class AgentState:
     budget_settings: Callable[[int, str], BudgetSettings] = lambda *_: BudgetSettings()
     """What was set for a window in tokens and a model: the one may be learnt, the other switched."""
     policy: Policy = field(default_factory=Policy)
+    bounds: Bounds = field(default_factory=Bounds)
     mailbox: Mailbox | None = None
     """Where the model's messages to itself wait; None where it may not send any."""
     known_files: FileMemory = field(default_factory=FileMemory)
@@ -128,6 +130,7 @@ class AgentState:
         """What the user allows counts once it is on disk, as it will when the session is resumed."""
         if isinstance(entry, Approval):
             self.policy = self.policy.after(entry)
+        self.bounds.on_entry(entry)
         self._plans.clear()
         self.draft.on_entry(self.projection.newest_change)
 

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from foldline.compaction import largest_items
 from foldline.context.calls import broke_off, unanswered
-from foldline.context.numbers import many
 from foldline.context.tally import FIXED
 from foldline.context.tokens import message_tokens
 from foldline.llm import ContextOverflow, LLMError
@@ -15,6 +15,7 @@ from .auto_compact import AutoCompact, auto_compact_blocker
 from .calls import Calls
 from .fallback import Fallbacks
 from .instructions import job_notice, moved_notice, session_preamble
+from .limits import LoopWatch
 from .request import TOO_MANY_BYTES, hide_refused_picture, may_be_too_long, picture_advice, send_request
 from .rewind import deliver
 from .state import AgentState
@@ -29,7 +30,7 @@ class Turn:
         self._fallbacks = fallbacks
         self._calls = calls
         self._compaction = AutoCompact(state)
-        self._max_steps: int | None = None
+        self._loop = LoopWatch()
         self._steps = 0
         """Requests so far, those for summaries apart."""
         self._decided = False
@@ -44,9 +45,18 @@ class Turn:
         None where the prompt was not sent: `AgentState.unsent` says why.
 
         Raises:
-            FoldlineError: it failed, or was not done after `max_steps` requests, also those for summaries.
+            FoldlineError: it failed, or a bound was reached: `max_steps` requests, also those for summaries.
         """
-        self._max_steps = max_steps
+        state, usual = self._state, self._state.bounds.limits
+        if max_steps is not None:
+            state.bounds.limits = replace(usual, turn_steps=max_steps)
+        try:
+            return await self._run(parts)
+        finally:
+            state.bounds.limits = usual
+
+    async def _run(self, parts: Sequence[Part] | None) -> AssistantMessage | None:
+        await self._state.bounds.begin_turn(self._state)
         if parts is None:
             await self._reopen()
         elif not await self._open(UserMessage(parts=tuple(parts))):
@@ -117,6 +127,7 @@ class Turn:
         self._steps += 1
         if answer.calls:
             await self._calls.run(answer.calls)
+            await self._loop.after_step(self._state, answer)
             await self._deliver_dmail()
         return answer
 
@@ -169,13 +180,10 @@ class Turn:
         ) from overflow
 
     def _demand_steps_left(self) -> None:
-        """Raises FoldlineError where the turn has had its steps. Requests for summaries count: a model that
-        calls the same tool for ever has one with nearly every step."""
+        """Raises FoldlineError where a bound is reached. Requests for summaries count: a model that calls the
+        same tool for ever has one with nearly every step."""
         summaries = self._state.summary_requests - self._summaries_before
-        if self._max_steps is not None and self._steps and self._steps + summaries >= self._max_steps:
-            of_these = f" ({summaries} of them for summaries)" if summaries else ""
-            total = many(self._steps + summaries, "step")
-            raise FoldlineError(f"Stopped after {total}{of_these}, before the work was done.")
+        self._state.bounds.demand(self._steps + summaries if self._steps else 0, summaries)
 
     async def _deliver_dmail(self) -> None:
         """Where the model sent itself one: back to its checkpoint, keeping the request of this turn."""

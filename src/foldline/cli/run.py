@@ -31,7 +31,10 @@ def run_command(parser: ArgumentParser) -> Handler:
     add_continue(parser)
     add_yes(parser, "run every tool call; without it, only those that just look")
     parser.add_argument(
-        "--max-steps", type=count_of, metavar="N", help="stop after N requests to the model, with exit code 1"
+        "--max-steps",
+        type=count_of,
+        metavar="N",
+        help="limits.turn_steps: stop after N requests to the model, with exit code 3",
     )
     add_model(parser)
     add_window(parser)
@@ -61,7 +64,11 @@ def run(
     text = _prompt(prompt, piped)
     # Nobody watches the embedded model write, so it need not be slow.
     settings = settings_here(
-        model=model, context__window=window, compaction__strategy=strategy, offline__pace=0
+        model=model,
+        context__window=window,
+        compaction__strategy=strategy,
+        limits__turn_steps=max_steps,
+        offline__pace=0,
     )
     try:
         session = chosen_session(continues, None)
@@ -77,7 +84,7 @@ def run(
     if session.damage:
         note(f"{session.damage} of the session {session.id}.")
     reporter = JsonLines() if as_json else Sentences()
-    return run_async(answer_prompt(session, settings, text, yes=yes, max_steps=max_steps, reporter=reporter))
+    return run_async(answer_prompt(session, settings, text, yes=yes, reporter=reporter))
 
 
 def _prompt(prompt: str, piped: str | None) -> str:

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from foldline.agent import Agent
 from foldline.agent.settings import Settings, connect_llm
@@ -19,6 +19,9 @@ from .agents import agent_for
 from .output import entries_of, note, say, say_json
 from .streams import UNREAD, flush_out, forget
 
+LIMIT: Final = 3
+"""The exit code of a run that reached one of its bounds."""
+
 
 async def answer_prompt(
     session: Session,
@@ -26,10 +29,9 @@ async def answer_prompt(
     text: str,
     *,
     yes: bool,
-    max_steps: int | None,
     reporter: "Reporter",
 ) -> int:
-    """The exit code: 0, or 141 where nobody reads stdout any more.
+    """The exit code: 0, 3 where a bound was reached, or 141 where nobody reads stdout any more.
 
     Raises:
         OSError: stdout takes no more, such as on a full disk.
@@ -44,7 +46,7 @@ async def answer_prompt(
         output.begin(agent)
         agent.executor.subscribe(output.on_event)
         agent.executor.subscribe(_declining(agent))
-        answered = await agent.prompt(text, max_steps=max_steps)
+        answered = await agent.prompt(text)
         if not answered.text.strip():
             raise FoldlineError(_without_words(answered))
         answer = answered
@@ -58,7 +60,10 @@ async def answer_prompt(
         return UNREAD
     except Exception as error:
         failure = error
-        raise
+        if not agent.state.bounds.reached:
+            raise
+        note(str(error))
+        return LIMIT
     finally:
         output.work_is_over()
         await agent.aclose()

@@ -1,0 +1,224 @@
+"""Bounds on what a turn and a session may spend, and calls that are repeated with the same result."""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from foldline.context.numbers import many
+from foldline.context.outline import CompactionOutline, RequestOutline
+from foldline.llm.models import price_of, price_table
+from foldline.protocol import (
+    AssistantMessage,
+    Compaction,
+    DeveloperMessage,
+    Entry,
+    FoldlineError,
+    RequestRecord,
+    ToolResultMessage,
+    text_parts,
+)
+from foldline.protocol.events import Option
+
+if TYPE_CHECKING:
+    from .state import AgentState
+
+_LONGEST_CYCLE = 3
+"""Steps: a model that goes round in circles reads, edits, tests, and begins again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one turn and one session may spend; 0 for no bound. Tokens are input and output, as reported."""
+
+    turn_steps: int = 0
+    turn_tokens: int = 0
+    turn_cost: float = 0.0
+    """In USD."""
+    session_steps: int = 0
+    session_tokens: int = 0
+    session_cost: float = 0.0
+    equal_steps: int = 0
+    """So many steps of the same calls with the same results, one after the other, are a loop."""
+
+
+class LimitReached(FoldlineError):
+    """A turn was ended by a bound that the user has set, or as it went round in circles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What requests came to, those for summaries included."""
+
+    steps: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+    def after(self, entry: Entry) -> "Spent":
+        """With what this entry records."""
+        match entry:
+            case RequestRecord():
+                weight = 0 if entry.error is not None else entry.estimated  # where its server reports nothing
+            case Compaction(usage=usage) if usage is not None:
+                weight = 0
+            case _:
+                return self
+        usage, price = entry.usage, price_of(entry.model or "")
+        tokens = weight if usage is None else usage.input + usage.output
+        cost = price.paid(usage) if price is not None and usage is not None else 0.0
+        return Spent(self.steps + 1, self.tokens + tokens, self.cost + cost)
+
+
+@dataclass
+class Bounds:
+    """Holds a session to its limits."""
+
+    limits: Limits = field(default_factory=Limits)
+    reached: bool = False
+    """Whether the newest turn was ended by one."""
+    _session: Spent | None = None
+    """None until somebody asks: the history is read for it."""
+    _turn: Spent = field(default_factory=Spent)
+    _said: str = ""
+    """The model whose price is not known, once that was said."""
+
+    def on_entry(self, entry: Entry) -> None:
+        """Counts what was appended."""
+        limits = self.limits
+        if limits.turn_tokens or limits.turn_cost:
+            self._turn = self._turn.after(entry)
+        if self._session is not None:
+            self._session = self._session.after(entry)
+
+    async def begin_turn(self, state: "AgentState") -> None:
+        """Counts anew for a turn.
+
+        Raises:
+            LimitReached: the session has none left.
+        """
+        limits = self.limits
+        self._turn, self.reached = Spent(), False
+        if limits.turn_tokens or limits.turn_cost or limits.session_tokens or limits.session_cost:
+            await asyncio.to_thread(price_table)  # read from disk the first time
+        if not (limits.session_steps or limits.session_tokens or limits.session_cost):
+            self._session = None
+        elif self._session is None:
+            spent = Spent()
+            outlines, foreign = state.session.entries.outlines, state.session.foreign
+            for place, outline in enumerate(outlines):
+                if isinstance(outline, RequestOutline | CompactionOutline) and outline.index > foreign:
+                    spent = spent.after(state.session.entries[place])
+            self._session = spent
+        model = state.llm.info.id
+        if (limits.turn_cost or limits.session_cost) and model != self._said and not price_of(model):
+            self._said = model
+            state.warn(
+                f"The price of {model or 'the model'} is not known: limits.turn_cost and limits.session_cost "
+                "do not count it. limits.turn_tokens and limits.session_tokens do."
+            )
+        self.demand(0, 0)
+
+    def demand(self, steps: int, summaries: int) -> None:
+        """Raises LimitReached where nothing is left for a further request.
+
+        Args:
+            steps: the requests of this turn, those for summaries included.
+            summaries: how many of them those are.
+        """
+        limits, turn, session = self.limits, self._turn, self._session or Spent()
+        of_these = f" ({summaries} of them for summaries)" if summaries else ""
+        if limits.turn_steps and steps and steps >= limits.turn_steps:
+            self._stop(f"after {many(steps, 'step')}{of_these}", "turn_steps", "/retry continues")
+        if limits.turn_tokens and turn.tokens >= limits.turn_tokens:
+            self._stop(f"after {turn.tokens:,} tokens", "turn_tokens", "/retry continues")
+        if limits.turn_cost and turn.cost >= limits.turn_cost:
+            self._stop(f"after ${turn.cost:.2f}", "turn_cost", "/retry continues")
+        raise_it = "raise it in the settings, or begin another session with /new"
+        if limits.session_steps and session.steps >= limits.session_steps:
+            self._stop(f"after {many(session.steps, 'step')} of this session", "session_steps", raise_it)
+        if limits.session_tokens and session.tokens >= limits.session_tokens:
+            self._stop(f"after {session.tokens:,} tokens of this session", "session_tokens", raise_it)
+        if limits.session_cost and session.cost >= limits.session_cost:
+            self._stop(f"after ${session.cost:.2f} of this session", "session_cost", raise_it)
+
+    def _stop(self, after: str, key: str, then: str) -> None:
+        self.reached = True
+        bound = getattr(self.limits, key)
+        shown = f"${bound:,.2f}" if key.endswith("cost") else f"{bound:,}"
+        raise LimitReached(f"Stopped {after}, before the work was done: limits.{key} is {shown}; {then}.")
+
+    def stop_loop(self, sentence: str) -> None:
+        """Raises LimitReached: the turn went round in circles."""
+        self.reached = True
+        raise LimitReached(sentence)
+
+
+class LoopWatch:
+    """Notices that the steps of a turn repeat: the same calls with the same results, in cycles of up to three
+    steps."""
+
+    def __init__(self) -> None:
+        self._steps: list[bytes] = []
+
+    async def after_step(self, state: "AgentState", answer: AssistantMessage) -> None:
+        """Asks what to do where a step is one too many of its like; nobody there to ask, the turn ends.
+
+        Raises:
+            LimitReached: it ends.
+        """
+        times = state.bounds.limits.equal_steps
+        if times < 2:
+            return
+        self._steps.append(_fingerprint(answer, _results(state, answer)))
+        length = _cycle(self._steps, times)
+        if not length:
+            return
+        names = ", ".join(dict.fromkeys(call.name for call in answer.calls))
+        what = f"the same call ({names})" if length == 1 else f"the same {length} steps ({names} the last)"
+        sentence = f"The model made {what} {times} times in a row, each time with the same result"
+        if not state.choices.interactive:
+            state.bounds.stop_loop(f"Stopped: {sentence[:1].lower()}{sentence[1:]}.")
+        self._steps.clear()  # who lets it go on is asked again after as many
+        key = await state.choices.ask(
+            f"{sentence}.",
+            [
+                Option(key="g", label="go on"),
+                Option(key="t", label="tell the model, and go on"),
+                Option(key="s", label="stop here"),
+            ],
+        )
+        if key == "t":
+            note = (
+                f"You made {what} {times} times in a row, each time with the same result. Try another way, "
+            )
+            note += "or say what hinders you."
+            await state.session.append(DeveloperMessage(parts=text_parts(note)))
+        elif key != "g":
+            state.bounds.stop_loop(f"Stopped by you: {sentence[:1].lower()}{sentence[1:]}. /retry continues.")
+
+
+def _results(state: "AgentState", answer: AssistantMessage) -> list[ToolResultMessage]:
+    """The results of its calls, which are the newest there are."""
+    entries = reversed(state.session.entries)
+    results = (entry for entry in entries if isinstance(entry, ToolResultMessage))
+    return list(islice(results, len(answer.calls)))[::-1]
+
+
+def _fingerprint(answer: AssistantMessage, results: Sequence[ToolResultMessage]) -> bytes:
+    """What a step did and what came of it, without what is new each time: the ids of its calls."""
+    calls = [(call.name, call.arguments) for call in answer.calls]
+    said = [(result.is_error, [part.model_dump_json() for part in result.parts]) for result in results]
+    return hashlib.sha256(repr((calls, said)).encode("utf-8", "replace")).digest()
+
+
+def _cycle(steps: Sequence[bytes], times: int) -> int:
+    """How many steps make the cycle that ends the list, repeated so often; 0 where none does."""
+    for length in range(1, _LONGEST_CYCLE + 1):
+        newest = steps[-length * times :]
+        if len(newest) == length * times and all(
+            step == newest[place % length] for place, step in enumerate(newest)
+        ):
+            return length
+    return 0

@@ -1,0 +1,140 @@
+"""Bounds on a turn and a session, and steps that repeat."""
+
+from pathlib import Path
+
+import pytest
+
+from foldline.agent.limits import Limits, Spent
+from foldline.protocol import DeveloperMessage, FoldlineError, RequestRecord, Usage, events, operations
+from support.agents import PlayedLLM, agent_in, calling, write_lines
+
+
+def reading(*names: str) -> list[object]:
+    """Steps that read these files, one each."""
+    return [calling(("read", {"path": name}), stem=f"c{n}") for n, name in enumerate(names)]
+
+
+def playing(*names: str) -> PlayedLLM:
+    return PlayedLLM(*reading(*names), window=100_000)  # type: ignore[arg-type]
+
+
+def files_in(folder: Path, count: int = 8) -> list[str]:
+    for n in range(count):
+        write_lines(folder / f"f{n}.txt", 3 + n)
+    return [f"f{n}.txt" for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (Limits(turn_steps=2), r"^Stopped after 2 steps, .*limits\.turn_steps is 2; /retry continues\.$"),
+        (Limits(turn_tokens=10), r"^Stopped after [\d,]+ tokens, .*limits\.turn_tokens is 10; /retry"),
+        (Limits(session_steps=2), r"^Stopped after 2 steps of this session, .*session_steps is 2; raise it"),
+        (Limits(session_tokens=10), r"tokens of this session, .*limits\.session_tokens is 10; raise it"),
+    ],
+)
+async def test_a_turn_ends_at_its_bound_and_says_which(tmp_path: Path, limits: Limits, said: str) -> None:
+    llm = playing(*files_in(tmp_path))
+    agent, _ = agent_in(tmp_path, llm, limits=limits)
+    with pytest.raises(FoldlineError, match=said):
+        await agent.prompt("read them")
+    assert len(llm.requests) == (2 if "steps" in said else 1)
+    assert agent.state.bounds.reached
+    await agent.aclose()
+
+
+async def test_the_next_turn_has_its_own_steps_and_retry_continues(tmp_path: Path) -> None:
+    llm = playing(*files_in(tmp_path, 3))
+    agent, _ = agent_in(tmp_path, llm, limits=Limits(turn_steps=2))
+    with pytest.raises(FoldlineError, match="Stopped after 2 steps"):
+        await agent.prompt("read them")
+    finished = await agent.executor.wait_for(agent.executor.submit(operations.Retry()))
+    assert (finished.outcome, finished.error) == ("done", None)
+    assert len(llm.requests) == 4
+    assert not agent.state.bounds.reached
+    await agent.aclose()
+
+
+async def test_a_session_that_has_spent_all_takes_no_further_prompt(tmp_path: Path) -> None:
+    llm = playing()
+    agent, _ = agent_in(tmp_path, llm, limits=Limits(session_steps=1))
+    await agent.prompt("hello")
+    with pytest.raises(FoldlineError, match="1 step of this session"):
+        await agent.prompt("once more")
+    assert [entry.text for entry in agent.session.entries if entry.type == "user"] == ["hello"]
+    assert len(llm.requests) == 1
+    await agent.aclose()
+
+
+async def test_a_model_without_a_price_is_said_where_money_is_bounded(tmp_path: Path) -> None:
+    agent, watch = agent_in(tmp_path, playing(), limits=Limits(turn_cost=0.5))
+    await agent.prompt("hello")
+    await agent.prompt("again")
+    assert len([text for text in watch.notices if text.startswith("The price of played is not known")]) == 1
+    await agent.aclose()
+
+
+def test_money_is_counted_by_the_table_of_prices() -> None:
+    record = RequestRecord(digest="", model="gpt-4.1", usage=Usage(input=1_000_000, output=1_000_000))
+    spent = Spent().after(record)
+    assert (spent.steps, spent.tokens) == (1, 2_000_000)
+    assert spent.cost > 1
+    unknown = record.model_copy(update={"model": "nobody-knows"})
+    assert spent.after(unknown).cost == spent.cost
+
+
+@pytest.mark.parametrize("cycle", [("f0.txt",), ("f0.txt", "f1.txt"), ("f0.txt", "f1.txt", "f2.txt")])
+async def test_steps_that_repeat_end_the_turn_where_nobody_can_be_asked(
+    tmp_path: Path, cycle: tuple[str, ...]
+) -> None:
+    files_in(tmp_path)
+    llm = playing(*cycle * 10)
+    agent, _ = agent_in(tmp_path, llm, limits=Limits(equal_steps=4))
+    with pytest.raises(FoldlineError, match=r"^Stopped: the model made the same .* 4 times in a row, each"):
+        await agent.prompt("read")
+    assert len(llm.requests) == 4 * len(cycle)
+    await agent.aclose()
+
+
+async def test_the_same_call_with_another_result_is_no_loop(tmp_path: Path) -> None:
+    script = []
+    for n in range(6):
+        script += [
+            calling(("write", {"path": "f.txt", "content": f"{n}"}), stem=f"w{n}"),
+            calling(("read", {"path": "f.txt"}), stem=f"r{n}"),
+        ]
+    llm = PlayedLLM(*script, window=100_000)
+    agent, _ = agent_in(tmp_path, llm, limits=Limits(equal_steps=3), approvals="edits")
+    assert (await agent.prompt("write")).text == "done"
+    await agent.aclose()
+
+
+@pytest.mark.parametrize(("key", "requests"), [("g", 7), ("t", 7), ("s", 3), ("", 3)])
+async def test_the_user_is_asked_about_a_loop(tmp_path: Path, key: str, requests: int) -> None:
+    files_in(tmp_path)
+    llm = playing(*["f0.txt"] * 3, "f1.txt", "f2.txt", "f3.txt")
+    agent, _ = agent_in(tmp_path, llm, limits=Limits(equal_steps=3), interactive=True)
+    asked: list[events.ChoiceRequested] = []
+
+    def answering(event: object) -> None:
+        if isinstance(event, events.ChoiceRequested):
+            asked.append(event)
+            agent.executor.submit(operations.Choose(choice=event.choice, key=key))
+
+    agent.executor.subscribe(answering)
+    if requests == 3:
+        with pytest.raises(FoldlineError, match="Stopped by you: the model made the same call"):
+            await agent.prompt("read")
+    else:
+        assert (await agent.prompt("read")).text == "done"
+    assert [event.title for event in asked] == [
+        "The model made the same call (read) 3 times in a row, each time with the same result."
+    ]
+    assert len(llm.requests) == requests
+    told = [
+        entry.text
+        for entry in agent.session.entries
+        if isinstance(entry, DeveloperMessage) and "Try another way" in entry.text
+    ]
+    assert len(told) == (key == "t")
+    await agent.aclose()
