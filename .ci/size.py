@@ -11,9 +11,9 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 87_425,
-    "statements": 56_108,
-    "files": 374,
+    "lines": 87_716,
+    "statements": 56_304,
+    "files": 375,
     "lines in tui": 28_644,
     "files in tui": 121,
     "files under 40 lines": 2,
