@@ -192,6 +192,26 @@ def test_what_blocked_earlier_is_resolved_when_the_same_command_passes():
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        ("It is read.", "I could not follow.", "It is read."),
+        ("Shall I split it?", "Then I leave it.", "Then I leave it."),
+    ],
+)
+def test_an_assent_that_brings_no_work_is_no_outcome_unless_it_was_asked_for(
+    before: str, after: str, outcome: str
+) -> None:
+    said = [user("Read a.py."), *group("read", "text", path="a.py"), says(before), user("ok"), says(after)]
+    assert section(make([*said, user("Read b.py."), says("Read.")]), "Done")[0] == f"Read a.py. → {outcome}"
+
+
+def test_an_assent_that_brings_work_ends_with_what_came_of_it() -> None:
+    said = [user("Read a.py."), says("It is read."), user("go on"), *group("read", "text", path="b.py")]
+    text = make([*said, says("b.py is read, too."), user("Read c.py."), says("Read.")])
+    assert section(text, "Done")[0] == "Read a.py. → b.py is read, too."
+
+
+@pytest.mark.parametrize(
     "assent", ["ok", "- ok", "Yes, please!", "go on", "/compact", "好的，继续。", "👍 thanks", "是的"]
 )
 def test_assent_is_no_request_and_no_goal(assent: str):

@@ -7,6 +7,7 @@ left out of a quotation.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from foldline.protocol import BaseMessage
 
@@ -142,9 +143,18 @@ class _Turn:
 
     @property
     def answer(self) -> str:
-        """The assistant's last words where nothing was called after them; empty while it is at work."""
+        """The assistant's last words where nothing was called after them; empty while it is at work. What it
+        says to an assent that brought no work is none, unless it had asked."""
         spoken = [said for said in self.said if said.kind in ("assistant", "calls", "result")]
-        return spoken[-1].text if spoken and spoken[-1].kind == "assistant" else ""
+        if not spoken or spoken[-1].kind != "assistant":
+            return ""
+        answer = ""
+        for is_assent, run in groupby(self.said, key=lambda said: said.kind == "user"):
+            part = [] if is_assent else list(run)
+            words = [said.text for said in part if said.kind == "assistant"]
+            if words and (not answer or answer.rstrip().endswith("?") or any(said.calls for said in part)):
+                answer = words[-1]
+        return answer
 
     @property
     def noted(self) -> bool:
