@@ -25,7 +25,7 @@ def pages() -> dict[str, str]:
             "`foldline config` shows what is in force, and who set it. What could send your code or your "
             "keys elsewhere, or run programs, is not a project's to set: `provider`, `[providers]`, `[mcp]`; "
             "nor what costs you: `model`, `fallback`, `compaction.model`, `compaction.embedding_model`, "
-            "`compaction.idle`, `[limits]`; "
+            "`compaction.idle`, `[limits]`; nor what commands reach in the sandbox: `[sandbox]`; "
             "nor are `[keys]`, the [keys on the screens](commands.md).\n\n"
             f"{settings_table()}\n"
             "## For one model\n\n"

@@ -11,9 +11,15 @@ from pathlib import Path
 import pytest
 
 from foldline.agent import sandbox
-from foldline.agent.sandbox import Engine, Sandbox, SandboxOptions, engine_here
+from foldline.agent.sandbox import Engine, Sandbox, engine_here
 from foldline.agent.sandbox_launcher import filter_bytes
-from foldline.agent.sandbox_policy import SandboxPolicy, bubblewrap_words, policy_for, seatbelt_profile
+from foldline.agent.sandbox_policy import (
+    SandboxOptions,
+    SandboxPolicy,
+    bubblewrap_words,
+    policy_for,
+    seatbelt_profile,
+)
 from foldline.agent.tools import ToolContext
 from foldline.agent.tools.paths import acts_by_itself
 from support.sandboxes import Trial, sandbox_in

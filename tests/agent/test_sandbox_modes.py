@@ -1,5 +1,6 @@
 """The modes in which commands run in the sandbox."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ import pytest
 from foldline.agent import Agent
 from foldline.agent.approvals import Policy, decide
 from foldline.agent.sandbox import Engine
+from foldline.agent.sandbox_policy import SandboxOptions
+from foldline.agent.settings import load_settings
 from foldline.history import Session
-from foldline.protocol import Rule, ToolResultMessage, events, operations
+from foldline.protocol import Rule, ToolResultMessage, UserMessage, events, operations
 from support.agents import PlayedLLM, calling
 from support.sandboxes import need
 
@@ -27,9 +30,11 @@ async def worked(
     *calls: tuple[str, dict[str, Any]],
     answer: str = "deny",
     engine: Engine | None = None,
+    sandbox: SandboxOptions | None = None,
 ) -> tuple[list[str], list[str]]:
     """What was asked, and the results."""
-    agent = Agent(Session.create(folder), llm=PlayedLLM(calling(*calls)), approvals=mode)
+    llm = PlayedLLM(calling(*calls))
+    agent = Agent(Session.create(folder), llm=llm, approvals=mode, sandbox=sandbox)
     agent.state.sandbox.engine = engine
     asked: list[str] = []
 
@@ -117,3 +122,44 @@ def test_what_a_mode_makes_of_a_call(
 ) -> None:
     policy = Policy(mode)
     assert decide(policy, level, [Rule(tool="x")], inside=inside, box=box, in_box=in_box) == expected
+
+
+@pytest.mark.parametrize(("shell", "written"), [(True, False), (False, True)], ids=["by default", "set off"])
+async def test_commands_of_the_users_own_run_in_it_unless_the_user_says_otherwise(
+    folder: Path, shell: bool, written: bool
+) -> None:
+    need("bubblewrap")
+    out = folder.parent / "out"
+    agent = Agent(
+        Session.create(folder),
+        llm=PlayedLLM(),
+        approvals="sandboxed",
+        sandbox=SandboxOptions(shell=shell),
+    )
+    await agent.executor.wait_for(agent.executor.submit(operations.RunShell(command=f"echo b >{out}")))
+    said = "\n".join(entry.text for entry in agent.session.entries if isinstance(entry, UserMessage))
+    await agent.aclose()
+    assert out.exists() is written
+    assert (f"[the sandbox refused to write outside: {out}]" in said) is not written
+
+
+async def test_what_the_settings_add_may_be_written_and_what_they_hide_is_not_read(
+    folder: Path, tmp_path: Path
+) -> None:
+    need("bubblewrap")
+    cache, secret = tmp_path / "cache", tmp_path / "secret.txt"
+    cache.mkdir()
+    secret.write_text("hush")
+    config = tmp_path / "home" / "config.toml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text(
+        f"[sandbox]\nwritable = ['{cache}']\nhidden = ['{secret}']\nhosts = ['*.example.org']\n"
+    )
+    settings = load_settings(folder, os.environ)
+    options = settings.sandbox_options
+    assert (options.hosts, options.shell) == (["*.example.org"], True)
+    calls = (bash(f"echo a >{cache}/a"), bash(f"cat {secret}"))
+    asked, results = await worked(folder, "sandboxed", *calls, sandbox=options)
+    assert (cache / "a").exists()
+    assert "hush" not in results[1]
+    assert len(asked) == 1

@@ -257,6 +257,11 @@ def test_a_project_compacts_nobody_s_session_at_rest(house: dict[str, str], tmp_
     assert load(house).compaction.idle == "auto"
 
 
+def test_a_project_opens_nothing_in_the_sandbox(house: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "work" / ".foldline.toml").write_text('[sandbox]\nwritable = ["/"]\n')
+    assert "a project may not set sandbox.writable: commands would reach" in refusal(house)
+
+
 @pytest.mark.parametrize("key", ["model", "compaction.model", "compaction.embedding_model"])
 def test_a_project_chooses_no_model_that_somebody_else_pays_for(
     house: dict[str, str], tmp_path: Path, key: str

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import pytest
 
-from foldline.agent.sandbox import Engine, Sandbox, SandboxOptions, engine_here
+from foldline.agent.sandbox import Engine, Sandbox, engine_here
 from foldline.agent.sandbox_launcher import landlock_version
+from foldline.agent.sandbox_policy import SandboxOptions
 from foldline.agent.tools.process import environment, spawn
 
 EngineName = Literal["bubblewrap", "landlock"]

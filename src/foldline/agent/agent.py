@@ -26,6 +26,7 @@ from .executor import Executor
 from .limits import Bounds, Limits
 from .mcp import ToolServers
 from .proposals import BackgroundDraft
+from .sandbox_policy import SandboxOptions
 from .settings import Settings, connect_summariser
 from .state import AgentState, Mode
 from .tools import Tool, default_tools
@@ -54,6 +55,7 @@ class Agent:
         connect: Callable[[str], LLM] | None = None,
         fallback: Sequence[str] = (),
         limits: Limits | None = None,
+        sandbox: SandboxOptions | None = None,
     ) -> None:
         """`compaction` is a strategy, or the name of one. `budget` in tokens, or as a function of window and
         model; `connect` is the way to other models, of which those of `fallback` take over where one fails.
@@ -64,6 +66,7 @@ class Agent:
         one. `interactive` says that somebody answers proposals and choices; without anybody, the mode `ask`
         compacts like `auto`. `dmail` lets the model go back to checkpoints of its own. `servers` lend more
         tools, and are ended with the agent. `limits` bound turns and the session: none by default.
+        `sandbox` says what commands may do beside the folder, in the modes that have one.
         """
         self.session = session
         mailbox = Mailbox() if dmail else None
@@ -85,6 +88,7 @@ class Agent:
             fallback=fallback,
             bounds=Bounds(limits or Limits()),
         )
+        self.state.sandbox.options = sandbox or SandboxOptions()
         if servers is not None:
             servers.listed = lambda: self.state.emit(events.ToolsListed())
             servers.tell = lambda text: self.state.emit(events.Notice(level="warning", text=text))
@@ -210,6 +214,7 @@ def retune(state: AgentState, now: Settings, environ: Mapping[str, str]) -> Call
         state.mode = "auto" if mode == "ask" and not state.choices.interactive else mode
         state.budget_settings, state.fallback = now.budget_settings, now.fallback
         state.bounds.limits = now.bounds()
+        state.sandbox.options = now.sandbox_options
         state.strategy = strategy
         state.draft.on = now.compaction.draft_ahead == "on" and state.choices.interactive
         use_request_options(state, now)

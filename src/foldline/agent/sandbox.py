@@ -19,7 +19,14 @@ from foldline.data import config_dir, data_home, real_path, typed_path
 
 from .sandbox_launcher import filter_bytes, landlock_version
 from .sandbox_network import Reach, SandboxNetwork, python_words
-from .sandbox_policy import SandboxPolicy, bubblewrap_words, lies_in, policy_for, seatbelt_profile
+from .sandbox_policy import (
+    SandboxOptions,
+    SandboxPolicy,
+    bubblewrap_words,
+    lies_in,
+    policy_for,
+    seatbelt_profile,
+)
 from .tools.paths import acts_by_itself
 
 _PATIENCE = 10.0
@@ -78,15 +85,6 @@ def _failure(argv: Sequence[str]) -> str:
     return "" if done.returncode == 0 else (said or [f"exit {done.returncode}"])[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxOptions:
-    """What the user set."""
-
-    writable: Sequence[str] = ()
-    hidden: Sequence[str] = ()
-    hosts: Sequence[str] = ()
-
-
 class Refused(NamedTuple):
     """What a command was kept from, as far as is known."""
 
@@ -118,7 +116,7 @@ class Sandbox:
     """The sandbox of one session."""
 
     cwd: Path
-    options: SandboxOptions = SandboxOptions()
+    options: SandboxOptions = field(default_factory=SandboxOptions)
     kept: Path | None = None
     """Where whole outputs are kept: the one part of our own data that commands may read."""
     may_change: Callable[[], bool] = lambda: True

@@ -45,6 +45,17 @@ _SHELL_FILES = (
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxOptions:
+    """What the user set."""
+
+    writable: Sequence[str] = ()
+    hidden: Sequence[str] = ()
+    hosts: Sequence[str] = ()
+    shell: bool = True
+    """Whether the user's own `!` commands run in it, too."""
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxPolicy:
     """Whole paths without links, all of them there."""
 

@@ -29,6 +29,7 @@ from .layers import (
 )
 from .limits import Limits
 from .model_choice import named_in, own_provider, provider_called, provider_in_force
+from .sandbox_policy import SandboxOptions
 from .settings_schema import KEYS, AllSettings, Amount, ContextSettings, ModelSettings, checked, is_secret
 
 if TYPE_CHECKING:
@@ -94,6 +95,11 @@ class Settings(AllSettings):
         if given["turn_steps"] is None:
             given["turn_steps"] = turn_steps
         return Limits(**given)
+
+    @property
+    def sandbox_options(self) -> SandboxOptions:
+        """What commands may do in the sandbox."""
+        return SandboxOptions(**{**self.sandbox.model_dump(), "shell": self.sandbox.shell == "on"})
 
     def of_model(self, model: str) -> ModelSettings:
         """What was set for this model alone."""

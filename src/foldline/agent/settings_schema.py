@@ -228,6 +228,19 @@ class ApprovalSettings(Section):
     in the sandbox as well, where one holds; read-only: nothing is changed; all: everything."""
 
 
+class SandboxSettings(Section):
+    """`[sandbox]`: what commands may do in the modes `sandboxed` and `read-only`, beside their folder."""
+
+    writable: Names = []
+    """Folders they may write, too (a cache of packages); `~` is your home."""
+    hidden: Names = []
+    """Files and folders they may not read, beside the usual places of keys: `~/.ssh`, `~/.aws` and others."""
+    hosts: Names = []
+    """Hosts they may reach without a question; `*.example.org` stands for all below it."""
+    shell: OnOff = "on"
+    """Whether your own `!` commands run in it, too."""
+
+
 Steps = Annotated[int, Field(ge=0)]
 Cost = Annotated[float, Field(ge=0)]
 
@@ -286,6 +299,7 @@ class AllSettings(Section):
     compaction: CompactionSettings = CompactionSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     limits: LimitSettings = LimitSettings()
+    sandbox: SandboxSettings = SandboxSettings()
     offline: OfflineSettings = OfflineSettings()
     models: dict[str, ModelSettings] = Field(default_factory=dict)
     """By the name the server knows, in small letters."""
@@ -428,6 +442,8 @@ def _not_of_a_project(names: Sequence[str]) -> str:
             return "whoever clones it would send code and keys where its authors want; your own settings may"
         case ("mcp", *_):
             return "whoever clones it would run the programs its authors want; your own settings may"
+        case ("sandbox", *_):
+            return "commands would reach what its authors want; your own settings may"
         case ("limits", *_):
             return "whoever clones it would pay for what its authors allow; your own settings may"
         case ("keys", *_):

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from foldline.protocol import Edit, FoldlineError, TextPart, UserMessage, events
 
+from .approvals import SANDBOXED
 from .instructions import session_preamble
 from .state import AgentState
 from .tools import ToolContext
@@ -35,7 +36,7 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
         FoldlineError: it could not be started.
     """
     state.emit(events.ToolStarted(call_id=SHELL_CALL, name="!", title=command))
-    context = _context(state)
+    context = await _context(state)
     output = Output(context.output, context.mask)
     cancelled, note = False, _CANCELLED
     try:
@@ -84,8 +85,11 @@ async def _keep(
     await state.session.append(*first, message, *left_out, durable=True)
 
 
-def _context(state: AgentState) -> ToolContext:
+async def _context(state: AgentState) -> ToolContext:
     room = _LEAST
     with suppress(FoldlineError):  # a window too small to work in: the next turn will say so
         room = max(_LEAST, min(_MOST, state.room_for_results()))
-    return state.tool_context(SHELL_CALL, room)
+    context = state.tool_context(SHELL_CALL, room)
+    if state.policy.mode in SANDBOXED and state.sandbox.options.shell and (await state.sandbox.ready()).name:
+        context.box = state.sandbox
+    return context

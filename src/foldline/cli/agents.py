@@ -184,6 +184,7 @@ def agent_for(
         dmail=settings.context.dmail,
         servers=tool_servers(settings, agent_folder),
         limits=settings.bounds(0 if interactive else RUN_STEPS),
+        sandbox=settings.sandbox_options,
     )
     agent.settings = settings
     return agent
