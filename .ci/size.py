@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 87_726,
-    "statements": 56_313,
+    "lines": 87_767,
+    "statements": 56_338,
     "files": 375,
     "lines in tui": 28_644,
     "files in tui": 121,
