@@ -3,6 +3,7 @@
 import os
 import time
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from support import quiet
@@ -24,3 +25,9 @@ quiet.install()
 # What a test holds is no time: a busy machine must not fail it.
 settings.register_profile("timeless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("timeless")
+
+
+@pytest.fixture
+def agreed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever files a folder brings, the user has agreed to them: for tests of what they then do."""
+    monkeypatch.setattr("foldline.agent.trust._word", lambda path, digest: "agreed")

@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISREG, S_IWGRP, S_IWOTH
 
 AnyPath = str | os.PathLike[str]
 
@@ -48,6 +48,13 @@ def read_regular(path: AnyPath, most: int = -1) -> bytes:
     """
     with opened(path) as file:
         return file.read(most)
+
+
+def is_ours(status: os.stat_result) -> bool:
+    """Whether nobody but its user, or the system's, can have written a file; always where nobody can say."""
+    if not hasattr(os, "getuid"):
+        return True
+    return status.st_uid in (os.getuid(), 0) and not status.st_mode & (S_IWGRP | S_IWOTH)
 
 
 def is_file(path: AnyPath) -> bool:

@@ -11,6 +11,8 @@ from foldline.history import Session
 from foldline.llm.providers import PROVIDERS
 from foldline.protocol import FoldlineError, UserMessage, text_parts
 
+pytestmark = pytest.mark.usefixtures("agreed")
+
 PLANTED = "sk-planted-91ab27cd"
 KEYS = {"OPENAI_API_KEY": f"{PLANTED}-openai", "DEEPSEEK_API_KEY": f"{PLANTED}-deepseek"}
 

@@ -8,6 +8,8 @@ import pytest
 from foldline.agent.instructions import Preamble, read_preamble
 from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage
 
+pytestmark = pytest.mark.usefixtures("agreed")
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:

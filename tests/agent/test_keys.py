@@ -14,6 +14,8 @@ from foldline.agent.tools.process import environment
 from foldline.llm.providers import PROVIDERS, Provider
 from foldline.protocol import FoldlineError
 
+pytestmark = pytest.mark.usefixtures("agreed")
+
 PLANTED = "sk-planted-91ab27cd"
 DEEPSEEK = PROVIDERS["deepseek"]
 

@@ -18,6 +18,8 @@ from support.planted_key import KEY, found_below
 from support.terminal import terminal
 from support.tools import call, tool_context
 
+pytestmark = pytest.mark.usefixtures("agreed")
+
 STORED = "sk-stored-0f1e2d3c4b5a"
 
 

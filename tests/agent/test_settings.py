@@ -10,6 +10,8 @@ from foldline.agent.settings_schema import KEYS, TABLES, Amount, parse_amount, p
 from foldline.protocol import FoldlineError
 from support.server import running_server
 
+pytestmark = pytest.mark.usefixtures("agreed")
+
 
 @pytest.fixture
 def house(tmp_path: Path) -> dict[str, str]:

@@ -36,6 +36,8 @@ from support.agents import Gate, Hang, PlayedLLM, agent_in, calling, reloaded, s
 from support.clients import Waits, chat_at
 from support.server import running_server
 
+pytestmark = pytest.mark.usefixtures("agreed")
+
 
 def texts(messages: object) -> str:
     assert isinstance(messages, list | tuple)

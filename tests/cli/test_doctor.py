@@ -13,6 +13,8 @@ from support.front_door import FrontDoor
 from support.history import history
 from support.server import running_server
 
+pytestmark = pytest.mark.usefixtures("agreed")
+
 
 def hurt_session(door: FrontDoor) -> Path:
     events = kept_session(door.home)

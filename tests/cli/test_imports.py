@@ -58,7 +58,13 @@ NOT_FOR_A_PROMPT = (
     "foldline.tui.screens", "foldline.tui.lists",
 )  # fmt: skip
 """What opens a session and its chat has no use for."""
-OURS_FOR_SCREENS = {"foldline.agent", "foldline.agent.layers", "foldline.data", "foldline.files"}
+OURS_FOR_SCREENS = {
+    "foldline.agent",
+    "foldline.agent.layers",
+    "foldline.agent.trust",
+    "foldline.data",
+    "foldline.files",
+}
 """What `cli.screens` imports at once, as the chat needs it before its first paint: nothing that is slow."""
 
 

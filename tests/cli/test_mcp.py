@@ -13,6 +13,8 @@ from support.front_door import FrontDoor
 from support.mcp_server import TESTS, Diary, is_alive
 from support.server import MODEL, running_server
 
+pytestmark = pytest.mark.usefixtures("agreed")
+
 SECRET = "planted-mcp-secret"  # noqa: S105 - it is there to be looked for
 ECHO = {"name": "mcp__one__echo", "arguments": {"text": "from afar"}}
 SLOW = {"name": "mcp__one__slow", "arguments": {"number": 600}}

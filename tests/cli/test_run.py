@@ -12,6 +12,8 @@ from foldline.compaction.summary_text import lists_of
 from support.front_door import FrontDoor
 from support.server import MODEL, running_server
 
+pytestmark = pytest.mark.usefixtures("agreed")
+
 
 def test_the_final_text_is_all_that_stdout_gets(door: FrontDoor) -> None:
     (door.cwd / "notes.txt").write_text("remember the milk\n")

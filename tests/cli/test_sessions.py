@@ -11,6 +11,8 @@ from foldline.protocol import Usage
 from support.front_door import FrontDoor
 from support.history import history
 
+pytestmark = pytest.mark.usefixtures("agreed")
+
 
 def test_sessions_json_is_a_list_with_the_fields_programs_rely_on(door: FrontDoor) -> None:
     door.keep(history().turn("Mend the login", "Done").entries, "20260101-000000-aaaaaa")

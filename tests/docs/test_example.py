@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from foldline.agent.trust import brought, decide
 from foldline.context.invariants import broken
 from foldline.history import Session
 from support.front_door import FrontDoor
@@ -139,8 +140,10 @@ def test_the_users_own_settings_can_name_it(program: Program, session: Path) -> 
     assert program.json("compact", session)["strategy"] == "OnlyQuestions"
 
 
-def test_a_projects_settings_cannot(program: Program, session: Path) -> None:
+def test_a_projects_settings_cannot(program: Program, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (program.cwd / ".foldline.toml").write_text(f'[compaction]\nstrategy = "{OWN}"\n')
+    monkeypatch.setenv("FOLDLINE_HOME", str(program.home))
+    decide(brought(program.cwd), "agreed")
     done = program("compact", session)
     assert done.returncode == 1
     assert ".foldline.toml" in done.stderr

@@ -8,6 +8,8 @@ import pytest
 
 from support.front_door import FrontDoor
 
+pytestmark = pytest.mark.usefixtures("agreed")
+
 
 @pytest.mark.parametrize(
     "text",

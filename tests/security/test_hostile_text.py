@@ -276,6 +276,10 @@ def test_the_screens_show_it_as_text(tmp_path: Path) -> None:
     ):
         term.until("Enter sends")
         term.ask("begin", wait=False)
+        term.until("Use AGENTS.md? · 0:01")
+        term.send("\t")
+        term.until("Esc leave it")
+        term.send("y")
         for name in ("bash", "write"):
             term.until(f"{name} asks · 0:01")  # before that, a key was meant for something else
             term.until(lambda t, asks=f"{name} asks before": _read_on(t, asks))

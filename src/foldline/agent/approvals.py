@@ -1,8 +1,6 @@
 """Approvals: which tool calls run at once, which wait for the user, and what was granted. Never by prose."""
 
 import asyncio
-import os
-import stat
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -13,7 +11,7 @@ from pydantic import ValidationError
 
 from foldline.context.permissions import Granted, granted_in, rule_words
 from foldline.data import data_home, real_path
-from foldline.files import make_private, put_private, read_regular
+from foldline.files import is_ours, make_private, put_private, read_regular
 from foldline.history import Session, utc_now
 from foldline.history.origin import FolderMark, mark_of
 from foldline.history.paths import with_tilde, workdir_key
@@ -202,7 +200,7 @@ class ProjectRules:
             return (), ""
         except OSError as error:
             return (), f"{where} cannot be read ({error.strerror or error})."
-        if hasattr(os, "getuid") and not _is_ours(status):
+        if not is_ours(status):
             return (), f"{where} can be written by others than you; chmod 600 closes it."
         try:
             found = _File.model_validate_json(data[:_MOST_BYTES])
@@ -211,11 +209,6 @@ class ProjectRules:
         if found.cwd != self._cwd or not _same_folder(found.folder, mark_of(self._cwd)):
             return (), f"{where} is about another folder that was here before; you are asked again."
         return found.rules, ""
-
-
-def _is_ours(status: os.stat_result) -> bool:
-    """Whether nobody but its user, or the system's, can have written a file."""
-    return status.st_uid in (os.getuid(), 0) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _same_folder(then: FolderMark, now: FolderMark) -> bool:

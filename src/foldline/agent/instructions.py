@@ -14,13 +14,12 @@ from foldline.history import Session
 from foldline.history.paths import with_tilde
 from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage, system_words, text_parts
 
-from .layers import up_to_top
 from .state import AgentState
 from .tools.jobs import Job, Jobs
 from .tools.text import one_line
+from .trust import INSTRUCTION_FILES, agreed_bytes, up_to_top
+from .trust_question import ask_trust
 
-INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
-"""Read in this order; one that says the same as an earlier one is left out."""
 _MOST_BYTES = 64_000
 """Of one file; what goes beyond is named, not sent."""
 _SHOWN = 60
@@ -37,8 +36,9 @@ class Preamble:
 
 
 def read_preamble(cwd: Path, environ: Mapping[str, str] = os.environ) -> Preamble:
-    """What a new session begins with: system prompt, the user's instructions, then the project's from its top
-    down. Nothing volatile: no time, no listing. Reads files: call it off the event loop."""
+    """What a new session begins with: system prompt, the user's instructions, then the project's that
+    were agreed to, from its top down. Nothing volatile: no time, no listing. Reads files: call it off the
+    event loop."""
     prompt = f"{load_prompt('system')}\n\nWorking folder: {cwd}"
     messages: list[BaseMessage] = [SystemMessage(parts=text_parts(prompt))]
     left_out: list[str] = []
@@ -69,6 +69,7 @@ def moved_notice(session: Session) -> list[BaseMessage]:
 
 async def session_preamble(state: AgentState) -> Sequence[BaseMessage]:
     """What a new session begins with. Instruction files that were left alone are named."""
+    await ask_trust(state)
     preamble = await asyncio.to_thread(read_preamble, state.cwd)
     for sentence in preamble.left_out:
         state.warn(sentence)
@@ -118,7 +119,8 @@ def _read(path: Path, within: Path | None) -> str:
             raise _NotRead("it is no ordinary file")
         if within is not None and not Path(real_path(path)).is_relative_to(real_path(within)):
             raise _NotRead("it is a link that leads out of the project")
-        data = read_regular(path, _MOST_BYTES + 1)
+        read = agreed_bytes(path) if within is not None else read_regular(path, _MOST_BYTES + 1)
+        data = (read or b"")[: _MOST_BYTES + 1]  # nothing of what nobody has agreed to
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:

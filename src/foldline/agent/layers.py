@@ -3,7 +3,6 @@
 Imports nothing that takes time: the chat needs its theme before the first paint, and all else after it.
 """
 
-import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foldline.data import config_dir
-from foldline.files import is_file, is_there, open_regular
+from foldline.files import is_file, read_regular
+
+from .trust import PROJECT_FILE, agreed_bytes, up_to_top
 
 if TYPE_CHECKING:
     from foldline.protocol import FoldlineError
 
-PROJECT_FILE = ".foldline.toml"
 CONFIG_FILE = "config.toml"
 
 MODELS = "models"
@@ -76,37 +76,54 @@ def project_file(cwd: Path) -> Path | None:
     return next((file for file in files if is_file(file)), None)
 
 
-def up_to_top(cwd: Path) -> list[Path]:
-    """The folders from `cwd` up to the top of its git repository; outside of one, `cwd` alone."""
-    folders = [cwd, *cwd.parents]
-    top = next((place for place, folder in enumerate(folders) if is_there(folder / ".git")), 0)
-    return folders[: top + 1]
-
-
-def from_file(path: Path, *, by_project: bool = False) -> list[Given]:
+def from_file(path: Path) -> list[Given]:
     """What a TOML file sets; nothing where there is no such file.
 
     Raises:
         FoldlineError: it cannot be read, or is not TOML.
     """
     try:
-        with os.fdopen(open_regular(path), encoding="utf-8") as file:
-            text = file.read(_MOST + 1)
-        if len(text) > _MOST:
-            raise _problem(f"The settings in {path} are longer than anybody wrote them: more than 1 MB.")
-        table = tomllib.loads(text)
-        given = [Given(names, value, str(path), by_project) for names, value in _flat(table)]
+        return from_bytes(path, read_regular(path, 4 * _MOST + 4))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise _problem(f"The settings in {path} cannot be read: {error.strerror}.") from None
+
+
+def from_project(cwd: Path) -> list[Given]:
+    """What the project's file sets, where there is one and the user has agreed to it.
+
+    Raises:
+        FoldlineError: as `from_file`.
+    """
+    path = project_file(cwd)
+    if path is None:
+        return []
+    try:
+        data = agreed_bytes(path)
+    except OSError as error:
+        raise _problem(f"The settings in {path} cannot be read: {error.strerror}.") from None
+    return [] if data is None else from_bytes(path, data, by_project=True)
+
+
+def from_bytes(path: Path, data: bytes, *, by_project: bool = False) -> list[Given]:
+    """What a TOML file of this content sets.
+
+    Raises:
+        FoldlineError: it is not TOML.
+    """
+    try:
+        text = data.decode()
+        if len(text) > _MOST:
+            raise _problem(f"The settings in {path} are longer than anybody wrote them: more than 1 MB.")
+        table = tomllib.loads(text)
+        return [Given(names, value, str(path), by_project) for names, value in _flat(table)]
     except UnicodeDecodeError:
         raise _problem(f"The settings in {path} are not UTF-8 text.") from None
     except ValueError as error:
         raise _problem(f"The settings in {path} are not valid TOML: {_reason(error)}.") from None
     except RecursionError:
         raise _problem(f"The settings in {path} are nested deeper than any that Foldline knows.") from None
-    return given
 
 
 def from_environment(environ: Mapping[str, str], top_level: Iterable[str]) -> list[Given]:
@@ -143,8 +160,7 @@ def theme_name(cwd: Path, environ: Mapping[str, str]) -> str | None:
         FoldlineError: a file of settings cannot be read.
     """
     given = from_file(config_file(environ))
-    project = project_file(cwd)
-    given += from_file(project, by_project=True) if project else []
+    given += from_project(cwd)
     given += from_environment(environ, ("theme",))
     named = [item.value for item in given if item.names == ("theme",) and isinstance(item.value, str)]
     return named[-1] if named else None

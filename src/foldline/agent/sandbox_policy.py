@@ -12,7 +12,7 @@ from pathlib import Path
 from foldline.data import real_path
 from foldline.files import is_file, is_folder, is_there, read_regular
 
-from .layers import up_to_top
+from .trust import up_to_top
 
 _CREDENTIALS = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".config/gh", ".config/hub", ".config/gcloud", ".config/op",

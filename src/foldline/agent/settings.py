@@ -25,7 +25,7 @@ from .layers import (
     dotted,
     from_environment,
     from_file,
-    project_file,
+    from_project,
 )
 from .limits import Limits
 from .model_choice import named_in, own_provider, provider_called, provider_in_force
@@ -170,10 +170,9 @@ def load_settings(
     Raises:
         FoldlineError: an unknown key or a value that is not allowed; the sentence says where and what is.
     """
-    project = project_file(Path(cwd))
     layers = [
         from_file(config_file(environ)),
-        from_file(project, by_project=True) if project else [],
+        from_project(Path(cwd)),
         from_environment(environ, (key for key in KEYS if "." not in key)),
         [
             Given(tuple(key.split(".")), value, said_by, for_this_run=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -60,6 +60,10 @@ _LEAST_ROOM = 512
 """Estimated tokens that a tool result gets in any case: enough for an error message."""
 
 
+async def _nothing() -> None:
+    pass
+
+
 @dataclass
 class AgentState:
     """Session, model, tools and limits of one agent. Only the task that the executor runs changes it."""
@@ -109,6 +113,10 @@ class AgentState:
     """Why the newest prompt was not sent, as a sentence; empty where it was."""
     send_uncompacted: bool = False
     """Whether the next prompt goes without a compaction if it fits: the one before it was not to be had."""
+    left_aside: set[str] = field(default_factory=set)
+    """Digests of the project's files that were asked about, or named, in this session."""
+    on_agreed: Callable[[], Awaitable[None]] = _nothing
+    """Called when the user has agreed to settings of the project."""
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _weighed: tuple[tuple[ToolSpec, ...], tuple[Schemas, ...]] = ((), ())
     """The tools that were weighed last, and what their schemas take."""

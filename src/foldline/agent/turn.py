@@ -20,6 +20,7 @@ from .request import TOO_MANY_BYTES, hide_refused_picture, may_be_too_long, pict
 from .rewind import deliver
 from .state import AgentState
 from .toolset import take_tools
+from .trust_question import ask_trust
 
 
 class Turn:
@@ -74,6 +75,7 @@ class Turn:
         """Make room for the prompt and append it; whether that could be done."""
         state = self._state
         state.unsent = ""
+        await ask_trust(state)
         await take_tools(state)
         try:
             state.unsent = await self._compaction.before_prompt(prompt)

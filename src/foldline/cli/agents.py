@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from foldline.agent import Agent
+from foldline.agent.agent import retune
 from foldline.agent.approvals import mode_of
 from foldline.agent.mcp import ServerConfig, ToolServers
 from foldline.agent.settings import (
@@ -187,6 +188,19 @@ def agent_for(
         sandbox=settings.sandbox_options,
     )
     agent.settings = settings
+
+    async def use_project() -> None:
+        """What the project sets, from now on; its theme and window count at the next start."""
+        try:
+            agent.settings = now = settings.again(agent_folder, os.environ)
+            unused = retune(agent.state, now, os.environ)()
+        except FoldlineError as failure:
+            agent.state.warn(str(failure))
+        else:
+            if unused is not None:
+                await unused.aclose()
+
+    agent.state.on_agreed = use_project
     return agent
 
 

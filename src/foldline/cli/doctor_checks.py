@@ -22,6 +22,8 @@ from foldline.agent.mcp import ToolServers
 from foldline.agent.mcp.servers import MISSING
 from foldline.agent.model_choice import asked_now
 from foldline.agent.settings import Settings, connect_llm, load_settings
+from foldline.agent.trust import brought
+from foldline.agent.trust_question import does
 from foldline.context.numbers import many, some
 from foldline.context.tokens import message_tokens
 from foldline.data import archive_dir
@@ -61,6 +63,7 @@ def examine_here(network: bool) -> list[Finding]:
         *_tools(),
         *problems,
         *(_keys() if settings is not None else ()),
+        *_trust(),
         *_model(settings, network),
         *(_servers(settings, network) if settings is not None else ()),
         *_data(data_home()),
@@ -183,6 +186,16 @@ def _settings() -> tuple[Settings | None, list[Finding]]:
             Finding("bad", "settings", str(error).removesuffix("."), "`foldline config` lists them")
         ]
     return settings, [Finding("ok", "settings", there or f"all by default: there is no {files[0]}")]
+
+
+def _trust() -> Iterator[Finding]:
+    """What this folder brings, and whether it was agreed to."""
+    for each in brought(Path.cwd()):
+        name = f"{os.path.relpath(each.path)}: {does(each)}"
+        if each.word == "agreed":
+            yield Finding("ok", "folder", f"agreed to {name}")
+        else:
+            yield Finding("warn", "folder", f"left aside {name}", "the chat asks; `run --trust` agrees")
 
 
 def _model(settings: Settings | None, network: bool) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 import sys
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Final
 
 from .arguments import (
@@ -31,6 +32,9 @@ def run_command(parser: ArgumentParser) -> Handler:
     add_continue(parser)
     add_yes(parser, "run every tool call; without it, only those that just look")
     parser.add_argument(
+        "--trust", action="store_true", help="agree to the settings and instruction files of this folder"
+    )
+    parser.add_argument(
         "--max-steps",
         type=count_of,
         metavar="N",
@@ -48,6 +52,7 @@ def run(
     piped: str | None,
     continues: bool,
     yes: bool,
+    trust: bool,
     max_steps: int | None,
     model: str | None,
     window: int | None,
@@ -62,6 +67,10 @@ def run(
     from .run_progress import JsonLines, Sentences, answer_prompt
 
     text = _prompt(prompt, piped)
+    if trust:
+        from foldline.agent.trust import brought, decide
+
+        decide(brought(Path.cwd()), "agreed")
     # Nobody watches the embedded model write, so it need not be slow.
     settings = settings_here(
         model=model,

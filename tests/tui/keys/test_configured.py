@@ -13,6 +13,8 @@ from foldline.tui.keys.table import Keymap, bindings, in_force, keymap_of, use
 from foldline.tui.preview.keys import KEYS as PREVIEW_KEYS
 from support.live import Live, live
 
+pytestmark = pytest.mark.usefixtures("agreed")
+
 OWN = """
 [keys.chat]
 inspector = ["f5", "ctrl+e"]

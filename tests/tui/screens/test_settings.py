@@ -8,6 +8,8 @@ import pytest
 from foldline.agent.settings_schema import KEYS
 from support.settings_screen import OWN, Kept, settings_on
 
+pytestmark = pytest.mark.usefixtures("agreed")
+
 
 async def test_every_setting_there_is_is_listed_with_its_value_and_who_set_it(tmp_path: Path) -> None:
     kept = Kept(tmp_path, environ={"FOLDLINE_CONTEXT_WINDOW": "32k"}, **{"compaction.strategy": "hide"})

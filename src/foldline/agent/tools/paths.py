@@ -18,7 +18,7 @@ from foldline.data import config_dir, real_path
 from foldline.files import is_folder, is_there
 from foldline.history import data_home
 
-from ..layers import up_to_top
+from ..trust import up_to_top
 from .base import ToolContext, ToolFailure, named
 from .known_commands import leading_words
 from .process import environment

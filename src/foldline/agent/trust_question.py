@@ -1,0 +1,71 @@
+"""The question whether what a folder brings may be used, and what each file of it would do, in words."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from foldline.context.harmless import with_signs
+from foldline.context.numbers import many
+from foldline.protocol import FoldlineError, system_words
+from foldline.protocol.events import Option
+
+from .layers import from_bytes
+from .state import AgentState
+from .trust import PROJECT_FILE, Brought, brought, decide
+
+_SHOWN = 60
+"""Characters of a value, or of the first line."""
+
+
+def _names(files: Sequence[Brought], cwd: Path) -> str:
+    return ", ".join(os.path.relpath(each.path, cwd) for each in files)
+
+
+async def ask_trust(state: AgentState) -> None:
+    """Lists what the folder brings that nobody has decided on, and asks once. Nobody there to be asked, it is
+    said once that it was left aside."""
+    found = await asyncio.to_thread(brought, state.cwd)
+    new = [each for each in found if not each.word and each.digest not in state.left_aside]
+    if not new:
+        return
+    state.left_aside |= {each.digest for each in new}
+    listed = with_signs(_names(new, state.cwd))
+    if not state.choices.interactive:
+        state.warn(
+            f"Left aside, as nobody has agreed to them: {listed}. The chat asks, and `foldline run --trust` "
+            "agrees."
+        )
+        return
+    lines = (f"{_names([each], state.cwd)}: {does(each)}" for each in new)
+    key = await state.choices.ask(
+        f"This folder brings files that are new or have changed. Use {listed}?",
+        [Option(key="y", label="use them"), Option(key="n", label="leave them aside")],
+        "\n".join(map(with_signs, lines)),
+    )
+    if key not in ("y", "n"):
+        return
+    try:
+        await asyncio.to_thread(decide, new, "agreed" if key == "y" else "declined")
+    except OSError as error:
+        state.warn(f"That could not be kept: {system_words(error)}. The files are left aside.")
+        return
+    if key == "y" and any(each.path.name == PROJECT_FILE for each in new):
+        await state.on_agreed()
+
+
+def does(file: Brought) -> str:
+    """What it would do, in words."""
+    if file.path.name == PROJECT_FILE:
+        try:
+            given = [f"{item.key} = {_short(repr(item.value))}" for item in from_bytes(file.path, file.data)]
+        except FoldlineError:
+            return "settings that cannot be read"
+        return f"settings: {', '.join(given) or 'none'}"
+    text = file.data.decode("utf-8", "replace").strip()
+    return f"{many(len(text.splitlines()), 'line')} of instructions to the model: “{_short(text)}”"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
