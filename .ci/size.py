@@ -11,9 +11,9 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 87_767,
-    "statements": 56_338,
-    "files": 375,
+    "lines": 88_022,
+    "statements": 56_502,
+    "files": 377,
     "lines in tui": 28_644,
     "files in tui": 121,
     "files under 40 lines": 2,

@@ -20,8 +20,8 @@ def pages() -> dict[str, str]:
         "settings.md": (
             f"# Settings\n\n{note}"
             "Read in this order, later ones win: `config.toml` in the config folder (`FOLDLINE_HOME` where "
-            "that is set), `.foldline.toml` of the project, the environment (`FOLDLINE_MODEL`, "
-            "`FOLDLINE_CONTEXT_WINDOW`, any key as `FOLDLINE_SECTION__KEY`), the command line. "
+            "that is set), `.foldline.toml` of the project once you have agreed to it, the "
+            "environment (`FOLDLINE_MODEL`, `FOLDLINE_CONTEXT_WINDOW`, any key as `FOLDLINE_SECTION__KEY`), the command line. "
             "`foldline config` shows what is in force, and who set it. What could send your code or your "
             "keys elsewhere, or run programs, is not a project's to set: `provider`, `[providers]`, `[mcp]`; "
             "nor what costs you: `model`, `fallback`, `compaction.model`, `compaction.embedding_model`, "
