@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from foldline.agent.sandbox import Engine
+from foldline.cli import doctor_checks
 from foldline.history import Session
 from foldline.llm.providers import PROVIDERS, Provider
 from support.damaged import everything_in, kept_session
@@ -269,3 +271,11 @@ def test_nothing_foreign_acts_on_the_terminal(door: FrontDoor) -> None:
     said = door("doctor", "esc111")
     assert "\x1b" not in said.out
     assert "1 ␛[2J" in said.out
+
+
+def test_the_sandbox_is_named_or_why_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_checks, "engine_here", lambda: Engine("bubblewrap"))
+    assert [each.mark for each in doctor_checks._tools() if each.name == "sandbox"] == ["ok"]
+    monkeypatch.setattr(doctor_checks, "engine_here", lambda: Engine("", "bubblewrap is not installed."))
+    (found,) = (each for each in doctor_checks._tools() if each.name == "sandbox")
+    assert (found.mark, found.found, found.advice) == ("warn", "none", "bubblewrap is not installed.")

@@ -21,6 +21,7 @@ from foldline.agent.layers import config_file, keys_given, project_file
 from foldline.agent.mcp import ToolServers
 from foldline.agent.mcp.servers import MISSING
 from foldline.agent.model_choice import asked_now
+from foldline.agent.sandbox import engine_here
 from foldline.agent.settings import Settings, connect_llm, load_settings
 from foldline.agent.trust import brought
 from foldline.agent.trust_question import does
@@ -146,6 +147,17 @@ def _tools() -> Iterator[Finding]:
             yield Finding("warn", name, "not found", without)
         else:
             yield Finding("ok", name, f"{_version_of(where) or 'does not tell its version'} ({where})")
+    yield _sandbox()
+
+
+def _sandbox() -> Finding:
+    """What confines commands in the modes that want it."""
+    engine = engine_here()
+    if engine.holds:
+        return Finding(
+            "ok", "sandbox", f"{engine.name}: commands are held in the modes sandboxed and read-only"
+        )
+    return Finding("warn", "sandbox", engine.name or "none", engine.why)
 
 
 def _version_of(program: str) -> str:
