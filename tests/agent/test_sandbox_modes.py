@@ -1,5 +1,6 @@
 """The modes in which commands run in the sandbox."""
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.agent.approvals import Policy, decide
-from foldline.agent.sandbox import Engine
+from foldline.agent.sandbox import Engine, engine_here
 from foldline.agent.sandbox_policy import SandboxOptions
 from foldline.agent.settings import load_settings
 from foldline.history import Session
@@ -163,3 +164,23 @@ async def test_what_the_settings_add_may_be_written_and_what_they_hide_is_not_re
     assert (cache / "a").exists()
     assert "hush" not in results[1]
     assert len(asked) == 1
+
+
+async def test_whether_it_holds_is_known_from_the_start_and_said_once(folder: Path) -> None:
+    llm = PlayedLLM(calling(bash("true"), bash("true")))
+    agent = Agent(Session.create(folder), llm=llm, approvals="sandboxed")
+    agent.state.sandbox.engine = None
+    heard: list[bool] = []
+    known = asyncio.Event()
+
+    def hear(event: events.Event) -> None:
+        if isinstance(event, events.SandboxKnown):
+            heard.append(event.holds)
+            known.set()
+
+    agent.executor.subscribe(hear)
+    agent.start()
+    await asyncio.wait_for(known.wait(), 30)
+    await agent.prompt("go")
+    await agent.aclose()
+    assert heard == [engine_here().holds]

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from foldline.context.harmless import clean_line
-from foldline.protocol.events import ProposalReady
+from foldline.protocol.events import ProposalReady, SandboxKnown
 from foldline.tui.blocks.cells import Piece, piece, row, width_of
+from foldline.tui.machine import reduce
 from foldline.tui.prompting.completion import Candidate, completion_lines
 from foldline.tui.prompting.prompt import queue_rows, waiting_words
 from foldline.tui.state import (
@@ -246,6 +247,15 @@ def test_the_rows_of_picture_d() -> None:
     )
     status = text(status_row(state, StatusContext(new_below=9, escape="Esc cancels"), 100.4, 80))
     assert status[3:] == "Running · bash pytest -k cancel · 0:04      ▼ 9 new below, End   Esc cancels "
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_sandbox_that_does_not_hold_is_said_beside_the_mode(width: int) -> None:
+    state = ChatState(workdir="shop", title="A long title " * 9, model="m", edits="sandboxed")
+    assert "not held" not in text(header_row(state, width))
+    state = reduce(state, SandboxKnown(holds=False), 0.0)
+    assert "edits: sandboxed, not held" in text(header_row(state, width))
+    assert "not held" not in text(header_row(replace(state, edits="ask"), width))
 
 
 @pytest.mark.parametrize("rung", sorted(RUNGS))

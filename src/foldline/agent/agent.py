@@ -19,7 +19,7 @@ from foldline.protocol import (
 )
 from foldline.protocol.events import Event, TaskFinished
 
-from .approvals import Choices, policy_of
+from .approvals import SANDBOXED, Choices, policy_of
 from .approvals import Mode as ApprovalMode
 from .auto_compact import auto_compact_blocker, end_of_task_is_due, next_step
 from .executor import Executor
@@ -96,13 +96,17 @@ class Agent:
             compaction = load_strategy(compaction, self.state.dependencies)
         self.state.strategy = compaction or AdaptiveCompaction()
         self.executor = Executor(self.state, connect or _no_other_model)
+        self._trying: asyncio.Task[object] | None = None
         self.settings: Settings | None = None
         """What it was made from, where that were settings; as they hold now."""
 
     def start(self) -> None:
-        """Start the tool servers in the background. Without it, the first turn does."""
+        """Start the tool servers in the background, and try the sandbox where the mode wants one. Without it,
+        the first turn does."""
         if self.state.servers is not None:
             self.state.servers.start()
+        if self.state.policy.mode in SANDBOXED:
+            self._trying = asyncio.create_task(self.state.sandbox_engine())
 
     def must_make_room(self, parts: Sequence[Part]) -> bool:
         """Whether this prompt, sent now, would cross the threshold, and something can be done before."""
@@ -161,6 +165,8 @@ class Agent:
             raise
 
     async def aclose(self) -> None:
+        if self._trying is not None:
+            self._trying.cancel()
         await self.executor.aclose()
 
 

@@ -246,7 +246,7 @@ async def permit(state: "AgentState", asked: operations.Revoke | operations.Swit
         match asked:
             case operations.SwitchApprovals():
                 await state.session.append(Approval(mode=asked.mode), durable=True)
-                if asked.mode in SANDBOXED and not (engine := await state.sandbox.ready()).holds:
+                if asked.mode in SANDBOXED and not (engine := await state.sandbox_engine()).holds:
                     state.emit(events.Notice(level="warning", text=engine.why))
             case operations.Revoke(scope="project"):
                 await asyncio.to_thread(state.project.revoke, asked.rule)

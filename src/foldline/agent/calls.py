@@ -145,7 +145,7 @@ class Calls:
         rules = [*offered, *((rule,) for rule in tool.older_rules(arguments))]
         box: Literal["", "part", "whole"] = ""
         if state.policy.mode in SANDBOXED:
-            engine = await state.sandbox.ready()
+            engine = await state.sandbox_engine()
             box = "whole" if engine.holds else "part" if engine.name else ""
             context.box = state.sandbox if box and tool.in_sandbox else None
         decided = decide(

@@ -90,6 +90,6 @@ async def _context(state: AgentState) -> ToolContext:
     with suppress(FoldlineError):  # a window too small to work in: the next turn will say so
         room = max(_LEAST, min(_MOST, state.room_for_results()))
     context = state.tool_context(SHELL_CALL, room)
-    if state.policy.mode in SANDBOXED and state.sandbox.options.shell and (await state.sandbox.ready()).name:
+    if state.policy.mode in SANDBOXED and state.sandbox.options.shell and (await state.sandbox_engine()).name:
         context.box = state.sandbox
     return context

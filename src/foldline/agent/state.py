@@ -39,7 +39,7 @@ from foldline.protocol import (
     RequestRecord,
     Rule,
 )
-from foldline.protocol.events import Event, Notice, ToolOutput, WindowLearned
+from foldline.protocol.events import Event, Notice, SandboxKnown, ToolOutput, WindowLearned
 
 from .api_keys import mask_of
 from .approvals import Choices, Policy, ProjectRules
@@ -47,7 +47,7 @@ from .limits import Bounds
 from .mcp import ToolServers
 from .mcp.servers import ServerTool
 from .proposals import BackgroundDraft, Basis, PendingProposal
-from .sandbox import Sandbox
+from .sandbox import Engine, Sandbox
 from .tools import FileMemory, Jobs, Tool, ToolContext
 from .tools.history import Mailbox
 
@@ -133,6 +133,14 @@ class AgentState:
         )
         self.session.mask = lambda text: mask_of(os.environ)(text)
         self.session.on_append.append(self._on_entry)
+
+    async def sandbox_engine(self) -> Engine:
+        """What the sandbox is here, tried out and said once."""
+        is_new = self.sandbox.engine is None
+        engine = await self.sandbox.ready()
+        if is_new:
+            self.emit(SandboxKnown(holds=engine.holds))
+        return engine
 
     def _on_entry(self, entry: Entry) -> None:
         """What the user allows counts once it is on disk, as it will when the session is resumed."""

@@ -36,6 +36,14 @@ class ToolsListed(Record):
     type: Literal["tools_listed"] = "tools_listed"
 
 
+class SandboxKnown(Record):
+    """What the sandbox of this machine is worth, once it was tried."""
+
+    type: Literal["sandbox_known"] = "sandbox_known"
+    holds: bool
+    """Whether all is held that the modes with a sandbox promise."""
+
+
 class WindowLearned(Record):
     """The server has reported the size of the model's window."""
 
@@ -278,6 +286,7 @@ Event = Annotated[
     TaskStarted
     | TaskFinished
     | ServersAwaited
+    | SandboxKnown
     | ToolsListed
     | WindowLearned
     | StepStarted

@@ -61,6 +61,8 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C9
             return replace(state, waiting=waiting)
         case events.ToolsListed() | events.WindowLearned() | events.ToolOutput():
             return state  # the meter and the transcript show them
+        case events.SandboxKnown():
+            return replace(state, sandbox_holds=event.holds)
         case events.Notice():
             return _with_news(state, event.text, event.level, now)
         # A step

@@ -198,6 +198,9 @@ def header_row(state: ChatState, width: int) -> list[Span]:
         if value == "all":
             right.append(Piece((("asks: ", "muted"), ("never", "alert"))))
             continue
+        if value in ("sandboxed", "read-only") and not state.sandbox_holds:
+            right.append(Piece(((f"{name}: ", "muted"), (f"{value}, not held", "alert")), rank=1))
+            continue
         style = "muted" if value == usual else "altered"
         right.append(Piece(((f"{name}: ", "muted"), (value, style)), rank=3))
     right.append(Piece(((key_of("help"), "accent"), (" help", "muted")), rank=2))
