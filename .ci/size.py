@@ -11,10 +11,10 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 88_022,
-    "statements": 56_502,
+    "lines": 88_064,
+    "statements": 56_533,
     "files": 377,
-    "lines in tui": 28_644,
+    "lines in tui": 28_651,
     "files in tui": 121,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
