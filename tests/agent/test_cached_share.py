@@ -1,65 +1,17 @@
 """Ten turns of reading with every preset: how much of the input a cache had, by the log of the server."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from foldline.llm import marks
 from foldline.llm.providers import PROVIDERS
-from foldline.protocol import Compaction
-from support.agents import agent_in, write_lines
-from support.clients import chat_at
-from support.server import Seen, running_server
+from support.reading_turns import read_files
 
 LEAST = 0.9
 """Of the input between compactions."""
-TURNS = 10
 ROUTED = "openrouter", "anthropic/claude-sonnet-5.5"
-
-
-@dataclass(frozen=True)
-class Run:
-    requests: list[Seen]
-    compactions: int
-
-    @property
-    def share(self) -> float:
-        """What the cache had of ordinary requests that follow another one: after a compaction, all is new."""
-        asked = [seen for seen in self.requests if seen.body.get("tools")]
-        follow = [after for before, after in pairwise(asked) if after.prompt_tokens > before.prompt_tokens]
-        assert len(follow) > TURNS
-        return sum(seen.cached_tokens for seen in follow) / sum(seen.prompt_tokens for seen in follow)
-
-
-async def read_files(
-    folder: Path, preset: str, model: str = "scripted-1", window: int = 200_000, lines: int = 40
-) -> Run:
-    """Ten prompts, each of which has two files read, one a step."""
-    provider = PROVIDERS[preset]
-    (folder / "project").mkdir()
-    for number in range(2 * TURNS):
-        write_lines(folder / "project" / f"part{number}.py", lines)
-    flags = ["--marked"] if model != "scripted-1" else []
-    with running_server(window=window, model=model, flags=flags) as server:
-        different = {
-            name: getattr(provider, name)
-            for name in ("api", "dialect", "session_field", "states_output", "takes_tools_off", "asks_usage")
-        }
-        llm = chat_at(server.base_url, model=model, window=window, **different)
-        agent, _ = agent_in(folder / "project", llm)
-        try:
-            for turn in range(TURNS):
-                first, second = f"part{2 * turn}.py", f"part{2 * turn + 1}.py"
-                await agent.prompt(f"Read {first} and {second} one by one and tell me the last line.")
-            compactions = sum(isinstance(entry, Compaction) for entry in agent.session.entries)
-        finally:
-            await agent.aclose()
-        requests = server.requests()
-    assert not [seen.rejected for seen in requests if seen.rejected]
-    return Run(requests, compactions)
 
 
 @pytest.mark.parametrize("preset", PROVIDERS)

@@ -1,0 +1,56 @@
+"""What ten turns of reading cost with each preset, in dollars at the dated prices: with its cache, and as if
+there were none, which is what Claude cost through the compatible endpoint."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from bench.tables import table
+from foldline.llm.models import price_of, price_table
+from support.reading_turns import Run, read_files
+
+MODELS = {
+    "openai": "gpt-5.5",
+    "openai-responses": "gpt-5.5",
+    "anthropic": "claude-sonnet-5-5",
+    "openrouter": "anthropic/claude-sonnet-5.5",
+    "gemini": "gemini-3.5-flash",
+    "moonshot": "kimi-k2.5",
+    "deepseek": "deepseek-v4-pro",
+    "mistral": "mistral-medium-latest",
+    "xai": "grok-4.7",
+}
+"""A model of each preset that has a price and a cache."""
+LINES = 400
+"""Of each of twenty files: some 4,000 tokens."""
+
+
+@pytest.mark.parametrize("preset", MODELS)
+def test_what_ten_turns_cost(benchmark: Callable[..., object], tmp_path: Path, preset: str) -> None:
+    name, price = MODELS[preset], price_of(MODELS[preset])
+    assert price is not None
+    model = name if preset == "openrouter" else "scripted-1"
+    run: Run = benchmark.pedantic(  # type: ignore[attr-defined]
+        lambda: asyncio.run(read_files(tmp_path, preset, model, lines=LINES)), rounds=1
+    )
+    sent = sum(seen.prompt_tokens for seen in run.requests)
+    cached = sum(seen.cached_tokens for seen in run.requests)
+    said = sum(seen.completion_tokens for seen in run.requests)
+    now = sum(price.cost(s.prompt_tokens - s.cached_tokens, s.cached_tokens) for s in run.requests)
+    without = sum(price.cost(seen.prompt_tokens, 0, written=0) for seen in run.requests)
+    shown = table(
+        f"Ten turns that read 20 files, in dollars at the prices of {price_table().date:%d %B %Y}",
+        *("preset", "model", "requests", "input", "cached", "output", "USD", "without a cache", "times"),
+    )
+    shown.row(
+        *(preset, name, len(run.requests), f"{sent:,}", f"{cached / sent:.1%}", f"{said:,}"),
+        *(f"{now:.3f}", f"{without:.3f}", f"{without / now:.1f}"),
+    )
+    shown.note("USD of the input alone: what is said costs the same with and without a cache")
+    grown = [pair for pair in pairwise(run.requests) if pair[1].prompt_tokens > pair[0].prompt_tokens]
+    known = sum(before.prompt_tokens for before, _ in grown)
+    assert sum(after.cached_tokens for _, after in grown) >= 0.95 * known, "what was sent before is cached"
+    assert now < without / 2
