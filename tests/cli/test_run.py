@@ -62,7 +62,9 @@ def test_a_run_stops_after_the_most_steps_it_was_given(door: FrontDoor) -> None:
     (door.cwd / "notes.txt").write_text("remember the milk\n")
     said = door("run", "--max-steps", "1", "read notes.txt")
     assert (said.code, said.out) == (3, "")
-    assert "Stopped after 1 step, before the work was done: limits.turn_steps is 1" in said.err
+    assert (
+        "Stopped after 1 step, before the work was done: limits.turn_steps is 1; `foldline run -c" in said.err
+    )
     messages = door("view", door("sessions", "--json").json[0]["id"], "--json").json["messages"]
     assert [message["role"] for message in messages[-3:]] == ["user", "assistant", "tool"]
     assert "remember the milk" in messages[-1]["content"]

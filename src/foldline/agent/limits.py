@@ -76,6 +76,8 @@ class Bounds:
     """Holds a session to its limits."""
 
     limits: Limits = field(default_factory=Limits)
+    then: str = "/retry continues"
+    """What to do after a turn that was ended, as the end of a sentence."""
     reached: bool = False
     """Whether the newest turn was ended by one."""
     _session: Spent | None = None
@@ -130,11 +132,11 @@ class Bounds:
         limits, turn, session = self.limits, self._turn, self._session or Spent()
         of_these = f" ({summaries} of them for summaries)" if summaries else ""
         if limits.turn_steps and steps and steps >= limits.turn_steps:
-            self._stop(f"after {many(steps, 'step')}{of_these}", "turn_steps", "/retry continues")
+            self._stop(f"after {many(steps, 'step')}{of_these}", "turn_steps", self.then)
         if limits.turn_tokens and turn.tokens >= limits.turn_tokens:
-            self._stop(f"after {turn.tokens:,} tokens", "turn_tokens", "/retry continues")
+            self._stop(f"after {turn.tokens:,} tokens", "turn_tokens", self.then)
         if limits.turn_cost and turn.cost >= limits.turn_cost:
-            self._stop(f"after ${turn.cost:.2f}", "turn_cost", "/retry continues")
+            self._stop(f"after ${turn.cost:.2f}", "turn_cost", self.then)
         raise_it = "raise it in the settings, or begin another session with /new"
         if limits.session_steps and session.steps >= limits.session_steps:
             self._stop(f"after {many(session.steps, 'step')} of this session", "session_steps", raise_it)
