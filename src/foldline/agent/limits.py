@@ -192,10 +192,8 @@ class LoopWatch:
             ],
         )
         if key == "t":
-            note = (
-                f"You made {what} {times} times in a row, each time with the same result. Try another way, "
-            )
-            note += "or say what hinders you."
+            again = f"You made {what} {times} times in a row, each time with the same result."
+            note = f"{again} Try another way, or say what hinders you."
             await state.session.append(DeveloperMessage(parts=text_parts(note)))
         elif key != "g":
             state.bounds.stop_loop(f"Stopped by you: {sentence[:1].lower()}{sentence[1:]}. /retry continues.")

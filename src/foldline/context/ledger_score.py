@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from operator import mul
 from typing import Literal
 
 Kind = Literal["path", "identifier", "url", "hash", "line"]
@@ -79,18 +80,24 @@ Score = Callable[[Seen, Place | None, int], float]
 def likelihood(seen: Seen, place: Place | None, now: int) -> float:
     weights = LINES if seen.kind == "line" else NAMES
     features = line_features if seen.kind == "line" else name_features
-    power = sum(map(float.__mul__, weights, features(seen, place, now)))
+    power = sum(map(mul, weights, features(seen, place, now)))
     likely = 1 / (1 + math.exp(-power))
     return LINE_WORTH * likely if seen.kind == "line" else likely
 
 
 _log = cache(math.log1p)
 """There are no more counts and ages than answers in the longest session."""
+_NEVER_YET = (0.0, 0.0)
+
+
+@cache
+def _aged(answers: int) -> tuple[float, float]:
+    return 1.0, math.log1p(answers)
 
 
 def _age(moment: int, now: int) -> tuple[float, float]:
     """Whether it ever happened, and how long ago, as a logarithm."""
-    return (0.0, 0.0) if moment < 0 else (1.0, _log(now - moment))
+    return _NEVER_YET if moment < 0 else _aged(now - moment)
 
 
 def name_features(seen: Seen, place: Place | None, now: int) -> tuple[float, ...]:
