@@ -42,6 +42,7 @@ any_event: st.SearchStrategy[Event] = st.one_of(
         error=st.none() | word,
     ),
     st.builds(events.ServersAwaited, servers=st.lists(word, max_size=2).map(tuple)),
+    st.builds(events.SandboxKnown, holds=st.booleans()),
     st.builds(events.ToolsListed),
     st.builds(events.WindowLearned),
     st.builds(events.StepStarted, model=word, tokens=count),

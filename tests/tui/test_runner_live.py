@@ -128,8 +128,8 @@ async def test_cancelled_at_any_await_no_prompt_is_lost_or_sent_twice(
             assert made.prompts[6:] + waits == [HELD, "second", "third"]
             assert made.queue.held is None
             starts, ends = (made.watch.of(kind) for kind in (events.CompactionStart, events.CompactionEnd))
-            assert len(starts) == len(ends) == 1
-            assert [end.index is not None for end in ends] == [folds(made) == 1]
+            assert len(starts) == len(ends) <= 1, "none where it was stopped before that"
+            assert [end.index is not None for end in ends] == [folds(made) == 1] * len(ends)
             holds(made)
             came_back += bool(waits)
             if back:
