@@ -142,22 +142,23 @@ class Ledger:
         Args:
             entries: only things that these show.
         """
+        score, places, now = self.score, self.places, self.now
         candidates = [
-            (self.likelihood(seen), at, seen)
+            (score(seen, places.get(seen.place), now), at, seen)
             for at, (key, seen) in enumerate(self.seen.items())
             if key not in said and seen.entry >= 0 and (entries is None or seen.entry in entries)
         ]
+        written = {at: seen.entry for _, at, seen in candidates if seen.kind == "line" and seen.is_written}
         blocks: dict[int, tuple[float, int]] = {}
-        for likely, _, seen in candidates:
-            if seen.is_written:
+        for likely, at, seen in candidates:
+            if at in written:
                 more, tokens = blocks.get(seen.entry, (0.0, 0))
                 blocks[seen.entry] = more + likely, tokens + seen.tokens
-
-        def gain(likely: float, seen: Seen) -> float:
-            likely, tokens = blocks[seen.entry] if seen.is_written else (likely, seen.tokens)
-            return likely / tokens
-
-        ranked = sorted((-gain(likely, seen), at, seen) for likely, at, seen in candidates)
+        gains = {entry: more / tokens for entry, (more, tokens) in blocks.items()}
+        ranked = sorted(
+            (-gains[written[at]] if at in written else -likely / seen.tokens, at, seen)
+            for likely, at, seen in candidates
+        )
         groups: dict[int, Group] = {}
         defined: set[str] = set()
         more = budget * _DEFINITIONS

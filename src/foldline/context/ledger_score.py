@@ -78,11 +78,9 @@ Score = Callable[[Seen, Place | None, int], float]
 
 
 def likelihood(seen: Seen, place: Place | None, now: int) -> float:
-    weights = LINES if seen.kind == "line" else NAMES
-    features = line_features if seen.kind == "line" else name_features
-    power = sum(map(mul, weights, features(seen, place, now)))
-    likely = 1 / (1 + math.exp(-power))
-    return LINE_WORTH * likely if seen.kind == "line" else likely
+    if seen.kind == "line":
+        return LINE_WORTH / (1 + math.exp(-sum(map(mul, LINES, line_features(seen, place, now)))))
+    return 1 / (1 + math.exp(-sum(map(mul, NAMES, name_features(seen, place, now)))))
 
 
 _log = cache(math.log1p)
