@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 88_072,
-    "statements": 56_540,
+    "lines": 88_071,
+    "statements": 56_538,
     "files": 377,
     "lines in tui": 28_651,
     "files in tui": 121,
