@@ -107,12 +107,18 @@ class Terminal:
         """Only what is drawn from now on is on the screen."""
         self._screen.reset()
 
+    def lives_for(self, seconds: float) -> bool:
+        """Read on for so long, or until the program ends; whether it still lives."""
+        deadline = time.monotonic() + seconds
+        while alive := self.read():
+            if time.monotonic() > deadline:
+                break
+        return alive
+
     def ended(self) -> int | None:
         """Wait for the end; the exit status, or minus the signal that ended it."""
-        deadline = time.monotonic() + PATIENCE
-        while self.read():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"the program does not end:\n{self.text}")
+        if self.lives_for(PATIENCE):
+            raise AssertionError(f"the program does not end:\n{self.text}")
         self.child.wait()
         return self.child.exitstatus if self.child.signalstatus is None else -self.child.signalstatus
 
