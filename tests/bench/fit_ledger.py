@@ -20,8 +20,8 @@ from datetime import date
 from foldline.cli.eval_run import subjects_of
 from foldline.compaction import DigestCompaction
 from foldline.compaction.summary_text import with_ledger
-from foldline.context import ledger_score
 from foldline.context.ledger import Ledger, said_in
+from foldline.context.ledger_score import LINES, NAMES, Score, likelihood, lines_logit, names_logit, scored
 from foldline.context.view import is_summary, with_text
 from foldline.evaluation.comparison import Subject, digest_summariser
 from foldline.evaluation.cost import Rates, cost
@@ -31,6 +31,11 @@ from foldline.evaluation.record import Run
 from foldline.evaluation.replay import UNLIMITED, Arm, WindowTooSmall, replay
 from foldline.protocol import BaseMessage
 
+
+def units(width: int) -> list[list[float]]:
+    return [[float(row == column) for column in range(width)] for row in range(width)]
+
+
 METER = meter_named("weights")
 KEPT_OF = {False: 6, True: 15}
 """Of names and of lines, one in so many cases that were not needed is kept, with that weight."""
@@ -38,6 +43,11 @@ RIDGE = 100.0
 """Chosen among 3, 30, 100 and 300: a session has a few hundred needs, mostly of few edits."""
 ROUNDS = 20
 """At most. What is rare takes Newton's method one for each power of e."""
+FEATURES = {
+    False: [names_logit(unit) for unit in units(len(NAMES))],
+    True: [lines_logit(unit) for unit in units(len(LINES))],
+}
+"""The logit is linear in its weights: where one is 1 and all others 0, it is that one's feature."""
 Case = tuple[tuple[float, ...], bool, float]
 """Features, whether it was needed, and its weight."""
 
@@ -55,14 +65,14 @@ class Played:
     lines: list[Case] = field(default_factory=list)
 
 
-def replayed(subject: Subject, window: int) -> Run | None:
-    """Under the digest, with the weights in force; None where the window is never full."""
+def replayed(subject: Subject, window: int, score: Score = likelihood) -> Run | None:
+    """Under the digest, with the ledger chosen by this score; None where the window is never full."""
     strategy = None if window == UNLIMITED else DigestCompaction()
     try:
         run = asyncio.run(
             replay(
                 subject.history,
-                Arm("digest", strategy),
+                Arm("digest", strategy, score),
                 session=subject.name,
                 window=window,
                 summariser=digest_summariser(window),
@@ -94,8 +104,8 @@ def collect(played: Played, run: Run) -> None:
             needed = not wanted.isdisjoint(said([Atom(seen.kind, seen.text)]))
             is_line = seen.kind == "line"
             if needed or rng.randrange(KEPT_OF[is_line]) == 0:
-                features = ledger_score.line_features if is_line else ledger_score.name_features
-                case = features(seen, ledger.places.get(seen.place), ledger.now)
+                place = ledger.places.get(seen.place)
+                case = tuple(one(seen, place, ledger.now) for one in FEATURES[is_line])
                 cases = played.lines if is_line else played.names
                 cases.append((case, needed, 1.0 if needed else float(KEPT_OF[is_line])))
 
@@ -182,8 +192,7 @@ def price(run: Run) -> float:
 def figures(played: Played, window: int, weights: Weights) -> tuple[float, ...] | None:
     """Needs, of them retained, far ones, of them retained, the price, and that of the raw session; None where
     the window is never full."""
-    ledger_score.NAMES, ledger_score.LINES = weights
-    run = replayed(played.subject, window)
+    run = replayed(played.subject, window, scored(*weights))
     if run is None:
         return None
     found = recall(run, played.needs)
@@ -222,7 +231,7 @@ def main(windows: Sequence[int], files: Sequence[str]) -> None:
             collect(played, run)
             known.append(played)
             print(f"{subject.name}: {len(run.compactions)} compactions", file=sys.stderr)
-    everything = weights_of(known, (ledger_score.NAMES, ledger_score.LINES))
+    everything = weights_of(known, (NAMES, LINES))
     names = {played.family for played in known}
     held_out = {
         name: weights_of([played for played in known if played.family != name], everything)

@@ -4,11 +4,9 @@ The weights were fitted to recorded sessions; only `LINE_WORTH` was chosen by tr
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from operator import mul
-from typing import Literal
+from typing import Final, Literal
 
 Kind = Literal["path", "identifier", "url", "hash", "line"]
 Key = tuple[Kind, str]
@@ -77,69 +75,103 @@ Score = Callable[[Seen, Place | None, int], float]
 """Given a thing, its place and the present moment: how likely it is needed, from 0 to 1."""
 
 
-def likelihood(seen: Seen, place: Place | None, now: int) -> float:
-    if seen.kind == "line":
-        return LINE_WORTH / (1 + math.exp(-sum(map(mul, LINES, line_features(seen, place, now)))))
-    return 1 / (1 + math.exp(-sum(map(mul, NAMES, name_features(seen, place, now)))))
+class _Log(dict[int, float]):
+    """What a count or an age adds to a score: `there + by * log1p(n)`, worked out once for each `n`. There
+    are no more of them than answers in the longest session."""
+
+    def __init__(self, by: float, there: float = 0.0) -> None:
+        super().__init__()
+        self._by, self._there = by, there
+
+    def __missing__(self, n: int) -> float:
+        self[n] = value = self._there + self._by * math.log1p(n)
+        return value
 
 
-_log = cache(math.log1p)
-"""There are no more counts and ages than answers in the longest session."""
-_NEVER_YET = (0.0, 0.0)
+def names_logit(weights: Sequence[float]) -> Score:
+    """The log odds that a name is needed. Of an age there are two weights: that it ever happened, and its
+    logarithm."""
+    (
+        flat, path, address, by_uses, was_used, by_used, was_before, by_before, by_shows, was_shown, by_shown,
+        was_shown_before, by_shown_before, was_asked, by_asked, by_edits, was_edited, by_edited, is_defined,
+        by_length, by_first, by_now, was_place_edited, by_place_edited,
+    ) = weights  # fmt: skip
+    kinds = {"identifier": flat, "path": flat + path, "url": flat + address, "hash": flat + address}
+    uses, used, used_before = _Log(by_uses), _Log(by_used, was_used), _Log(by_before, was_before)
+    shows, shown = _Log(by_shows), _Log(by_shown, was_shown)
+    shown_before, asked = _Log(by_shown_before, was_shown_before), _Log(by_asked, was_asked)
+    edits, edited = _Log(by_edits), _Log(by_edited, was_edited)
+    length, first, moment = _Log(by_length), _Log(by_first), _Log(by_now)
+    place_edited = _Log(by_place_edited, was_place_edited)
+
+    def logit(seen: Seen, place: Place | None, now: int) -> float:
+        return (
+            kinds[seen.kind]
+            + uses[seen.uses]
+            + (used[now - seen.used] if seen.used >= 0 else 0.0)
+            + (used_before[now - seen.used_before] if seen.used_before >= 0 else 0.0)
+            + shows[seen.shows]
+            + (shown[now - seen.shown] if seen.shown >= 0 else 0.0)
+            + (shown_before[now - seen.shown_before] if seen.shown_before >= 0 else 0.0)
+            + (asked[now - seen.asked] if seen.asked >= 0 else 0.0)
+            + edits[seen.edits]
+            + (edited[now - seen.edited] if seen.edited >= 0 else 0.0)
+            + (is_defined if seen.defined else 0.0)
+            + length[len(seen.text)]
+            + first[now - seen.first]
+            + moment[now]
+            + (place_edited[now - place.edited] if place and place.edited >= 0 else 0.0)
+        )
+
+    return logit
 
 
-@cache
-def _aged(answers: int) -> tuple[float, float]:
-    return 1.0, math.log1p(answers)
+def lines_logit(weights: Sequence[float]) -> Score:
+    """The log odds that a line is needed."""
+    (
+        flat, by_uses, was_used, by_used, by_shows, was_shown, by_shown, by_edits, was_edited, by_edited,
+        is_replaced, is_defined, by_length, by_first, by_now, by_place_edits, was_place_edited,
+        by_place_edited, was_place_read, by_place_read,
+    ) = weights  # fmt: skip
+    uses, used = _Log(by_uses), _Log(by_used, was_used)
+    shows, shown = _Log(by_shows), _Log(by_shown, was_shown)
+    edits, edited = _Log(by_edits), _Log(by_edited, was_edited)
+    length, first, moment = _Log(by_length), _Log(by_first), _Log(by_now)
+    place_edits, place_edited = _Log(by_place_edits), _Log(by_place_edited, was_place_edited)
+    place_read = _Log(by_place_read, was_place_read)
+
+    def logit(seen: Seen, place: Place | None, now: int) -> float:
+        return (
+            flat
+            + uses[seen.uses]
+            + (used[now - seen.used] if seen.used >= 0 else 0.0)
+            + shows[seen.shows]
+            + (shown[now - seen.shown] if seen.shown >= 0 else 0.0)
+            + edits[seen.edits]
+            + (edited[now - seen.edited] if seen.edited >= 0 else 0.0)
+            + (is_replaced if seen.replaced else 0.0)
+            + (is_defined if seen.defined else 0.0)
+            + length[len(seen.text)]
+            + first[now - seen.first]
+            + moment[now]
+            + (place_edits[place.edits] if place else 0.0)
+            + (place_edited[now - place.edited] if place and place.edited >= 0 else 0.0)
+            + (place_read[now - place.read] if place and place.read >= 0 else 0.0)
+        )
+
+    return logit
 
 
-def _age(moment: int, now: int) -> tuple[float, float]:
-    """Whether it ever happened, and how long ago, as a logarithm."""
-    return _NEVER_YET if moment < 0 else _aged(now - moment)
+def scored(names: Sequence[float], lines: Sequence[float]) -> Score:
+    """The score that has these weights."""
+    of_name, of_line, exp = names_logit(names), lines_logit(lines), math.exp
 
+    def score(seen: Seen, place: Place | None, now: int) -> float:
+        if seen.kind == "line":
+            return LINE_WORTH / (1 + exp(-of_line(seen, place, now)))
+        return 1 / (1 + exp(-of_name(seen, place, now)))
 
-def name_features(seen: Seen, place: Place | None, now: int) -> tuple[float, ...]:
-    """As `NAME_FEATURES` names them."""
-    return (
-        1.0,
-        float(seen.kind == "path"),
-        float(seen.kind in ("url", "hash")),
-        _log(seen.uses),
-        *_age(seen.used, now),
-        *_age(seen.used_before, now),
-        _log(seen.shows),
-        *_age(seen.shown, now),
-        *_age(seen.shown_before, now),
-        *_age(seen.asked, now),
-        _log(seen.edits),
-        *_age(seen.edited, now),
-        float(bool(seen.defined)),
-        _log(len(seen.text)),
-        _log(now - seen.first),
-        _log(now),
-        *_age(place.edited if place else NEVER, now),
-    )
-
-
-def line_features(seen: Seen, place: Place | None, now: int) -> tuple[float, ...]:
-    """As `LINE_FEATURES` names them."""
-    return (
-        1.0,
-        _log(seen.uses),
-        *_age(seen.used, now),
-        _log(seen.shows),
-        *_age(seen.shown, now),
-        _log(seen.edits),
-        *_age(seen.edited, now),
-        float(seen.replaced),
-        float(bool(seen.defined)),
-        _log(len(seen.text)),
-        _log(now - seen.first),
-        _log(now),
-        _log(place.edits if place else 0),
-        *_age(place.edited if place else NEVER, now),
-        *_age(place.read if place else NEVER, now),
-    )
+    return score
 
 
 NAMES: tuple[float, ...] = (
@@ -154,3 +186,5 @@ LINES: tuple[float, ...] = (
 what they are worth on sessions held out (docs/decisions/0038-ledger.md)."""
 LINE_WORTH = 0.5
 """Lines are needed by the block, and a block's lines are counted one by one: half of it was best."""
+
+likelihood: Final = scored(NAMES, LINES)
