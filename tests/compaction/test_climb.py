@@ -290,6 +290,32 @@ async def test_every_rung_is_announced_with_the_reason_of_the_one_before() -> No
     assert told[0].detail == f"The key was refused: check OPENAI_API_KEY. Going on with: {WORDS['digest']}."
 
 
+class FindsNothing:
+    async def compact(self, ctx: CompactionContext) -> None:
+        return None
+
+
+class LeavesNearlyAll:
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage]:
+        return [*ctx.history[:1], *ctx.history[3:]]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "why"),
+    [
+        (FindsNothing(), "That way there is nothing to compact. Going on with: "),
+        (LeavesNearlyAll(), " tokens, still too many. Going on with: "),
+    ],
+)
+async def test_a_rung_is_announced_with_what_the_one_before_left(
+    strategy: CompactionStrategy, why: str
+) -> None:
+    heard: list[events.CompactionProgress] = []
+    assert await climb(turns(20), strategy=strategy, heard=heard) is not None
+    told = [event.detail for event in heard if event.detail]
+    assert told and all(why in detail for detail in told)
+
+
 def turns(count: int) -> History:
     """Finished turns of 60 lines each: 16 are above the threshold, 20 above the window."""
     built = history().system("s")

@@ -214,6 +214,14 @@ def test_an_answered_request_may_be_folded_an_image_of_an_unanswered_one_may_not
     assert rejected([m[0], framed("x"), with_text(m[3], "two")], answered) != []
 
 
+def test_an_answered_request_does_not_go_without_a_summary() -> None:
+    answered = history().system("s").turn("one", LONG).turn("two", LONG)
+    m = messages(answered)
+    assert rejected(m[:3], answered) == ["the last request, entry 3, is gone"]
+    assert rejected([m[0], *m[3:]], answered) == []
+    assert rejected([m[0], framed("x")], answered) == []
+
+
 def test_a_call_still_without_its_result_is_legal_and_stays_one_group() -> None:
     crashed = (
         history().system("s").turn("one", LONG).user("two").assistant(calls=[call("bash")]).user("three")

@@ -196,15 +196,27 @@ class FailureLadder:
 
     def _announce(self, rung: Rung) -> None:
         self.metered.rung = rung.name
-        why = f"{self.failures[-1]} " if self.failures else ""
-        detail = f"{why}Going on with: {WORDS[rung.name]}."
+        detail = f"{self._why()} Going on with: {WORDS[rung.name]}."
         self.metered.progress(events.CompactionProgress(stage="draft", rung=rung.name, detail=detail))
+
+    def _why(self) -> str:
+        """Why what was tried so far does not do."""
+        if self.failures:
+            return str(self.failures[-1])
+        if self._best is None:
+            return "That way there is nothing to compact."
+        return f"That leaves ~{_after(self.ctx, self._best):,} tokens, still too many."
+
+
+def _after(ctx: CompactionContext, view: Sequence[BaseMessage]) -> int:
+    """Tokens of a request with this view."""
+    return round(ctx.scale * (ctx.tools_tokens + tokens_of(view)))
 
 
 def _record(
     ctx: CompactionContext, strategy: CompactionStrategy, rung: str, view: Sequence[BaseMessage]
 ) -> None:
-    after = round(ctx.scale * (ctx.tools_tokens + tokens_of(view)))
+    after = _after(ctx, view)
     fields = {
         "strategy": type(strategy).__name__,
         "tokens_before": ctx.token_count,
