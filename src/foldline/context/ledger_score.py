@@ -79,30 +79,38 @@ class _Log(dict[int, float]):
     """What a count or an age adds to a score: `there + by * log1p(n)`, worked out once for each `n`. There
     are no more of them than answers in the longest session."""
 
-    def __init__(self, by: float, there: float = 0.0) -> None:
+    def __init__(self, there: float, by: float) -> None:
         super().__init__()
-        self._by, self._there = by, there
+        self._there, self._by = there, by
 
     def __missing__(self, n: int) -> float:
         self[n] = value = self._there + self._by * math.log1p(n)
         return value
 
 
+class _Weights:
+    """A row of weights, taken one after the other."""
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        self.one = iter(weights).__next__
+
+    def count(self) -> _Log:
+        return _Log(0.0, self.one())
+
+    def age(self) -> _Log:
+        """Two weights: that it ever happened, and the logarithm of how long ago."""
+        return _Log(self.one(), self.one())
+
+
 def names_logit(weights: Sequence[float]) -> Score:
-    """The log odds that a name is needed. Of an age there are two weights: that it ever happened, and its
-    logarithm."""
-    (
-        flat, path, address, by_uses, was_used, by_used, was_before, by_before, by_shows, was_shown, by_shown,
-        was_shown_before, by_shown_before, was_asked, by_asked, by_edits, was_edited, by_edited, is_defined,
-        by_length, by_first, by_now, was_place_edited, by_place_edited,
-    ) = weights  # fmt: skip
+    """The log odds that a name is needed."""
+    take = _Weights(weights)
+    flat, path, address = take.one(), take.one(), take.one()
     kinds = {"identifier": flat, "path": flat + path, "url": flat + address, "hash": flat + address}
-    uses, used, used_before = _Log(by_uses), _Log(by_used, was_used), _Log(by_before, was_before)
-    shows, shown = _Log(by_shows), _Log(by_shown, was_shown)
-    shown_before, asked = _Log(by_shown_before, was_shown_before), _Log(by_asked, was_asked)
-    edits, edited = _Log(by_edits), _Log(by_edited, was_edited)
-    length, first, moment = _Log(by_length), _Log(by_first), _Log(by_now)
-    place_edited = _Log(by_place_edited, was_place_edited)
+    uses, used, used_before = take.count(), take.age(), take.age()
+    shows, shown, shown_before, asked = take.count(), take.age(), take.age(), take.age()
+    edits, edited, is_defined = take.count(), take.age(), take.one()
+    length, first, moment, place_edited = take.count(), take.count(), take.count(), take.age()
 
     def logit(seen: Seen, place: Place | None, now: int) -> float:
         return (
@@ -128,17 +136,11 @@ def names_logit(weights: Sequence[float]) -> Score:
 
 def lines_logit(weights: Sequence[float]) -> Score:
     """The log odds that a line is needed."""
-    (
-        flat, by_uses, was_used, by_used, by_shows, was_shown, by_shown, by_edits, was_edited, by_edited,
-        is_replaced, is_defined, by_length, by_first, by_now, by_place_edits, was_place_edited,
-        by_place_edited, was_place_read, by_place_read,
-    ) = weights  # fmt: skip
-    uses, used = _Log(by_uses), _Log(by_used, was_used)
-    shows, shown = _Log(by_shows), _Log(by_shown, was_shown)
-    edits, edited = _Log(by_edits), _Log(by_edited, was_edited)
-    length, first, moment = _Log(by_length), _Log(by_first), _Log(by_now)
-    place_edits, place_edited = _Log(by_place_edits), _Log(by_place_edited, was_place_edited)
-    place_read = _Log(by_place_read, was_place_read)
+    take = _Weights(weights)
+    flat, uses, used, shows, shown = take.one(), take.count(), take.age(), take.count(), take.age()
+    edits, edited, is_replaced, is_defined = take.count(), take.age(), take.one(), take.one()
+    length, first, moment = take.count(), take.count(), take.count()
+    place_edits, place_edited, place_read = take.count(), take.age(), take.age()
 
     def logit(seen: Seen, place: Place | None, now: int) -> float:
         return (
