@@ -11,10 +11,10 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 88_071,
+    "lines": 88_067,
     "statements": 56_538,
     "files": 377,
-    "lines in tui": 28_651,
+    "lines in tui": 28_595,
     "files in tui": 121,
     "files under 40 lines": 2,
     "files over 700 lines": 0,

@@ -51,8 +51,7 @@ def test_sentences_name_the_keys_the_reader_chose() -> None:
     try:
         shown = "".join(text for text, _ in tabs("here"))
         assert shown == "1 This folder  b All folders  3 Archived  4 Other agents"
-        assert "b shows those of all folders" in " ".join(empty(_without_any("here"))[0])
-        assert "A puts a session away" in " ".join(empty(_without_any("archived"))[0])
+        assert "A puts a session away" in empty(_without_any("archived"))[0]
     finally:
         use(before)
 

@@ -15,7 +15,7 @@ from textual import on
 from textual.binding import BindingType
 from textual.widgets import Input
 
-from foldline.history.lock import Holder, holder_of
+from foldline.history.lock import holder_of
 from foldline.history.session_search import SessionHit
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks import Spans, clean_line
@@ -55,8 +55,6 @@ _SURE: Final = "ctrl+s"
 """The answer to what nothing takes back: no word that was typed ahead holds it."""
 _AGAIN: Final = 1.0
 """Seconds between two looks into an index that is being built."""
-_STEADY: Final = 0.05
-"""Seconds the mark stands on a session before it is asked who writes to it."""
 _PLACEHOLDER: Final = "search in all that was ever said"
 
 Action = Callable[[], object]
@@ -107,8 +105,6 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         """What is being done just now, as a sentence; empty where nothing is."""
         self._title, self._home, self._root, self._now = title, home, root, now
         self._read, self._retitle, self._lost = read, retitle, lost
-        self._holders: dict[Path, Holder | None] = {}
-        """Who writes to a session, as of the last look."""
         self._news = ""
         self._listings: dict[Scope, Listing] = {}
         self._searcher = Searcher(home)
@@ -152,7 +148,6 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
             self.show_rows(rows)
         else:
             self.show_rows(rows, ListRow.same)
-        self._ask_holder()
 
     def tell(self, words: str) -> None:
         """Say something in the status row, until the mark moves."""
@@ -161,16 +156,6 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
 
     def moved(self) -> None:
         self._news = ""
-        self._ask_holder()
-
-    def _ask_holder(self) -> None:
-        if self.marked is not None and self.marked.ours:
-            self._begin("holder", partial(self._holder_asked, self.marked.path))
-
-    async def _holder_asked(self, path: Path) -> None:
-        await asyncio.sleep(_STEADY)
-        self._holders[path] = await asyncio.to_thread(holder_of, path.parent)
-        self.update()
 
     # --- the lists --------------------------------------------------------------------------------------
 
@@ -358,7 +343,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
             go()
 
     async def _resume(self, listed: Listed) -> None:
-        holder = self._holders[listed.path] = await asyncio.to_thread(holder_of, listed.path.parent)
+        holder = await asyncio.to_thread(holder_of, listed.path.parent)
         if holder is None:
             self._leave_for(partial(self.dismiss, listed.path))
         else:
@@ -456,8 +441,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
                 spans = [(text, style) for (text, _), style in zip(crop(spans, cells), styles, strict=False)]
             return [(("▶" if in_list else "▷") if marked else " ", "accent"), (" ", ""), *spans]
 
-        sentences, style = view.empty(self.state)
-        words = [wrapped for each in sentences for wrapped in (*wrap_spans([(each, style)], cells), [])]
+        words = wrap_spans([view.empty(self.state)], cells)
         return self.row_lines(max(room, 1), top, line, [[], *([("  ", ""), *each] for each in words)])
 
     def _below(self, width: int, rows: int, room: int) -> list[Line | Rule]:
@@ -470,18 +454,14 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
             return [rule, *filled([[(" ", ""), *line] for line in words], rows)]
         if listed is None:
             return [Rule(), *filled([], rows)]
-        known = view.details(listed, self._holders.get(listed.path), self._look(), width, rows)
+        known = view.details(listed, self._look(), width, rows)
         return [Rule(((view.details_head(listed), "muted"),), place), *filled(known, rows)]
 
     def _status(self, width: int) -> Line:
-        """What is under way, the news, or what keys would do."""
+        """What is under way, or the news."""
         if self.mode == "renaming":
             return [(" ❯ ", "accent")]
-        words = self.busy or self._news
-        if not words and self.mode == "field":
-            words = "Enter goes to the list"
-        elif not words and self.question is None:
-            words = view.doing(self.marked, self.hit, self.state.here)
+        words = self.busy or self._news or ("Enter goes to the list" if self.mode == "field" else "")
         return [(" ", ""), *shorten([(clean_line(words), "text")], width - 2)]
 
     def hints(self) -> list[tuple[str, str]]:
@@ -506,6 +486,8 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
                 return "back to it"
             case "resume" if listed is not None and not listed.ours:
                 return "read"
+            case "read" | "fork" if self.hit is not None:
+                return f"{key.hint} at {self.hit.index}"
             case _:
                 return key.hint
 

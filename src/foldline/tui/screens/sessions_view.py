@@ -273,41 +273,27 @@ def search_foot(state: SessionsState) -> Spans:
     return (("titles, prompts and all that was said", "muted"),)
 
 
-def empty(state: SessionsState) -> tuple[list[str], str]:
-    """What stands in a list without rows, and its style."""
+def empty(state: SessionsState) -> Span:
+    """What stands in a list without rows, and its style. Where else to look, the tabs above it say."""
     if state.listing is None:
-        return ["Reading the sessions …"], "muted"
+        return "Reading the sessions …", "muted"
     if state.listing.failure:
-        return [
-            state.listing.failure,
-            f"Nothing was changed. {_scope_key('others')} shows what other agents keep.",
-        ], "alert"
+        return f"{state.listing.failure} Nothing was changed.", "alert"
     if state.listing.rows:
         return _nothing_found(state), "muted"
-    match state.scope:
-        case "here":
-            return [
-                "No session of this folder has been kept yet. The first prompt makes one.",
-                f"{_scope_key('all')} shows those of all folders, {_scope_key('others')} those of other "
-                "agents.",
-            ], "muted"
-        case "all":
-            return [
-                "No session has been kept yet. The first prompt makes one.",
-                f"{_scope_key('others')} shows those of other agents.",
-            ], "muted"
-        case "archived":
-            return [
-                f"Nothing is archived. In the other lists, {called('archive')} puts a session away."
-            ], "muted"
-        case "others":
-            return [f"No sessions of {_agents()} in their usual folders."], "muted"
+    sentence = {
+        "here": "No session of this folder has been kept yet. The first prompt makes one.",
+        "all": "No session has been kept yet. The first prompt makes one.",
+        "archived": f"Nothing is archived. In the other lists, {called('archive')} puts a session away.",
+        "others": f"No sessions of {_agents()} in their usual folders.",
+    }[state.scope]
+    return sentence, "muted"
 
 
-def _nothing_found(state: SessionsState) -> list[str]:
+def _nothing_found(state: SessionsState) -> str:
     query = clean_line(state.query.strip())
     if state.scope != "others" and (state.found is None or state.indexed is not None):
-        return [f"No title or prompt holds “{query}”. What was said is being searched …"]
+        return f"No title or prompt holds “{query}”. What was said is being searched …"
     where = {
         "here": "No session of this folder",
         "all": "No session",
@@ -315,12 +301,7 @@ def _nothing_found(state: SessionsState) -> list[str]:
         "others": "No title or first prompt of another agent's session",
     }[state.scope]
     several = " in one entry" if len(query.split()) > 1 and state.scope != "others" else ""
-    sentences = [f"{where} holds “{query}”{several}."]
-    if state.scope == "here":
-        sentences.append(
-            f"{_scope_key('all')} looks in those of all folders, {_scope_key('archived')} in archived ones."
-        )
-    return sentences
+    return f"{where} holds “{query}”{several}."
 
 
 def _agents() -> str:
@@ -329,11 +310,9 @@ def _agents() -> str:
     return f"{', '.join(others)} or {last}"
 
 
-def details(listed: Listed, holder: Holder | None, look: Look, width: int, rows: int) -> list[list[Span]]:
+def details(listed: Listed, look: Look, width: int, rows: int) -> list[list[Span]]:
     """What is known of a session, in so many rows; trouble first, then what tells it from others."""
     lines: list[tuple[str, list[Span]]] = []
-    if holder is not None and listed.path != look.here:
-        lines.append(("held by", [(clean_line(str(holder)), "altered")]))
     if listed.note:
         lines.append(("damage", [(clean_line(named_note(listed)), "alert")]))
     lines.append(("first", _prompt(listed.first_prompt, look)))
@@ -349,7 +328,7 @@ def details(listed: Listed, holder: Holder | None, look: Look, width: int, rows:
     return [[(f" {name:<{_LABEL}}", "muted"), *spans] for name, spans in lines]
 
 
-_YIELDS: Final = ("file", "last", "folder", "first", "what", "damage", "held by")
+_YIELDS: Final = ("file", "last", "folder", "first", "what", "damage")
 """Details in the order in which they go where there is no room."""
 
 
@@ -397,20 +376,3 @@ def held_question(listed: Listed, holder: Holder) -> str:
 
 def leaving_question(lost: str) -> str:
     return f"Leave this chat? {lost}"
-
-
-def doing(listed: Listed | None, hit: SessionHit | None, here: Path | None) -> str:
-    """What keys would do to the session under the mark."""
-    if listed is None:
-        return ""
-    if not listed.readable:
-        return named_note(listed)
-    if not listed.ours:
-        return f"Enter read · {called('import')} copy it and go on in the copy"
-    if listed.path == here:
-        return "Enter back to this chat"
-    size = f", {numbers.tokens(listed.tokens)} of context" if listed.tokens else ""
-    if hit is not None:
-        read, fork = called("read"), called("fork")
-        return f"Enter resume{size} · {read} read it at {hit.index} · {fork} fork it there"
-    return f"Enter resume{size} · {called('fork')} go on in a copy"
