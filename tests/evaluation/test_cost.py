@@ -75,6 +75,13 @@ def test_a_prefix_is_forgotten_when_it_was_not_used_for_the_life_of_the_cache() 
     assert spent(sent([PROMPT], at=0), sent([PROMPT], at=301)).cached == 0
 
 
+def test_a_cache_that_never_forgets_has_nothing_that_was_never_sent() -> None:
+    cache = replace(EXACT, life=float("inf"))
+    assert spent(sent([PROMPT]), sent([PROMPT, ASKED]), cache=cache, tools=9).uncached == 9 + length(
+        [PROMPT, ASKED]
+    )
+
+
 def test_use_keeps_a_prefix_and_only_that_much_of_it() -> None:
     whole, part = [PROMPT, ASKED, SAID], [PROMPT, ASKED]
     found = spent(sent(whole, at=0), sent(part, at=200), sent(whole, at=400))

@@ -83,8 +83,8 @@ class Cost:
 def cost(run: Run, meter: Meter, cache: PromptCache = OPENAI_CACHE, *, tools: int = 0) -> Cost:
     """What a run costs. `tools` are the tokens of the tool schemas, which open each request that has them."""
     sizes = [sent.tokens + (tools if sent.tools else 0) for sent in run.requests]
-    prefixes = cached_prefixes(run.requests, meter, cache, tools=tools)
-    uncached = (size - cache.found(min(size, prefix)) for size, prefix in zip(sizes, prefixes, strict=True))
+    known = zip(sizes, cached_prefixes(run.requests, meter, cache, tools=tools), strict=True)
+    uncached = (size - cache.found(min(size, prefix)) for size, prefix in known)
     return Cost(
         input=sum(sizes),
         uncached=sum(uncached),
@@ -111,7 +111,7 @@ def cached_prefixes(
     number = PerMessage(lambda message: numbers.setdefault(as_sent(message), len(numbers)))
     branches: dict[tuple[int, int], int] = {}
     depth = [0, tools]  # tokens from the root to each node: the two roots are the first
-    last_use = [float("-inf")] * len(depth)
+    last_use = [float("nan")] * len(depth)  # never: no life is as long as that
     for sent in requests:
         node = _WITH_TOOLS if sent.tools else _WITHOUT_TOOLS
         is_warm = not (cache.cold_user_turns and _opens_turn(sent)) and sent.at - last_use[node] <= cache.life
@@ -121,7 +121,7 @@ def cached_prefixes(
             following = branches.setdefault((node, number(message)), len(depth))
             if following == len(depth):
                 depth.append(depth[node] + tokens(message))
-                last_use.append(float("-inf"))
+                last_use.append(float("nan"))
             is_warm = is_warm and sent.at - last_use[following] <= cache.life
             if is_warm:
                 shared = depth[following]
