@@ -193,10 +193,12 @@ async def test_who_wants_no_extra_calls_gets_none(tmp_path: Path) -> None:
 async def test_where_folds_are_off_or_ask_no_model_no_call_is_made(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    async with nearly_full(tmp_path, reading("small.txt"), "read", **options) as (agent, _, llm):
+    async with nearly_full(tmp_path, reading("small.txt"), "read", **options) as (agent, watch, llm):
         await done(agent)
         await others_done()
         assert llm.summary_requests == []
+        turn = watch.events[: [event.type for event in watch.events].index("task_finished")]
+        assert not [event for event in turn if isinstance(event, events.DraftAhead)]
         assert agent.session.projection.all_compactions == []
 
 

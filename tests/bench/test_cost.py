@@ -55,7 +55,7 @@ STEPS = 260
 PRICES = ("gpt-5.5", "deepseek-v4-flash")
 """Cached input at 0.10 and at 0.02 of the price of fresh input."""
 MOST_UNCACHED = 1.75
-"""Of the floor, for the default strategy over all sessions of a window: each compaction sends a new ledger."""
+"""Of the floor, for the default strategy over all sessions of a window; each compaction brings a ledger."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from foldline.compaction import (
     CompactionFailed,
     ToolResultHidingCompaction,
     TruncateTurns,
+    asks_model,
     compaction_undone,
     kind_of,
     largest_items,
@@ -191,16 +192,13 @@ class AutoCompact:
         return self._state.projection.tokens < before
 
     def draft_next(self) -> None:
-        """Have the next compaction drafted in the background, where it is near and no draft is under way."""
+        """Have the next compaction drafted in the background, where it is near and no draft is under way.
+        Where no model is asked nobody would wait for it, and what a draft keeps beyond it is sent again."""
         state, draft, budget = self._state, self._state.draft, self._state.budget
-        if not draft.on or not budget.draft_mark <= state.size() < budget.threshold:
-            return
-        if (
-            not draft.serves(state.basis)
-            and auto_compact_blocker(state) is None
-            and end_of_task_is_due(state)
-            and _keeps_little(state)
-        ):
+        near = draft.on and budget.draft_mark <= state.size() < budget.threshold
+        wanted = near and asks_model(state.strategy) and not draft.serves(state.basis)
+        allowed = wanted and auto_compact_blocker(state) is None and end_of_task_is_due(state)
+        if allowed and _keeps_little(state):
             begin_draft(state)
 
     async def _try(self, reason: Reason) -> None:
@@ -249,8 +247,7 @@ def _keeps_little(state: AgentState) -> bool:
     if planned is None or planned.cut is None:
         return planned is not None
     step = step_growth([sent.tokens for sent in state.projection.requests]) / state.scale
-    tail = sum(item.tokens for item in planned.cut.tail)
-    return tail + step <= _LITTLE_MORE * planned.keep_recent_tokens
+    return sum(item.tokens for item in planned.cut.tail) + step <= _LITTLE_MORE * planned.keep_recent_tokens
 
 
 def _was_declined(state: AgentState) -> bool:

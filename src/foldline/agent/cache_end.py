@@ -4,7 +4,7 @@ compact before. Reckoned once for a history at rest, never while somebody types.
 from contextlib import suppress
 from dataclasses import dataclass
 
-from foldline.compaction import WORTH_WHILE, Plan, asks_model, idle_gain, strategy_for
+from foldline.compaction import WORTH_WHILE, Plan, asks_model, idle_gain
 from foldline.llm.models import cached_price, price_of
 from foldline.protocol import FoldlineError, RequestRecord
 
@@ -84,7 +84,7 @@ def _compacted(state: AgentState, planned: Plan, tokens: int, *, is_cold: bool) 
 def _draft(state: AgentState, tokens: int, is_cold: bool) -> float:
     """What writing the compaction costs, in tokens of fresh input. What another model is to read is in no
     cache."""
-    if not asks_model(strategy_for(state.strategy, "phase")):
+    if not asks_model(state.strategy):
         return 0.0
     model, writer = state.llm.info.id, state.basis.writer.info.id
     price, writes = price_of(model), price_of(writer)
