@@ -526,3 +526,18 @@ def _strings(value: object) -> list[str]:
 def _flat(text: str) -> str:
     # The separators of the digest may stand in the input as well.
     return " ".join(re.sub(r"…|→|·", " ", text).split())
+
+
+def test_claude_codes_own_headings_are_known_and_its_introduction_is_no_goal() -> None:
+    earlier = (
+        "This session is being continued from a previous conversation.\nAnalysis:\nI looked at all of it.\n\n"
+        "Summary:\n1. Primary Request and Intent:\n   Scope the prompts to the checkpoint.\n\n"
+        "2. Files and Code Sections:\n   - `explain.go`: has the helpers\n\n"
+        "7. Pending Tasks:\n   - Review it\n\n"
+        "8. Current Work:\n   All tests pass.\n"
+    )
+    lines = [(section.name, line) for section, line in parse_summary(earlier)]
+    assert [line for name, line in lines if name == "Goal"] == ["Scope the prompts to the checkpoint."]
+    assert [line for name, line in lines if name == "Next Steps"] == ["Review it"]
+    assert [line for name, line in lines if name == "In Progress"] == ["All tests pass."]
+    assert "`explain.go`: has the helpers" in [line for name, line in lines if name == "Critical Context"]

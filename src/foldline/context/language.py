@@ -59,21 +59,23 @@ SECTIONS = _Sections(
 _PARENT = "## Progress"
 """Stands before Done, In Progress and Blocked."""
 
-# What models, ours in other languages included, call the sections; the turn prefix's own ones too.
+# What models call the sections, Claude Code's and ours in other languages included; the turn prefix's too.
 _NAMES: Mapping[str, Section] = {
     **{section.name.casefold(): section for section in SECTIONS},
     **dict.fromkeys(("goals", "original request", "目标", "原始请求", "目標", "목표"), SECTIONS.goal),
-    **dict.fromkeys(
-        ("constraints", "约束与偏好", "约束和偏好", "约束", "制約", "제약"), SECTIONS.constraints
-    ),
-    **dict.fromkeys(
-        ("progress", "early progress", "进展", "进度", "早期进展", "已完成", "完了"), SECTIONS.done
-    ),
-    **dict.fromkeys(("进行中", "進行中"), SECTIONS.progress),
+    "primary request and intent": SECTIONS.goal,
+    **dict.fromkeys(("constraints", "约束与偏好", "约束和偏好", "约束"), SECTIONS.constraints),
+    **dict.fromkeys(("制約", "제약"), SECTIONS.constraints),
+    **dict.fromkeys(("progress", "early progress", "进展", "进度", "早期进展"), SECTIONS.done),
+    **dict.fromkeys(("已完成", "完了"), SECTIONS.done),
+    **dict.fromkeys(("current work", "进行中", "進行中"), SECTIONS.progress),
     **dict.fromkeys(("受阻", "阻塞", "被阻塞"), SECTIONS.blocked),
     **dict.fromkeys(("关键决策", "关键决定", "重要な決定"), SECTIONS.decisions),
+    **dict.fromkeys(("pending tasks", "optional next step"), SECTIONS.ahead),
     **dict.fromkeys(("下一步", "后续步骤", "次のステップ"), SECTIONS.ahead),
     **dict.fromkeys(("context for suffix", "关键上下文", "后续所需上下文"), SECTIONS.critical),
+    **dict.fromkeys(("analysis", "key technical concepts", "files and code sections"), SECTIONS.critical),
+    **dict.fromkeys(("errors and fixes", "problem solving", "all user messages"), SECTIONS.critical),
 }
 
 _APPENDED = re.compile(
@@ -86,6 +88,8 @@ _STANDING = "<standing-constraints>"
 _REMARK = "[foldline: "
 """Begins what we say of a list or a text ourselves."""
 _HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
+_BARE_HEADING = re.compile(r"(?:\d{1,2}\.[ \t]+)?(\w[\w ]{3,40}):")
+"""As Claude Code numbers them; only a name that we know is one."""
 _NAMED = re.compile(r"(?:[#*_ ]|\d{1,2}[.)、])*([^\n:：(（*_]+)")
 """What a line is headed by, whatever marks stand before and behind it."""
 _OWN_HEADING = re.compile(r"#{2,6}[ \t]+\S.*|\*\*[^*]+\*\*[:：]?")
@@ -104,14 +108,15 @@ def within_frame(text: str) -> str:
 def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
     """A summary's lines with their sections; list marks, file lists and quoted messages left out.
 
-    Lines before the first heading are goals; what stands under an unknown heading is critical context. Of a
-    framed summary only what is within its frame counts.
+    Lines before the first heading are goals, unless they have one further down; what stands under an unknown
+    heading is critical context. Of a framed summary only what is within its frame counts.
     """
-    section = SECTIONS.goal
+    section = SECTIONS.critical if "primary request and intent:" in text.casefold() else SECTIONS.goal
     for line in _APPENDED.sub("", within_frame(text)).splitlines():
         line = line.strip()
-        if heading := _HEADING.fullmatch(line):
-            name = heading[1].strip().strip("*:：").casefold()
+        heading = _HEADING.fullmatch(line) or _BARE_HEADING.fullmatch(line)
+        name = heading[1].strip().strip("*:：").casefold() if heading else ""
+        if name in _NAMES or (name and line.startswith("#")):
             section = _NAMES.get(name, SECTIONS.critical)
             continue
         if line == _STANDING:
@@ -119,8 +124,7 @@ def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
         mark = _MARK.match(line)
         line = line[mark.end() if mark else 0 :].strip()
         if line and line != NONE and not _TAG.fullmatch(line) and not line.startswith(_REMARK):
-            ticked = mark is not None and mark[1] in ("x", "X")
-            yield (SECTIONS.done if ticked else section), line
+            yield (SECTIONS.done if mark and mark[1] in ("x", "X") else section), line
 
 
 def is_sectioned(text: str, asked: Container[str] = ()) -> bool:

@@ -15,6 +15,7 @@ from textual import on
 from textual.binding import BindingType
 from textual.widgets import Input
 
+from foldline.history import short_id
 from foldline.history.lock import holder_of
 from foldline.history.session_search import SessionHit
 from foldline.protocol import FoldlineError
@@ -338,7 +339,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
     def _leave_for(self, go: Action) -> None:
         """Go, once the user knows what that ends."""
         if lost := self._lost():
-            self.ask(view.leaving_question(lost), {_SURE: ("leave it", go)})
+            self.ask(f"Leave this chat? {lost}", {_SURE: ("leave it", go)})
         else:
             go()
 
@@ -455,7 +456,8 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         if listed is None:
             return [Rule(), *filled([], rows)]
         known = view.details(listed, self._look(), width, rows)
-        return [Rule(((view.details_head(listed), "muted"),), place), *filled(known, rows)]
+        head = clean_line(short_id(listed.id) if listed.ours else f"{listed.agent}:{listed.id}")
+        return [Rule(((head, "muted"),), place), *filled(known, rows)]
 
     def _status(self, width: int) -> Line:
         """What is under way, or the news."""

@@ -354,10 +354,6 @@ def _place(listed: Listed) -> str:
     return with_tilde(listed.cwd) or "not known"
 
 
-def details_head(listed: Listed) -> str:
-    return clean_line(short_id(listed.id) if listed.ours else f"{listed.agent}:{listed.id}")
-
-
 def session_name(listed: Listed) -> str:
     """A session in a sentence: its title, or its id."""
     return f"“{clean_line(listed.title)}”" if listed.title else short_id(listed.id)
@@ -372,7 +368,3 @@ def delete_question(listed: Listed, look: Look) -> str:
 
 def held_question(listed: Listed, holder: Holder) -> str:
     return f"{session_name(listed)} is being written by {holder}: only one may write to a session."
-
-
-def leaving_question(lost: str) -> str:
-    return f"Leave this chat? {lost}"
