@@ -14,7 +14,7 @@ HELD = {
     "lines": 88_062,
     "statements": 56_538,
     "files": 377,
-    "lines in tui": 28_595,
+    "lines in tui": 28_589,
     "files in tui": 121,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
