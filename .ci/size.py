@@ -11,7 +11,7 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 88_062,
+    "lines": 88_059,
     "statements": 56_538,
     "files": 377,
     "lines in tui": 28_589,

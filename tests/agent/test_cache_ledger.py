@@ -13,11 +13,10 @@ from foldline.agent import Agent
 from foldline.context.cache_use import CacheUse, cache_uses
 from foldline.history import Session
 from foldline.llm.client import ModelClient
-from foldline.llm.providers import PROVIDERS
 from foldline.llm.wire import Options
 from foldline.protocol import operations
 from support.agents import write_lines
-from support.clients import chat_at
+from support.clients import preset_at
 from support.server import RunningServer, running_server
 
 WINDOW = 200_000
@@ -71,16 +70,10 @@ class Bench:
 
 @contextmanager
 def server_of(preset: str, **options: Any) -> Iterator[tuple[RunningServer, ModelClient]]:
-    provider = PROVIDERS[preset]
     model = options.pop("model", MODELS.get(preset, "scripted-1"))
     flags = ["--marked"] if preset in MODELS else []
-    names = (
-        *("api", "dialect", "session_field", "states_output", "takes_tools_off", "asks_usage"),
-        *("cache_least", "cache_step", "cache_life"),
-    )
     with running_server(window=WINDOW, model=model, flags=flags, **options) as server:
-        different = {name: getattr(provider, name) for name in names}
-        yield server, chat_at(server.base_url, model=model, window=WINDOW, **different)
+        yield server, preset_at(server, preset, WINDOW)
 
 
 @asynccontextmanager

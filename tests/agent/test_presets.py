@@ -13,7 +13,7 @@ from foldline.agent import Agent
 from foldline.llm.providers import PROVIDERS
 from foldline.protocol import Compaction, FoldlineError, ToolResultMessage, events
 from support.agents import Watch, agent_in, write_lines
-from support.clients import chat_at
+from support.clients import preset_at
 from support.server import RunningServer, running_server
 
 pytestmark = pytest.mark.parametrize("preset", PROVIDERS)
@@ -52,11 +52,8 @@ SCRIPT: list[dict[str, Any]] = [
 
 def agent_at(server: RunningServer, folder: Path, preset: str, window: int) -> tuple[Agent, Watch]:
     """An agent that speaks to the server as to this provider."""
-    provider = PROVIDERS[preset]
-    names = ("api", "dialect", "session_field", "states_output", "takes_tools_off", "asks_usage")
-    different = {name: getattr(provider, name) for name in names}
     folder.mkdir(exist_ok=True)
-    return agent_in(folder, chat_at(server.base_url, model=server.model, window=window, **different))
+    return agent_in(folder, preset_at(server, preset, window))
 
 
 def results(agent: Agent) -> Sequence[ToolResultMessage]:
@@ -64,8 +61,8 @@ def results(agent: Agent) -> Sequence[ToolResultMessage]:
 
 
 async def test_it_streams_thinks_calls_tools_and_counts(tmp_path: Path, preset: str) -> None:
-    # Mistral refuses fields it does not know, and reports usage unasked.
-    flags = [] if PROVIDERS[preset].asks_usage else ["--refuse-stream-options", "--usage-unasked"]
+    # Mistral refuses fields it does not know, and reports usage always.
+    flags = [] if PROVIDERS[preset].asks_usage else ["--refuse-stream-options", "--usage-always"]
     with running_server(script=SCRIPT, flags=flags) as server:
         agent, seen = agent_at(server, tmp_path / "shop", preset, server.window)
         write_lines(tmp_path / "shop" / "a.py", 20)

@@ -11,12 +11,20 @@ import pytest
 from foldline.agent.model_choice import server_of_environment
 from foldline.llm import Answer, Chunk, LLMError, Request, ToolSpec
 from foldline.llm.client import ModelClient
+from foldline.llm.providers import PROVIDERS
 from foldline.llm.wire import DEFAULT, Options
 from foldline.protocol import AssistantMessage, Message, SystemMessage, UserMessage, text_parts
 from support.server import RunningServer, running_server
 
 KEY = "sk-test-5f2c8a917b3d4e60"
 READ = ToolSpec("read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+
+
+_SPOKEN = (
+    *("api", "dialect", "session_field", "states_output", "takes_tools_off", "asks_usage"),
+    *("cache_least", "cache_step", "cache_life"),
+)
+"""What makes a provider, its address and key apart."""
 
 
 class Waits:
@@ -54,6 +62,12 @@ def chat_at(
         idle_seconds=idle_seconds,
         sleep=sleep,
     )
+
+
+def preset_at(server: RunningServer, preset: str, window: int) -> ModelClient:
+    """The client of a preset, for a server that stands in for its own."""
+    different = {name: getattr(PROVIDERS[preset], name) for name in _SPOKEN}
+    return chat_at(server.base_url, model=server.model, window=window, **different)
 
 
 def client_of(server: RunningServer, waits: Waits | None = None, **options: Any) -> ModelClient:

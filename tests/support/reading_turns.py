@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from foldline.llm.providers import PROVIDERS
 from foldline.protocol import Compaction
 from support.agents import agent_in, write_lines
-from support.clients import chat_at
+from support.clients import preset_at
 from support.server import Seen, running_server
 
 TURNS = 10
@@ -31,18 +30,12 @@ async def read_files(
     folder: Path, preset: str, model: str = "scripted-1", window: int = 200_000, lines: int = 40
 ) -> Run:
     """Ten prompts, each of which has two files read, one a step."""
-    provider = PROVIDERS[preset]
     (folder / "project").mkdir()
     for number in range(2 * TURNS):
         write_lines(folder / "project" / f"part{number}.py", lines)
     flags = ["--marked"] if model != "scripted-1" else []
     with running_server(window=window, model=model, flags=flags) as server:
-        different = {
-            name: getattr(provider, name)
-            for name in ("api", "dialect", "session_field", "states_output", "takes_tools_off", "asks_usage")
-        }
-        llm = chat_at(server.base_url, model=model, window=window, **different)
-        agent, _ = agent_in(folder / "project", llm)
+        agent, _ = agent_in(folder / "project", preset_at(server, preset, window))
         try:
             for turn in range(TURNS):
                 first, second = f"part{2 * turn}.py", f"part{2 * turn + 1}.py"

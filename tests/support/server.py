@@ -51,7 +51,7 @@ class Settings:
     script: Script = field(default_factory=lambda: Script(DEFAULT))
     log: Path | None = None
     refuse_stream_options: bool = False
-    usage_unasked: bool = False
+    usage_always: bool = False
     """The last piece of every stream has the usage, as with Mistral."""
     bare_listing: bool = False
     """`/v1/models` leaves out the window."""
@@ -195,7 +195,7 @@ class Handler(BaseHTTPRequestHandler):
                 told = server_messages.events(completion, served)
             else:
                 asked_for = (body.get("stream_options") or {}).get("include_usage")
-                told = completion.pieces(settings.usage_unasked or bool(asked_for))
+                told = completion.pieces(settings.usage_always or bool(asked_for))
             if asked.get("stream") and not fault.get("unstreamed"):
                 self.stream(told, fault)
             elif "raw" in fault:
@@ -460,7 +460,7 @@ def main() -> None:
         "--strict", action="store_true", help="also demand one system message, user first, alternation"
     )
     parser.add_argument("--refuse-stream-options", action="store_true")
-    parser.add_argument("--usage-unasked", action="store_true")
+    parser.add_argument("--usage-always", action="store_true")
     parser.add_argument("--bare-listing", action="store_true", help="/v1/models does not say the window")
     parser.add_argument("--embeddings", choices=WAYS, default="", help="serve /v1/embeddings, in this way")
     parser.add_argument("--marked", action="store_true", help="/chat/completions caches only what is marked")
@@ -479,7 +479,7 @@ def main() -> None:
         script=Script(rules),
         log=options.log,
         refuse_stream_options=options.refuse_stream_options,
-        usage_unasked=options.usage_unasked,
+        usage_always=options.usage_always,
         bare_listing=options.bare_listing,
         embeddings=options.embeddings,
         marked=options.marked,

@@ -205,18 +205,13 @@ class FailureLadder:
             return str(self.failures[-1])
         if self._best is None:
             return "That way there is nothing to compact."
-        return f"That leaves ~{_after(self.ctx, self._best):,} tokens, still too many."
-
-
-def _after(ctx: CompactionContext, view: Sequence[BaseMessage]) -> int:
-    """Tokens of a request with this view."""
-    return round(ctx.scale * (ctx.tools_tokens + tokens_of(view)))
+        return f"That leaves ~{self.ctx.request_tokens(self._best):,.0f} tokens, still too many."
 
 
 def _record(
     ctx: CompactionContext, strategy: CompactionStrategy, rung: str, view: Sequence[BaseMessage]
 ) -> None:
-    after = _after(ctx, view)
+    after = round(ctx.request_tokens(view))
     fields = {
         "strategy": type(strategy).__name__,
         "tokens_before": ctx.token_count,

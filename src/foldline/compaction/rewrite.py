@@ -77,16 +77,16 @@ def pins_stay(rewrite: Rewrite) -> list[str]:
 def request_survives(rewrite: Rewrite) -> list[str]:
     """The last user message stays, clipped if larger than all that is left; once it is answered, a summary
     may stand for it."""
-    state = "unanswered"
+    summarised = any(message.index == NEW for message in rewrite.after)
+    answered = False
     for message in reversed(rewrite.before):
         if isinstance(message, AssistantMessage) and not message.calls:
-            if any(new.index == NEW for new in rewrite.after):
-                return []
-            state = "last"
+            answered = True
         if isinstance(message, UserMessage):
             kept = rewrite.survivors().get(message.key)
             stays = kept == message or (kept is not None and rewrite.may_clip(message))
-            return [] if stays else [f"the {state} request, entry {message.index}, is gone"]
+            gone = [f"the {'last' if answered else 'unanswered'} request, entry {message.index}, is gone"]
+            return [] if stays or (answered and summarised) else gone
     return []
 
 

@@ -99,6 +99,10 @@ class CompactionContext:
         """Tokens as reported usage counts them, for each estimated one."""
         return max(1, self.token_count) / max(1, self.tools_tokens + tokens_of(self.history))
 
+    def request_tokens(self, view: Iterable[BaseMessage]) -> float:
+        """Tokens of a request with this view, as reported usage counts them."""
+        return self.scale * (self.tools_tokens + tokens_of(view))
+
     @property
     def summariser_window(self) -> int:
         """Most tokens one request of a draft may take with its answer."""

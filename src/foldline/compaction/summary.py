@@ -105,8 +105,7 @@ async def cached_notes(ctx: CompactionContext, position: int, form: str) -> str 
     text = load_prompt("summary-cached", language).replace("{instructions}", instructions)
     before = paired(ctx.history[:position])
     messages = (*before, UserMessage(origin="machine", parts=text_parts(text)))
-    takes = ctx.scale * (ctx.tools_tokens + tokens_of(messages))
-    if takes + ctx.max_summary_tokens > min(ctx.max_context_size, ctx.llm.info.window):
+    if ctx.request_tokens(messages) + ctx.max_summary_tokens > min(ctx.max_context_size, ctx.llm.info.window):
         return None
     limit = ctx.max_summary_tokens
     sections = sections_of(instructions)

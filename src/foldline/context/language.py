@@ -59,23 +59,23 @@ SECTIONS = _Sections(
 _PARENT = "## Progress"
 """Stands before Done, In Progress and Blocked."""
 
+_RECAP_GOAL = "primary request and intent"  # Claude Code's; before it stands an introduction
 # What models call the sections, Claude Code's and ours in other languages included; the turn prefix's too.
-_NAMES: Mapping[str, Section] = {
-    **{section.name.casefold(): section for section in SECTIONS},
-    **dict.fromkeys(("goals", "original request", "目标", "原始请求", "目標", "목표"), SECTIONS.goal),
-    "primary request and intent": SECTIONS.goal,
-    **dict.fromkeys(("constraints", "约束与偏好", "约束和偏好", "约束"), SECTIONS.constraints),
-    **dict.fromkeys(("制約", "제약"), SECTIONS.constraints),
-    **dict.fromkeys(("progress", "early progress", "进展", "进度", "早期进展"), SECTIONS.done),
-    **dict.fromkeys(("已完成", "完了"), SECTIONS.done),
-    **dict.fromkeys(("current work", "进行中", "進行中"), SECTIONS.progress),
-    **dict.fromkeys(("受阻", "阻塞", "被阻塞"), SECTIONS.blocked),
-    **dict.fromkeys(("关键决策", "关键决定", "重要な決定"), SECTIONS.decisions),
-    **dict.fromkeys(("pending tasks", "optional next step"), SECTIONS.ahead),
-    **dict.fromkeys(("下一步", "后续步骤", "次のステップ"), SECTIONS.ahead),
-    **dict.fromkeys(("context for suffix", "关键上下文", "后续所需上下文"), SECTIONS.critical),
-    **dict.fromkeys(("analysis", "key technical concepts", "files and code sections"), SECTIONS.critical),
-    **dict.fromkeys(("errors and fixes", "problem solving", "all user messages"), SECTIONS.critical),
+_CALLED: Mapping[Section, str] = {
+    SECTIONS.goal: f"goals|original request|{_RECAP_GOAL}|目标|原始请求|目標|목표",
+    SECTIONS.constraints: "constraints|约束与偏好|约束和偏好|约束|制約|제약",
+    SECTIONS.done: "progress|early progress|进展|进度|早期进展|已完成|完了",
+    SECTIONS.progress: "current work|进行中|進行中",
+    SECTIONS.blocked: "受阻|阻塞|被阻塞",
+    SECTIONS.decisions: "关键决策|关键决定|重要な決定",
+    SECTIONS.ahead: "pending tasks|optional next step|下一步|后续步骤|次のステップ",
+    SECTIONS.critical: "context for suffix|关键上下文|后续所需上下文|analysis|key technical concepts|"
+    "files and code sections|errors and fixes|problem solving|all user messages",
+}
+_NAMES = {
+    name: section
+    for section, names in _CALLED.items()
+    for name in (section.name.casefold(), *names.split("|"))
 }
 
 _APPENDED = re.compile(
@@ -88,8 +88,7 @@ _STANDING = "<standing-constraints>"
 _REMARK = "[foldline: "
 """Begins what we say of a list or a text ourselves."""
 _HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
-_BARE_HEADING = re.compile(r"(?:\d{1,2}\.[ \t]+)?(\w[\w ]{3,40}):")
-"""As Claude Code numbers them; only a name that we know is one."""
+_BARE_HEADING = re.compile(r"(?:\d{1,2}\.[ \t]+)?(\w[\w ]{3,40}):")  # Claude Code's; only names we know
 _NAMED = re.compile(r"(?:[#*_ ]|\d{1,2}[.)、])*([^\n:：(（*_]+)")
 """What a line is headed by, whatever marks stand before and behind it."""
 _OWN_HEADING = re.compile(r"#{2,6}[ \t]+\S.*|\*\*[^*]+\*\*[:：]?")
@@ -108,10 +107,10 @@ def within_frame(text: str) -> str:
 def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
     """A summary's lines with their sections; list marks, file lists and quoted messages left out.
 
-    Lines before the first heading are goals, unless they have one further down; what stands under an unknown
-    heading is critical context. Of a framed summary only what is within its frame counts.
+    Lines before the first heading are goals, in a recap of Claude Code's critical context; so is what stands
+    under an unknown heading. Of a framed summary only what is within its frame counts.
     """
-    section = SECTIONS.critical if "primary request and intent:" in text.casefold() else SECTIONS.goal
+    section = SECTIONS.critical if f"{_RECAP_GOAL}:" in text.casefold() else SECTIONS.goal
     for line in _APPENDED.sub("", within_frame(text)).splitlines():
         line = line.strip()
         heading = _HEADING.fullmatch(line) or _BARE_HEADING.fullmatch(line)

@@ -103,7 +103,7 @@ class _Weights:
 
 
 def names_logit(weights: Sequence[float]) -> Score:
-    """The log odds that a name is needed."""
+    """The log odds that a name is needed. Spelled out: a compaction scores all that is known at once."""
     take = _Weights(weights)
     flat, path, address = take.one(), take.one(), take.one()
     kinds = {"identifier": flat, "path": flat + path, "url": flat + address, "hash": flat + address}
