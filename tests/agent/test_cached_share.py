@@ -26,8 +26,11 @@ async def test_claude_at_openrouter_is_marked_and_cached(tmp_path: Path) -> None
     assert {seen.body["session_id"] for seen in run.requests} == {run.requests[0].body["session_id"]}
 
 
-async def test_four_marks_and_no_more_also_across_compactions(tmp_path: Path) -> None:
-    run = await read_files(tmp_path, "anthropic", window=20_000)
+@pytest.mark.parametrize(("preset", "model"), [("anthropic", "scripted-1"), ROUTED])
+async def test_four_marks_and_no_more_also_across_compactions(
+    tmp_path: Path, preset: str, model: str
+) -> None:
+    run = await read_files(tmp_path, preset, model, window=20_000)
     assert run.compactions > 0
     assert {seen.marks for seen in run.requests} <= {2, 3, 4}
     assert run.share >= LEAST, f"{run.share:.1%}"
@@ -43,7 +46,6 @@ async def test_without_the_marks_at_the_ends_the_cache_has_little(
         return []
 
     monkeypatch.setattr("foldline.llm.dialect.request_ends", none)
-    monkeypatch.setattr("foldline.llm.messages.request_ends", none)
     assert (await read_files(tmp_path, preset, model)).share < LEAST / 2
 
 

@@ -1,4 +1,4 @@
-"""Each of the four marks, by what the cache loses where exactly that one is missing."""
+"""Each of the four marks, at Anthropic and at OpenRouter, by what the cache loses where exactly that one is missing."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,10 +7,12 @@ import pytest
 
 from foldline.context.calls import paired
 from foldline.llm import Request
+from foldline.llm.chat import ChatWire
+from foldline.llm.dialect import MessageRendering
 from foldline.llm.marks import Place, request_ends
-from foldline.llm.messages import MessagesWire, _Rendering
+from foldline.llm.messages import MessagesWire
 from foldline.llm.providers import PROVIDERS
-from foldline.llm.wire import DEFAULT
+from foldline.llm.wire import DEFAULT, Wire
 from support.history import call
 from support.server_messages import MarkedCache
 from support.stories import Story
@@ -53,17 +55,25 @@ def edit_behind_the_summary() -> Sequence[Story]:
     return after(), edited.edit("hide", result)
 
 
-def share(stories: Sequence[Story]) -> float:
+def anthropic() -> tuple[Wire, str]:
+    return MessagesWire(PROVIDERS["anthropic"], DEFAULT), "claude-sonnet-5-5"
+
+
+def openrouter() -> tuple[Wire, str]:
+    return ChatWire(PROVIDERS["openrouter"], DEFAULT), "anthropic/claude-sonnet-5.5"
+
+
+def share(wire: Wire, model: str, stories: Sequence[Story]) -> float:
     """What the cache had of the last of these requests."""
-    wire, cache = MessagesWire(PROVIDERS["anthropic"], DEFAULT), MarkedCache()
+    cache = MarkedCache()
     served: Any = None
     for story in stories:
         messages = paired(item.message for item in story.projection().view)
-        served = cache.serve(wire.body(Request(messages), "claude-sonnet-5-5"))
+        served = cache.serve(wire.body(Request(messages), model))
     return float(served.cached / served.total)
 
 
-def of_kind(rendering: _Rendering, places: list[Place], kind: str) -> list[Place]:
+def of_kind(rendering: MessageRendering, places: list[Place], kind: str) -> list[Place]:
     ends = request_ends(rendering.done)
     summary = [rendering.summary] if rendering.summary else []
     kinds = {"summary": summary, "request before": ends[:-1], "newest message": ends[-1:]}
@@ -78,17 +88,21 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("asked", [anthropic, openrouter])
 @pytest.mark.parametrize(("kind", "requests"), CASES, ids=[kind for kind, _ in CASES])
 def test_each_mark_keeps_what_no_other_does(
-    monkeypatch: pytest.MonkeyPatch, kind: str, requests: Callable[[], Sequence[Story]]
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    requests: Callable[[], Sequence[Story]],
+    asked: Callable[[], tuple[Wire, str]],
 ) -> None:
-    assert share(requests()) >= LEAST
-    marks = _Rendering.marks.fget  # type: ignore[attr-defined]
+    assert share(*asked(), requests()) >= LEAST
+    marks = MessageRendering.marks.fget  # type: ignore[attr-defined]
 
-    def without(rendering: _Rendering) -> list[Place]:
+    def without(rendering: MessageRendering) -> list[Place]:
         places: list[Place] = marks(rendering)
         lost = of_kind(rendering, places, kind)
         return [place for place in places if place not in lost]
 
-    monkeypatch.setattr(_Rendering, "marks", property(without))
-    assert share(requests()) < LEAST
+    monkeypatch.setattr(MessageRendering, "marks", property(without))
+    assert share(*asked(), requests()) < LEAST

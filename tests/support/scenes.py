@@ -15,7 +15,7 @@ from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.context.tokens import estimate_tokens
 from foldline.history import Session
 from foldline.llm import ModelInfo
-from foldline.protocol import Approval, Entry, RequestRecord, Rule, Title, Usage, dump_entry
+from foldline.protocol import Approval, CacheTerms, Entry, RequestRecord, Rule, Title, Usage, dump_entry
 from foldline.tui.app import FoldlineApp
 from foldline.tui.context_screen.screen import ContextScreen
 from foldline.tui.screens.rewind import Outcome, RewindScreen
@@ -144,6 +144,15 @@ def shop_api() -> DatedStory:
     # Nothing from a cache: the summary is then asked for in a request of its own.
     usage = Usage(input=115_540, output=60)
     return story.add(RequestRecord(digest="0" * 64, model="kimi-k2", usage=usage))
+
+
+def after_a_pause() -> DatedStory:
+    """The same, with a provider that keeps what it was sent for five minutes, which are long over."""
+    story = shop_api()
+    usage = Usage(input=115_540, cached=113_000, output=60)
+    newest = story.entries[-1].model_copy(update={"cache": CacheTerms(life=300), "usage": usage})
+    story.entries[-1] = newest
+    return story
 
 
 def chinese_shop() -> DatedStory:

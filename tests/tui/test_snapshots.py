@@ -43,6 +43,13 @@ def test_chat_idle(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     assert taken(snap_compare, shop(), (120, 36))
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["small", "large"])
+def test_chat_with_a_cold_cache(
+    snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]
+) -> None:
+    assert taken(snap_compare, shop(scenes.after_a_pause()), size)
+
+
 def test_chat_running(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     made = shop(scenes.shop_api(), Spoken(), play=scenes.run_a_turn, window=400_000)
     assert taken(snap_compare, made, (120, 36))

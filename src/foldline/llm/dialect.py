@@ -28,7 +28,7 @@ from foldline.protocol import (
 from foldline.protocol.messages import json_object
 
 from .base import ToolSpec
-from .marks import Place, request_ends
+from .marks import Place, blocks_of, request_ends
 from .providers import provider_at
 
 ChatMessage = dict[str, Any]
@@ -194,13 +194,18 @@ class MessageRendering(ABC):
         self.call_ids: set[str] = set()
         self.newest = 0
         """The largest index of an entry."""
+        self.summary: Place | None = None
+        """The newest summary of a compaction."""
         self._images: list[dict[str, Any]] = []
 
     @property
     def marks(self) -> list[Place]:
-        """Where marks for a cache go: see `marks`."""
-        opening = [Place(0)] if self.done and self.done[0]["role"] == "system" else []
-        return [*opening, *request_ends(self.done)]
+        """See `marks`. Of a system prompt, what a compaction leaves as it is."""
+        leads = bool(self.done) and self.done[0]["role"] == "system"
+        summary = [self.summary] if self.summary else []
+        within = summary[0].block if summary and leads and summary[0].message == 0 else None
+        opening = [] if not leads or within == 0 else [Place(0, -1 if within is None else within - 1)]
+        return [*opening, *summary, *request_ends(self.done)]
 
     @abstractmethod
     def instruct(self, message: SystemMessage | DeveloperMessage) -> None: ...
@@ -284,10 +289,18 @@ class ChatRendering(MessageRendering):
             if not self._leading:
                 self._add_user([text_piece(machine_text(text))])
             elif self.done:
-                first = self.done[0]
-                self.done[0] = {**first, "content": f"{first['content']}\n\n{text}"}
+                before = self.done[0]["content"]
+                # Where prefixes are marked, what was there before stays a block of its own.
+                together = (
+                    [*blocks_of(before), text_piece(text)]
+                    if self.dialect.marks_cache
+                    else f"{before}\n\n{text}"
+                )
+                self.done[0] = {"role": "system", "content": together}
             else:
                 self.done.append({"role": "system", "content": text})
+            if isinstance(message, SystemMessage) and message.origin == "summary":
+                self.summary = Place(len(self.done) - 1, len(blocks_of(self.done[-1]["content"])) - 1)
             return
         role = "system" if isinstance(message, SystemMessage) else self.dialect.developer_role
         if role == "user":
@@ -373,9 +386,7 @@ class ChatRendering(MessageRendering):
             self.done.append({"role": "assistant", "content": note})
             last = self.done[-1]
         if self.dialect.strict_alternation and last is not None and last["role"] == "user":
-            before = last["content"]
-            known = [text_piece(before)] if isinstance(before, str) else before
-            self.done[-1] = {**last, "content": _content([*known, *pieces])}
+            self.done[-1] = {**last, "content": _content([*blocks_of(last["content"]), *pieces])}
         else:
             self.done.append({"role": "user", "content": _content(pieces)})
 

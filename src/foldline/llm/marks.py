@@ -59,12 +59,16 @@ def request_ends(messages: Sequence[Rendered]) -> list[Place]:
     return ends
 
 
+def blocks_of(content: str | list[Rendered]) -> list[Rendered]:
+    """A content as blocks, in a list of its own."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
+
+
 def marked(messages: Sequence[Rendered], places: Iterable[Place], life: CacheLife) -> list[Rendered]:
     """The messages with marks at these places. What was rendered stays as it is: copies carry the marks."""
     result = [*messages]
     for at, block in places:
-        content = result[at]["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
+        blocks = blocks_of(result[at]["content"])
         if block == LAST and blocks[LAST]["type"] == "image_url":  # OpenRouter takes marks on texts only
             texts = [place for place, each in enumerate(blocks) if each["type"] == "text"]
             if not texts:

@@ -39,7 +39,7 @@ from .dialect import (
     text_piece,
     user_pieces,
 )
-from .marks import Place, cache_control, marked_terms, request_ends
+from .marks import Place, cache_control, marked_terms
 from .wire import (
     AnswerReader,
     Expected,
@@ -87,17 +87,6 @@ class _Rendering(MessageRendering):
     def __init__(self, reader: str) -> None:
         super().__init__()
         self._reader = reader
-        self.summary: Place | None = None
-        """The newest summary of a compaction."""
-
-    @property
-    def marks(self) -> list[Place]:
-        """See `marks`. Of a system prompt, what a compaction leaves as it is."""
-        leads = bool(self.done) and self.done[0]["role"] == "system"
-        summary = [self.summary] if self.summary else []
-        within = summary[0].block if summary and leads and summary[0].message == 0 else None
-        opening = [] if not leads or within == 0 else [Place(0, -1 if within is None else within - 1)]
-        return [*opening, *summary, *request_ends(self.done)]
 
     def instruct(self, message: SystemMessage | DeveloperMessage) -> None:
         text = "\n\n".join([message.text, *checkpoint_line(message)])
