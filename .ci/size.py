@@ -12,7 +12,7 @@ import grimp
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
     "lines": 88_059,
-    "statements": 56_538,
+    "statements": 56_529,
     "files": 377,
     "lines in tui": 28_589,
     "files in tui": 121,

@@ -1,4 +1,4 @@
-"""Each of the four marks, at Anthropic and at OpenRouter, by what the cache loses where exactly that one is missing."""
+"""Each of the four marks, at Anthropic and OpenRouter, by what the cache loses where that one is missing."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -37,6 +37,11 @@ def image(kind: str, width: int = 640, height: int = 480) -> bytes:
             return _riff(b"VP8X", b"\x00\x00\x00\x00" + sizes)
 
 
+def with_damaged_note(png: bytes) -> bytes:
+    """With a chunk that nothing depends on, and whose checksum is wrong."""
+    return png.replace(png[33:], _chunk(b"tEXt", b"Title\x00A ship")[:-1] + b"!" + png[33:])
+
+
 def _chunk(name: bytes, content: bytes) -> bytes:
     return len(content).to_bytes(4) + name + content + zlib.crc32(name + content).to_bytes(4)
 

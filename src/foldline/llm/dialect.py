@@ -310,22 +310,7 @@ class ChatRendering(MessageRendering):
 
     def ask(self, message: UserMessage) -> None:
         self.flush_images()
-        pieces: list[dict[str, Any]] = []
-        for part in message.parts:
-            if isinstance(part, TextPart) and part.text:
-                if pieces and pieces[-1]["type"] == "text":
-                    pieces[-1] = text_piece(pieces[-1]["text"] + "\n" + part.text)
-                else:
-                    pieces.append(text_piece(part.text))
-            elif isinstance(part, ImagePart):
-                pieces.append(_image(part))
-        if message.origin != "typed":
-            pieces = [
-                text_piece(not_typed(piece["text"], message)) if piece["type"] == "text" else piece
-                for piece in pieces
-            ]
-        pieces += [text_piece(machine_text(line)) for line in checkpoint_line(message)]
-        if pieces:
+        if pieces := user_pieces(message, text_piece, _image):
             self._add_user(pieces)
 
     def answer(self, message: AssistantMessage) -> None:

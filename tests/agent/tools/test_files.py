@@ -1,4 +1,5 @@
 import asyncio
+import base64
 import os
 import stat
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 from foldline.agent.tools import ToolContext, ToolFailure, files
 from foldline.context.tokens import estimate_tokens
 from support.agents import PATIENCE
-from support.images import KINDS, image
+from support.images import KINDS, image, with_damaged_note
 from support.tools import TOOLS, call, tool_context
 
 
@@ -133,6 +134,12 @@ async def test_an_image_with_a_changed_byte_is_refused(context: ToolContext) -> 
     whole[-20] ^= 1
     (context.cwd / "a.png").write_bytes(whole)
     assert "is a broken image" in (await call(context, "read", path="a.png")).text
+
+
+async def test_of_an_image_a_damaged_part_that_nothing_depends_on_is_left_out(context: ToolContext) -> None:
+    (context.cwd / "a.png").write_bytes(with_damaged_note(image("png", 641, 483)))
+    (part,) = (await call(context, "read", path="a.png")).images
+    assert base64.b64decode(part.data) == image("png", 641, 483)
 
 
 @pytest.mark.parametrize("content", [image("png") + b"\x00" * 5_000_000, image("gif", 9000, 10)])

@@ -6,6 +6,7 @@ refused.
 
 import base64
 import zlib
+from collections.abc import Iterator
 
 from foldline.protocol import ImagePart
 
@@ -17,6 +18,12 @@ LARGEST = 5_000_000
 _WIDEST = 8_000
 """Pixels on a side; Anthropic takes no more: platform.claude.com/docs, "Vision", image size limits."""
 
+_STARTS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
 Size = tuple[int, int]
 
 
@@ -26,15 +33,9 @@ class _Broken(Exception):
 
 def media_type(content: bytes) -> str | None:
     """The type of a picture that models take; None for anything else."""
-    if content.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if content.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if content.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
     if content.startswith(b"RIFF") and content[8:12] == b"WEBP":
         return "image/webp"
-    return None
+    return next((kind for start, kind in _STARTS.items() if content.startswith(start)), None)
 
 
 def image_part(content: bytes, shown: str) -> ImagePart | None:
@@ -49,6 +50,7 @@ def image_part(content: bytes, shown: str) -> ImagePart | None:
     if len(content) >= LARGEST:
         raise too_large(shown, len(content))
     try:
+        content = _mended(content) if kind == "image/png" else content
         width, height = _SIZES[kind](content)
     except (_Broken, IndexError):
         width = height = 0
@@ -74,22 +76,31 @@ def too_large(shown: str, size: int) -> ToolFailure:
     )
 
 
-def _png(content: bytes) -> Size:
-    """Chunks of length, name, content and checksum, from IHDR to IEND: w3.org/TR/png, 5.3."""
-    size, at, has_data = (0, 0), 8, False
-    while True:
-        length, name = int.from_bytes(content[at : at + 4]), content[at + 4 : at + 8]
-        end = at + 8 + length
-        if end + 4 > len(content) or zlib.crc32(content[at + 4 : end]) != int.from_bytes(
-            content[end : end + 4]
-        ):
+def _chunks(content: bytes) -> Iterator[tuple[bytes, bytes, bool]]:
+    """Names and chunks of a PNG, up to IEND, and whether their checksum is right: w3.org/TR/png, 5.3."""
+    name, at = b"", 8
+    while name != b"IEND":
+        name, end = content[at + 4 : at + 8], at + 12 + int.from_bytes(content[at : at + 4])
+        if end > len(content):
             raise _Broken
-        if name == b"IHDR":
-            size = int.from_bytes(content[at + 8 : at + 12]), int.from_bytes(content[at + 12 : at + 16])
-        has_data = has_data or name == b"IDAT"
-        if name == b"IEND":
-            return size if has_data else (0, 0)
-        at = end + 4
+        checksum = int.from_bytes(content[end - 4 : end])
+        yield name, content[at:end], zlib.crc32(content[at + 4 : end - 4]) == checksum
+        at = end
+
+
+def _mended(content: bytes) -> bytes:
+    """A PNG without chunks that nothing depends on (5.4) and whose checksum is wrong: most programs show it,
+    Pillow, and so vLLM, does not."""
+    whole = (chunk for name, chunk, holds in _chunks(content) if holds or name[:1].isupper())
+    return content[:8] + b"".join(whole)
+
+
+def _png(content: bytes) -> Size:
+    chunks = [*_chunks(content)]
+    first = {name: chunk for name, chunk, _ in reversed(chunks)}
+    if not all(holds for _, _, holds in chunks) or not {b"IHDR", b"IDAT"} <= first.keys():
+        raise _Broken
+    return int.from_bytes(first[b"IHDR"][8:12]), int.from_bytes(first[b"IHDR"][12:16])
 
 
 def _jpeg(content: bytes) -> Size:
