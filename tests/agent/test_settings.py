@@ -44,13 +44,15 @@ def test_without_any_file_everything_is_default(house: dict[str, str]) -> None:
 
 
 def test_the_later_layer_wins_and_is_named_as_the_origin(house: dict[str, str], tmp_path: Path) -> None:
-    file = own(house, 'theme = "dusk"\nbell = "on"\n[context]\nwindow = 10000\n[compaction]\nmode = "off"\n')
+    file = own(
+        house, 'theme = "dusk"\nnotify = "bell"\n[context]\nwindow = 10000\n[compaction]\nmode = "off"\n'
+    )
     project = tmp_path / "work" / ".foldline.toml"
-    project.write_text('bell = "off"\n[context]\nwindow = "20k"\n')
+    project.write_text('notify = "off"\n[context]\nwindow = "20k"\n')
     environ = {**house, "FOLDLINE_CONTEXT_WINDOW": "30k"}
     settings = load_settings(tmp_path / "work", environ, {"context.window": 40_000})
     assert (settings.theme, settings.origin("theme")) == ("dusk", str(file))
-    assert (settings.bell, settings.origin("bell")) == ("off", str(project))
+    assert (settings.notify, settings.origin("notify")) == ("off", str(project))
     assert (settings.context.window, settings.origin("context.window")) == (40_000, "command line")
     assert settings.compaction.mode == "off"
     assert load(environ).origin("context.window") == "FOLDLINE_CONTEXT_WINDOW"

@@ -28,6 +28,32 @@ def quit_by_keys(term: Terminal) -> None:
     assert term.ended() == 0
 
 
+@pytest.mark.parametrize(
+    ("variables", "notice"),
+    [
+        ({}, b"\x1b]9;Foldline: ? run `sleep 1` \xc2\xb7 waits for you\x1b\\"),
+        ({"VTE_VERSION": "7800"}, b"\x1b]777;notify;Foldline;? run `sleep 1` \xc2\xb7 waits for you\x1b\\"),
+        ({"TMUX": "/nowhere,1,0"}, b"\x1bPtmux;\x1b\x1b]9;Foldline: ? run `sleep 1` \xc2\xb7 waits for you\x07\x1b\\"),
+    ],
+    ids=["most", "by VTE", "in tmux"],
+)
+def test_who_looks_elsewhere_is_told_that_a_question_waits(
+    tmp_path: Path, variables: dict[str, str], notice: bytes
+) -> None:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    with terminal(folder, columns=80, rows=24, FOLDLINE_NOTIFY="desktop", **variables) as term:
+        term.until("Enter sends")
+        term.send("run `sleep 1`")
+        term.send("\r\x1b[O")  # and looks elsewhere
+        term.until(lambda seen: notice in seen.raw)
+        term.send("\x1b[I\x1b")
+        quit_by_keys(term)
+        working = term.raw.count(b"\x1b]9;4;3\x1b\\")
+        assert bool(working) == ("TMUX" not in variables)
+        assert b"\x1b]9;4;0\x1b\\" in term.raw[-100:]
+
+
 def never_cleared(term: Terminal) -> bool:
     return not [clear for clear in CLEARS if clear in term.between]
 

@@ -293,8 +293,9 @@ class AllSettings(Section):
     ascii: OnOffAuto = "auto"
     """Whether marks, frames and meters are drawn in ASCII: on, off, or auto, which goes by the terminal. For
     those that have no other signs, or draw them two cells wide."""
-    bell: OnOff = "off"
-    """Whether the terminal rings when a turn has ended or a question waits, while its window has no focus."""
+    notify: Literal["off", "bell", "desktop"] = "off"
+    """How you are told that a turn has ended or a question waits, while the window has no focus: by the bell
+    of the terminal, or by a desktop notification, and by progress in its tab while something runs."""
     context: ContextSettings = ContextSettings()
     compaction: CompactionSettings = CompactionSettings()
     approvals: ApprovalSettings = ApprovalSettings()

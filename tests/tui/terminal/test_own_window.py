@@ -1,4 +1,4 @@
-"""What a program on a terminal takes from the settings before its first frame: signs, and the bell."""
+"""What a program on a terminal takes from the settings before its first frame: signs, and how it calls."""
 
 from pathlib import Path
 
@@ -11,13 +11,13 @@ from foldline.tui.terminal.signs import AsciiFilter
 
 
 @pytest.mark.parametrize(
-    ("environ", "config", "is_ascii", "rings"),
+    ("environ", "config", "is_ascii", "notify"),
     [
-        ({}, "", False, False),
-        ({"FOLDLINE_ASCII": "1", "FOLDLINE_BELL": "yes"}, "", True, True),
-        ({}, 'ascii = true\nbell = "on"', True, True),
-        ({"FOLDLINE_ASCII": "off"}, 'ascii = "on"', False, False),
-        ({"TERM": "linux"}, "", True, False),
+        ({}, "", False, "off"),
+        ({"FOLDLINE_ASCII": "1", "FOLDLINE_NOTIFY": "bell"}, "", True, "bell"),
+        ({}, 'ascii = true\nnotify = "desktop"', True, "desktop"),
+        ({"FOLDLINE_ASCII": "off"}, 'ascii = "on"', False, "off"),
+        ({"TERM": "linux"}, "", True, "off"),
     ],
 )
 def test_what_was_chosen_is_in_force(
@@ -26,9 +26,9 @@ def test_what_was_chosen_is_in_force(
     environ: dict[str, str],
     config: str,
     is_ascii: bool,
-    rings: bool,
+    notify: str,
 ) -> None:
-    for name in ("FOLDLINE_ASCII", "FOLDLINE_BELL", "LANG", "LC_ALL", "LC_CTYPE"):
+    for name in ("FOLDLINE_ASCII", "FOLDLINE_NOTIFY", "LANG", "LC_ALL", "LC_CTYPE"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {"TERM": "xterm", "FOLDLINE_HOME": str(tmp_path), **environ}.items():
         monkeypatch.setenv(name, value)
@@ -37,10 +37,10 @@ def test_what_was_chosen_is_in_force(
     app = TerminalApp[None]()
     run_app(app)
     assert any(isinstance(each, AsciiFilter) for each in app.get_line_filters()) == is_ascii
-    assert app.rings == rings
+    assert app.notify == notify
     known = load_settings(tmp_path, {"FOLDLINE_HOME": str(tmp_path), **environ})
     assert (known.ascii == "on") == (is_ascii and "TERM" not in environ)
-    assert (known.bell == "on") == rings
+    assert known.notify == notify
 
 
 def test_another_word_is_refused(tmp_path: Path) -> None:

@@ -47,6 +47,16 @@ class Control(Enum):
     """Tell when it changes between dark and light: Contour's protocol, in Ghostty, kitty, foot, iTerm2,
     tmux 3.6. Others ignore a private mode they do not know."""
     REPORT_NO_MORE = "\x1b[?2031l"
+    NOTICE = "\x1b]9;Foldline: {}\x1b\\"
+    """A desktop notification: iTerm2's, in most terminals. ConEmu's commands of this number begin with a
+    digit: no text is taken for one."""
+    NOTICE_IN_TMUX = "\x1bPtmux;\x1b\x1b]9;Foldline: {}\x07\x1b\\"
+    """The same for the terminal around tmux, where `allow-passthrough` is on."""
+    NOTICE_BY_VTE = "\x1b]777;notify;Foldline;{}\x1b\\"
+    """urxvt's, in GNOME's terminals."""
+    WORKING = "\x1b]9;4;3\x1b\\"
+    """Progress without an end in sight, in tab or task bar: ConEmu's, in many others by now."""
+    AT_REST = "\x1b]9;4;0\x1b\\"
     NO_MOUSE = "".join(f"\x1b[?{mode}l" for mode in (1000, 1003, 1015, 1006))
 
 
@@ -124,8 +134,8 @@ class TerminalApp(HookedApp[Result]):
     ]
     _signs: AsciiFilter | None = None
     _window_title = ""
-    rings = False
-    """Whether a bell may call the reader back."""
+    notify = "off"
+    """How the reader is called back: the setting of this name."""
 
     def say(self, words: str) -> None:
         """Answer a key in words. Where a screen has no row for them, they are not said."""
@@ -205,6 +215,17 @@ class TerminalApp(HookedApp[Result]):
         self._window_title = title
         self._write(Control.TITLE, title)
 
+    def call_back(self, words: str) -> None:
+        """Tell the reader, who looks elsewhere, that something waits."""
+        if self.notify == "bell":
+            self.bell()
+        elif self.notify == "desktop":
+            self._write(notice_for(os.environ), words)
+
+    def show_progress(self, *, busy: bool) -> None:
+        if self.notify == "desktop" and not _in_multiplexer(os.environ):
+            self._write(Control.WORKING if busy else Control.AT_REST)
+
     def _write(self, sequence: Control, text: str = "") -> None:
         if self.terminal_driver is not None and _has_window(os.environ):
             write_beside(self.terminal_driver, sequence, text)
@@ -221,8 +242,8 @@ def run_app(app: TerminalApp[Result]) -> None:
     if sys.__stderr__ is not None:  # where Textual's driver writes
         sys.__stderr__ = Lasting(whole(sys.__stderr__))  # type: ignore[assignment,misc]
     app.use_charset(charset_for(os.environ, chosen_by_user("ascii", os.environ)))
-    app.rings = chosen_by_user("bell", os.environ) == "on"
-    with _own_title():
+    app.notify = chosen_by_user("notify", os.environ) or app.notify
+    with _own_title(progress=app.notify == "desktop"):
         app.run()
     error = app.fault
     if isinstance(error, WorkerFailed) and isinstance(error.error, Exception):
@@ -231,13 +252,25 @@ def run_app(app: TerminalApp[Result]) -> None:
         raise error
 
 
+def notice_for(environ: Mapping[str, str]) -> Control:
+    """The notification that this terminal knows."""
+    if environ.get("TMUX"):
+        return Control.NOTICE_IN_TMUX
+    by_vte = environ.get("VTE_VERSION") or environ.get("TERM", "").startswith("rxvt")
+    return Control.NOTICE_BY_VTE if by_vte else Control.NOTICE
+
+
+def _in_multiplexer(environ: Mapping[str, str]) -> bool:
+    return bool(environ.get("TMUX")) or environ.get("TERM", "").startswith("screen")
+
+
 def _has_window(environ: Mapping[str, str]) -> bool:
     return environ.get("TERM") not in ("linux", "dumb")
 
 
 @contextmanager
-def _own_title() -> Iterator[None]:
-    """The title of the window is ours meanwhile. A terminal that keeps none ignores the words."""
+def _own_title(*, progress: bool) -> Iterator[None]:
+    """The title of the window is ours meanwhile, and its progress. Who has none ignores the words."""
     terminal = sys.__stderr__
     if terminal is None or not terminal.isatty() or not _has_window(os.environ):
         yield
@@ -247,6 +280,8 @@ def _own_title() -> Iterator[None]:
         yield
     finally:
         write_beside(terminal, Control.OLD_TITLE)
+        if progress:
+            write_beside(terminal, Control.AT_REST)
         terminal.flush()
 
 
@@ -281,9 +316,10 @@ class Window:
         before, self._shown = self._shown, state
         if not isinstance(app, TerminalApp):
             return
-        if app.rings and not app.app_focus and calls_back(before, state):
-            app.bell()
         title = title_words(state)
-        if title != self._title:
+        if not app.app_focus and calls_back(before, state):
+            app.call_back(title if state.question else f"{title} · done")
+        if title != self._title:  # also where work begins, goes on to something else, or ends
             self._title = title
             app.write_title(title)
+            app.show_progress(busy=state.busy)
