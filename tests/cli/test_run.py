@@ -11,8 +11,7 @@ import pytest
 from foldline.compaction.summary_text import lists_of
 from support.front_door import FrontDoor
 from support.server import MODEL, running_server
-
-pytestmark = pytest.mark.usefixtures("agreed")
+from support.trusting import bring
 
 
 def test_the_final_text_is_all_that_stdout_gets(door: FrontDoor) -> None:
@@ -176,7 +175,7 @@ def test_a_model_that_only_thinks_is_a_failure_and_not_an_empty_success(
 
 
 def test_a_window_smaller_than_the_system_prompt_fails_and_keeps_nothing_half(door: FrontDoor) -> None:
-    (door.cwd / "AGENTS.md").write_text("Always be careful. " * 2_000)
+    bring(door.cwd / "AGENTS.md", "Always be careful. " * 2_000)
     said = door("run", "hello", "--window", "4k")
     assert said.code == 1
     assert "The window of 4,000 tokens is too small" in said.err

@@ -4,7 +4,7 @@ Files first (the user's, then the project's), then the environment, then options
 set for one model wins over what is set for all, in files; the environment and options speak for this run.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,10 +46,16 @@ class Settings(AllSettings):
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _options: Mapping[str, object] = PrivateAttr(default_factory=dict)
+    _of_project: list[Given] = PrivateAttr(default_factory=list)
 
     def origin(self, key: str) -> str:
         """Who set a value, by its dotted key: a file, an environment variable, an option, or `default`."""
         return self._origins.get(key, DEFAULT)
+
+    @property
+    def of_project(self) -> Sequence[Given]:
+        """What the project set that the user had agreed to."""
+        return self._of_project
 
     def again(self, cwd: Path | str, environ: Mapping[str, str]) -> "Settings":
         """As the files and the environment are now, with the options of this run.
@@ -193,7 +199,7 @@ def load_settings(
         origins[dotted(names)] = item.origin
     settings = Settings.model_validate(_nested(values))
     settings._origins.update(origins)
-    settings._options = dict(overrides or {})
+    settings._options, settings._of_project = dict(overrides or {}), layers[1]
     keep_secret(settings.own_providers().values())
     return settings
 

@@ -115,8 +115,8 @@ class AgentState:
     """Whether the next prompt goes without a compaction if it fits: the one before it was not to be had."""
     left_aside: set[str] = field(default_factory=set)
     """Digests of the project's files that were asked about, or named, in this session."""
-    on_agreed: Callable[[], Awaitable[None]] = _nothing
-    """Called when the user has agreed to settings of the project."""
+    use_project: Callable[[], Awaitable[None]] = _nothing
+    """Uses the settings of the project that the user has agreed to by now, and no others."""
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _weighed: tuple[tuple[ToolSpec, ...], tuple[Schemas, ...]] = ((), ())
     """The tools that were weighed last, and what their schemas take."""
