@@ -70,14 +70,22 @@ def test_a_run_stops_after_the_most_steps_it_was_given(door: FrontDoor) -> None:
     assert door("run", "-c", "hello", "--max-steps", "1").code == 0
 
 
-def test_a_run_has_a_bound_where_none_was_set_and_the_settings_may_take_it_away(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("foldline.cli.agents.RUN_STEPS", 1)
+def test_any_bound_of_a_run_is_raised_or_taken_away_by_one_option(door: FrontDoor) -> None:
     (door.cwd / "notes.txt").write_text("remember the milk\n")
-    assert door("run", "read notes.txt").code == 3
-    monkeypatch.setenv("FOLDLINE_LIMITS__TURN_STEPS", "0")
-    assert door("run", "read notes.txt").code == 0
+    said = door("run", "read notes.txt", "--limit", "turn_tokens=10")
+    assert said.code == 3
+    assert "limits.turn_tokens is 10; `foldline run -c PROMPT` continues, and --limit raises it." in said.err
+    assert door("run", "read notes.txt", "--limit", "turn_tokens=1M", "--limit", "turn_steps=0").code == 0
+    assert "--limit: NAME=N is wanted, as in turn_cost=25" in door("run", "hello", "--limit", "25").err
+    assert (
+        "command line: there is no setting limits.turns; did you mean limits.turn_cost?"
+        in door("run", "hello", "--limit", "turns=1").err
+    )
+
+
+def test_nobody_is_told_of_a_price_that_bounds_a_run_by_default(door: FrontDoor) -> None:
+    assert "price" not in door("run", "hello").err
+    assert "The price of offline is not known" in door("run", "hello", "--limit", "turn_cost=1").err
 
 
 def test_what_is_piped_in_stands_below_the_prompt(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ set for one model wins over what is set for all, in files; the environment and o
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from .layers import (
     from_file,
     from_project,
 )
-from .limits import Limits
+from .limits import UNWATCHED, Limits
 from .model_choice import named_in, own_provider, provider_called, provider_in_force
 from .sandbox_policy import SandboxOptions
 from .settings_schema import KEYS, AllSettings, Amount, ContextSettings, ModelSettings, checked, is_secret
@@ -95,12 +96,11 @@ class Settings(AllSettings):
         """Those of `[providers.NAME]`, by name."""
         return {name: own_provider(name, table) for name, table in self.providers.items()}
 
-    def bounds(self, turn_steps: int = 0) -> Limits:
-        """The limits in force; `turn_steps` is the bound of a turn where none was set."""
-        given = self.limits.model_dump()
-        if given["turn_steps"] is None:
-            given["turn_steps"] = turn_steps
-        return Limits(**given)
+    def bounds(self, *, watched: bool) -> Limits:
+        """The limits in force, where somebody watches and where nobody does."""
+        given = self.limits.model_dump(exclude_none=True)
+        usual = Limits() if watched else UNWATCHED
+        return replace(usual, **given, cost_is_usual="turn_cost" not in given)
 
     @property
     def sandbox_options(self) -> SandboxOptions:

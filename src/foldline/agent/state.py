@@ -99,8 +99,6 @@ class AgentState:
     pairs: RunningPairs = field(default_factory=RunningPairs)
     digests: RunningDigest = field(default_factory=RunningDigest)
     """Of the requests that were sent, as `pairs` are their messages."""
-    summary_requests: int = 0
-    """Requests that were made for summaries so far."""
     refused: dict[str, int] = field(default_factory=dict)
     """By model: the smallest request refused as too long, in tokens, until a smaller one passed."""
     fallback: Sequence[str] = ()

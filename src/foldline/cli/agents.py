@@ -33,10 +33,6 @@ SERVER_LOGS: Final = "mcp"
 """The folder of what tool servers write to their error output, below our data."""
 
 
-RUN_STEPS: Final = 200
-"""Requests of a turn that nobody watches, where no bound was set."""
-
-
 def settings_here(cwd: str | Path | None = None, **options: object) -> Settings:
     """The settings in force in a folder; options that were not given count as absent.
 
@@ -186,7 +182,7 @@ def agent_for(
         interactive=interactive,
         dmail=settings.context.dmail,
         servers=tool_servers(settings, agent_folder),
-        limits=settings.bounds(0 if interactive else RUN_STEPS),
+        limits=settings.bounds(watched=interactive),
         sandbox=settings.sandbox_options,
     )
     agent.settings = settings
