@@ -202,9 +202,11 @@ async def test_the_user_is_asked_about_a_loop(tmp_path: Path, key: str, requests
             await agent.prompt("read")
     else:
         assert (await agent.prompt("read")).text == "done"
-    assert [event.title for event in asked] == [
-        "The model made the same call (read) 3 times in a row, each time with the same result."
-    ]
+    [event] = asked
+    assert (
+        event.title == "The model made the same call (read) 3 times in a row, each time with the same result."
+    )
+    assert event.detail == "read f0.txt"
     assert len(llm.requests) == requests
     told = [
         entry.text

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from foldline.context.harmless import with_signs
 from foldline.context.numbers import many
 from foldline.context.outline import CompactionOutline, RequestOutline
 from foldline.llm.models import price_of, price_table
@@ -17,6 +18,7 @@ from foldline.protocol import (
     Entry,
     FoldlineError,
     RequestRecord,
+    ToolCallPart,
     ToolResultMessage,
     Usage,
     text_parts,
@@ -211,6 +213,7 @@ class LoopWatch:
                 Option(key="t", label="tell the model, and go on"),
                 Option(key="s", label="stop here"),
             ],
+            "\n".join(f"{call.name} {_title(state, call)}" for call in answer.calls),
         )
         if key == "t":
             again = f"You made {what} {times} times in a row, each time with the same result."
@@ -218,6 +221,12 @@ class LoopWatch:
             await state.session.append(DeveloperMessage(parts=text_parts(note)))
         elif key != "g":
             state.bounds.stop_loop(f"Stopped by you: {sentence[:1].lower()}{sentence[1:]}. /retry continues.")
+
+
+def _title(state: "AgentState", call: ToolCallPart) -> str:
+    """What it is about, as the transcript shows it."""
+    titles = (tool.title(call.parsed()) for tool in state.tools if tool.spec.name == call.name)
+    return with_signs(next(titles, ""))
 
 
 def _results(state: "AgentState", answer: AssistantMessage) -> list[ToolResultMessage]:
