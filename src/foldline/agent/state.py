@@ -42,7 +42,7 @@ from foldline.protocol import (
 from foldline.protocol.events import Event, Notice, SandboxKnown, ToolOutput, WindowLearned
 
 from .api_keys import mask_of
-from .approvals import Choices, Policy, ProjectRules
+from .approvals import SANDBOXED, Choices, Policy, ProjectRules
 from .limits import Bounds
 from .mcp import ToolServers
 from .mcp.servers import ServerTool
@@ -133,11 +133,13 @@ class AgentState:
         self.session.on_append.append(self._on_entry)
 
     async def sandbox_engine(self) -> Engine:
-        """What the sandbox is here, tried out and said once."""
+        """What the sandbox is here, tried out and said once, with why it is none where the mode wants one."""
         is_new = self.sandbox.engine is None
         engine = await self.sandbox.ready()
         if is_new:
             self.emit(SandboxKnown(holds=engine.holds))
+            if self.policy.mode in SANDBOXED and not engine.holds:
+                self.warn(engine.why)
         return engine
 
     def _on_entry(self, entry: Entry) -> None:

@@ -121,7 +121,8 @@ class BashTool(BaseTool[BashArguments]):
             note = f"[timed out after {seconds:g} s: the command and all it started were ended]"
         else:
             brief, note = ending_words(status or 0, bool(text))
-        refused = await asyncio.to_thread(context.box.refused, text) if context.box and status else None
+        box, failed = context.box, bool(status)
+        refused = await asyncio.to_thread(box.refused, text, failed=failed) if box else None
         kept_from = f"[the sandbox refused {refused.words}]" if refused else ""
         text, full = await fitted(text, context, self.name, note, _HELD if held else "", kept_from)
         is_error = timed_out or bool(status)
