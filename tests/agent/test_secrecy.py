@@ -94,7 +94,8 @@ async def test_a_key_in_a_prompt_an_instruction_file_or_an_answer_is_neither_sen
     folder = tmp_path / "work"
     folder.mkdir()
     bring(folder / "AGENTS.md", f"Use {KEY} for the tests.\n")
-    llm = PlayedLLM(f"as you say: {STORED}", "done")
+    called = calling(("ls", {"path": f"nowhere/{STORED}"}))
+    llm = PlayedLLM(called, f"as you say: {STORED}", "done")
     agent, _ = agent_in(folder, llm)
     await agent.prompt(f"my key is {KEY}")
     await agent.prompt("go on")

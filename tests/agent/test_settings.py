@@ -265,12 +265,13 @@ def test_a_project_opens_nothing_in_the_sandbox(house: dict[str, str], tmp_path:
     assert "a project may not set sandbox.writable: commands would reach" in refusal(house)
 
 
-@pytest.mark.parametrize("key", ["model", "compaction.model", "compaction.embedding_model"])
+@pytest.mark.parametrize("key", ["model", "compaction.model", "compaction.embedding_model", "fallback"])
 def test_a_project_chooses_no_model_that_somebody_else_pays_for(
     house: dict[str, str], tmp_path: Path, key: str
 ) -> None:
     table, _, name = key.rpartition(".")
-    said = f'[{table}]\n{name} = "dear"\n' if table else f'{name} = "dear"\n'
+    value = '["dear"]' if key == "fallback" else '"dear"'
+    said = f"[{table}]\n{name} = {value}\n" if table else f"{name} = {value}\n"
     bring(tmp_path / "work" / ".foldline.toml", said)
     assert f"a project may not set {key}: whoever clones it would pay" in refusal(house)
     (tmp_path / "work" / ".foldline.toml").unlink()
