@@ -165,7 +165,7 @@ class Tool(ABC):
         return True
 
     def rules(self, arguments: dict[str, Any], cwd: Path | None = None) -> Sequence[RuleSet]:
-        """What an "always" may stand for that covers this call in a folder, the first one first. None: each asks.
+        """What an "always" may stand for that covers this call in a folder; the first is offered. None: asks.
 
         A call runs without asking where all rules of one set were granted: they must say all that they cover.
         """
