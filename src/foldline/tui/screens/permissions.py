@@ -140,7 +140,7 @@ class PermissionsScreen(ListScreen[None, PermissionRow]):
                 (name_of(KEYS, mode), "accent"),
                 (f" {'▶' if chosen else ''}{mode}   ", f"{style} bold" if chosen else style),
             ]
-        yield line
+        yield from wrap_spans(line, width)
         if self.question is not None:
             yield from wrap_spans([(f" ! {self.question.sentence}", "alert")], width)
         else:
