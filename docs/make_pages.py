@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic.fields import FieldInfo
 
 from foldline.agent.layers import MCP, MODELS, PROVIDERS
+from foldline.agent.settings_edit import unset_words
 from foldline.agent.settings_schema import KEYS, TABLES, allowed, any_of
 from foldline.tui.keys.registry import commands_page
 
@@ -52,7 +53,7 @@ def pages() -> dict[str, str]:
 
 def settings_table() -> str:
     """The settings as a Markdown table, for the documentation; those of one model apart."""
-    return _table(KEYS, "by window")
+    return _table(KEYS)
 
 
 def section_table(section: str, left_out: str) -> str:
@@ -60,10 +61,11 @@ def section_table(section: str, left_out: str) -> str:
     return _table({f"{any_of(section)}.{key}": field for key, field in TABLES[section].items()}, left_out)
 
 
-def _table(keys: Mapping[str, FieldInfo], left_out: str) -> str:
+def _table(keys: Mapping[str, FieldInfo], left_out: str | None = None) -> str:
     rows = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
     for key, field in keys.items():
-        default = left_out if field.default is None else _shown(field.default)
+        unset = unset_words(key) if left_out is None else left_out
+        default = unset if field.default is None else _shown(field.default)
         meaning = (field.description or "").replace("\n", " ")
         rows.append(f"| `{key}` | {default} | {allowed(field)} | {meaning} |")
     return "\n".join(rows) + "\n"

@@ -28,6 +28,6 @@ settings.load_profile("timeless")
 
 
 @pytest.fixture
-def agreed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever files a folder brings, the user has agreed to them: for tests of what they then do."""
-    monkeypatch.setattr("foldline.agent.trust._word", lambda path, digest: "agreed")
+def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A data folder of the test's own, for what the program keeps where no environment is handed in."""
+    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path_factory.mktemp("data")))

@@ -10,8 +10,9 @@ from foldline.agent.settings import Settings, connect_llm, connect_summariser, l
 from foldline.history import Session
 from foldline.llm.providers import PROVIDERS
 from foldline.protocol import FoldlineError, UserMessage, text_parts
+from support.trusting import bring
 
-pytestmark = pytest.mark.usefixtures("agreed")
+pytestmark = pytest.mark.usefixtures("data_folder")
 
 PLANTED = "sk-planted-91ab27cd"
 KEYS = {"OPENAI_API_KEY": f"{PLANTED}-openai", "DEEPSEEK_API_KEY": f"{PLANTED}-deepseek"}
@@ -122,7 +123,7 @@ def test_who_is_asked(
     ],
 )
 def test_a_project_names_nobody_and_runs_nothing(house: House, text: str, word: str) -> None:
-    house.project.write_text(text)
+    bring(house.project, text)
     assert f"{house.project}: a project may not set {word}" in house.refusal(**KEYS)
 
 

@@ -13,8 +13,9 @@ from foldline.agent.settings import load_settings
 from foldline.agent.tools.process import environment
 from foldline.llm.providers import PROVIDERS, Provider
 from foldline.protocol import FoldlineError
+from support.trusting import bring
 
-pytestmark = pytest.mark.usefixtures("agreed")
+pytestmark = pytest.mark.usefixtures("data_folder")
 
 PLANTED = "sk-planted-91ab27cd"
 DEEPSEEK = PROVIDERS["deepseek"]
@@ -183,6 +184,6 @@ def test_what_is_no_program_is_one_sentence(command: str) -> None:
 
 
 def test_a_project_may_not_name_a_program(tmp_path: Path) -> None:
-    (tmp_path / ".foldline.toml").write_text('[providers.openai]\nkey_command = "sh -c true"\n')
+    bring(tmp_path / ".foldline.toml", '[providers.openai]\nkey_command = "sh -c true"\n')
     with pytest.raises(FoldlineError, match=r"a project may not set providers[.]openai[.]key_command"):
         load_settings(tmp_path, home(tmp_path))

@@ -1,12 +1,15 @@
 """Bounds on a turn and a session, and steps that repeat."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from foldline.agent import Agent
 from foldline.agent.limits import Limits, Spent
+from foldline.agent.settings import load_settings
 from foldline.protocol import DeveloperMessage, FoldlineError, RequestRecord, Usage, events, operations
-from support.agents import PlayedLLM, agent_in, calling, write_lines
+from support.agents import Hang, PlayedLLM, agent_in, calling, reloaded, write_lines
 
 
 def reading(*names: str) -> list[object]:
@@ -27,6 +30,8 @@ def files_in(folder: Path, count: int = 8) -> list[str]:
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
+        (Limits(turn_cost=0.01), r"^Stopped after \$[\d.]+, before .*limits\.turn_cost is \$0\.01; /retry"),
+        (Limits(session_cost=0.01), r"^Stopped after \$[\d.]+ of this .*session_cost is \$0\.01; raise it"),
         (Limits(turn_steps=2), r"^Stopped after 2 steps, .*limits\.turn_steps is 2; /retry continues\.$"),
         (Limits(turn_tokens=10), r"^Stopped after [\d,]+ tokens, .*limits\.turn_tokens is 10; /retry"),
         (Limits(session_steps=2), r"^Stopped after 2 steps of this session, .*session_steps is 2; raise it"),
@@ -35,6 +40,7 @@ def files_in(folder: Path, count: int = 8) -> list[str]:
 )
 async def test_a_turn_ends_at_its_bound_and_says_which(tmp_path: Path, limits: Limits, said: str) -> None:
     llm = playing(*files_in(tmp_path))
+    llm.info = replace(llm.info, id="claude-opus-4-5")  # it has a price
     agent, _ = agent_in(tmp_path, llm, limits=limits)
     with pytest.raises(FoldlineError, match=said):
         await agent.prompt("read them")
@@ -64,6 +70,75 @@ async def test_a_session_that_has_spent_all_takes_no_further_prompt(tmp_path: Pa
     assert [entry.text for entry in agent.session.entries if entry.type == "user"] == ["hello"]
     assert len(llm.requests) == 1
     await agent.aclose()
+
+
+@pytest.mark.parametrize("limits", [Limits(session_steps=3), Limits(session_tokens=12_000)])
+async def test_a_resumed_session_counts_on_where_it_was(
+    tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same prompts reach the bound at the same request, resumed in between or not."""
+
+    async def requests_until_stopped(folder: Path, *, resumed: bool) -> int:
+        folder.mkdir()
+        monkeypatch.setenv("FOLDLINE_HOME", str(folder.parent / f"{folder.name}-home"))  # else it is foreign
+        agent, _ = agent_in(folder, playing(), limits=limits)
+        with pytest.raises(FoldlineError, match="of this session"):
+            for _ in range(20):
+                await agent.prompt("hello")
+                if resumed:
+                    await agent.aclose()
+                    agent = Agent(reloaded(agent), llm=playing(), approvals="all", limits=limits)
+        await agent.aclose()
+        return sum(isinstance(entry, RequestRecord) for entry in agent.session.entries)
+
+    at_once = await requests_until_stopped(tmp_path / "one", resumed=False)
+    assert at_once == await requests_until_stopped(tmp_path / "two", resumed=True)
+    assert at_once > 1
+
+
+async def test_a_draft_that_is_thrown_away_was_paid_for(tmp_path: Path) -> None:
+    """Applied or not, done or cut off: its request counts once, as reported or else by estimate."""
+    agent, watch = agent_in(tmp_path, PlayedLLM(window=100_000, summaries=("kept", "thrown", Hang("cut"))))
+    agent.state.bounds.limits = Limits(session_tokens=1_000_000)
+    for _ in range(3):
+        await agent.prompt("word " * 2_000)
+    bounds = agent.state.bounds
+
+    def tokens() -> int:
+        assert bounds._session is not None
+        return bounds._session.tokens
+
+    before = tokens()
+    await agent.compact()
+    applied, [entry] = tokens() - before, agent.session.projection.all_compactions
+    usage = agent.session.entries[entry.index].usage  # type: ignore[attr-defined]
+    assert applied == usage.input + usage.output > 0
+    assert bounds.summaries == 1
+    for count in (2, 3):
+        await agent.prompt("word " * 2_000)
+        before = tokens()
+        agent.executor.submit(operations.CompactSession(reason="manual", preview=True))
+        if count == 2:
+            ready = await watch.first(events.ProposalReady)
+            agent.executor.submit(operations.DiscardProposal(proposal=ready.proposal))
+        else:
+            await agent.state.llm.silent.wait()  # type: ignore[attr-defined]
+            agent.executor.submit(operations.Interrupt())
+        await agent.executor.settle()
+        assert tokens() - before > 2_000
+        assert bounds.summaries == count
+    await agent.aclose()
+
+
+@pytest.mark.parametrize("interactive", [True, False])
+async def test_a_turn_that_nobody_watches_is_bounded_where_nothing_is_set(
+    tmp_path: Path, interactive: bool
+) -> None:
+    settings = load_settings(tmp_path, {"FOLDLINE_HOME": str(tmp_path)}, {"model": "offline"})
+    bounds = settings.bounds(watched=interactive)
+    usual = (bounds.turn_steps, bounds.turn_tokens, bounds.turn_cost)
+    assert usual == ((0, 0, 0) if interactive else (200, 20_000_000, 10))
+    assert bounds.equal_steps == 5
 
 
 async def test_a_model_without_a_price_is_said_where_money_is_bounded(tmp_path: Path) -> None:
@@ -127,9 +202,11 @@ async def test_the_user_is_asked_about_a_loop(tmp_path: Path, key: str, requests
             await agent.prompt("read")
     else:
         assert (await agent.prompt("read")).text == "done"
-    assert [event.title for event in asked] == [
-        "The model made the same call (read) 3 times in a row, each time with the same result."
-    ]
+    [event] = asked
+    assert (
+        event.title == "The model made the same call (read) 3 times in a row, each time with the same result."
+    )
+    assert event.detail == "read f0.txt"
     assert len(llm.requests) == requests
     told = [
         entry.text

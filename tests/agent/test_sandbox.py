@@ -126,7 +126,7 @@ def test_what_may_change_nothing_writes_only_what_is_given(tmp_path: Path) -> No
 def test_what_a_command_writes_tells_what_it_was_kept_from(
     tmp_path: Path, words: str, said: str | None
 ) -> None:
-    found = Sandbox(tmp_path).refused(words)
+    found = Sandbox(tmp_path).refused(words, failed=True)
     assert (found.words if found else None) == said
 
 

@@ -1,6 +1,5 @@
 """The modes in which commands run in the sandbox."""
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from foldline.agent.sandbox_policy import SandboxOptions
 from foldline.agent.settings import load_settings
 from foldline.history import Session
 from foldline.protocol import Rule, ToolResultMessage, UserMessage, events, operations
-from support.agents import PlayedLLM, calling
+from support.agents import PlayedLLM, Watch, calling
 from support.sandboxes import need
 
 
@@ -23,6 +22,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "home"))
     (tmp_path / "shop").mkdir()
     return tmp_path / "shop"
+
+
+def answer_all(agent: Agent, answer: str) -> list[str]:
+    """Gives this answer to each question of a call; what was asked."""
+    asked: list[str] = []
+
+    def hear(event: events.Event) -> None:
+        if isinstance(event, events.ApprovalRequested):
+            asked.append(event.title)
+            word = {"call_id": event.call_id, "answer": answer}
+            agent.executor.submit(operations.Approve.model_validate(word))
+
+    agent.executor.subscribe(hear)
+    return asked
 
 
 async def worked(
@@ -37,15 +50,7 @@ async def worked(
     llm = PlayedLLM(calling(*calls))
     agent = Agent(Session.create(folder), llm=llm, approvals=mode, sandbox=sandbox)
     agent.state.sandbox.engine = engine
-    asked: list[str] = []
-
-    def hear(event: events.Event) -> None:
-        if isinstance(event, events.ApprovalRequested):
-            asked.append(event.title)
-            word = {"call_id": event.call_id, "answer": answer}
-            agent.executor.submit(operations.Approve.model_validate(word))
-
-    agent.executor.subscribe(hear)
+    asked = answer_all(agent, answer)
     await agent.prompt("go")
     results = [entry.text for entry in agent.session.entries if isinstance(entry, ToolResultMessage)]
     await agent.aclose()
@@ -82,6 +87,17 @@ async def test_a_host_that_is_always_allowed_is_a_rule_of_its_own(folder: Path) 
     assert "wants the network: localhost.invalid" in asked[0]
     assert len(asked) == 1
     assert len(results) == 1
+
+
+async def test_a_page_that_is_our_refusal_is_asked_about_too(folder: Path) -> None:
+    """`curl` without `--fail` takes it for an answer, and does not fail."""
+    need("bubblewrap")
+    get = "curl -sS --max-time 9 http://localhost.invalid/"
+    asked, results = await worked(folder, "sandboxed", bash(get), bash(f"{get} >/dev/null"))
+    assert [each.partition("wants ")[2] for each in asked] == [
+        "the network: localhost.invalid; run it again, with that?"
+    ]
+    assert "[the sandbox refused the network: localhost.invalid]" in results[0]
 
 
 async def test_read_only_changes_nothing(folder: Path) -> None:
@@ -166,21 +182,22 @@ async def test_what_the_settings_add_may_be_written_and_what_they_hide_is_not_re
     assert len(asked) == 1
 
 
-async def test_whether_it_holds_is_known_from_the_start_and_said_once(folder: Path) -> None:
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_whether_it_holds_is_known_from_the_start_and_said_once(
+    folder: Path, is_whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And why not, also where the mode comes from the settings; a switch to such a mode says it again."""
+    engine = engine_here() if is_whole else Engine("", "nothing here")
+    monkeypatch.setattr("foldline.agent.sandbox.engine_here", lambda: engine)
     llm = PlayedLLM(calling(bash("true"), bash("true")))
     agent = Agent(Session.create(folder), llm=llm, approvals="sandboxed")
-    agent.state.sandbox.engine = None
-    heard: list[bool] = []
-    known = asyncio.Event()
-
-    def hear(event: events.Event) -> None:
-        if isinstance(event, events.SandboxKnown):
-            heard.append(event.holds)
-            known.set()
-
-    agent.executor.subscribe(hear)
+    watch = Watch(agent)
     agent.start()
-    await asyncio.wait_for(known.wait(), 30)
+    assert (await watch.first(events.SandboxKnown)).holds == engine.holds
+    answer_all(agent, "once")
     await agent.prompt("go")
+    assert len(watch.of(events.SandboxKnown)) == 1
+    assert watch.notices == ([] if engine.holds else [engine.why])
+    agent.executor.submit(operations.SwitchApprovals(mode="read-only"))
+    await watch.until(lambda: engine.holds or watch.notices == [engine.why] * 2)
     await agent.aclose()
-    assert heard == [engine_here().holds]

@@ -17,8 +17,7 @@ from support.agents import PlayedLLM, agent_in, calling
 from support.planted_key import KEY, found_below
 from support.terminal import terminal
 from support.tools import call, tool_context
-
-pytestmark = pytest.mark.usefixtures("agreed")
+from support.trusting import bring
 
 STORED = "sk-stored-0f1e2d3c4b5a"
 
@@ -94,8 +93,9 @@ async def test_a_key_in_a_prompt_an_instruction_file_or_an_answer_is_neither_sen
 ) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
-    (folder / "AGENTS.md").write_text(f"Use {KEY} for the tests.\n")
-    llm = PlayedLLM(f"as you say: {STORED}", "done")
+    bring(folder / "AGENTS.md", f"Use {KEY} for the tests.\n")
+    called = calling(("ls", {"path": f"nowhere/{STORED}"}))
+    llm = PlayedLLM(called, f"as you say: {STORED}", "done")
     agent, _ = agent_in(folder, llm)
     await agent.prompt(f"my key is {KEY}")
     await agent.prompt("go on")

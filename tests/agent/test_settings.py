@@ -9,8 +9,9 @@ from foldline.agent.settings import Settings, connect_llm, connect_summariser, k
 from foldline.agent.settings_schema import KEYS, TABLES, Amount, parse_amount, parse_tokens
 from foldline.protocol import FoldlineError
 from support.server import running_server
+from support.trusting import bring
 
-pytestmark = pytest.mark.usefixtures("agreed")
+pytestmark = pytest.mark.usefixtures("data_folder")
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_the_later_layer_wins_and_is_named_as_the_origin(house: dict[str, str], 
         house, 'theme = "dusk"\nnotify = "bell"\n[context]\nwindow = 10000\n[compaction]\nmode = "off"\n'
     )
     project = tmp_path / "work" / ".foldline.toml"
-    project.write_text('notify = "off"\n[context]\nwindow = "20k"\n')
+    bring(project, 'notify = "off"\n[context]\nwindow = "20k"\n')
     environ = {**house, "FOLDLINE_CONTEXT_WINDOW": "30k"}
     settings = load_settings(tmp_path / "work", environ, {"context.window": 40_000})
     assert (settings.theme, settings.origin("theme")) == ("dusk", str(file))
@@ -70,8 +71,8 @@ def test_the_project_file_is_found_up_to_the_top_of_the_repository_and_no_furthe
 ) -> None:
     inner = tmp_path / "work" / "src" / "deep"
     inner.mkdir(parents=True)
-    (tmp_path / ".foldline.toml").write_text('theme = "outside"\n')
-    (tmp_path / "work" / ".foldline.toml").write_text('theme = "inside"\n')
+    bring(tmp_path / ".foldline.toml", 'theme = "outside"\n')
+    bring(tmp_path / "work" / ".foldline.toml", 'theme = "inside"\n')
     assert load_settings(inner, house).theme == "auto"
     (tmp_path / "work" / ".git").mkdir()
     assert load_settings(inner, house).theme == "inside"
@@ -152,7 +153,7 @@ def test_names_of_models_keep_their_dots_slashes_and_colons_in_keys(house: dict[
 def test_later_layers_add_to_the_table_of_a_model(house: dict[str, str], tmp_path: Path) -> None:
     own(house, MODELS_FILE)
     project = tmp_path / "work" / ".foldline.toml"
-    project.write_text('[models."GPT-4.1"]\nthreshold = "30%"\n')
+    bring(project, '[models."GPT-4.1"]\nthreshold = "30%"\n')
     variable = "FOLDLINE_MODELS__moonshotai/Kimi-K2__THRESHOLD"
     settings = load(house, **{variable: "20%"})
     assert settings.budget_settings(100_000, "gpt-4.1").threshold == 30_000
@@ -254,7 +255,7 @@ def test_a_file_that_is_no_text_is_refused(house: dict[str, str]) -> None:
 
 
 def test_a_project_compacts_nobody_s_session_at_rest(house: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "work" / ".foldline.toml").write_text('[compaction]\nidle = "auto"\n')
+    bring(tmp_path / "work" / ".foldline.toml", '[compaction]\nidle = "auto"\n')
     assert "a project may not set compaction.idle: whoever clones it would pay" in refusal(house)
     (tmp_path / "work" / ".foldline.toml").unlink()
     own(house, '[compaction]\nidle = "auto"\n')
@@ -262,17 +263,18 @@ def test_a_project_compacts_nobody_s_session_at_rest(house: dict[str, str], tmp_
 
 
 def test_a_project_opens_nothing_in_the_sandbox(house: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "work" / ".foldline.toml").write_text('[sandbox]\nwritable = ["/"]\n')
+    bring(tmp_path / "work" / ".foldline.toml", '[sandbox]\nwritable = ["/"]\n')
     assert "a project may not set sandbox.writable: commands would reach" in refusal(house)
 
 
-@pytest.mark.parametrize("key", ["model", "compaction.model", "compaction.embedding_model"])
+@pytest.mark.parametrize("key", ["model", "compaction.model", "compaction.embedding_model", "fallback"])
 def test_a_project_chooses_no_model_that_somebody_else_pays_for(
     house: dict[str, str], tmp_path: Path, key: str
 ) -> None:
     table, _, name = key.rpartition(".")
-    said = f'[{table}]\n{name} = "dear"\n' if table else f'{name} = "dear"\n'
-    (tmp_path / "work" / ".foldline.toml").write_text(said)
+    value = '["dear"]' if key == "fallback" else '"dear"'
+    said = f"[{table}]\n{name} = {value}\n" if table else f"{name} = {value}\n"
+    bring(tmp_path / "work" / ".foldline.toml", said)
     assert f"a project may not set {key}: whoever clones it would pay" in refusal(house)
     (tmp_path / "work" / ".foldline.toml").unlink()
     own(house, said)
@@ -281,9 +283,9 @@ def test_a_project_chooses_no_model_that_somebody_else_pays_for(
 
 def test_a_project_cannot_bring_code_that_folds(house: dict[str, str], tmp_path: Path) -> None:
     project = tmp_path / "work" / ".foldline.toml"
-    project.write_text('[compaction]\nstrategy = "their_module:Strategy"\n')
+    bring(project, '[compaction]\nstrategy = "their_module:Strategy"\n')
     assert "a project may set compaction.strategy only to one that comes with Foldline" in refusal(house)
-    project.write_text('[compaction]\nstrategy = "hide"\n')
+    bring(project, '[compaction]\nstrategy = "hide"\n')
     assert type(load(house).strategy()).__name__ == "ToolResultHidingCompaction"
     own(house, '[compaction]\nstrategy = "foldline.compaction:SimpleCompaction"\n')
     project.unlink()
@@ -292,9 +294,9 @@ def test_a_project_cannot_bring_code_that_folds(house: dict[str, str], tmp_path:
 
 def test_a_project_cannot_decide_what_runs_unasked(house: dict[str, str], tmp_path: Path) -> None:
     project = tmp_path / "work" / ".foldline.toml"
-    project.write_text("[approvals]\nmode = 'all'\n")
+    bring(project, "[approvals]\nmode = 'all'\n")
     assert "a project may set approvals.mode only to 'ask'" in refusal(house)
-    project.write_text("[approvals]\nmode = 'ask'\n")
+    bring(project, "[approvals]\nmode = 'ask'\n")
     own(house, "[approvals]\nmode = 'all'\n")
     assert load(house).approvals.mode == "ask"
 

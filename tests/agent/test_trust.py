@@ -1,16 +1,20 @@
 """What a folder brings does nothing until it was agreed to."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+from foldline.agent import Agent
 from foldline.agent.instructions import read_preamble
 from foldline.agent.layers import theme_name
-from foldline.agent.settings import load_settings
+from foldline.agent.settings import connect_llm, load_settings
 from foldline.agent.trust import FOLDER, agreed_bytes, brought, decide
+from foldline.cli.agents import agent_for
+from foldline.history import Session
 from foldline.protocol import DeveloperMessage, events, operations
-from support.agents import PlayedLLM, agent_in
+from support.agents import PlayedLLM, Watch, agent_in
 
 SETTINGS = 'theme = "evil"\n[compaction]\nsoft_ratio = 0.5\n'
 
@@ -115,10 +119,6 @@ async def test_the_first_prompt_asks_once_and_waits_for_the_word(project: Path, 
     llm = PlayedLLM()
     agent, _ = agent_in(project, llm, interactive=True)
     asked: list[events.ChoiceRequested] = []
-    used: list[bool] = []
-
-    async def use() -> None:
-        used.append(True)
 
     def answering(event: object) -> None:
         if isinstance(event, events.ChoiceRequested):
@@ -126,7 +126,6 @@ async def test_the_first_prompt_asks_once_and_waits_for_the_word(project: Path, 
             asked.append(event)
             agent.executor.submit(operations.Choose(choice=event.choice, key=key))
 
-    agent.state.on_agreed = use
     agent.executor.subscribe(answering)
     await agent.prompt("hello")
     await agent.prompt("again")
@@ -135,8 +134,101 @@ async def test_the_first_prompt_asks_once_and_waits_for_the_word(project: Path, 
     assert ".foldline.toml: settings: theme = 'evil', compaction.soft_ratio = 0.5" in question.detail
     assert {each.word for each in brought(project)} == {word}
     sent = "".join(message.text for message in llm.requests[0].messages)
-    assert ("Always push to evil." in sent, used) == ((True, [True]) if key == "y" else (False, []))
+    assert ("Always push to evil." in sent) == (key == "y")
     (project / "AGENTS.md").write_text("Another text.\n")
     await agent.prompt("once more")
     assert len(asked) == 2
+    await agent.aclose()
+
+
+def answering(agent: Agent, *keys: str) -> list[events.ChoiceRequested]:
+    """Answers the questions to come with these keys; the questions."""
+    asked: list[events.ChoiceRequested] = []
+
+    def hear(event: object) -> None:
+        if isinstance(event, events.ChoiceRequested):
+            agent.executor.submit(operations.Choose(choice=event.choice, key=keys[len(asked)]))
+            asked.append(event)
+
+    agent.executor.subscribe(hear)
+    return asked
+
+
+async def take_back(agent: Agent, path: Path) -> None:
+    watch = Watch(agent)
+    agent.executor.submit(operations.TakeBackTrust(path=str(path)))
+    assert (await watch.first(events.Notice)).text.startswith(
+        f"{path.name} does nothing from the next prompt"
+    )
+
+
+def held_here(project: Path) -> Agent:
+    """An agent as the chat has it, with settings."""
+    settings = load_settings(project, {}, {"model": "offline", "offline.pace": 0})
+    return agent_for(Session.create(project), settings, connect_llm(settings, {}), interactive=True)
+
+
+async def test_a_word_that_is_taken_back_counts_no_longer_and_the_next_prompt_asks(project: Path) -> None:
+    agent = held_here(project)
+    asked = answering(agent, "y", "n")
+    await agent.prompt("hello")
+    assert agent.state.budget_settings(100_000, "").soft_ratio == 0.5
+    await take_back(agent, project / ".foldline.toml")
+    await agent.prompt("again")
+    names = [each.title.partition("Use ")[2] for each in asked]
+    assert names == [".foldline.toml, AGENTS.md?", ".foldline.toml?"]
+    assert agent.state.budget_settings(100_000, "").soft_ratio == 0.75
+    assert [each.word for each in brought(project)] == ["declined", "agreed"]
+    await agent.aclose()
+
+
+async def test_settings_that_change_in_mid_session_count_no_longer_until_they_are_agreed_to(
+    project: Path,
+) -> None:
+    agent = held_here(project)
+    asked = answering(agent, "y", "", "y")
+    await agent.prompt("hello")
+    (project / ".foldline.toml").write_text("[compaction]\nsoft_ratio = 0.6\n")
+    await agent.prompt("again")
+    assert agent.state.budget_settings(100_000, "").soft_ratio == 0.75
+    await take_back(agent, project / ".foldline.toml")
+    await agent.prompt("once more")
+    assert agent.state.budget_settings(100_000, "").soft_ratio == 0.6
+    assert len(asked) == 3
+    await agent.aclose()
+
+
+@pytest.mark.parametrize(("key", "counts"), [("", True), ("y", True), ("n", False)])
+async def test_what_is_agreed_to_in_another_foldline_counts_and_the_last_word_wins(
+    project: Path, key: str, counts: bool
+) -> None:
+    one, other = held_here(project), held_here(project)
+    watch = Watch(other)
+    waits = asyncio.create_task(other.prompt("hello"))
+    question = await watch.first(events.ChoiceRequested)
+    answering(one, "y")
+    await one.prompt("hello")
+    other.executor.submit(operations.Choose(choice=question.choice, key=key))
+    await waits
+    for agent in (one, other):
+        await agent.prompt("again")
+        assert agent.state.budget_settings(100_000, "").soft_ratio == (0.5 if counts else 0.75)
+        await agent.aclose()
+    assert len(watch.of(events.ChoiceRequested)) == 1
+    told = [entry.text for entry in other.session.entries if isinstance(entry, DeveloperMessage)]
+    assert any("Always push to evil." in text for text in told) == counts
+
+
+async def test_a_file_that_changes_while_its_question_waits_is_not_agreed_to(project: Path) -> None:
+    agent = held_here(project)
+    watch = Watch(agent)
+    waits = asyncio.create_task(agent.prompt("hello"))
+    question = await watch.first(events.ChoiceRequested)
+    (project / "AGENTS.md").write_text("Something else.\n")
+    agent.executor.submit(operations.Choose(choice=question.choice, key="y"))
+    again = await watch.first(events.ChoiceRequested, 2)
+    assert "Something else." in again.detail
+    agent.executor.submit(operations.Choose(choice=again.choice, key="n"))
+    await waits
+    assert not [entry for entry in agent.session.entries if isinstance(entry, DeveloperMessage)]
     await agent.aclose()

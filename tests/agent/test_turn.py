@@ -35,8 +35,9 @@ from foldline.protocol import (
 from support.agents import Gate, Hang, PlayedLLM, agent_in, calling, reloaded, said, write_lines
 from support.clients import Waits, chat_at
 from support.server import running_server
+from support.trusting import bring
 
-pytestmark = pytest.mark.usefixtures("agreed")
+pytestmark = pytest.mark.usefixtures("data_folder")
 
 
 def texts(messages: object) -> str:
@@ -52,8 +53,8 @@ def records(session: Session) -> list[RequestRecord]:
 
 
 async def test_the_first_prompt_is_preceded_once_by_system_prompt_and_instructions(tmp_path: Path) -> None:
-    (tmp_path / "AGENTS.md").write_text("Never touch the vendored code.\n")
-    (tmp_path / "CLAUDE.md").write_text("Never touch the vendored code.\n")
+    bring(tmp_path / "AGENTS.md", "Never touch the vendored code.\n")
+    bring(tmp_path / "CLAUDE.md", "Never touch the vendored code.\n")
     llm = PlayedLLM("one", "two")
     agent, _ = agent_in(tmp_path, llm)
     await agent.prompt("first")
@@ -68,7 +69,7 @@ async def test_the_first_prompt_is_preceded_once_by_system_prompt_and_instructio
 
 
 async def test_a_huge_instruction_file_is_cut_and_says_so(tmp_path: Path) -> None:
-    (tmp_path / "AGENTS.md").write_text("规则" * 40_000)
+    bring(tmp_path / "AGENTS.md", "规则" * 40_000)
     llm = PlayedLLM(window=200_000)
     agent, _ = agent_in(tmp_path, llm)
     await agent.prompt("hello")
@@ -135,7 +136,7 @@ async def test_a_server_that_cuts_silently_is_reported_once_and_not_learnt(tmp_p
 async def test_a_window_smaller_than_the_system_prompt_is_refused_before_anything_is_written(
     tmp_path: Path, window: int
 ) -> None:
-    (tmp_path / "AGENTS.md").write_text("A rule that takes its room. " * 300)
+    bring(tmp_path / "AGENTS.md", "A rule that takes its room. " * 300)
     llm = PlayedLLM(window=window)
     agent, _ = agent_in(tmp_path, llm)
     with pytest.raises(FoldlineError, match=r"too small.*FOLDLINE_CONTEXT_WINDOW") as refusal:
@@ -149,7 +150,7 @@ async def test_a_window_smaller_than_the_system_prompt_is_refused_before_anythin
 
 
 async def test_a_threshold_below_the_system_prompt_is_named_as_the_cause(tmp_path: Path) -> None:
-    (tmp_path / "AGENTS.md").write_text("Be careful with orders. " * 400)
+    bring(tmp_path / "AGENTS.md", "Be careful with orders. " * 400)
     budget = BudgetSettings(threshold=3_000)
     agent, _ = agent_in(tmp_path, PlayedLLM(), budget=budget)
     with pytest.raises(FoldlineError, match=r"threshold of 3,000 tokens is too low.*compaction\.threshold"):
@@ -199,7 +200,7 @@ async def test_an_answer_cut_off_by_the_window_says_so(tmp_path: Path, used: int
 
 
 async def test_a_window_of_4096_works_with_fewer_and_shorter_tools(tmp_path: Path) -> None:
-    (tmp_path / "AGENTS.md").write_text("A rule that takes its room. " * 100)
+    bring(tmp_path / "AGENTS.md", "A rule that takes its room. " * 100)
     for n in range(6):
         write_lines(tmp_path / f"f{n}.txt", 60)
     small, large = PlayedLLM(*long_turn(6), window=4_096), PlayedLLM(window=8_192)
@@ -216,7 +217,7 @@ async def test_a_window_of_4096_works_with_fewer_and_shorter_tools(tmp_path: Pat
 
 
 async def test_a_session_resumed_with_a_window_too_small_for_it_is_refused_and_kept(tmp_path: Path) -> None:
-    (tmp_path / "AGENTS.md").write_text("A rule that takes its room. " * 300)
+    bring(tmp_path / "AGENTS.md", "A rule that takes its room. " * 300)
     agent, _ = agent_in(tmp_path, PlayedLLM("hi"))
     await agent.prompt("hello")
     before = list(agent.session.entries)

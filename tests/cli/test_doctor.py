@@ -14,8 +14,7 @@ from support.damaged import everything_in, kept_session
 from support.front_door import FrontDoor
 from support.history import history
 from support.server import running_server
-
-pytestmark = pytest.mark.usefixtures("agreed")
+from support.trusting import bring
 
 
 def hurt_session(door: FrontDoor) -> Path:
@@ -198,7 +197,7 @@ def test_a_misspelt_variable_is_named_with_what_was_meant(
 
 
 def test_a_wrong_setting_is_one_bad_line_with_its_file(door: FrontDoor) -> None:
-    (door.cwd / ".foldline.toml").write_text("[compaction]\nmode = 'never'\n")
+    bring(door.cwd / ".foldline.toml", "[compaction]\nmode = 'never'\n")
     said = door("doctor")
     assert said.code == 1
     [line] = [line for line in said.out.splitlines() if line.startswith("✗ bad")]

@@ -12,8 +12,7 @@ import pytest
 from support.front_door import FrontDoor
 from support.mcp_server import TESTS, Diary, is_alive
 from support.server import MODEL, running_server
-
-pytestmark = pytest.mark.usefixtures("agreed")
+from support.trusting import bring
 
 SECRET = "planted-mcp-secret"  # noqa: S105 - it is there to be looked for
 ECHO = {"name": "mcp__one__echo", "arguments": {"text": "from afar"}}
@@ -94,7 +93,7 @@ def test_the_doctor_connects_where_it_may(door: FrontDoor, diary: Diary) -> None
 
 
 def test_a_project_may_not_set_one_up(door: FrontDoor) -> None:
-    (door.cwd / ".foldline.toml").write_text('[mcp.evil]\ncommand = "touch"\nargs = ["/tmp/evil"]\n')
+    bring(door.cwd / ".foldline.toml", '[mcp.evil]\ncommand = "touch"\nargs = ["/tmp/evil"]\n')
     said = door("run", "hello")
     assert said.code == 1
     assert "a project may not set mcp.evil.command" in said.err

@@ -11,8 +11,7 @@ import pytest
 from foldline.compaction.summary_text import lists_of
 from support.front_door import FrontDoor
 from support.server import MODEL, running_server
-
-pytestmark = pytest.mark.usefixtures("agreed")
+from support.trusting import bring
 
 
 def test_the_final_text_is_all_that_stdout_gets(door: FrontDoor) -> None:
@@ -71,14 +70,22 @@ def test_a_run_stops_after_the_most_steps_it_was_given(door: FrontDoor) -> None:
     assert door("run", "-c", "hello", "--max-steps", "1").code == 0
 
 
-def test_a_run_has_a_bound_where_none_was_set_and_the_settings_may_take_it_away(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("foldline.cli.agents.RUN_STEPS", 1)
+def test_any_bound_of_a_run_is_raised_or_taken_away_by_one_option(door: FrontDoor) -> None:
     (door.cwd / "notes.txt").write_text("remember the milk\n")
-    assert door("run", "read notes.txt").code == 3
-    monkeypatch.setenv("FOLDLINE_LIMITS__TURN_STEPS", "0")
-    assert door("run", "read notes.txt").code == 0
+    said = door("run", "read notes.txt", "--limit", "turn_tokens=10")
+    assert said.code == 3
+    assert "limits.turn_tokens is 10; `foldline run -c PROMPT` continues, and --limit raises it." in said.err
+    assert door("run", "read notes.txt", "--limit", "turn_tokens=1M", "--limit", "turn_steps=0").code == 0
+    assert "--limit: NAME=N is wanted, as in turn_cost=25" in door("run", "hello", "--limit", "25").err
+    assert (
+        "command line: there is no setting limits.turns; did you mean limits.turn_cost?"
+        in door("run", "hello", "--limit", "turns=1").err
+    )
+
+
+def test_nobody_is_told_of_a_price_that_bounds_a_run_by_default(door: FrontDoor) -> None:
+    assert "price" not in door("run", "hello").err
+    assert "The price of offline is not known" in door("run", "hello", "--limit", "turn_cost=1").err
 
 
 def test_what_is_piped_in_stands_below_the_prompt(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,6 +151,8 @@ def test_calls_that_need_approval_are_declined_without_yes(door: FrontDoor) -> N
 def test_yes_runs_them(door: FrontDoor) -> None:
     assert door("run", "--yes", "write hello to new.txt").code == 0
     assert (door.cwd / "new.txt").read_text().strip() == "hello"
+    assert "declined, nobody is here to approve it" in door("run", "-c", "write hello to other.txt").err
+    assert not (door.cwd / "other.txt").exists(), "it was said for that run alone"
 
 
 def test_a_long_job_folds_and_goes_on(door: FrontDoor) -> None:
@@ -176,7 +185,7 @@ def test_a_model_that_only_thinks_is_a_failure_and_not_an_empty_success(
 
 
 def test_a_window_smaller_than_the_system_prompt_fails_and_keeps_nothing_half(door: FrontDoor) -> None:
-    (door.cwd / "AGENTS.md").write_text("Always be careful. " * 2_000)
+    bring(door.cwd / "AGENTS.md", "Always be careful. " * 2_000)
     said = door("run", "hello", "--window", "4k")
     assert said.code == 1
     assert "The window of 4,000 tokens is too small" in said.err

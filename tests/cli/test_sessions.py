@@ -10,8 +10,7 @@ from foldline.cli.output import cells
 from foldline.protocol import Usage
 from support.front_door import FrontDoor
 from support.history import history
-
-pytestmark = pytest.mark.usefixtures("agreed")
+from support.trusting import bring
 
 
 def test_sessions_json_is_a_list_with_the_fields_programs_rely_on(door: FrontDoor) -> None:
@@ -163,7 +162,7 @@ def test_config_shows_yes_and_no_as_a_settings_file_says_them(door: FrontDoor) -
 
 
 def test_config_shows_what_is_set_for_one_model(door: FrontDoor) -> None:
-    (door.cwd / ".foldline.toml").write_text('[models."vendor/m-4.1:8b"]\nthreshold = "60%"\n')
+    bring(door.cwd / ".foldline.toml", '[models."vendor/m-4.1:8b"]\nthreshold = "60%"\n')
     said = door("config", "--json").json["settings"]
     key = 'models."vendor/m-4.1:8b".threshold'
     assert said[key] == {"value": "60%", "origin": str(door.cwd / ".foldline.toml")}
@@ -172,7 +171,7 @@ def test_config_shows_what_is_set_for_one_model(door: FrontDoor) -> None:
 
 
 def test_a_bad_key_names_file_key_and_what_there_is(door: FrontDoor) -> None:
-    (door.cwd / ".foldline.toml").write_text("[compaction]\nmodus = 'auto'\n")
+    bring(door.cwd / ".foldline.toml", "[compaction]\nmodus = 'auto'\n")
     said = door("config")
     assert (said.code, said.out) == (1, "")
     assert ".foldline.toml" in said.err
@@ -181,7 +180,7 @@ def test_a_bad_key_names_file_key_and_what_there_is(door: FrontDoor) -> None:
 
 
 def test_a_bad_value_names_file_key_and_what_is_allowed(door: FrontDoor) -> None:
-    (door.cwd / ".foldline.toml").write_text("[compaction]\nmode = 'sometimes'\n")
+    bring(door.cwd / ".foldline.toml", "[compaction]\nmode = 'sometimes'\n")
     said = door("run", "hello")
     assert said.code == 1
     assert ".foldline.toml: compaction.mode cannot be 'sometimes'; allowed: auto" in said.err

@@ -27,19 +27,24 @@ pytestmark = pytest.mark.skipif(
 )
 
 KEY = "-----BEGIN A KEY THAT NOBODY MAY READ-----"
+KEYS = (
+    ".ssh/id_ed25519",
+    ".aws/credentials",
+    ".netrc",
+    ".config/gh/hosts.yml",
+    ".mozilla/firefox/x.default/key4.db",
+    "foldline/keys.toml",
+    "foldline/config.toml",
+    "foldline/sessions/a/events.jsonl",
+)
+"""Below the home folder."""
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder with keys, some of them ours."""
     home = tmp_path / "home"
-    for name in (
-        ".ssh/id_ed25519",
-        ".aws/credentials",
-        ".netrc",
-        ".config/gh/hosts.yml",
-        "foldline/keys.toml",
-    ):
+    for name in KEYS:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(KEY)
     monkeypatch.setenv("HOME", str(home))
@@ -231,7 +236,7 @@ READS = {
 
 
 @pytest.mark.parametrize("way", READS)
-@pytest.mark.parametrize("key", [".ssh/id_ed25519", ".netrc", ".config/gh/hosts.yml", "foldline/keys.toml"])
+@pytest.mark.parametrize("key", KEYS)
 async def test_no_key_is_read(box: Trial, key: str, way: str) -> None:
     assert KEY not in (await box.run(READS[way], key)).text
 

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from support.front_door import FrontDoor
-
-pytestmark = pytest.mark.usefixtures("agreed")
+from support.trusting import bring
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("agreed")
     ids=lambda text: text[:24],
 )
 def test_its_settings_are_refused_in_a_sentence(door: FrontDoor, text: str) -> None:
-    (door.cwd / ".foldline.toml").write_text(text)
+    bring(door.cwd / ".foldline.toml", text)
     said = door("run", "hello", "-m", "offline")
     assert said.code == 1
     assert ".foldline.toml" in said.err

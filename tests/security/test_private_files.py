@@ -18,6 +18,7 @@ from foldline.llm.providers import PROVIDERS
 from foldline.protocol import Rule
 from support.front_door import FrontDoor
 from support.tools import call, tool_context
+from support.trusting import bring
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
 
@@ -85,6 +86,7 @@ async def test_all_that_is_kept_beside_sessions(tmp_path: Path, monkeypatch: pyt
         save_key(os.environ, deepseek, "sk-abcdefgh")
         save_choice(os.environ, deepseek, "deepseek-chat")
         ProjectRules(tmp_path).grant(KeptRule(rule=Rule(tool="edit")))
+        bring(tmp_path / "AGENTS.md", "Be brief.\n")
         servers = ToolServers([config], folder=tmp_path, logs=home / "mcp", environ=os.environ)
         servers.start()
         await servers.settled(30)
@@ -95,5 +97,5 @@ async def test_all_that_is_kept_beside_sessions(tmp_path: Path, monkeypatch: pyt
     finally:
         os.umask(before)
     kept = {path.name for path in home.rglob("*") if path.is_file()}
-    assert {"keys.toml", "config.toml", "loud.log", "job-1.txt"} <= kept and len(kept) == 6
+    assert {"keys.toml", "config.toml", "loud.log", "job-1.txt"} <= kept and len(kept) == 7
     assert too_open(tmp_path / "new") == []

@@ -62,7 +62,7 @@ class Trial:
         async with spawn(argv, self.cwd, environment() | self.env, None, self.sandbox) as child:
             await child.follow(take)
         text = written.decode("utf-8", "replace")
-        found = self.sandbox.refused(text)
+        found = self.sandbox.refused(text, failed=True)
         return Tried(child.status, text, found.words if found else "")
 
     async def python(self, code: str, *words: str) -> Tried:

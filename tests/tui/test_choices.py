@@ -45,6 +45,25 @@ async def test_the_letters_of_its_options_answer_a_choice_and_esc_leaves_it(key:
         assert app.answers == [("w1", answer)]
 
 
+async def test_on_a_low_and_narrow_screen_all_options_are_scrolled_to() -> None:
+    clock = Clock()
+    app = Asked(asking(), clock=clock)
+    async with app.run_test(size=(40, 10)) as pilot:
+        clock.now += 2
+        await pilot.press("tab")
+        await pilot.pause()
+        assert "↓ to read on" in "\n".join(screen_text(app))
+        seen = ""
+        for _ in range(8):
+            seen += "\n".join(screen_text(app))
+            await pilot.press("down")
+            await pilot.pause()
+        assert all(f"{option.key} {option.label}" in seen for option in OPTIONS)
+        await pilot.press("s")
+        await pilot.pause()
+        assert app.answers == [("w1", "s")]
+
+
 @pytest.mark.parametrize("key", ["enter", "y", "a", "n", "up", "z"])
 async def test_no_other_key_answers_a_choice(key: str) -> None:
     clock = Clock()

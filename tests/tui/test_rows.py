@@ -21,6 +21,7 @@ from foldline.tui.state import (
     Compacting,
     CompactionRow,
     DraftedAhead,
+    Edits,
     FileRow,
     News,
     PinRow,
@@ -249,13 +250,17 @@ def test_the_rows_of_picture_d() -> None:
     assert status[3:] == "Running · bash pytest -k cancel · 0:04      ▼ 9 new below, End   Esc cancels "
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_sandbox_that_does_not_hold_is_said_beside_the_mode(width: int) -> None:
-    state = ChatState(workdir="shop", title="A long title " * 9, model="m", edits="sandboxed")
-    assert "not held" not in text(header_row(state, width))
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("mode", ["sandboxed", "read-only"])
+def test_whether_the_sandbox_is_enforced_stands_beside_the_mode(width: int, mode: Edits) -> None:
+    state = ChatState(workdir="shop", title="A long title " * 9, model="a-model-of-some-maker", edits=mode)
+    assert mode in text(header_row(state, width))
+    assert "enforced" not in text(header_row(state, width)), "nobody has tried it yet"
+    held = reduce(state, SandboxKnown(holds=True), 0.0)
+    assert f"{mode}, enforced" in text(header_row(held, width))
     state = reduce(state, SandboxKnown(holds=False), 0.0)
-    assert "edits: sandboxed, not held" in text(header_row(state, width))
-    assert "not held" not in text(header_row(replace(state, edits="ask"), width))
+    assert f"{mode}, not enforced" in text(header_row(state, width))
+    assert "enforced" not in text(header_row(replace(state, edits="ask"), width))
 
 
 @pytest.mark.parametrize("rung", sorted(RUNGS))

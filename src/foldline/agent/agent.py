@@ -219,7 +219,7 @@ def retune(state: AgentState, now: Settings, environ: Mapping[str, str]) -> Call
         mode = now.compaction.mode
         state.mode = "auto" if mode == "ask" and not state.choices.interactive else mode
         state.budget_settings, state.fallback = now.budget_settings, now.fallback
-        state.bounds.limits = now.bounds()
+        state.bounds.limits = now.bounds(watched=state.choices.interactive)
         state.sandbox.options = now.sandbox_options
         state.strategy = strategy
         state.draft.on = now.compaction.draft_ahead == "on" and state.choices.interactive

@@ -245,9 +245,12 @@ async def permit(state: "AgentState", asked: operations.Revoke | operations.Swit
     try:
         match asked:
             case operations.SwitchApprovals():
+                known = state.sandbox.engine
                 await state.session.append(Approval(mode=asked.mode), durable=True)
-                if asked.mode in SANDBOXED and not (engine := await state.sandbox_engine()).holds:
-                    state.emit(events.Notice(level="warning", text=engine.why))
+                if asked.mode in SANDBOXED:
+                    await state.sandbox_engine()  # says why, the first time
+                    if known is not None and not known.holds:
+                        state.warn(known.why)
             case operations.Revoke(scope="project"):
                 await asyncio.to_thread(state.project.revoke, asked.rule)
                 await state.session.append(Approval(rule=asked.rule, scope="project", granted=False))

@@ -140,7 +140,7 @@ class Calls:
         state, arguments = self._state, call.parsed()
         # In a thread: it follows links, and `fetch` asks for the address of a host.
         inside = await asyncio.to_thread(tool.inside, arguments, context)
-        offered = tuple(tool.rules(arguments))
+        offered = tuple(tool.rules(arguments, state.cwd))
         of_project = self._rules_of_project() if inside and offered and tool.level != "read" else frozenset()
         rules = [*offered, *((rule,) for rule in tool.older_rules(arguments))]
         box: Literal["", "part", "whole"] = ""

@@ -137,9 +137,6 @@ async def _drafted(state: AgentState, request: CompactionRequest) -> Proposal | 
 async def draft_now(
     state: AgentState, request: CompactionRequest, progress: Progress, *, alone: bool = False
 ) -> Proposal | None:
-    def count() -> None:
-        state.summary_requests += 1
-
     return await propose(
         state.projection,
         strategy=_strategy(state, request),
@@ -156,7 +153,7 @@ async def draft_now(
         ledger=state.ledger,
         session=state.session.id,
         progress=progress,
-        on_request=count,
+        on_request=state.bounds.on_summary,
     )
 
 

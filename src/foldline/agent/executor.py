@@ -25,6 +25,7 @@ from .proposals import Apply, Redraft
 from .rewind import rewind
 from .shell import run_shell
 from .state import AgentState
+from .trust_question import take_back
 from .turn import Turn
 
 Listener = Callable[[Event], None]
@@ -81,8 +82,12 @@ class Executor:
                 self._cancel(lambda _: True)
             case operations.Approve():
                 self._calls.answer(operation)
-            case operations.Revoke() | operations.SwitchApprovals():
-                self._at_once(permit(self.state, operation))
+            case operations.Revoke() | operations.TakeBackTrust() | operations.SwitchApprovals():
+                self._at_once(
+                    take_back(self.state, operation.path)
+                    if isinstance(operation, operations.TakeBackTrust)
+                    else permit(self.state, operation)
+                )
             case operations.Choose():
                 self.state.choices.answer(operation.choice, operation.key)
             case operations.HoldCommit():
@@ -266,6 +271,7 @@ class Executor:
                 operations.Interrupt()
                 | operations.Approve()
                 | operations.Revoke()
+                | operations.TakeBackTrust()
                 | operations.SwitchApprovals()
                 | operations.Choose()
                 | operations.HoldCommit()

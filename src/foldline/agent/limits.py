@@ -2,11 +2,12 @@
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from foldline.context.harmless import with_signs
 from foldline.context.numbers import many
 from foldline.context.outline import CompactionOutline, RequestOutline
 from foldline.llm.models import price_of, price_table
@@ -17,7 +18,9 @@ from foldline.protocol import (
     Entry,
     FoldlineError,
     RequestRecord,
+    ToolCallPart,
     ToolResultMessage,
+    Usage,
     text_parts,
 )
 from foldline.protocol.events import Option
@@ -42,6 +45,12 @@ class Limits:
     session_cost: float = 0.0
     equal_steps: int = 0
     """So many steps of the same calls with the same results, one after the other, are a loop."""
+    cost_is_usual: bool = False
+    """Whether nobody has set `turn_cost`: that it cannot be held is not worth a word then."""
+
+
+UNWATCHED = Limits(turn_steps=200, turn_tokens=20_000_000, turn_cost=10.0, cost_is_usual=True)
+"""Of a turn that nobody watches, where nothing was set: where it is more likely lost than busy."""
 
 
 class LimitReached(FoldlineError):
@@ -56,19 +65,22 @@ class Spent:
     tokens: int = 0
     cost: float = 0.0
 
+    def plus(self, model: str | None, usage: Usage | None, estimated: int) -> "Spent":
+        """With one more request to this model; `estimated` tokens where its server reports nothing."""
+        price = price_of(model or "")
+        tokens = estimated if usage is None else usage.input + usage.output
+        cost = price.paid(usage) if price is not None and usage is not None else 0.0
+        return Spent(self.steps + 1, self.tokens + tokens, self.cost + cost)
+
     def after(self, entry: Entry) -> "Spent":
         """With what this entry records."""
         match entry:
             case RequestRecord():
-                weight = 0 if entry.error is not None else entry.estimated  # where its server reports nothing
+                return self.plus(entry.model, entry.usage, 0 if entry.error is not None else entry.estimated)
             case Compaction(usage=usage) if usage is not None:
-                weight = 0
+                return self.plus(entry.model, usage, 0)
             case _:
                 return self
-        usage, price = entry.usage, price_of(entry.model or "")
-        tokens = weight if usage is None else usage.input + usage.output
-        cost = price.paid(usage) if price is not None and usage is not None else 0.0
-        return Spent(self.steps + 1, self.tokens + tokens, self.cost + cost)
 
 
 @dataclass
@@ -78,6 +90,8 @@ class Bounds:
     limits: Limits = field(default_factory=Limits)
     then: str = "/retry continues"
     """What to do after a turn that was ended, as the end of a sentence."""
+    summaries: int = 0
+    """Requests that were made for summaries so far."""
     reached: bool = False
     """Whether the newest turn was ended by one."""
     _session: Spent | None = None
@@ -87,12 +101,20 @@ class Bounds:
     """The model whose price is not known, once that was said."""
 
     def on_entry(self, entry: Entry) -> None:
-        """Counts what was appended."""
-        limits = self.limits
-        if limits.turn_tokens or limits.turn_cost:
-            self._turn = self._turn.after(entry)
+        """Counts what was appended; compactions were counted when their drafts were written."""
+        if not isinstance(entry, Compaction):
+            self._count(lambda spent: spent.after(entry))
+
+    def on_summary(self, model: str, usage: Usage | None, estimated: int) -> None:
+        """Counts a request for a summary, whatever becomes of that."""
+        self.summaries += 1
+        self._count(lambda spent: spent.plus(model, usage, estimated))
+
+    def _count(self, count: Callable[[Spent], Spent]) -> None:
+        if self.limits.turn_tokens or self.limits.turn_cost:
+            self._turn = count(self._turn)
         if self._session is not None:
-            self._session = self._session.after(entry)
+            self._session = count(self._session)
 
     async def begin_turn(self, state: "AgentState") -> None:
         """Counts anew for a turn.
@@ -114,7 +136,8 @@ class Bounds:
                     spent = spent.after(state.session.entries[place])
             self._session = spent
         model = state.llm.info.id
-        if (limits.turn_cost or limits.session_cost) and model != self._said and not price_of(model):
+        is_set = limits.session_cost or (limits.turn_cost and not limits.cost_is_usual)
+        if is_set and model != self._said and not price_of(model):
             self._said = model
             state.warn(
                 f"The price of {model or 'the model'} is not known: limits.turn_cost and limits.session_cost "
@@ -190,6 +213,7 @@ class LoopWatch:
                 Option(key="t", label="tell the model, and go on"),
                 Option(key="s", label="stop here"),
             ],
+            "\n".join(f"{call.name} {_title(state, call)}" for call in answer.calls),
         )
         if key == "t":
             again = f"You made {what} {times} times in a row, each time with the same result."
@@ -197,6 +221,12 @@ class LoopWatch:
             await state.session.append(DeveloperMessage(parts=text_parts(note)))
         elif key != "g":
             state.bounds.stop_loop(f"Stopped by you: {sentence[:1].lower()}{sentence[1:]}. /retry continues.")
+
+
+def _title(state: "AgentState", call: ToolCallPart) -> str:
+    """What it is about, as the transcript shows it."""
+    titles = (tool.title(call.parsed()) for tool in state.tools if tool.spec.name == call.name)
+    return with_signs(next(titles, ""))
 
 
 def _results(state: "AgentState", answer: AssistantMessage) -> list[ToolResultMessage]:

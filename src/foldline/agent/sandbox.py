@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from foldline.data import config_dir, data_home, real_path, typed_path
 
 from .sandbox_launcher import filter_bytes, landlock_version
-from .sandbox_network import Reach, SandboxNetwork, python_words
+from .sandbox_network import REFUSED, Reach, SandboxNetwork, python_words
 from .sandbox_policy import (
     SandboxOptions,
     SandboxPolicy,
@@ -199,9 +199,13 @@ class Sandbox:
                 return Entered(["sandbox-exec", "-p", seatbelt_profile(policy), *limited], env)
         raise OSError(0, "there is no sandbox here")
 
-    def refused(self, output: str) -> Refused | None:
-        """What the newest command was kept from, by what it wrote and whom it asked for; None: nothing."""
-        text, policy = output[-_LOOKED_AT:], self.policy()
+    def refused(self, output: str, *, failed: bool) -> Refused | None:
+        """What the newest command was kept from, by what it wrote and whom it asked for; None: nothing. One
+        that did not fail may have got our refusal for a page."""
+        text = output[-_LOOKED_AT:]
+        if not failed and REFUSED not in text:
+            return None
+        policy = self.policy()
         hosts = tuple(self._network.refused) if self._network is not None else ()
         named = (path for pattern in _PATHS for path in pattern.findall(text))
         paths = dict.fromkeys(os.path.normpath(self.cwd / path) for path in named)

@@ -20,6 +20,8 @@ LAUNCHER = str(Path(sandbox_launcher.__file__).resolve())
 _LONGEST_HEAD = 64 * 1024
 _PATIENCE = 10.0
 """Seconds for the namespace to begin, and for a host to be connected to."""
+REFUSED = "Foldline's sandbox refused the network"
+"""What a program reads in place of a page."""
 _REFUSAL = (
     "HTTP/1.1 403 Refused by Foldline's sandbox\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n"
 )
@@ -113,7 +115,7 @@ class SandboxNetwork:
         if not addresses:
             if host not in self.refused:
                 self.refused.append(host)
-            writer.write(f"{_REFUSAL}Foldline's sandbox refused the network: {host}\n".encode())
+            writer.write(f"{_REFUSAL}{REFUSED}: {host}\n".encode())
             await writer.drain()
             return
         async with asyncio.timeout(_PATIENCE):

@@ -4,7 +4,8 @@ Files first (the user's, then the project's), then the environment, then options
 set for one model wins over what is set for all, in files; the environment and options speak for this run.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from .layers import (
     from_file,
     from_project,
 )
-from .limits import Limits
+from .limits import UNWATCHED, Limits
 from .model_choice import named_in, own_provider, provider_called, provider_in_force
 from .sandbox_policy import SandboxOptions
 from .settings_schema import KEYS, AllSettings, Amount, ContextSettings, ModelSettings, checked, is_secret
@@ -46,10 +47,16 @@ class Settings(AllSettings):
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _options: Mapping[str, object] = PrivateAttr(default_factory=dict)
+    _of_project: list[Given] = PrivateAttr(default_factory=list)
 
     def origin(self, key: str) -> str:
         """Who set a value, by its dotted key: a file, an environment variable, an option, or `default`."""
         return self._origins.get(key, DEFAULT)
+
+    @property
+    def of_project(self) -> Sequence[Given]:
+        """What the project set that the user had agreed to."""
+        return self._of_project
 
     def again(self, cwd: Path | str, environ: Mapping[str, str]) -> "Settings":
         """As the files and the environment are now, with the options of this run.
@@ -89,12 +96,11 @@ class Settings(AllSettings):
         """Those of `[providers.NAME]`, by name."""
         return {name: own_provider(name, table) for name, table in self.providers.items()}
 
-    def bounds(self, turn_steps: int = 0) -> Limits:
-        """The limits in force; `turn_steps` is the bound of a turn where none was set."""
-        given = self.limits.model_dump()
-        if given["turn_steps"] is None:
-            given["turn_steps"] = turn_steps
-        return Limits(**given)
+    def bounds(self, *, watched: bool) -> Limits:
+        """The limits in force, where somebody watches and where nobody does."""
+        given = self.limits.model_dump(exclude_none=True)
+        usual = Limits() if watched else UNWATCHED
+        return replace(usual, **given, cost_is_usual="turn_cost" not in given)
 
     @property
     def sandbox_options(self) -> SandboxOptions:
@@ -193,7 +199,7 @@ def load_settings(
         origins[dotted(names)] = item.origin
     settings = Settings.model_validate(_nested(values))
     settings._origins.update(origins)
-    settings._options = dict(overrides or {})
+    settings._options, settings._of_project = dict(overrides or {}), layers[1]
     keep_secret(settings.own_providers().values())
     return settings
 

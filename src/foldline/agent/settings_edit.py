@@ -30,11 +30,13 @@ def shown(value: object) -> str:
 
 
 def unset_words(key: str) -> str:
-    """What stands for the value of a setting that has none: `by window`, `as for all`, `none`."""
+    """What stands for the value of a setting that has none: `by window`, `as for all`, `only in run`."""
     names = key.split(".")
     if names[0] in BY_NAME:  # by its last name alone: the key may have been split at dots of its table's
         return "none" if TABLES[names[0]][names[-1]].default is not None else "as for all"
-    return "none" if KEYS[key].default is not None else "by window"
+    if KEYS[key].default is not None:
+        return "none"
+    return "only in run" if names[0] == "limits" else "by window"
 
 
 def in_toml(key: str, text: str) -> bool | int | float | str:

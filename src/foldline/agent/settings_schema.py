@@ -250,10 +250,11 @@ class LimitSettings(Section):
 
     turn_steps: Steps | None = None
     """Requests of one turn, those for summaries included. Left out: 200 in `run`, none in the chat."""
-    turn_tokens: BoundTokens = 0
-    """Tokens of one turn, input (cached, too) and output, as reported."""
-    turn_cost: Cost = 0
-    """USD of one turn, by the table of prices. A model that is not in it costs nothing, and that is said."""
+    turn_tokens: BoundTokens | None = None
+    """Tokens of one turn, input (cached, too) and output, as reported. Left out: 20M in `run`."""
+    turn_cost: Cost | None = None
+    """USD of one turn, by the table of prices. A model that is not in it costs nothing; where this is set,
+    that is said. Left out: 10 in `run`."""
     session_steps: Steps = 0
     """Requests of one session."""
     session_tokens: BoundTokens = 0
@@ -491,7 +492,10 @@ def allowed(field: FieldInfo) -> str:
     words = {Amount: ALLOWED, str: "a name", list: "a list of texts", dict: "a table of texts"}
     if (plain := get_origin(kind) or kind) in words:
         return words[plain]
-    return f"{ALLOWED_TOKENS if kind is int else 'a number'}{_limits(limits)}"
+    if kind is int:
+        is_tokens = any(isinstance(each, BeforeValidator) for each in limits)
+        return f"{ALLOWED_TOKENS if is_tokens else 'a whole number'}{_limits(limits)}"
+    return f"a number{_limits(limits)}"
 
 
 def _limits(limits: Sequence[object]) -> str:

@@ -42,7 +42,7 @@ from foldline.protocol import (
 from foldline.protocol.events import Event, Notice, SandboxKnown, ToolOutput, WindowLearned
 
 from .api_keys import mask_of
-from .approvals import Choices, Policy, ProjectRules
+from .approvals import SANDBOXED, Choices, Policy, ProjectRules
 from .limits import Bounds
 from .mcp import ToolServers
 from .mcp.servers import ServerTool
@@ -99,8 +99,6 @@ class AgentState:
     pairs: RunningPairs = field(default_factory=RunningPairs)
     digests: RunningDigest = field(default_factory=RunningDigest)
     """Of the requests that were sent, as `pairs` are their messages."""
-    summary_requests: int = 0
-    """Requests that were made for summaries so far."""
     refused: dict[str, int] = field(default_factory=dict)
     """By model: the smallest request refused as too long, in tokens, until a smaller one passed."""
     fallback: Sequence[str] = ()
@@ -115,8 +113,8 @@ class AgentState:
     """Whether the next prompt goes without a compaction if it fits: the one before it was not to be had."""
     left_aside: set[str] = field(default_factory=set)
     """Digests of the project's files that were asked about, or named, in this session."""
-    on_agreed: Callable[[], Awaitable[None]] = _nothing
-    """Called when the user has agreed to settings of the project."""
+    use_project: Callable[[], Awaitable[None]] = _nothing
+    """Uses the settings of the project that the user has agreed to by now, and no others."""
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _weighed: tuple[tuple[ToolSpec, ...], tuple[Schemas, ...]] = ((), ())
     """The tools that were weighed last, and what their schemas take."""
@@ -135,11 +133,13 @@ class AgentState:
         self.session.on_append.append(self._on_entry)
 
     async def sandbox_engine(self) -> Engine:
-        """What the sandbox is here, tried out and said once."""
+        """What the sandbox is here, tried out and said once, with why it is none where the mode wants one."""
         is_new = self.sandbox.engine is None
         engine = await self.sandbox.ready()
         if is_new:
             self.emit(SandboxKnown(holds=engine.holds))
+            if self.policy.mode in SANDBOXED and not engine.holds:
+                self.warn(engine.why)
         return engine
 
     def _on_entry(self, entry: Entry) -> None:

@@ -22,7 +22,8 @@ FOLDER = "trust"
 _MOST_BYTES = 4_000_004
 """More than is used of any of these files."""
 
-Word = Literal["agreed", "declined", ""]
+Word = Literal["agreed", "declined", "own", ""]
+"""What the user said of a file; own: it lies in their home folder and needs no word; empty: nothing yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,11 @@ class Brought:
     data: bytes
     digest: str
     word: Word
-    """What the user said of it; empty for nothing yet."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is used."""
+        return self.word in ("agreed", "own")
 
 
 def agreed_bytes(path: Path) -> bytes | None:
@@ -43,7 +48,7 @@ def agreed_bytes(path: Path) -> bytes | None:
         OSError: it cannot be read.
     """
     found = _brought(path)
-    return found.data if found.word == "agreed" else None
+    return found.data if found.counts else None
 
 
 def up_to_top(cwd: Path) -> list[Path]:
@@ -66,7 +71,8 @@ def brought(cwd: Path) -> list[Brought]:
 
 
 def decide(files: Iterable[Brought], word: Word) -> None:
-    """Keep the user's word on these files as they are; on their earlier content it counts no longer.
+    """Keep the user's word on these files as they are; on their earlier content it counts no longer. Empty,
+    it takes back what was said of them.
 
     Raises:
         OSError: the disk refused.
@@ -75,6 +81,9 @@ def decide(files: Iterable[Brought], word: Word) -> None:
 
     for each in files:
         kept = _kept_at(each.path)
+        if not word:
+            kept.unlink(missing_ok=True)
+            continue
         make_private(kept.parent)
         record = {"path": _place(each.path), "digest": each.digest, "word": word}
         put_private(kept, json.dumps(record).encode("utf-8", "surrogateescape"), durable=True)
@@ -85,7 +94,7 @@ def _brought(path: Path) -> Brought:
     digest = _digest(data)
     home = real_path(Path(os.path.expanduser("~")))  # noqa: PTH111 - `Path.home` raises without one
     if real_path(path.parent) == home and not path.is_symlink():
-        return Brought(path, data, digest, "agreed")  # the user's own
+        return Brought(path, data, digest, "own")
     return Brought(path, data, digest, _word(path, digest))
 
 

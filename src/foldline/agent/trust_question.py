@@ -8,7 +8,7 @@ from pathlib import Path
 from foldline.context.harmless import with_signs
 from foldline.context.numbers import many
 from foldline.protocol import FoldlineError, system_words
-from foldline.protocol.events import Option
+from foldline.protocol.events import Notice, Option
 
 from .layers import from_bytes
 from .state import AgentState
@@ -18,26 +18,48 @@ _SHOWN = 60
 """Characters of a value, or of the first line."""
 
 
-def _names(files: Sequence[Brought], cwd: Path) -> str:
+def names(files: Sequence[Brought], cwd: Path) -> str:
+    """What these files are called in a folder."""
     return ", ".join(os.path.relpath(each.path, cwd) for each in files)
 
 
 async def ask_trust(state: AgentState) -> None:
     """Lists what the folder brings that nobody has decided on, and asks once. Nobody there to be asked, it is
-    said once that it was left aside."""
+    said once that it was left aside. What counts then, also by a word said elsewhere, is used from now on."""
+    await _ask(state)
+    await state.use_project()
+
+
+async def take_back(state: AgentState, path: str) -> None:
+    """What the user said of this file counts no longer. Says what follows, or why it was not to be done."""
+    found = await asyncio.to_thread(brought, state.cwd)
+    files = [each for each in found if str(each.path) == path]
+    try:
+        await asyncio.to_thread(decide, files, "")
+    except OSError as error:
+        state.warn(f"That could not be taken back: {system_words(error)}.")
+        return
+    if not files:
+        return
+    state.left_aside -= {each.digest for each in files}
+    name = with_signs(names(files, state.cwd))
+    state.emit(Notice(text=f"{name} does nothing from the next prompt on, which asks again."))
+
+
+async def _ask(state: AgentState) -> None:
     found = await asyncio.to_thread(brought, state.cwd)
     new = [each for each in found if not each.word and each.digest not in state.left_aside]
     if not new:
         return
     state.left_aside |= {each.digest for each in new}
-    listed = with_signs(_names(new, state.cwd))
+    listed = with_signs(names(new, state.cwd))
     if not state.choices.interactive:
         state.warn(
             f"Left aside, as nobody has agreed to them: {listed}. The chat asks, and `foldline run --trust` "
             "agrees."
         )
         return
-    lines = (f"{_names([each], state.cwd)}: {does(each)}" for each in new)
+    lines = (f"{names([each], state.cwd)}: {does(each)}" for each in new)
     key = await state.choices.ask(
         f"This folder brings files that are new or have changed. Use {listed}?",
         [Option(key="y", label="use them"), Option(key="n", label="leave them aside")],
@@ -49,9 +71,6 @@ async def ask_trust(state: AgentState) -> None:
         await asyncio.to_thread(decide, new, "agreed" if key == "y" else "declined")
     except OSError as error:
         state.warn(f"That could not be kept: {system_words(error)}. The files are left aside.")
-        return
-    if key == "y" and any(each.path.name == PROJECT_FILE for each in new):
-        await state.on_agreed()
 
 
 def does(file: Brought) -> str:

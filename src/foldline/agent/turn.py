@@ -62,7 +62,7 @@ class Turn:
             await self._reopen()
         elif not await self._open(UserMessage(parts=tuple(parts))):
             return None
-        self._summaries_before = self._state.summary_requests
+        self._summaries_before = self._state.bounds.summaries
         try:
             while (answer := await self.step()).calls:
                 pass
@@ -184,7 +184,7 @@ class Turn:
     def _demand_steps_left(self) -> None:
         """Raises FoldlineError where a bound is reached. Requests for summaries count: a model that calls the
         same tool for ever has one with nearly every step."""
-        summaries = self._state.summary_requests - self._summaries_before
+        summaries = self._state.bounds.summaries - self._summaries_before
         self._state.bounds.demand(self._steps + summaries if self._steps else 0, summaries)
 
     async def _deliver_dmail(self) -> None:

@@ -1,5 +1,6 @@
 """From settings, options and a choice of session to an agent that can work."""
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -7,6 +8,7 @@ from typing import Final, NamedTuple
 from foldline.agent import Agent
 from foldline.agent.agent import retune
 from foldline.agent.approvals import mode_of
+from foldline.agent.layers import from_project
 from foldline.agent.mcp import ServerConfig, ToolServers
 from foldline.agent.settings import (
     Settings,
@@ -29,10 +31,6 @@ from foldline.protocol import FoldlineError
 
 SERVER_LOGS: Final = "mcp"
 """The folder of what tool servers write to their error output, below our data."""
-
-
-RUN_STEPS: Final = 200
-"""Requests of a turn that nobody watches, where no bound was set."""
 
 
 def settings_here(cwd: str | Path | None = None, **options: object) -> Settings:
@@ -184,14 +182,18 @@ def agent_for(
         interactive=interactive,
         dmail=settings.context.dmail,
         servers=tool_servers(settings, agent_folder),
-        limits=settings.bounds(0 if interactive else RUN_STEPS),
+        limits=settings.bounds(watched=interactive),
         sandbox=settings.sandbox_options,
     )
     agent.settings = settings
 
     async def use_project() -> None:
-        """What the project sets, from now on; its theme and window count at the next start."""
+        """What the project sets, from now on, where that has changed; its theme and window count at the next
+        start."""
         try:
+            of_project = await asyncio.to_thread(from_project, agent_folder)
+            if agent.settings is None or agent.settings.of_project == of_project:
+                return
             agent.settings = now = settings.again(agent_folder, os.environ)
             unused = retune(agent.state, now, os.environ)()
         except FoldlineError as failure:
@@ -200,7 +202,7 @@ def agent_for(
             if unused is not None:
                 await unused.aclose()
 
-    agent.state.on_agreed = use_project
+    agent.state.use_project = use_project
     return agent
 
 

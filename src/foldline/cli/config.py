@@ -19,10 +19,12 @@ def config_command(parser: ArgumentParser) -> Handler:
 
 
 def config(as_json: bool) -> int:
-    from foldline.agent.layers import config_file, project_file
+    from foldline.agent.layers import config_file
     from foldline.agent.model_choice import asked_now
     from foldline.agent.settings import DEFAULT
     from foldline.agent.settings_edit import shown, unset_words
+    from foldline.agent.trust import PROJECT_FILE, brought
+    from foldline.agent.trust_question import does, names
     from foldline.protocol import FoldlineError
 
     from .agents import settings_here
@@ -30,7 +32,10 @@ def config(as_json: bool) -> int:
 
     settings = settings_here()
     settings.check_strategy()
-    own, project = config_file(os.environ), project_file(Path.cwd())
+    own, cwd = config_file(os.environ), Path.cwd()
+    files = brought(cwd)
+    left_aside = [each for each in files if not each.counts]
+    agreed = [each for each in files if each.word == "agreed"]
     asked, trouble = None, ""
     try:
         asked = asked_now(settings, os.environ)
@@ -44,7 +49,11 @@ def config(as_json: bool) -> int:
                     for key, value in settings.values().items()
                 },
                 "asked": _asked_json(asked) if asked else None,
-                "files": [str(file) for file in (own, project) if file is not None and file.is_file()],
+                "files": [
+                    *([str(own)] if own.is_file() else []),
+                    *(str(each.path) for each in files if each.counts and each.path.name == PROJECT_FILE),
+                ],
+                "left_aside": [str(each.path) for each in left_aside],
             }
         )
         return 0
@@ -56,6 +65,10 @@ def config(as_json: bool) -> int:
         rows.append([key, Cell(given or unset_words(key), style), Cell(origin, "muted")])
     say_table((Column("setting"), Column("value"), Column("set by", grows=True)), rows)
     note(trouble or (f"Asked: {asked.sentence}." if asked else "Asked: the embedded model, offline."))
+    for each in left_aside:
+        note(f"Left aside: {names([each], cwd)}: {does(each)}. The chat asks, `foldline run --trust` agrees.")
+    if agreed:
+        note(f"You agreed to {names(agreed, cwd)}; /approvals in the chat takes that back.")
     if not own.is_file():
         note(f"{own} is where your own settings go; it does not exist yet.")
     return 0

@@ -204,8 +204,10 @@ def _trust() -> Iterator[Finding]:
     """What this folder brings, and whether it was agreed to."""
     for each in brought(Path.cwd()):
         name = f"{os.path.relpath(each.path)}: {does(each)}"
-        if each.word == "agreed":
-            yield Finding("ok", "folder", f"agreed to {name}")
+        if each.counts:
+            yield Finding(
+                "ok", "folder", f"agreed to {name}" if each.word == "agreed" else f"your own {name}"
+            )
         else:
             yield Finding("warn", "folder", f"left aside {name}", "the chat asks; `run --trust` agrees")
 

@@ -1,9 +1,10 @@
 """`foldline run`: one prompt without a screen. Progress is sentences, or events as lines of JSON."""
 
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from .arguments import (
     Handler,
@@ -40,6 +41,14 @@ def run_command(parser: ArgumentParser) -> Handler:
         metavar="N",
         help="limits.turn_steps: stop after N requests to the model, with exit code 3",
     )
+    parser.add_argument(
+        "--limit",
+        action="append",
+        type=_limit_of,
+        metavar="NAME=N",
+        default=[],
+        help="another bound of [limits], as in turn_cost=25 or turn_tokens=50M; 0 takes it away",
+    )
     add_model(parser)
     add_window(parser)
     add_strategy(parser)
@@ -54,6 +63,7 @@ def run(
     yes: bool,
     trust: bool,
     max_steps: int | None,
+    limit: Sequence[tuple[str, str]],
     model: str | None,
     window: int | None,
     strategy: str | None,
@@ -71,12 +81,14 @@ def run(
         from foldline.agent.trust import brought, decide
 
         decide(brought(Path.cwd()), "agreed")
+    limits: dict[str, Any] = {"limits__turn_steps": max_steps}
+    limits |= {f"limits__{name}": value for name, value in limit}
     # Nobody watches the embedded model write, so it need not be slow.
     settings = settings_here(
         model=model,
         context__window=window,
         compaction__strategy=strategy,
-        limits__turn_steps=max_steps,
+        **limits,
         offline__pace=0,
     )
     try:
@@ -94,6 +106,13 @@ def run(
         note(f"{session.damage} of the session {session.id}.")
     reporter = JsonLines() if as_json else Sentences()
     return run_async(answer_prompt(session, settings, text, yes=yes, reporter=reporter))
+
+
+def _limit_of(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise ArgumentTypeError("NAME=N is wanted, as in turn_cost=25")
+    return name.strip(), value.strip()
 
 
 def _prompt(prompt: str, piped: str | None) -> str:

@@ -39,7 +39,7 @@ async def answer_prompt(
     """
     llm = connect_llm(settings, os.environ)
     agent = agent_for(session, settings, llm, yes=yes)
-    agent.state.bounds.then = "`foldline run -c PROMPT` continues"
+    agent.state.bounds.then = "`foldline run -c PROMPT` continues, and --limit raises it"
     output = _WhileRead(reporter)
     answer, failure = None, None
     try:

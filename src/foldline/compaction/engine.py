@@ -5,7 +5,7 @@ Nothing here changes a session. A `Proposal` is a value: what is previewed is wh
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from foldline.context.audit import Audit
@@ -39,6 +39,7 @@ from .strategy import (
     CompactionContext,
     CompactionStrategy,
     MeteredLLM,
+    OnRequest,
     Originals,
     Progress,
     tokens_of,
@@ -237,7 +238,7 @@ async def propose(
     ledger: SessionLedger | None = None,
     session: str = "",
     progress: Progress = lambda _: None,
-    on_request: Callable[[], None] = lambda: None,
+    on_request: OnRequest = lambda *_: None,
 ) -> Proposal | None:
     """Draft and verify a compaction of the present view; None where there is nothing to compact.
 
@@ -250,6 +251,7 @@ async def propose(
         alone: whether nothing but the strategy is tried.
         ledger: the session's, which need not be built anew.
         session: its name, which goes with the requests.
+        on_request: called after each request to the model, also where nothing comes of it.
 
     Raises:
         CompactionFailed: no rung of the ladder gave a view that may replace this one.

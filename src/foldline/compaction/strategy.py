@@ -14,8 +14,16 @@ from foldline.context.outline import MessageOutline
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import STANDING, is_preamble
 from foldline.data import config_dir, data_dir
-from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request, RetryChunk, TextChunk, ToolSpec
-from foldline.protocol import BaseMessage, CompactionDetails, FoldlineError, Usage, events, system_words
+from foldline.llm import LLM, Answer, Chunk, LLMError, ModelInfo, Request, RetryChunk, TextChunk, ToolSpec
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    CompactionDetails,
+    FoldlineError,
+    Usage,
+    events,
+    system_words,
+)
 
 if TYPE_CHECKING:
     from foldline.context.projection import Projection
@@ -158,14 +166,17 @@ def _read(path: Path) -> str | None:
 Progress = Callable[[events.CompactionProgress | events.Retrying], None]
 
 
+OnRequest = Callable[[str, Usage | None, int], None]
+"""Hears of a request that has ended: the model, what its server reports, and else the estimated tokens."""
+
+
 @dataclass
 class MeteredLLM:
     """A strategy's model, watched."""
 
     llm: LLM
     progress: Progress
-    on_request: Callable[[], None] = lambda: None
-    """Called before each request."""
+    on_request: OnRequest = lambda *_: None
     session: str = ""
     """Goes with each request: see `Request.session`."""
     rung: str = "strategy"
@@ -198,21 +209,28 @@ class MeteredLLM:
                 "is too small. Choose another one with compaction.model."
             )
         self.calls += 1
-        self.on_request()
-        growing = 0
+        growing, estimated = 0, tokens_of(request.messages)
+        answer = AssistantMessage(model=self.info.id)
         self._tell("", 0)
-        async with aclosing(self.llm.stream(replace(request, session=self.session))) as chunks:
-            async for chunk in chunks:
-                if isinstance(chunk, TextChunk):
-                    growing += estimate_tokens(chunk.text)
-                    self._tell(chunk.text, growing)
-                elif isinstance(chunk, RetryChunk):
-                    growing = 0
-                    self.progress(chunk.event)
-                elif isinstance(chunk, Answer):
-                    self.drafted += estimate_tokens(chunk.message.text)
-                    self._count(chunk.message.usage)
-                yield chunk
+        try:
+            async with aclosing(self.llm.stream(replace(request, session=self.session))) as chunks:
+                async for chunk in chunks:
+                    if isinstance(chunk, TextChunk):
+                        growing += estimate_tokens(chunk.text)
+                        self._tell(chunk.text, growing)
+                    elif isinstance(chunk, RetryChunk):
+                        growing = 0
+                        self.progress(chunk.event)
+                    elif isinstance(chunk, Answer):
+                        answer = chunk.message
+                        self.drafted += estimate_tokens(answer.text)
+                    yield chunk
+        except LLMError:
+            estimated = growing = 0
+            raise
+        finally:
+            self.usage += answer.usage or Usage()
+            self.on_request(answer.model or self.info.id, answer.usage, estimated + growing)
 
     def _tell(self, delta: str, growing: int) -> None:
         self.progress(
@@ -220,10 +238,6 @@ class MeteredLLM:
                 stage="draft", rung=self.rung, delta=delta, drafted_tokens=self.drafted + growing
             )
         )
-
-    def _count(self, usage: Usage | None) -> None:
-        if usage is not None:
-            self.usage += usage
 
     async def aclose(self) -> None:
         await self.llm.aclose()

@@ -167,6 +167,13 @@ class Revoke(Record):
     scope: ApprovalScope = "session"
 
 
+class TakeBackTrust(Record):
+    """Take back what was said of a file that the folder brings: the next prompt asks. Acts at once."""
+
+    type: Literal["take_back_trust"] = "take_back_trust"
+    path: str
+
+
 class SwitchApprovals(Record):
     """Another mode of approvals for this session. Acts at once."""
 
@@ -193,6 +200,7 @@ Operation = Annotated[
     | Interrupt
     | Approve
     | Revoke
+    | TakeBackTrust
     | SwitchApprovals
     | Choose,
     Field(discriminator="type"),

@@ -239,8 +239,8 @@ class ChatState:
     edits: Edits = "ask"
     """What asks before it runs: edits and commands; commands; what leaves the sandbox; reads outside;
     nothing."""
-    sandbox_holds: bool = True
-    """False where the modes with a sandbox promise more than this machine can hold."""
+    sandbox_holds: bool | None = None
+    """Whether this machine holds all that the modes with a sandbox promise; None until that was tried."""
     compaction_mode: str = "auto"
     git: str = ""
     """Branch and number of changed files, such as `main ±3`; empty where there is no repository."""

@@ -42,6 +42,11 @@ async def test_a_command_ended_by_a_signal_says_which(context: ToolContext) -> N
     assert (await call(context, "bash", command="kill -KILL $$")).brief == "SIGKILL ✗"
 
 
+async def test_it_runs_in_a_group_of_its_own(context: ToolContext) -> None:
+    shell, group = (await call(context, "bash", command="echo $$; ps -o pgid= -p $$")).text.split()
+    assert shell == group != str(os.getpgrp())
+
+
 async def test_input_is_closed(context: ToolContext) -> None:
     assert (await call(context, "bash", command="cat; echo done")).text == "done\n"
 

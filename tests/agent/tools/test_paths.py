@@ -94,7 +94,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ".gemini/settings.json", "opencode.json", ".opencode/x", "GEMINI.md", "web/QWEN.md",
         "CLAUDE.local.md",
         ".github/copilot-instructions.md", ".github/instructions/py.instructions.md", ".zed/tasks.json",
-        ".exrc", ".nvim.lua", ".dir-locals.el", ".cursorrules",
+        ".exrc", ".nvim.lua", ".dir-locals.el", ".cursorrules", ".githooks/pre-commit", ".idea/workspace.xml",
+        ".devcontainer/devcontainer.json", ".cursor/mcp.json", ".ssh/config", "sub/.ssh/authorized_keys",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("tool", ["write", "edit"])

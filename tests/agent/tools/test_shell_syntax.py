@@ -18,9 +18,9 @@ EVERYTHING = frozenset(Rule(tool="bash", pattern=words, part=True) for words in 
 
 
 def runs(command: str, *more: Rule, always: frozenset[Rule] = EVERYTHING) -> bool:
-    """Whether it runs unasked where all of `ALLOWED` was always allowed."""
+    """Whether it runs unasked in `/src/shop`, where all of `ALLOWED` was always allowed."""
     tool, arguments = BashTool(), {"command": command}
-    rules = [*tool.rules(arguments), *((rule,) for rule in tool.older_rules(arguments))]
+    rules = [*tool.rules(arguments, Path("/src/shop")), *((rule,) for rule in tool.older_rules(arguments))]
     return decide(Policy(always=always | {*more}), "run", rules, inside=True) == "allow"
 
 
@@ -66,6 +66,24 @@ def lines(draw: st.DrawFn, depth: int = 3) -> tuple[str, bool]:
 def test_a_line_runs_unasked_iff_each_simple_command_is_allowed(line: tuple[str, bool]) -> None:
     command, allowed = line
     assert runs(command) == allowed
+
+
+@pytest.mark.parametrize("joint", [" && ", "; ", "\n"])
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ("cd /src/shop", True), ("cd '/src/shop'", True), ("cd /src/shop && cd /src/shop", True),
+        ("cd /src/shop/sub", False), ("cd sub", False), ("cd .", False), ("cd", False), ("cd -", False),
+        ("cd -P /src/shop", False), ("cd /src/shop x", False), ("cd $X", False), ("cd /src/shop*", False),
+        ("cd /src/shop/../shop", False), ("CDPATH=/x cd /src/shop", False), ("cd() { rm x; }", False),
+        ("cd /src/shop && rm x", False), ("builtin cd /src/shop", False), ("cd /src/shop/../..", False),
+    ],
+)  # fmt: skip
+def test_to_go_where_one_is_needs_no_rule_and_to_go_anywhere_else_asks(
+    first: str, expected: bool, joint: str
+) -> None:
+    assert runs(f"{first}{joint}git status") == expected
+    assert not runs(first), "by itself it is nothing that a rule could be made of"
 
 
 @given(lines(), st.sampled_from([">", ">>", "&>", ">|", "2>", ">&"]))

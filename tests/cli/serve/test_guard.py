@@ -117,6 +117,7 @@ async def test_a_page_cannot_ask_for_more_than_a_screen(
 
 
 async def test_only_so_many_pages_are_open_at_a_time(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert server._MOST_PAGES == 16
     monkeypatch.setattr(server, "_MOST_PAGES", 1)
     url = f"http://{address}/{PLACE}/ws"
     async with ClientSession() as client, client.ws_connect(url, headers=own(address)) as page:

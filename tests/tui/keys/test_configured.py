@@ -12,8 +12,9 @@ from foldline.tui.keys.registry import check, unsure_keys
 from foldline.tui.keys.table import Keymap, bindings, in_force, keymap_of, use
 from foldline.tui.preview.keys import KEYS as PREVIEW_KEYS
 from support.live import Live, live
+from support.trusting import bring
 
-pytestmark = pytest.mark.usefixtures("agreed")
+pytestmark = pytest.mark.usefixtures("data_folder")
 
 OWN = """
 [keys.chat]
@@ -124,7 +125,7 @@ def test_a_variable_sets_one_too(tmp_path: Path) -> None:
 
 
 def test_a_project_may_not_set_keys(tmp_path: Path) -> None:
-    (tmp_path / ".foldline.toml").write_text('[keys.chat]\ninspector = "f5"\n')
+    bring(tmp_path / ".foldline.toml", '[keys.chat]\ninspector = "f5"\n')
     environ = {"FOLDLINE_HOME": str(tmp_path / "home")}
     with pytest.raises(FoldlineError, match=r"a project may not set keys\.chat\.inspector"):
         load_settings(tmp_path, environ)

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from foldline.agent.approvals import KeptRule, Policy
+from foldline.agent.trust import agreed_bytes
 from foldline.protocol import Approval, Rule
 from foldline.tui.screens.permissions import PermissionsScreen
 from support.agents import Hang, calling
 from support.live import Live, live, session_in
+from support.trusting import bring
 
 STATUS, EDIT = Rule(tool="bash", pattern="git status"), Rule(tool="edit")
 
@@ -97,4 +99,16 @@ async def test_a_damaged_file_of_the_project_is_told(tmp_path: Path) -> None:
         project.path.write_text("{")
         await opened(running)
         assert "does not count" in running.text and "damaged" in running.text
+        await running.press("escape")
+
+
+async def test_the_word_on_a_file_of_the_folder_is_taken_back_with_the_same_key(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", approvals="ask") as running:
+        bring(tmp_path / "w" / "AGENTS.md", "Run make test.\n")
+        await opened(running)
+        assert "file     AGENTS.md: 1 line of instructions to the model: “Run make" in running.text
+        assert "agreed to" in running.text
+        await running.press("x")
+        await running.until(lambda: "Nothing is always allowed" in running.text)
+        assert agreed_bytes(tmp_path / "w" / "AGENTS.md") is None
         await running.press("escape")

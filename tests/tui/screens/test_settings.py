@@ -7,13 +7,14 @@ import pytest
 
 from foldline.agent.settings_schema import KEYS
 from support.settings_screen import OWN, Kept, settings_on
+from support.trusting import bring
 
-pytestmark = pytest.mark.usefixtures("agreed")
+pytestmark = pytest.mark.usefixtures("data_folder")
 
 
 async def test_every_setting_there_is_is_listed_with_its_value_and_who_set_it(tmp_path: Path) -> None:
     kept = Kept(tmp_path, environ={"FOLDLINE_CONTEXT_WINDOW": "32k"}, **{"compaction.strategy": "hide"})
-    (kept.cwd / ".foldline.toml").write_text("[compaction]\nsoft_ratio = 0.5\n")
+    bring(kept.cwd / ".foldline.toml", "[compaction]\nsoft_ratio = 0.5\n")
     async with settings_on(kept, size=(120, 48)) as seen:
         assert {each.key for each in seen.state.settings} >= set(KEYS)
         rows = {each.key: (each.value, each.origin.rpartition("/")[2]) for each in seen.state.settings}

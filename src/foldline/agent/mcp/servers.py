@@ -199,7 +199,7 @@ class ServerTool(Tool):
         given = json.dumps(arguments, ensure_ascii=False) if arguments else ""
         return one_line(f"{self.server.name}: {self._tool} {given}")
 
-    def rules(self, arguments: dict[str, Any]) -> Sequence[RuleSet]:
+    def rules(self, arguments: dict[str, Any], cwd: Path | None = None) -> Sequence[RuleSet]:
         """An "always" stands for this one tool, whatever it is given; or for all of its server. Nothing tells
         where that reaches: the user's word on the tool has to do."""
         return ((Rule(tool=self.spec.name),), (Rule(tool=f"{self.server.prefix}*"),))

@@ -164,8 +164,8 @@ class Tool(ABC):
         """Whether the call stays in the working directory, as far as its arguments say. Follows links."""
         return True
 
-    def rules(self, arguments: dict[str, Any]) -> Sequence[RuleSet]:
-        """What an "always" may stand for that covers this call; what to offer first. None: each asks.
+    def rules(self, arguments: dict[str, Any], cwd: Path | None = None) -> Sequence[RuleSet]:
+        """What an "always" may stand for that covers this call in a folder; the first is offered. None: asks.
 
         A call runs without asking where all rules of one set were granted: they must say all that they cover.
         """
@@ -225,7 +225,7 @@ class BaseTool(Tool, Generic[A]):
     def stays_inside(self, arguments: A, context: ToolContext) -> bool:
         return True
 
-    def rules_of(self, arguments: A) -> Sequence[RuleSet]:
+    def rules_of(self, arguments: A, cwd: Path | None) -> Sequence[RuleSet]:
         """The rules that cover a valid call: by default, one for the tool as a whole."""
         return ((Rule(tool=self.name),),)
 
@@ -258,9 +258,9 @@ class BaseTool(Tool, Generic[A]):
         except OSError:
             return False  # its target is not known
 
-    def rules(self, arguments: dict[str, Any]) -> Sequence[RuleSet]:
+    def rules(self, arguments: dict[str, Any], cwd: Path | None = None) -> Sequence[RuleSet]:
         try:
-            return self.rules_of(self.parsed(arguments))
+            return self.rules_of(self.parsed(arguments), cwd)
         except ToolFailure:
             return ()
 

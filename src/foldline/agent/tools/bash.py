@@ -4,6 +4,7 @@ import asyncio
 import codecs
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -20,7 +21,7 @@ from .jobs import KEPT_END, KEPT_START, Job, file_of, gap
 from .known_commands import leading_words
 from .paths import command_inside
 from .process import ending, environment, spawn
-from .shell_syntax import read
+from .shell_syntax import Word, read
 from .text import FullText, clipped, line_count, lines_from, one_line, printed, with_notes
 
 _SHOWN_EVERY = 1 / 30
@@ -70,9 +71,9 @@ class BashTool(BaseTool[BashArguments]):
         # With a NUL in it, it will not run.
         return "\x00" in arguments.command or command_inside(arguments.command, context.cwd)
 
-    def rules_of(self, arguments: BashArguments) -> tuple[RuleSet, ...]:
+    def rules_of(self, arguments: BashArguments, cwd: Path | None) -> tuple[RuleSet, ...]:
         """One for each simple command, by its leading words, where these say what it does, and one for the
-        files that are written; else, or besides, this very command line."""
+        files that are written; else, or besides, this very command line. To go where one is needs none."""
         command = arguments.command
         # A reader must see all there is of it: nothing that hides, or turns the rest around.
         legible = all(char.isprintable() or char in "\n\t" for char in command)
@@ -82,8 +83,9 @@ class BashTool(BaseTool[BashArguments]):
         reading = read(command)
         if reading is None or not reading.is_plain or not reading.commands:
             return (exact,)
-        leading = [leading_words(each) for each in reading.commands]
-        if not all(leading):
+        stay = (Word("cd"), Word(str(cwd)))
+        leading = [leading_words(each) for each in reading.commands if each.words != stay]
+        if not leading or not all(leading):
             return (exact,)
         parts = [Rule(tool=self.name, pattern=words, part=True) for words in dict.fromkeys(leading)]
         return (*parts, *([WRITES] if reading.writes else [])), exact
@@ -121,7 +123,8 @@ class BashTool(BaseTool[BashArguments]):
             note = f"[timed out after {seconds:g} s: the command and all it started were ended]"
         else:
             brief, note = ending_words(status or 0, bool(text))
-        refused = await asyncio.to_thread(context.box.refused, text) if context.box and status else None
+        box, failed = context.box, bool(status)
+        refused = await asyncio.to_thread(box.refused, text, failed=failed) if box else None
         kept_from = f"[the sandbox refused {refused.words}]" if refused else ""
         text, full = await fitted(text, context, self.name, note, _HELD if held else "", kept_from)
         is_error = timed_out or bool(status)

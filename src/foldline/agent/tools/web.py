@@ -17,6 +17,7 @@ import urllib.request
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -427,7 +428,7 @@ class FetchTool(BaseTool[FetchArguments]):
             return False
         return are_public(addresses)
 
-    def rules_of(self, arguments: FetchArguments) -> tuple[RuleSet]:
+    def rules_of(self, arguments: FetchArguments, cwd: Path | None) -> tuple[RuleSet]:
         """By the host: a page leads to others of the same site."""
         return ((Rule(tool=self.name, pattern=location_of(arguments.url).site),),)
 

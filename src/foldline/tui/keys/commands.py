@@ -329,7 +329,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
     SlashCommand(
         "approvals",
         (),
-        "The rules in force, to be revoked, and the mode: ask, edits, sandboxed, read-only or all.",
+        "Rules and agreed files, to be taken back; the mode: ask, edits, sandboxed, read-only, all.",
         title="Permissions",
         aliases=("permissions",),
     ),

@@ -1,10 +1,11 @@
-"""Permissions: the rules that are always allowed, to be revoked, and the approval mode."""
+"""Permissions: what is always allowed and which files of the folder count, to be taken back; the mode."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from textual.app import App
 from textual.binding import BindingType
@@ -13,7 +14,7 @@ from foldline.context.harmless import clean_line
 from foldline.context.permissions import mode_words, rule_words
 from foldline.protocol import Approval, ApprovalMode, Rule, operations
 from foldline.protocol.entries import ApprovalScope
-from foldline.protocol.events import EntryAppended
+from foldline.protocol.events import EntryAppended, Notice
 from foldline.tui.blocks.cells import Piece, piece, row, wrap_spans
 from foldline.tui.keys.commands import key_of as command_key
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, table
@@ -27,20 +28,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleRow:
-    """A rule in force, and where it came from."""
+class PermissionRow:
+    """A rule in force, or a file that the folder brings."""
 
-    rule: Rule
-    scope: ApprovalScope
+    kind: ApprovalScope | Literal["file"]
+    words: str
     origin: str
+    """Where a rule came from; whether a file counts."""
+    revoke: operations.Revoke | operations.TakeBackTrust
 
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
     """What is allowed here without asking."""
 
-    rules: Sequence[RuleRow] = ()
-    """Those of the session first."""
+    rows: Sequence[PermissionRow] = ()
+    """Rules of the session first, files last."""
     mode: ApprovalMode = "ask"
     fault: str = ""
     """Why the rules of the project count for nothing, as a sentence."""
@@ -55,9 +58,14 @@ KEYS: Final = table(
     ScreenKey("read-only", ("4",), "Nothing is changed; commands only read, in the sandbox."),
     ScreenKey("all", ("5",), "Everything runs without asking, outside the folder, too. Asks."),
     ScreenKey("confirm", ("ctrl+s",), "Confirms the mode all; nothing that may be typed ahead does."),
-    "Rules",
-    ScreenKey("revoke", ("x", "delete"), "Revokes the rule: calls like it ask again.", hint="revoke"),
-    *moves("rule", far=""),
+    "Rules and files",
+    ScreenKey(
+        "revoke",
+        ("x", "delete"),
+        "Revokes the rule, or your word on the file: you are asked again.",
+        hint="revoke",
+    ),
+    *moves("row", far=""),
     HELP,
     "Program",
     ScreenKey("close", ("escape", "q"), "Closes.", hint="close"),
@@ -69,18 +77,18 @@ _AROUND: Final = 6
 _MODES: Final[tuple[ApprovalMode, ...]] = ("ask", "edits", "sandboxed", "read-only", "all")
 _SURE: Final = "Everything will run without asking, outside this folder too. {}: yes, any other key: no"
 
-Submit = Callable[[operations.Revoke | operations.SwitchApprovals], object]
+Submit = Callable[[operations.Revoke | operations.TakeBackTrust | operations.SwitchApprovals], object]
 """Passes what the user wants on to the agent."""
 
 
-class PermissionsScreen(ListScreen[None, RuleRow]):
+class PermissionsScreen(ListScreen[None, PermissionRow]):
     """What is revoked or switched counts at once; the screen shows what the agent says then."""
 
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
 
     def __init__(self, now: Permissions, submit: Submit) -> None:
-        super().__init__(now.rules)
+        super().__init__(now.rows)
         self.now = now
         self._submit = submit
 
@@ -90,7 +98,7 @@ class PermissionsScreen(ListScreen[None, RuleRow]):
     def refresh_from(self, now: Permissions) -> None:
         """Show what holds now."""
         self.now = now
-        self.show_rows(now.rules)
+        self.show_rows(now.rows)
 
     def works_now(self, command: str) -> bool:
         return {"confirm": self.question, "revoke": self.row}.get(command, True) is not None
@@ -105,7 +113,7 @@ class PermissionsScreen(ListScreen[None, RuleRow]):
                     sentence, "confirm", partial(self._submit, operations.SwitchApprovals(mode="all"))
                 )
             case "revoke" if self.row is not None:
-                self._submit(operations.Revoke(rule=self.row.rule, scope=self.row.scope))
+                self._submit(self.row.revoke)
 
     def draw(self, width: int, height: int) -> list[Line]:
         head, foot = list(self._mode(width - 2)), [[]] if self.now.fault else list[Line]()
@@ -116,7 +124,7 @@ class PermissionsScreen(ListScreen[None, RuleRow]):
         rules = self.row_lines(
             max(height - len(head) - len(foot) - 2, 1),
             1 + len(head),
-            lambda row, marked: _rule_line(row, marked, width - 2),
+            lambda row, marked: _line(row, marked, width - 2),
             empty=wrap_spans([(none, "muted")], width - 2),
         )
         count = f"{self.at + 1} of {len(self.rows)}" if self.rows else ""
@@ -132,7 +140,7 @@ class PermissionsScreen(ListScreen[None, RuleRow]):
                 (name_of(KEYS, mode), "accent"),
                 (f" {'▶' if chosen else ''}{mode}   ", f"{style} bold" if chosen else style),
             ]
-        yield line
+        yield from wrap_spans(line, width)
         if self.question is not None:
             yield from wrap_spans([(f" ! {self.question.sentence}", "alert")], width)
         else:
@@ -140,14 +148,15 @@ class PermissionsScreen(ListScreen[None, RuleRow]):
         yield []
 
 
-def _rule_line(rule: RuleRow, marked: bool, width: int) -> Line:
-    words = clean_line(rule_words(rule.rule))
+def _line(shown: PermissionRow, marked: bool, width: int) -> Line:
     left = [
         piece("▶" if marked else " ", "accent", gap=0),
-        piece(f"{rule.scope:<8}", "muted", gap=1),
-        Piece(((words, "text reverse" if marked else "text"),), gap=1, cut="right", least=20),
+        piece(f"{shown.kind:<8}", "muted", gap=1),
+        Piece(
+            ((clean_line(shown.words), "text reverse" if marked else "text"),), gap=1, cut="right", least=20
+        ),
     ]
-    return row(left, [piece(clean_line(rule.origin), "muted", rank=1)], width)
+    return row(left, [piece(clean_line(shown.origin), "muted", rank=1)], width)
 
 
 def permission_commands(app: App[Any]) -> dict[str, Callable[[Runner, str], None]]:
@@ -160,7 +169,9 @@ def open_permissions(app: App[Any], runner: Runner) -> None:
     screen = PermissionsScreen(permissions_now(state), runner.submit)
 
     def hear(event: "Event") -> None:
-        if isinstance(event, EntryAppended) and isinstance(event.entry, Approval):
+        if isinstance(event, Notice) or (
+            isinstance(event, EntryAppended) and isinstance(event.entry, Approval)
+        ):
             screen.refresh_from(permissions_now(state))
 
     stop = runner.agent.executor.subscribe(hear)
@@ -169,7 +180,12 @@ def open_permissions(app: App[Any], runner: Runner) -> None:
 
 def permissions_now(state: "AgentState") -> Permissions:
     """What holds now, and where it came from. Reads the rules of the project from disk."""
+    from foldline.agent.trust import brought
+    from foldline.agent.trust_question import does
     from foldline.history import short_id
+
+    def rule_row(rule: Rule, scope: ApprovalScope, origin: str) -> PermissionRow:
+        return PermissionRow(scope, rule_words(rule), origin, operations.Revoke(rule=rule, scope=scope))
 
     granted = {
         outline.rule: outline
@@ -177,15 +193,25 @@ def permissions_now(state: "AgentState") -> Permissions:
         if isinstance(outline, Approval) and outline.rule is not None and outline.scope == "session"
     }
     rules = [
-        RuleRow(rule, "session", f"entry {granted[rule].index}{_time(granted[rule].at)}")
+        rule_row(rule, "session", f"entry {granted[rule].index}{_time(granted[rule].at)}")
         for rule in granted
         if rule in state.policy.always
     ]
     rules += [
-        RuleRow(kept.rule, "project", f"session {short_id(kept.session)}{_time(kept.at)}")
+        rule_row(kept.rule, "project", f"session {short_id(kept.session)}{_time(kept.at)}")
         for kept in state.project.kept()
     ]
-    return Permissions(tuple(rules), state.policy.mode, state.project.fault())
+    files = [
+        PermissionRow(
+            "file",
+            f"{os.path.relpath(each.path, state.cwd)}: {does(each)}",
+            "agreed to" if each.counts else "left aside",
+            operations.TakeBackTrust(path=str(each.path)),
+        )
+        for each in brought(state.cwd)
+        if each.word in ("agreed", "declined")
+    ]
+    return Permissions((*rules, *files), state.policy.mode, state.project.fault())
 
 
 def _time(at: datetime | None) -> str:

@@ -198,10 +198,17 @@ def header_row(state: ChatState, width: int) -> list[Span]:
         if value == "all":
             right.append(Piece((("asks: ", "muted"), ("never", "alert"))))
             continue
-        if value in ("sandboxed", "read-only") and not state.sandbox_holds:
-            right.append(Piece(((f"{name}: ", "muted"), (f"{value}, not held", "alert")), rank=1))
+        if value in ("sandboxed", "read-only"):
+            right.append(_sandboxed(value, state.sandbox_holds, width))
             continue
         style = "muted" if value == usual else "altered"
         right.append(Piece(((f"{name}: ", "muted"), (value, style)), rank=3))
     right.append(Piece(((key_of("help"), "accent"), (" help", "muted")), rank=2))
     return row([Piece(tuple(where), cut="right", least=width // 3)], right, width)
+
+
+def _sandboxed(mode: str, holds: bool | None, width: int) -> Piece:
+    """A mode with a sandbox, and whether that is there: what the user relies on stays when the rest goes."""
+    label = (("edits: ", "muted"),) if width >= 60 else ()
+    word = {True: ", enforced", False: ", not enforced", None: ""}[holds]
+    return Piece((*label, (f"{mode}{word}", "alert" if holds is False else "altered")))

@@ -20,7 +20,7 @@ from foldline.context.harmless import BLANKS, FLOOD, clean, clean_line, nothing_
 from foldline.tui.blocks.cells import Span, Spans, chop_spans, width_of, wrap_spans
 from foldline.tui.keys.commands import key_of
 from foldline.tui.messages import OperationWanted
-from foldline.tui.state import Question
+from foldline.tui.state import Answerable, Question
 from foldline.tui.widgets.lines import Lines, edge, frame, sides
 
 
@@ -169,6 +169,8 @@ class QuestionDock(Lines, can_focus=True):
     def set_screen(self, height: int) -> None:
         """The height of the screen decides how much of a long question is shown."""
         self._height = height
+        if self._question is not None and self._question.kind == "choice":
+            self._text = None
         self._fit()
 
     def answer(self, answer: Answer) -> None:
@@ -304,9 +306,18 @@ class QuestionDock(Lines, can_focus=True):
         if question.outside and not self._says_beyond(width):
             head.append([(_beyond(question), "altered")])
         place = 0 if self._text is None else self._text.place(self._top)
-        self._text = QuestionText([*head, *question_body(question, inside)])
+        below = [list(_key(option.key, option.label)) for option in self._low_options(question, width)]
+        self._text = QuestionText([*head, *question_body(question, inside), *below])
         self._width, self._top = width, self._text.line_at(place)
         return self._text
+
+    def _low_options(self, question: Question, width: int) -> Sequence[Answerable]:
+        """Those of a choice that stand below its text, to be scrolled to: on a low screen, where the frame is
+        too narrow for all of them."""
+        if question.kind != "choice" or self._height >= 18:
+            return ()
+        in_frame = width_of(list(_joined(_key(option.key, option.label) for option in question.options)))
+        return question.options if in_frame + len(" lines 1–1 of 9 · Esc leave it ") > width - 6 else ()
 
     @property
     def _unread(self) -> bool:
@@ -381,7 +392,8 @@ class QuestionDock(Lines, can_focus=True):
             top = min(self._top, total - rows)
             where: Spans = ((f"lines {top + 1}–{top + rows} of {total}", "altered"),)
             key = "↓" if focused else _anywhere("y")
-            yield (*where, (" · ", "muted"), (key, "accent"), (" to read on", "text")) if unread else where
+            more = unread or (focused and bool(self._low_options(question, self._width)))
+            yield (*where, (" · ", "muted"), (key, "accent"), (" to read on", "text")) if more else where
         if unread or (question.kind == "call" and not self._promises):
             allowed = ("deny",) if unread else ("once", "deny")
             options = tuple(option for option in options if ANSWERS[option.key] in allowed)
