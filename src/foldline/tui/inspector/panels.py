@@ -384,7 +384,7 @@ class InspectorPanels(Workbench):
         on = index if in_list and isinstance(self.projection.entry(index), Compaction) else None
         pairs = comparisons(travel.now, travel.moment, travel.marked, on)
         if pairs:
-            screen = CompareScreen(travel.now, travel.past, pairs, self.lists.cwd)
+            screen = CompareScreen(travel.now, travel.past, pairs, travel.size_of, self.lists.cwd)
             self.app.push_screen(screen, self._back_from_comparison)
         else:
             self.news = "There is nothing before it to compare it with."

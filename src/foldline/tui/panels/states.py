@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from foldline.context.files import describe_compaction
+from foldline.context.compactions import describe_compaction
 from foldline.context.outline import CompactionOutline
 from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW, Fate
