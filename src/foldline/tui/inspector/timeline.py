@@ -113,7 +113,7 @@ def chart_lines(scene: Scene, width: int, rows: int) -> list[list[Span]]:
     lines: list[list[Span]] = []
     for number, label in enumerate(labels):
         if number < bars:
-            body, sign = chart.bar_row(sizes, top, bars - 1 - number, bars, shown), "┤"
+            body, sign = chart.bar_row(sizes, top, bars - 1 - number, bars, shown, spread.each), "┤"
         else:
             columns = ((index, spread.column(slot)) for index, slot in scene.compactions)
             body, sign = chart.axis(spread.columns, columns, shown, marked), "└"

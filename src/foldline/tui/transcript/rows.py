@@ -213,6 +213,7 @@ def prompt_block(
         "text bold" if message.origin == "typed" else "muted",
         lead=((lead, "accent"),),
         right=(("◆ " if cut else "  ", "accent"), *_time(message.at)),
+        prose=message.origin != "shell",
         gap=gap,
     )
     if not more:
