@@ -243,6 +243,27 @@ async def test_a_mistake_in_a_strategy_is_one_sentence_and_changes_nothing(
     await agent.aclose()
 
 
+@pytest.mark.parametrize("preview", [False, True], ids=["at once", "preview"])
+async def test_a_compaction_by_hand_that_would_only_lose_is_neither_made_nor_offered(
+    tmp_path: Path, preview: bool
+) -> None:
+    as_long = "## Goal\n" + "- as many words as what it stands for\n" * 24
+    llm = PlayedLLM(summaries=(as_long,))
+    agent, watch = agent_in(tmp_path, llm)
+    for n in range(6):
+        await agent.prompt(f"Tell me all about number {n}. " * 12)
+    before = list(agent.session.projection.view)
+    await agent.executor.wait_for(
+        agent.executor.submit(operations.CompactSession(reason="manual", preview=preview))
+    )
+    [end] = watch.of(events.CompactionEnd)
+    assert (end.nothing, end.proposed, end.error) == (True, False, None)
+    assert agent.session.projection.view == before
+    assert agent.state.review.proposal is None and not watch.of(events.ProposalReady)
+    assert len(llm.summary_requests) == 1, "that is known once it is written"
+    await agent.aclose()
+
+
 async def test_undo_takes_back_the_newest_fold_and_says_when_there_is_none(tmp_path: Path) -> None:
     agent, _ = agent_in(tmp_path, PlayedLLM())
     for n in range(4):

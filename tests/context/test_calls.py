@@ -1,10 +1,14 @@
 """Calls and results are paired before anything is sent; whether a conversation waits for the model."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.calls import broke_off, paired, pairing_faults, unanswered
+from foldline.context.calls import broke_off, paired, pairing_faults, subject_of, unanswered
+from foldline.context.conversation import statements_of
+from foldline.context.facts import command_arguments, patches
 from foldline.context.view import INTERRUPTED
 from foldline.protocol import (
     AssistantMessage,
@@ -116,3 +120,39 @@ def test_an_answer_that_was_compacted_away_was_given() -> None:
 def test_only_an_answer_breaks_off() -> None:
     assert broke_off(broken_answer("error")) and broke_off(broken_answer("cancelled"))
     assert not broke_off(broken_answer("length")) and not broke_off(asked().entries[-1])  # type: ignore[arg-type]
+
+
+_PATCH = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-old\n+new\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "text"),
+    [
+        ('const r = await tools.exec_command({cmd:"git status && git diff"}); text(r.output);', "words",
+         "git status && git diff"),
+        ("""tools.exec_command({"workdir":"/a \\"b\\"", ms: 10, 'cmd': 'sed -n \\'1p\\' a\\nls'})""",
+         "words", "sed -n '1p' a\nls"),
+        ("await Promise.all([tools.exec_command({cmd:`ls`}),tools.exec_command({cmd:`pwd`})])", "words",
+         "ls\npwd"),
+        (f"const patch = {json.dumps(_PATCH)}; await tools.apply_patch(patch);", "path", "src/a.py"),
+        (_PATCH, "path", "src/a.py"),
+        (f"{_PATCH}\n{_PATCH.replace('a.py', 'b.py')}", "words", "src/a.py, src/b.py"),
+        ("const r = await tools.write_stdin({session_id:1})", "words", "write_stdin({session_id:1})"),
+        ("const hits = ALL_TOOLS", "words", "const hits = ALL_TOOLS"),
+    ],
+)  # fmt: skip
+def test_a_script_is_about_what_it_runs_or_changes(source: str, kind: str, text: str) -> None:
+    assert subject_of(call("exec", input=source)) == (text, kind)
+
+
+def test_the_command_of_a_script_stands_in_the_digest_and_counts_as_one_that_was_run() -> None:
+    given = {"input": 'const r = await tools.exec_command({cmd:"make deploy", workdir:"/srv"}); text(r)'}
+    built = history().user("deploy it").assistant(calls=[call("exec", **given)]).result("done")
+    assert list(command_arguments(given)) == ["make deploy"]
+    said = [each for each in statements_of(messages(built.entries)) if each.kind == "calls"]
+    assert [each.about for each in said[0].calls] == ["make deploy"]
+
+
+def test_the_patch_of_a_script_is_read_as_one() -> None:
+    given = {"input": f"const patch = {json.dumps(_PATCH)};\nawait tools.apply_patch(patch)"}
+    assert list(patches(given)) == [_PATCH]

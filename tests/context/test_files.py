@@ -2,13 +2,10 @@
 
 from collections.abc import Callable
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foldline.cli.sources import read_source
-from foldline.context.files import FileLedger, FileState, describe_compaction, file_lists
-from foldline.context.moments import at_compaction
+from foldline.context.files import FileLedger, FileState, file_lists
 from foldline.context.projection import Projection
 from foldline.context.rewind_points import restored_paths
 from foldline.protocol import (
@@ -16,15 +13,11 @@ from foldline.protocol import (
     Compaction,
     CompactionDetails,
     FileImage,
-    Kept,
     SystemMessage,
     Written,
     text_parts,
 )
-from foldline.tui.inspector.timeline import compaction_words as timeline_words
-from foldline.tui.panels.entry_rows import summary_words
 from support.history import History, history, modified, read
-from support.recorded import SHARED, needs_recorded
 from support.stories import Story
 from support.tracked_files import tracked_files
 
@@ -86,58 +79,6 @@ def test_the_newest_touch_comes_first_with_lines_added_and_removed() -> None:
     [newest, before, *_] = tracked_files(worked().projection())
     assert (newest.path, newest.added, newest.modified) == ("c.py", 20, True)
     assert (before.path, before.added, before.removed, before.touches) == ("b.py", 9, 6, (4, 6))
-
-
-SUMMARY = Written(message=SystemMessage(origin="summary", parts=text_parts("so far")), covers=((0, 2),))
-
-
-def altered(ref: int, fate: str) -> Kept:
-    return Kept.model_validate({"ref": ref, "content": "less", "fate": fate})
-
-
-@pytest.mark.parametrize(
-    ("head", "says"),
-    [
-        ((SUMMARY,), "3 entries compacted"),
-        ((SUMMARY, altered(2, "hidden")), "3 entries compacted"),
-        ((Kept(ref=0), altered(2, "hidden"), altered(4, "hidden")), "2 results hidden"),
-        ((altered(2, "hidden"), altered(4, "clipped")), "1 result hidden, 1 result clipped"),
-        ((), "older entries left out"),
-    ],
-)
-def test_a_compaction_is_told_by_what_it_did(head: tuple[Kept | Written, ...], says: str) -> None:
-    built = history().user("go").step("read", "a").step("read", "b")
-    assert describe_compaction(built.projection(), Compaction(first_kept_index=5, head=head)) == says
-
-
-def test_what_had_left_the_view_before_is_no_entry_of_a_compaction_nor_when_that_is_undone() -> None:
-    built = history().user("go").step("read", "a").edit("drop", 1).user("on")
-    built = built.add(Compaction(first_kept_index=4, head=(SUMMARY,)))
-    assert (
-        describe_compaction(built.projection(), built.projection().all_compactions[0]) == "1 entry compacted"
-    )
-
-
-@needs_recorded
-def test_one_compaction_of_a_recorded_session_has_one_count_of_entries() -> None:
-    found = read_source(str(SHARED / "pi" / "pimono-v1-2comp.jsonl"), None)
-    projection = found.project()
-    fold = projection.all_compactions[-1]
-    [summary] = [item for item in projection.view if item.index == fold.index]
-    assert describe_compaction(projection, fold) == "250 entries compacted", (
-        "the 7 of failed requests were never sent"
-    )
-    assert summary_words(projection, summary).endswith(", 250 entries")
-    moment = at_compaction(projection, fold.index)
-    lines = [
-        "".join(text for text, _ in line) for line in timeline_words(projection, moment, projection, "d")
-    ]
-    assert "250 entries → 1 summary" in lines
-
-
-def test_a_result_that_was_altered_where_it_stands_counts_like_one_before_the_cut() -> None:
-    fold = Compaction(first_kept_index=1, replaced=(altered(2, "hidden"),))
-    assert describe_compaction(history().user("go").step("read", "a").projection(), fold) == "1 result hidden"
 
 
 def agree(built: History, look: Callable[[int], bool]) -> None:

@@ -109,12 +109,3 @@ def test_a_larger_count_never_reads_smaller(low: int, high: int) -> None:
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
 def test_what_is_no_time_is_said_to_be_unknown(value: float) -> None:
     assert numbers.seconds(value) == "? s"
-
-
-def test_a_size_that_is_not_known_is_not_said_to_be_nothing() -> None:
-    assert numbers.sizes(116_200, 27_400) == "116.2k → 27.4k"
-    assert (numbers.sizes(185_000, 0), numbers.sizes(185_000, 0, "tokens")) == (
-        "from 185.0k",
-        "from 185.0k tokens",
-    )
-    assert numbers.sizes(0, 0, "tokens") == ""

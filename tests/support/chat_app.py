@@ -133,5 +133,5 @@ def sidebar_data(read: Sequence[str] = ()) -> SidebarData:
             *(FileRow(path, "name") for path in name),
         ),
         pinned=(PinRow(131, "Contract with the mobile team: keys", 200),),
-        compactions=(CompactionRow(118, 101_300, 26_100, "13:20"),),
+        compactions=(CompactionRow(118, "101.3k → 26.1k", "13:20"),),
     )

@@ -187,7 +187,7 @@ def long_story(entries: int) -> Story:
     story = Story().system("prompt")
     for number in range(entries // 4):
         story.user(f"request {number}")
-        story.tool("read", f"text {number}", brief="1 line", path=f"src/f{number % 50}.py")
+        story.tool("read", f"text {number}", said="look", brief="1 line", path=f"src/f{number % 50}.py")
         story.assistant(f"answer {number}")
     return story
 

@@ -76,6 +76,7 @@ def show_audit(source: str, as_json: bool, format_name: str | None) -> int:
 
 
 def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> int:
+    from foldline.context.compactions import taken_out
     from foldline.context.files import file_lists
     from foldline.context.numbers import many, tokens
     from foldline.context.stats import stats_of
@@ -93,10 +94,10 @@ def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> i
         show_cache(projection, found.name, as_json)
         return 0
     stats, files = stats_of(found.entries), file_lists(projection)
-    size = view_size(projection)
+    size, away = view_size(projection), taken_out(projection)
     if as_json:
         times = {"first": iso_time(stats.first), "last": iso_time(stats.last)}
-        view = {"tokens": size.tokens, "view_items": len(projection.view)}
+        view = {"tokens": size.tokens, "view_items": len(projection.view), "folded_away": away.tokens}
         say_json({**asdict(stats), **times, **view, **files.model_dump()})
         return 0
     counted = (entries_of(stats.entries), many(stats.prompts, "prompt"), many(stats.answers, "answer"))
@@ -104,10 +105,12 @@ def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> i
     if stats.first is not None and stats.last is not None:
         first, last = (at.astimezone().strftime("%Y-%m-%d %H:%M") for at in (stats.first, stats.last))
         say(f"from {first} to {last}")
-    taken_out = f"{tokens(stats.folded_away)} tokens taken out of the view"
+    undone = stats.folds - len(projection.compactions())
+    made = f"{stats.folds:,}" + (f", {undone:,} undone" if undone else "")
     weight = tokens(size.tokens, estimated=size.estimated)
     say(f"view         {weight} tokens in {len(projection.view):,} items")
-    say(f"compactions  {stats.folds:,}, {taken_out}")
+    gone = f"{tokens(away.tokens, estimated=away.estimated)} tokens taken out of the view"
+    say(f"compactions  {made}, {gone}")
     say(f"files        {len(files.modified_files):,} modified, {len(files.read_files):,} read")
     say_uses(stats)
     return 0

@@ -8,7 +8,8 @@ from pathlib import Path
 from foldline.agent.settings import Settings, connect_embedder, connect_llm, connect_summariser, known_window
 from foldline.compaction import Plan, Proposal, dependencies, plan, plans_by_cut, propose, strategy_for
 from foldline.context.budget import Budget, budget_for
-from foldline.context.files import describe_compaction, file_lists
+from foldline.context.compactions import describe_compaction
+from foldline.context.files import file_lists
 from foldline.context.numbers import about_tokens, many, tokens
 from foldline.context.projection import Projection
 from foldline.context.view import is_preamble

@@ -15,9 +15,8 @@ def view_command(parser: ArgumentParser) -> Handler:
 
 
 def view(source: str, at: int | None, request: int | None, as_json: bool, format_name: str | None) -> int:
+    from foldline.context.moments import at_request, size_at
     from foldline.context.projection import project
-    from foldline.context.proof import recorded_requests
-    from foldline.protocol import AssistantMessage
 
     from .output import note
     from .sources import read_source
@@ -28,15 +27,14 @@ def view(source: str, at: int | None, request: int | None, as_json: bool, format
         moment = "now" if at is None else f"entry {at}"
         show_view(found, project(entries_until(found, at)), moment, as_json)
         return 0
-    if recorded := recorded_requests(found.entries):
-        check_number(found, len(recorded), request)
-        return show_sent(found, recorded[request - 1], as_json)
-    # Other agents record answers only: the view of each ended before it.
-    answers = [entry.index for entry in found.entries if isinstance(entry, AssistantMessage)]
-    check_number(found, len(answers), request)
+    now = found.project()
+    check_number(found, len(now.requests), request)
+    sent = at_request(now, request)
+    size = size_at(now, sent)
+    if sent.sent is not None and size is not None:
+        return show_sent(found, now, sent.sent, size, as_json)
     note(f"{found.name} has no record of its requests: this is what the history gives for one.")
-    before = [entry for entry in found.entries if entry.index < answers[request - 1]]
-    show_view(found, project(before), f"request {request}", as_json)
+    show_view(found, project(found.entries[: sent.length]), sent.name, as_json, size)
     return 0
 
 
@@ -56,7 +54,7 @@ def history(source: str, as_json: bool, format_name: str | None) -> int:
     if not as_json:
         say_history(found, projection)
         return 0
-    naming = Naming(found.header.cwd)
+    naming = Naming(found.header.cwd, projection)
     for entry in found.entries:
         naming.note(entry)
         fate, weight = projection.fate(entry.index), history_weight(projection, entry)

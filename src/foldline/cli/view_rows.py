@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, assert_never
 
 from foldline.compaction.summary_text import unframed
+from foldline.context.budget import Size
 from foldline.context.cache_use import cache_uses
 from foldline.context.calls import paired, subject_of
-from foldline.context.numbers import many, percent, sizes, tokens
+from foldline.context.compactions import sizes_words
+from foldline.context.numbers import many, percent, tokens
 from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection
 from foldline.context.proof import RecordedRequest, proof_of
@@ -60,19 +62,22 @@ def check_number(source: Source, count: int, number: int) -> None:
         raise FoldlineError(f"{source.name} has no request {number}: {known}.")
 
 
-def show_view(found: Source, projection: Projection, moment: str, as_json: bool) -> None:
-    window = window_of(projection, found.header.cwd)
+def show_view(
+    found: Source, projection: Projection, moment: str, as_json: bool, size: Size | None = None
+) -> None:
+    """`size` of the request, where that is known."""
+    window, size = window_of(projection, found.header.cwd), size or view_size(projection)
     if as_json:
-        say_json(view_json(projection, window))
+        say_json(view_json(projection, window, size))
     else:
-        _say_view(found, projection, window, moment)
+        _say_view(found, projection, window, moment, size)
 
 
-def show_sent(found: Source, sent: RecordedRequest, as_json: bool) -> int:
+def show_sent(found: Source, now: Projection, sent: RecordedRequest, size: Size, as_json: bool) -> int:
     """Shows a request as its record says it was rendered; 1 where the history does not prove it."""
     proof, projection = proof_of(sent, found.entries)
     record = sent.record
-    cache = next((use for use in cache_uses(found.project()) if use.number == sent.number), None)
+    cache = next((use for use in cache_uses(now) if use.number == sent.number), None)
     if as_json:
         rendering = rendering_named(record.dialect, record.model)
         if rendering is None and record.dialect not in ("", OFFLINE):
@@ -87,22 +92,23 @@ def show_sent(found: Source, sent: RecordedRequest, as_json: bool) -> int:
             **({"cache": cache_json(cache)} if cache else {}),
         }
         window = window_of(projection, found.header.cwd)
-        say_json({**view_json(projection, window, rendering or as_openai), "request": about})
+        say_json({**view_json(projection, window, size, rendering or as_openai), "request": about})
     else:
         proved = "proved" if proof.holds else "not proved"
         moment = (f"request {sent.number} to {record.model}", proved, str(cache or ""))
-        show_view(found, projection, ", ".join(filter(None, moment)), as_json=False)
+        show_view(found, projection, ", ".join(filter(None, moment)), False, size)
     if not proof.holds:
         note(f"Request {sent.number} (entry {record.index}) is not proved: {proof}.")
     return 0 if proof.holds else 1
 
 
-def view_json(projection: Projection, window: Window, rendering: Rendering = as_openai) -> dict[str, object]:
+def view_json(
+    projection: Projection, window: Window, size: Size, rendering: Rendering = as_openai
+) -> dict[str, object]:
     """The view for programs: OpenAI messages, and where each item of the view comes from.
 
     A request over the Responses API sent input items: `messages` then holds these.
     """
-    size = view_size(projection)
     return {
         "messages": rendering(paired(item.message for item in projection.view)),
         "items": [_item_json(item, item_weight(projection, item)) for item in projection.view],
@@ -124,16 +130,15 @@ def _item_json(item: ViewItem, weight: Weight) -> dict[str, object]:
     }
 
 
-def _say_view(source: Source, projection: Projection, window: Window, moment: str) -> None:
+def _say_view(source: Source, projection: Projection, window: Window, moment: str, size: Size) -> None:
     items = projection.view
     if not items:
         note(f"{source.name}: nothing is in the view, {moment}.")
         return
-    size = view_size(projection)
     fill = f"{tokens(size.tokens, estimated=size.estimated)} of {window}"
     share = percent(size.tokens, window.tokens)
     say_heading(f"{source.name} · LLM view, {moment} · {len(items)} items · {fill} {share}")
-    naming = Naming(source.header.cwd)
+    naming = Naming(source.header.cwd, projection)
     messages = [item.message for item in items]
     rows: list[list[Cell | str]] = []
     for place, item in enumerate(items):
@@ -187,7 +192,7 @@ def say_history(source: Source, projection: Projection) -> None:
         f"{len(projection.view)} items in the view, {tokens(size.tokens, estimated=size.estimated)} tokens",
     )
     say_heading(" · ".join(parts))
-    naming = Naming(source.header.cwd)
+    naming = Naming(source.header.cwd, projection)
     rows: list[list[Cell | str]] = []
     for place, entry in enumerate(entries):
         naming.note(entry)
@@ -265,7 +270,8 @@ def kind_label(entries: Sequence[Entry], place: int) -> str:
 class Naming:
     """Names entries in order: a result is named after the call it answers. Paths below `cwd` are relative."""
 
-    def __init__(self, cwd: str) -> None:
+    def __init__(self, cwd: str, projection: Projection) -> None:
+        self._projection = projection
         self._below = cwd.rstrip("/\\") + ("\\" if "\\" in cwd else "/")
         self._calls: dict[str, ToolCallPart] = {}
 
@@ -298,6 +304,9 @@ class Naming:
                 return shown + _first_line(entry.text)
             case Undo() | Checkpoint() | Revert() | Clear() | Edit():
                 return _change(entry)
+            case Compaction():
+                size = sizes_words(self._projection, entry, "tokens")
+                return _joined(size, entry.reason, _first_note(entry.summary))
             case _:
                 return _marker(entry)
 
@@ -325,9 +334,6 @@ def _first_note(summary: str) -> str:
 
 def _marker(entry: Entry) -> str:
     match entry:
-        case Compaction():
-            size = sizes(entry.tokens_before, entry.tokens_after, "tokens")
-            return _joined(size, entry.reason, _first_note(entry.summary))
         case RequestRecord():
             size = tokens(entry.usage.input) if entry.usage else tokens(entry.estimated, estimated=True)
             return _joined(entry.model, f"{size} tokens", entry.error or entry.stop_reason)

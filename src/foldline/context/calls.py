@@ -1,6 +1,6 @@
 """What a tool call is about, in its own words: for rows, titles and lists. Knows our tools and others'."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from foldline.protocol import (
@@ -16,7 +16,7 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from .facts import PLACE_ARGUMENTS
+from .facts import PATCHED, PLACE_ARGUMENTS, patches, scripted_commands
 from .outline import MessageOutline
 from .todos import current_todo, todo_list
 from .view import IN_VIEW, ViewItem, extends, interrupted_result
@@ -37,11 +37,13 @@ class Subject(NamedTuple):
 
 def subject_of(call: ToolCallPart) -> Subject:
     """The path a call acts on, else its command or pattern, else its first text; of a todo list, the item at
-    hand."""
+    hand; of a script or a patch, what it calls or changes."""
     arguments = call.parsed()
     todos = todo_list(arguments)
     if todos is not None:
         return Subject(current_todo(todos), "words")
+    if isinstance(source := arguments.get("input"), str) and (found := _in_source(source, arguments)):
+        return found
     texts = {name: value for name, value in arguments.items() if isinstance(value, str)}
     paths = () if any(name in texts for name in _SEARCHES) else PLACE_ARGUMENTS
     for name in (*paths, *_WORDS, *texts):
@@ -51,6 +53,16 @@ def subject_of(call: ToolCallPart) -> Subject:
         if value.strip():
             return Subject(value.strip(), "search" if name in _SEARCHES else "words")
     return Subject("", "words")
+
+
+def _in_source(source: str, arguments: Mapping[str, object]) -> Subject | None:
+    """What Codex' `exec` and `apply_patch` act on, of what they are given."""
+    if commands := "\n".join(scripted_commands(arguments)):
+        return Subject(commands, "words")
+    if paths := dict.fromkeys(path for patch in patches(source) for path in PATCHED.findall(patch)):
+        return Subject(", ".join(paths), "path" if len(paths) == 1 else "words")
+    called = source.partition("await tools.")[2].strip()  # `write_stdin({session_id:1})` of `const r = …`
+    return Subject(called, "words") if called else None
 
 
 def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:

@@ -19,6 +19,7 @@ from foldline.protocol import (
     UserMessage,
 )
 
+from .facts import scripted_commands
 from .todos import Todo, todo_list
 
 RESULT_CHARACTERS = 4_000
@@ -260,6 +261,8 @@ _ABOUT = ("command", "cmd", "pattern", "query", "path", "file_path", "filePath",
 
 
 def _about(arguments: dict[str, object]) -> str:
+    if scripted := "\n".join(scripted_commands(arguments)):
+        return scripted
     for key in (*_ABOUT, *arguments):
         match arguments.get(key):
             case str(value) if value.strip():

@@ -6,7 +6,7 @@ consumed whole.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from foldline.protocol import AssistantMessage, BaseMessage
 
@@ -408,6 +408,8 @@ NEW_ARGUMENTS = frozenset({"new", "newText", "new_text", "newString", "new_strin
 kimi-cli."""
 PATCH = "*** Begin Patch"
 """Begins the one argument of apply_patch, as Codex and others have it."""
+PATCHED = re.compile(r"\*\*\* (?:Update|Add|Delete) File: (.+)")
+"""Its line that names a file."""
 
 
 def named(arguments: object, names: Collection[str]) -> Iterator[str]:
@@ -425,13 +427,43 @@ def named(arguments: object, names: Collection[str]) -> Iterator[str]:
                 pass
 
 
+_LITERAL = r"(?:\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|`(?:[^`\\]|\\.)*+`)"
+_SCRIPTED = re.compile(
+    rf"\btools\.exec_command\(\s*+{{\s*+(?:[\"']?\w{{1,40}}+[\"']?\s*+:\s*+(?:{_LITERAL}|[\w.]++)\s*+,\s*+)*?"
+    rf"[\"']?cmd[\"']?\s*+:\s*+({_LITERAL})",
+    re.DOTALL,
+)
+_PATCH_LITERAL = re.compile(rf"(?=[\"'`]{re.escape(PATCH)}){_LITERAL}", re.DOTALL)
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_MEANT = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+def _meant(literal: str) -> str:
+    """What a string of JavaScript stands for."""
+    return _ESCAPED.sub(
+        lambda sign: chr(int(sign[1], 16)) if sign[1] else _MEANT.get(sign[2], sign[2]), literal[1:-1]
+    )
+
+
+def scripted_commands(arguments: Mapping[str, object]) -> Iterator[str]:
+    """The command lines in the JavaScript that Codex' `exec` runs: `tools.exec_command({cmd:"ls"})`."""
+    source = arguments.get("input")
+    if isinstance(source, str):
+        yield from (_meant(found[1]) for found in _SCRIPTED.finditer(source))
+
+
 def patches(arguments: object) -> Iterator[str]:
-    """The patches within the arguments of a call."""
-    return (text for text in strings(arguments) if text.lstrip().startswith(PATCH))
+    """The patches within the arguments of a call, those in a script included."""
+    for text in strings(arguments):
+        if text.lstrip().startswith(PATCH):
+            yield text
+        elif PATCH in text:
+            yield from (_meant(found[0]) for found in _PATCH_LITERAL.finditer(text))
 
 
-def command_arguments(arguments: dict[str, object]) -> Iterator[str]:
+def command_arguments(arguments: Mapping[str, object]) -> Iterator[str]:
     """The command lines a call runs; none where it runs no command."""
+    yield from scripted_commands(arguments)
     for key in ("command", "cmd"):
         match arguments.get(key):
             case str(command) if command.strip():

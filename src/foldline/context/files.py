@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
-from foldline.protocol import NEW, Compaction, CompactionDetails, FileTouch, Kept, Undo
+from foldline.protocol import NEW, CompactionDetails, FileTouch, Undo
 
-from .numbers import many
-from .outline import CompactionOutline, MessageOutline
+from .outline import MessageOutline
 from .projection import Projection
 from .rewind_points import restored_paths
 from .view import FateKind
@@ -49,24 +48,6 @@ def file_lists(projection: Projection) -> CompactionDetails:
         read_files=tuple(path for path in dict.fromkeys(read) if path not in changed),
         modified_files=tuple(changed),
     )
-
-
-def compacted_count(projection: Projection, compaction: Compaction | CompactionOutline) -> int:
-    """The entries a compaction compacted: messages it found in the view whose place its summaries take,
-    earlier summaries apart. All screens and commands count so; of a proposal, `Proposal.folded` does."""
-    spans = [span for piece in compaction.written for span in piece.covers]
-    return projection.compacted(compaction.index, spans)
-
-
-def describe_compaction(projection: Projection, compaction: Compaction | CompactionOutline) -> str:
-    """What a compaction did, in a few words: `16 entries compacted`, `12 results hidden`. Entries that were
-    altered in place are named where no new text was written: they are all it did."""
-    if compaction.written:
-        return f"{many(compacted_count(projection, compaction), 'entry', 'entries')} compacted"
-    pieces = (*compaction.head, *compaction.replaced)
-    fates = [piece.fate for piece in pieces if isinstance(piece, Kept)]
-    counts = ((fate, fates.count(fate)) for fate in ("hidden", "clipped"))
-    return ", ".join(f"{many(n, 'result')} {fate}" for fate, n in counts if n) or "older entries left out"
 
 
 _RANKS: dict[Presence, int] = {"none": 0, "name": 1, "part": 2, "whole": 3}

@@ -281,7 +281,6 @@ def _cost(text: str) -> int:
 
 _NEW = frozenset({"new", "newText", "new_text", "newString", "new_string", "new_str", "content", "file_text"})
 """What edit tools call the text to write, as far as agents are known."""
-_PATCHED = re.compile(r"\*\*\* (?:Update|Add|Delete) File: (.+)")
 
 
 def _about(arguments: Mapping[str, object]) -> str:
@@ -317,7 +316,7 @@ class Change:
         for patch in self.patches:
             place, old, new = about, list[str](), list[str]()
             for line in patch.splitlines():
-                if found := _PATCHED.match(line):
+                if found := facts.PATCHED.match(line):
                     if old or new:
                         yield place, old, new
                     place, old, new = found[1], [], []

@@ -18,7 +18,9 @@ from foldline.protocol import (
     Undo,
 )
 
-from .outline import Entries, MessageOutline, Outline
+from .budget import Size
+from .compactions import sizes_of
+from .outline import CompactionOutline, Entries, MessageOutline, Outline
 from .projection import Projection, RequestSize
 from .proof import RecordedRequest, recorded_request
 from .view import ViewItem
@@ -61,6 +63,19 @@ def at_request(projection: Projection, number: int) -> Moment:
         return Moment("request", number, asked.position, asked)
     sent = recorded_request(projection, number)
     return Moment("request", number, sent.length, asked, sent)
+
+
+def size_at(now: Projection, moment: Moment) -> Size | None:
+    """The size of the request that left then, as reported, else as estimated before it left; beside a
+    compaction as `sizes_of` it. None where it is not known."""
+    if moment.asked is not None:
+        return Size(moment.asked.tokens, moment.asked.is_estimated)
+    compaction = now.outline(moment.number)
+    if not isinstance(compaction, CompactionOutline):
+        return None
+    before, after = sizes_of(now, compaction)
+    size = before if moment.kind == "before" else after
+    return size if size.tokens else None
 
 
 def at_compaction(projection: Projection, index: int, *, before: bool = False) -> Moment:

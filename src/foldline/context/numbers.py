@@ -9,15 +9,6 @@ def tokens(count: int, *, estimated: bool = False) -> str:
     return ("~" if estimated else "") + _tokens(max(count, 0))
 
 
-def sizes(before: int, after: int, unit: str = "") -> str:
-    """What a compaction made of the next request: `116.2k → 27.4k`; `from 116.2k` or nothing where sizes are
-    unknown (0), as in other agents' sessions."""
-    if not before:
-        return ""
-    known = f"{tokens(before)} → {tokens(after)}" if after else f"from {tokens(before)}"
-    return f"{known} {unit}".rstrip()
-
-
 def short_tokens(count: int, *, estimated: bool = False) -> str:
     """A token count in three digits or so, for windows and caches: `131k`, `26.6k`, `32k`, `8.2k`, `1M`."""
     if estimated:

@@ -43,7 +43,15 @@ from foldline.protocol import (
     Written,
 )
 
-from .tokens import call_tokens, image_tokens, message_tokens, text_tokens, thinking_tokens, wide_in
+from .tokens import (
+    MESSAGE_OVERHEAD,
+    call_tokens,
+    image_tokens,
+    message_tokens,
+    text_tokens,
+    thinking_tokens,
+    wide_in,
+)
 
 
 class Reported(NamedTuple):
@@ -110,7 +118,7 @@ class MessageOutline(NamedTuple):
     @property
     def in_words(self) -> bool:
         """Whether it says something beside its calls."""
-        return self.tokens > self.call_tokens
+        return self.tokens - self.call_tokens > MESSAGE_OVERHEAD
 
     def tokens_with(self, text: str) -> int:
         """Estimate of the message with this text in place of its own, as `view.with_text` makes it."""

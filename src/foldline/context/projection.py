@@ -393,15 +393,26 @@ class Projection(ViewState):
     def compacted(self, marker: int, spans: Sequence[tuple[int, int]]) -> int:
         """How many messages of these spans the compaction at this index found in the view; of one that is
         undone or unknown, how many could have been there."""
-        for change in reversed(self._changes):
-            if change.marker.index == marker:
-                return change.messages_within(spans)
+        if (change := self._change_by(marker)) is not None:
+            return change.messages_within(spans)
         outlines = self.entries.outlines
         return sum(
             isinstance(outlines[at], MessageOutline) and self.fate(outlines[at].index).kind != "aside"
             for first, last in spans
             for at in range(self.count_up_to(first - 1), self.count_up_to(last))
         )
+
+    def estimated_around(self, marker: int) -> tuple[int, int]:
+        """What the view weighed before and after this marker, as estimated then, in tokens; 0 where it is
+        undone or unknown."""
+        change = self._change_by(marker)
+        return (0, 0) if change is None else change.sizes
+
+    def _change_by(self, marker: int) -> Change | None:
+        return next((each for each in reversed(self._changes) if each.marker.index == marker), None)
+
+    def _estimate(self) -> int:
+        return round(self.weighed(self.sent, self.wide))
 
     def forked(self) -> "Projection":
         """Another projection of the same entries, which goes its own way from here."""
@@ -417,7 +428,7 @@ class Projection(ViewState):
 
     def _change(self, marker: ViewMarker, position: int) -> None:
         view, pins = self.view, frozenset(self._pins)
-        weighed = Weighed(self.tokens, self.thinking, self.wide)
+        weighed, size = Weighed(self.tokens, self.thinking, self.wide), self._estimate()
         self.view = list(view)
         self._fates.record()
         match marker:
@@ -430,7 +441,8 @@ class Projection(ViewState):
             case Revert():
                 self._revert(marker)
         before = self._fates.recorded()
-        self._changes.append(Change.of(marker, position, pins, before, weighed, view, self.view))
+        sizes = (size, self._estimate())
+        self._changes.append(Change.of(marker, position, pins, before, weighed, sizes, view, self.view))
         self._in_force.append(marker)
         if isinstance(marker, Revert):
             self._in_force = in_force(self._markers, self._annulled, self._checkpoints)

@@ -50,9 +50,7 @@ class Stats:
     failed: int = 0
     """Requests that ended in an error."""
     folds: int = 0
-    """Compactions."""
-    folded_away: int = 0
-    """Tokens that the compactions of known sizes took out of the view together."""
+    """Compactions, undone ones included."""
     first: datetime | None = None
     last: datetime | None = None
     models: dict[str, ModelUse] = field(default_factory=dict)
@@ -77,8 +75,6 @@ class Stats:
                 use.seconds += entry.details.seconds or 0.0
             case Compaction():
                 self.folds += 1
-                if entry.tokens_after:  # other agents do not record it
-                    self.folded_away += max(0, entry.tokens_before - entry.tokens_after)
                 if entry.usage is not None:
                     self.use(entry.model).add(entry.usage)
             case RequestRecord():

@@ -137,6 +137,8 @@ class Change:
     fates: Before
     weighed: Weighed
     """The view it found."""
+    sizes: tuple[int, int]
+    """Of the view it found and of the one it left, estimated and calibrated then, in tokens."""
     _view: Sequence[_Left]
 
     @classmethod
@@ -147,15 +149,16 @@ class Change:
         pins: frozenset[int],
         fates: Before,
         weighed: Weighed,
+        sizes: tuple[int, int],
         view: Sequence[ViewItem],
         now: Iterable[ViewItem],
     ) -> "Change":
         """`view` is the one before, which becomes its own, `now` the one after it."""
         if isinstance(marker, Edit):  # takes out one entry at most: not worth a look at all the others
-            return cls(marker, position, pins, fates, weighed, view)
+            return cls(marker, position, pins, fates, weighed, sizes, view)
         stays = set(map(id, now))
         left = [item if id(item) in stays or not _as_it_came(item) else item.outline for item in view]
-        return cls(marker, position, pins, fates, weighed, left)
+        return cls(marker, position, pins, fates, weighed, sizes, left)
 
     def messages_within(self, spans: Sequence[tuple[int, int]]) -> int:
         """How many messages of the view it found, earlier summaries apart, lie in these spans of indices."""

@@ -1,6 +1,6 @@
 """What the view weighs: the one source of all token numbers that decisions use and screens show."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -29,6 +29,12 @@ def view_size(projection: Projection, *, overhead: int = 0, pending: Sequence[Ba
 class Weight:
     tokens: int
     estimated: bool
+
+
+def together(weights: Iterable[Weight]) -> Weight:
+    """Of several messages."""
+    listed = list(weights)
+    return Weight(sum(each.tokens for each in listed), any(each.estimated for each in listed))
 
 
 def item_weight(projection: Projection, item: ViewItem) -> Weight:

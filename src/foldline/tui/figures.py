@@ -8,6 +8,7 @@ from foldline.agent.cache_end import cache_end
 from foldline.agent.state import AgentState
 from foldline.context.budget import Budget
 from foldline.context.calls import unanswered
+from foldline.context.compactions import sizes_words
 from foldline.context.files import FileLedger, FileState, NewestFiles
 from foldline.context.projection import Projection
 from foldline.context.view import first_words, total_tokens
@@ -150,7 +151,7 @@ class Figures:
         if marked != self._marked_for:
             self._marked_for = marked
             self._side = replace(
-                self._side, pinned=_pin_rows(projection), compactions=_compaction_rows(projection)
+                self._side, pinned=_pin_rows(projection), compactions=compaction_rows(projection)
             )
         if files is not self._files_for:
             self._files_for = files
@@ -173,13 +174,12 @@ def _pin_rows(projection: Projection) -> tuple[PinRow, ...]:
     )
 
 
-def _compaction_rows(projection: Projection) -> tuple[CompactionRow, ...]:
+def compaction_rows(projection: Projection) -> tuple[CompactionRow, ...]:
     in_force = {made.index for made in projection.compactions()}
     return tuple(
         CompactionRow(
             made.index,
-            made.tokens_before,
-            made.tokens_after,
+            sizes_words(projection, made),
             f"{made.at.astimezone():%H:%M}" if made.at else "",
             undone=made.index not in in_force,
             written=bool(made.written),

@@ -332,8 +332,8 @@ class PinRow:
 @dataclass(frozen=True, slots=True)
 class CompactionRow:
     index: int
-    tokens_before: int
-    tokens_after: int
+    sizes: str
+    """`101.3k → 26.1k`."""
     at: str
     """Time of day, `13:20`."""
     undone: bool = False

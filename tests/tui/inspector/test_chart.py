@@ -45,15 +45,19 @@ def test_one_request_more_touches_as_many_numbers_as_a_path_to_the_root_has() ->
 
 
 @given(sizes, st.integers(0, 200_000), st.integers(1, 120))
-def test_each_request_has_one_column_that_shows_the_largest_of_its_share(
+def test_a_column_shows_the_largest_of_its_share_and_few_requests_have_several_each(
     values: list[int], latest: int, width: int
 ) -> None:
     spread = Spread(len(values) + 1, width)
     every = [*values, latest]
     shown = chart.heights(peaks(values), latest, spread)
-    assert len(shown) == spread.columns == min(len(every), width)
+    assert len(shown) == spread.columns == min(len(every) * spread.each, width)
     of = [spread.column(slot) for slot in range(len(every))]
-    assert of == sorted(of) and set(of) == set(range(spread.columns))
+    assert of == sorted(of) and of[-1] == spread.columns - 1
+    if spread.each > 1:
+        assert shown == [size for size in every for _ in range(spread.each)]
+        return
+    assert set(of) == set(range(spread.columns))
     for column, size in enumerate(shown):
         share = [every[slot] for slot in range(len(every)) if of[slot] == column]
         assert size == max(share)
@@ -97,13 +101,14 @@ def test_a_fold_is_named_where_there_is_room() -> None:
     ("largest", "window", "top"),
     [
         (28_600, 131_072, 28_600),
-        (50_000, 131_072, 131_072),
+        (80_000, 131_072, 80_000),
+        (90_000, 131_072, 131_072),
         (200_000, 131_072, 200_000),
         (900, 0, 900),
         (0, 0, 1),
     ],
 )
-def test_the_scale_ends_at_the_window_where_that_leaves_something_to_see(
+def test_the_scale_ends_at_the_largest_request_or_at_a_window_that_is_nearly_full(
     largest: int, window: int, top: int
 ) -> None:
     assert chart.top_of(largest, window) == top
@@ -128,12 +133,16 @@ def test_every_line_has_the_width_of_the_panel(values: list[int], width: int, fo
 def test_the_picture() -> None:
     values = [6_000, 16_000, 44_000, 92_000, 116_000, 27_000, 31_000]
     scene = Scene(peaks(values), 28_600, 131_072, 7, ((118, 4),))
-    assert [words(line).rstrip() for line in chart_lines(scene, 40, 4)] == [
+    assert [words(line).rstrip() for line in chart_lines(scene, 17, 4)] == [
         " 131k ┤   ▁▅",
         "  87k ┤   ██",
         "  44k ┤▁▃███▅▆▅",
         "    0 └118─▼──▲",
     ]
+    assert [words(line).rstrip() for line in chart_lines(scene, 40, 4)][2:] == [
+        "  44k ┤▁▁▁▁▃▃▃▃████████████▅▅▅▅▆▆▆▆▅▅▅▅",
+        "    0 └───────────────118─▼───────────▲",
+    ], "few requests use the free columns"
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_the_pair_that_is_most_wanted_comes_first(asked_for: list[str], titles: 
 async def test_the_cursor_on_a_compaction_compares_the_views_before_and_after_it() -> None:
     async with compared(NOW, "older-compaction", "older-compaction", "diff") as (app, screen, pilot):
         assert f"before and after compaction {FOLD}" in text(app)
-        assert "− 16 gone" in text(app) and "+ 1 new" in text(app) and "summarised by" in text(app)
+        assert "− 16 gone" in text(app) and "+ 1 summary new" in text(app) and "summarised by" in text(app)
         await pilot.press("d")
         await at_rest(app)
         await pilot.pause()

@@ -8,10 +8,13 @@ from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 
 from foldline.context.projection import Projection
+from foldline.context.weight import entry_weight
 from foldline.protocol import Entry, UserMessage, text_parts
 from foldline.tui.inspector import InspectorPanels
-from foldline.tui.panels.entry_list import EntryList
+from foldline.tui.inspector.filters import Filter, Option
+from foldline.tui.panels.entry_list import EntryList, row_of
 from foldline.tui.panels.states import row_key
+from support.history import call
 from support.stories import SERVICE, PanelsApp, Story, chinese, long_story, screen_rows, shop
 
 WIDE = (160, 44)
@@ -279,16 +282,47 @@ async def test_growth_builds_rows_of_the_tail_only() -> None:
 
 async def test_a_second_result_of_a_group_mends_the_branch_of_the_first() -> None:
     story = Story().user("go")
-    from support.history import call
-
     story.assistant(calls=[call("read", path="a"), call("read", path="b")]).answer("1")
     async with running(story) as (app, pilot):
-        assert any("└ read  a" in row for row in screen_rows(app))
+        assert any("─ read  a" in row for row in screen_rows(app))
         second = story.answer("2").entries[-1]
         grow(app, second)
         await pilot.pause()
         rows = screen_rows(app)
-        assert any("├ read  a" in row for row in rows) and any("└ read  b" in row for row in rows)
+        assert any("┌ read  a" in row for row in rows) and any("└ read  b" in row for row in rows)
+
+
+async def test_an_answer_of_nothing_but_calls_gives_its_row_to_its_first_result() -> None:
+    story = Story().user("go").assistant(calls=[call("read", path="a.py")])
+    async with running(story) as (app, pilot):
+        history, view, _ = views(app.panels)
+        await put_cursor(app, pilot, 1)
+        await pilot.press("enter")
+        row = row_on_screen(history, row_key(1))
+        grow(app, story.answer("text").entries[-1])
+        await pilot.pause()
+        for shown in (history, view):
+            assert [b.key for b in shown.blocks() if b.stop and b.key == row_of(b.key)] == [
+                row_key(0),
+                row_key(2),
+            ]
+        assert (history.cursor, row_on_screen(history, row_key(2))) == (row_key(2), row)
+        assert app.panels.history.opened == {row_key(2)}, "what was open stays open"
+        assert app.panels.history.shown == app.panels.view.shown == 3, "it stands for two"
+        weight = sum(entry_weight(app.panels.projection, each).tokens for each in story.entries[1:])
+        assert f"~{weight} " in next(row for row in screen_rows(app) if "─ read  a.py" in row)
+
+
+async def test_an_answer_that_shares_its_row_is_found_by_its_number_and_has_its_own_where_filtered() -> None:
+    story = Story().user("go").tool("read", path="a.py").assistant("done")
+    async with running(story) as (app, pilot):
+        app.panels.reveal(1)
+        await pilot.pause()
+        assert app.panels.history.view.cursor == row_key(2)
+        await app.panels.history.show_only(Filter(frozenset({Option("kind", "assist")})))
+        assert [block.key for block in app.panels.history.view.blocks()] == [row_key(1), row_key(3)]
+        app.panels.reveal(1)
+        assert app.panels.history.view.cursor == row_key(1)
 
 
 async def test_a_fold_repaints_the_rails_and_builds_no_history_row_but_its_own() -> None:
@@ -423,7 +457,7 @@ async def test_a_search_without_a_match_says_so_and_moves_nothing() -> None:
 # --- Sizes --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("width", "shown"), [(160, 3), (120, 3), (119, 2), (90, 2), (89, 1), (60, 1)])
+@pytest.mark.parametrize(("width", "shown"), [(160, 3), (150, 3), (149, 2), (90, 2), (89, 1), (60, 1)])
 async def test_the_width_decides_how_many_panels_there_are(width: int, shown: int) -> None:
     async with running(shop(), (width, 30)) as (app, _):
         assert sum(panel.display for panel in app.panels.query("Panel")) == shown

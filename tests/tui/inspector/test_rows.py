@@ -48,7 +48,8 @@ def test_a_message_shows_kind_first_words_and_tokens() -> None:
 
 
 def test_results_hang_under_their_call_with_its_title_and_outcome() -> None:
-    story = Story().user("go").assistant(calls=[call("edit", path="a/b.py"), call("bash", command="make\nx")])
+    calls = [call("edit", path="a/b.py"), call("bash", command="make\nx")]
+    story = Story().user("go").assistant("two changes", calls=calls)
     story.answer("ok", brief="+9 −6").answer("ok", brief="exit 0")
     rows = lines(history_rows(story.projection()))
     assert rows[2, 0].startswith("├ edit  a/b.py   +9 −6")
@@ -57,8 +58,8 @@ def test_results_hang_under_their_call_with_its_title_and_outcome() -> None:
 
 def test_a_narrow_row_gives_up_the_path_before_name_and_outcome() -> None:
     story = Story().tool("read", path="a/very/long/path/to/service.py", brief="exit 1")
-    row = drawn(history_rows(story.projection())[1], 34)[0]
-    assert row.startswith("└ read  …") and "exit 1 ✗" in row
+    row = drawn(history_rows(story.projection())[0], 34)[0]
+    assert row.startswith("─ read  …") and "exit 1 ✗" in row
 
 
 def test_asides_have_no_row_and_view_changes_are_rules() -> None:

@@ -106,10 +106,12 @@ async def test_all_panels_show_what_the_command_line_gives_for_the_request() -> 
         await found.rest()
         for sent in recorded_requests(story.entries):
             _, then = proof_of(sent, story.entries)
+            size = found.panels.travel.weight(then)
             assert found.panels.travel.moment is not None and found.panels.travel.moment.number == sent.number
             assert found.panels.projection.view == then.view
             assert (
-                view_json(found.panels.projection, WINDOW)["messages"] == view_json(then, WINDOW)["messages"]
+                view_json(found.panels.projection, WINDOW, size)["messages"]
+                == view_json(then, WINDOW, size)["messages"]
             )
             assert found.keys_of(found.panels.view.view) == [item.index for item in then.view]
             said = [

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
 from foldline.context.calls import subject_of
-from foldline.context.files import describe_compaction
+from foldline.context.compactions import describe_compaction, sizes_words
 from foldline.context.harmless import with_signs
-from foldline.context.numbers import change, many, seconds, sizes, tokens
+from foldline.context.numbers import change, many, seconds, tokens
 from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind
@@ -205,7 +205,7 @@ def _items(entries: Sequence[Entry], projection: Projection, cwd: str) -> Iterat
 
 
 def _compaction_words(compaction: Compaction, projection: Projection) -> str:
-    words = sizes(compaction.tokens_before, compaction.tokens_after, "tokens")
+    words = sizes_words(projection, compaction, "tokens")
     in_force = any(marker.index == compaction.index for marker in projection.markers)
     undone = "" if in_force else "no longer in force"
     return ", ".join(filter(None, (words, describe_compaction(projection, compaction), undone)))

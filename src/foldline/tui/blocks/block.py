@@ -14,6 +14,8 @@ from foldline.tui.blocks.styles import Styles
 Key = tuple[int, int]
 """(entry index, piece number): names a place; a row number never does."""
 
+PROSE: Final = 110
+"""Cells of prose at most: longer lines are hard to read. Output, code and tables take what there is."""
 MIN_WIDTH: Final = 8
 """Narrower bodies are drawn at this width and cropped by the screen."""
 _LINES: Final = 600

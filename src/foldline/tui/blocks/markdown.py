@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from textual.strip import Strip
 
 from foldline.context.harmless import clean_line
-from foldline.tui.blocks.block import MIN_WIDTH, Block, Key
+from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block, Key
 from foldline.tui.blocks.cells import Span, chop_spans, estimated_lines, to_strip, width_of, wrap_spans
 from foldline.tui.blocks.code import highlighted
 from foldline.tui.blocks.cutter import Code, Content, Cutter, Piece, Prose, Table, pieces, split_row
@@ -266,7 +266,7 @@ class MarkdownBlock(Block):
     def _lines(self, width: int, ticks: bool) -> list[Line]:
         match self.content:
             case Prose(source, number):
-                return prose_lines(source, width, start=number, ticks=ticks)
+                return prose_lines(source, min(width, PROSE), start=number, ticks=ticks)
             case Code(fence, start, stop):
                 return code_lines(fence.lines(start, stop), width)
             case Table(sample, aligns, rows, head):
@@ -276,7 +276,7 @@ class MarkdownBlock(Block):
     def estimate(self, width: int) -> int:
         match self.content:
             case Prose(source):
-                return estimated_lines(source, width - self.indent)
+                return estimated_lines(source, min(width - self.indent, PROSE))
             case Code(_, start, stop):
                 return stop - start
             case Table(_, _, rows, head):

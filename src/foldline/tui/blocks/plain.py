@@ -7,7 +7,7 @@ from typing import Literal
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from foldline.tui.blocks.block import MIN_WIDTH, Block
+from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block
 from foldline.tui.blocks.cells import (
     Side,
     Span,
@@ -33,10 +33,12 @@ class TextBlock(Block):
     """Stands before the first line and indents the others."""
     right: Spans = ()
     """A remark at the right end of the first line, such as a time."""
+    prose: bool = field(default=True, kw_only=True)
+    """Whether it is no wider than `PROSE`."""
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
         lead, remark = width_of(self.lead), width_of(self.right)
-        inner = max(width - lead - (remark + 2 if remark else 0), MIN_WIDTH)
+        inner = self._room(width - lead - (remark + 2 if remark else 0))
         first, *others = wrap_spans([(self.body, self.style)], inner)
         first = [*self.lead, *first]
         if remark:
@@ -45,7 +47,10 @@ class TextBlock(Block):
         return [to_strip(line, styles) for line in (first, *([*margin, *line] for line in others))]
 
     def estimate(self, width: int) -> int:
-        return estimated_lines(self.body, width - len(self.lead) - len(self.right))
+        return estimated_lines(self.body, self._room(width - len(self.lead) - len(self.right)))
+
+    def _room(self, width: int) -> int:
+        return max(min(width, PROSE) if self.prose else width, MIN_WIDTH)
 
     def text(self) -> str:
         return self.body

@@ -15,6 +15,11 @@ _WHOLE: Final = 20_000
 """Tokens from which on the axis is labelled in whole thousands."""
 
 
+_MOST_EACH: Final = 6
+"""Columns that one request has at most: a few of them are bars, not walls."""
+_NEARLY: Final = 1.5
+
+
 class Peaks:
     """Numbers with the largest of each aligned run of 2, 4, 8 …: appending and asking are O(log n)."""
 
@@ -65,26 +70,31 @@ class Peaks:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How `slots` requests share `width` columns: one each, or, where there are more of them, evenly."""
+    """How `slots` requests share `width` columns: as many each, or, where there are more of them, evenly."""
 
     slots: int
     width: int
 
     @property
+    def each(self) -> int:
+        """Columns of one request."""
+        return min(max(self.width // self.slots, 1), _MOST_EACH)
+
+    @property
     def columns(self) -> int:
         """How many columns are used."""
-        return min(self.slots, self.width)
+        return min(self.slots * self.each, self.width)
 
     def share(self, column: int) -> tuple[int, int]:
         """The requests a column stands for: from the first up to, not including, the second."""
         if self.slots <= self.width:
-            return column, column + 1
+            return column // self.each, column // self.each + 1
         return column * self.slots // self.width, (column + 1) * self.slots // self.width
 
     def column(self, slot: int) -> int:
-        """The column that stands for a request."""
+        """The column that stands for a request: the last of its own."""
         if self.slots <= self.width:
-            return slot
+            return (slot + 1) * self.each - 1
         return ((slot + 1) * self.width - 1) // self.slots
 
 
@@ -100,8 +110,8 @@ def heights(sizes: Peaks, latest: int, spread: Spread) -> list[int]:
 
 
 def top_of(largest: int, window: int) -> int:
-    """Where the scale ends: at the window, as long as the largest request fills a fair part of it."""
-    return window if window and largest * 4 >= window and largest <= window else max(largest, 1)
+    """Where the scale ends: at the largest request, or at the window where that is nearly full."""
+    return window if 0 < largest <= window <= largest * _NEARLY else max(largest, 1)
 
 
 def glyph(size: int, top: int, row: int, rows: int) -> str:
@@ -123,10 +133,11 @@ def _label(tokens: int, top: int) -> str:
     return numbers.short_tokens(tokens)
 
 
-def bar_row(sizes: Sequence[int], top: int, row: int, rows: int, shown: int) -> list[Span]:
-    """A row of the chart; the column of the shown request stands out."""
+def bar_row(sizes: Sequence[int], top: int, row: int, rows: int, shown: int, each: int = 1) -> list[Span]:
+    """A row of the chart; the `each` columns of the shown request, up to `shown`, stand out."""
     line = "".join(glyph(size, top, row, rows) for size in sizes)
-    return [(line[:shown], "muted"), (line[shown : shown + 1], "accent"), (line[shown + 1 :], "muted")]
+    first, stop = shown + 1 - each, shown + 1
+    return [(line[:first], "muted"), (line[first:stop], "accent"), (line[stop:], "muted")]
 
 
 def axis(columns: int, compactions: Iterable[tuple[int, int]], shown: int, marked: int | None) -> list[Span]:

@@ -1,6 +1,6 @@
 """Compare requests: what two views do not share, on a screen of its own."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -12,6 +12,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from foldline.context import numbers
+from foldline.context.budget import Size
 from foldline.context.moments import Change, ChangeSum, Moment, Pair, difference, runs, sums, weight_of
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
@@ -181,23 +182,23 @@ class Difference:
         letter, gutter = signs(self.after, item.index)
         return row_gutter((sign, (" ", "") if item.written else letter), gutter, item.index, width)
 
+    def _counted(self, change: Change) -> str:
+        """`250 and 1 summary`: summaries apart, as for what a compaction compacted."""
+        written = [pair.item.written for pair in self.pairs if pair.change == change]
+        entries, summaries = written.count(False), written.count(True)
+        parts = [str(entries)] if entries or not summaries else []
+        return " and ".join([*parts, *([many(summaries, "summary", "summaries")] * bool(summaries))])
+
     def sum_spans(self) -> Iterator[list[Span]]:
         """What the views do not share, and last what they do, in tokens."""
         totals = self.sums
         for change in ("gone", "new", "changed"):
             total = totals[change]
             weight = f" {change_words(total.change)}" if total.count else ""
-            yield [SIGNS[change], (f" {total.count} {change}", "text"), (weight, "muted")]
+            yield [SIGNS[change], (f" {self._counted(change)} {change}", "text"), (weight, "muted")]
         same = totals["same"]
         weight = f" {numbers.tokens(same.after, estimated=same.estimated)}" if same.count else ""
         yield [(f"{same.count} the same", "text"), (weight, "muted")]
-
-    def total_words(self) -> str:
-        """`26.9k → 28.6k`: the items of both views."""
-        totals = self.sums.values()
-        estimated = any(part.estimated for part in totals)
-        before, after = sum(part.before for part in totals), sum(part.after for part in totals)
-        return f"{numbers.tokens(before, estimated=estimated)} → {numbers.tokens(after, estimated=estimated)}"
 
 
 # --- What changed in a text -------------------------------------------------------------------------------
@@ -254,11 +255,19 @@ class CompareScreen(Screen[int | None]):
     AUTO_FOCUS: ClassVar[str | None] = None
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "compare")
 
-    def __init__(self, now: Projection, past: Past, comparisons: Sequence[Comparison], cwd: str = "") -> None:
-        """At least one comparison; the first is shown."""
+    def __init__(
+        self,
+        now: Projection,
+        past: Past,
+        comparisons: Sequence[Comparison],
+        size_of: Callable[[Moment | None, Projection], Size],
+        cwd: str = "",
+    ) -> None:
+        """At least one comparison; the first is shown. `size_of` a moment, and the history as it was then."""
         super().__init__()
         self._now = now
         self._past = past
+        self._size_of = size_of
         self.comparisons: Sequence[Comparison] = comparisons
         self._at = 0
         self._cwd = cwd
@@ -362,13 +371,18 @@ class CompareScreen(Screen[int | None]):
         where = Piece((("Inspector", "bold"), (" ▸ ", "muted"), ("Compare requests", "text bold")))
         help_key = Piece(((name_of(KEYS, "help"), "accent"), (" help", "muted")), rank=2)
         self._header.show(row([where], [piece(number, "muted", rank=1), help_key], width))
-        self._panel.head(f"items {found.total_words()}" if found else "", clean_line(wanted.title))
+        self._panel.head(self._sizes_words(wanted, found) if found else "", clean_line(wanted.title))
         parts = [
             Piece(tuple(words), rank=rank) for rank, words in enumerate(found.sum_spans() if found else ())
         ]
         self._sums.show(row(parts, [], max(width - 2, 1)) if found else [])
         self._status.show(self._status_row(width))
         self._hints.show(hints_row(hint_words(KEYS, self), width))
+
+    def _sizes_words(self, wanted: Comparison, found: Difference) -> str:
+        """`26.9k → 28.6k`: of the two requests, as all panels have them."""
+        sizes = self._size_of(wanted.before, found.before), self._size_of(wanted.after, found.after)
+        return " → ".join(numbers.tokens(size.tokens, estimated=size.estimated) for size in sizes)
 
     def _status_row(self, width: int) -> list[Span]:
         """What the cursor is on."""

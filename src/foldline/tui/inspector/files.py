@@ -56,7 +56,7 @@ class FileBlock(Block):
     def render(self, width: int, styles: Styles) -> list[Strip]:
         change = self.change
         room = width - width_of(change) - (2 if change else 0)
-        if room < 14:  # the name says more than the numbers
+        if room < min(cell_len(self.shown), cell_len(_short(self.shown))):  # the path says more
             room, change = width, ()
         path = cut_left(self.shown, room)
         line: list[Span] = [(path, "muted" if self.presence == "none" else "text")]
@@ -137,6 +137,11 @@ class FileList:
     def _block(self, path: str, presence: Presence, change: Spans, touches: tuple[int, ...]) -> FileBlock:
         shown = clean_line(short_path(path, self._cwd))
         return FileBlock((self._ledger.first(path), 0), path, shown, presence, change, touches)
+
+
+def _short(path: str) -> str:
+    """A path's last two names: `…/orders/service.py`."""
+    return f"…/{'/'.join(path.rsplit('/', 2)[-2:])}"
 
 
 def _heading(number: int, title: str, count: int, gap: int) -> Block:

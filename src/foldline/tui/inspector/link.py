@@ -21,7 +21,7 @@ from foldline.tui.panels.entry_rows import (
     with_tick,
 )
 from foldline.tui.panels.frame import Panel
-from foldline.tui.panels.states import compaction_of, first_compacted, in_view, is_gone
+from foldline.tui.panels.states import compaction_of, first_compacted, in_view, is_gone, row_index
 from foldline.tui.widgets.lines import Lines
 
 HISTORY, VIEW, FILES, TIMELINE = 0, 1, 2, 3
@@ -31,7 +31,7 @@ _MANY: Final = 2_000
 
 HEADER_ROWS: Final = 1
 """Above the panels, wherever they stand."""
-WIDE: Final = 120
+WIDE: Final = 150
 """Columns from which three panels stand side by side."""
 MEDIUM: Final = 90
 """Columns from which two do."""
@@ -47,8 +47,8 @@ def panels_at(width: int, active: int, *, alone: bool) -> frozenset[int]:
 
 
 def files_width(width: int) -> int:
-    """Cells of the Files panel beside others."""
-    return 36 if width >= 150 else 28 if width >= WIDE else 32
+    """Cells of the Files panel beside others: a fifth of the screen, of two panels two fifths."""
+    return max(36, width // 5) if width >= WIDE else width * 2 // 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +260,8 @@ class LinkedLists:
             key = link.key
         else:
             key = in_view(self.projection, link.index).key
+        if key is not None and panel != FILES and view.index_of(key) is None:
+            key = row_key(row_index(self.projection, key[0]))
         return key if key is not None and view.index_of(key) is not None else None
 
     def _mark_names(self, names: tuple[str, ...]) -> None:

@@ -194,7 +194,7 @@ class InspectorPanels(Workbench):
     def reveal(self, index: int) -> None:
         """Go to an entry in History, also where its row is still to be built."""
         self.go(HISTORY)
-        key = row_key(index)
+        key = row_key(self.history.row_index(index))
         if self.history.view.index_of(key) is None and (self.history.missing or self.history.filter.active):
             self.run_worker(self._reveal_when_filled(index), group="reveal", exclusive=True)
             return
@@ -207,7 +207,7 @@ class InspectorPanels(Workbench):
             await self.history.show_only(EVERYTHING)
         while self.history.missing:  # what is built as the panels open may overtake this
             await self.history.fill()
-        if self.history.view.index_of(row_key(index)) is not None:
+        if self.history.view.index_of(row_key(self.history.row_index(index))) is not None:
             self.reveal(index)
 
     # --- Content --------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ class InspectorPanels(Workbench):
         on = index if in_list and isinstance(self.projection.entry(index), Compaction) else None
         pairs = comparisons(travel.now, travel.moment, travel.marked, on)
         if pairs:
-            screen = CompareScreen(travel.now, travel.past, pairs, self.lists.cwd)
+            screen = CompareScreen(travel.now, travel.past, pairs, travel.size_of, self.lists.cwd)
             self.app.push_screen(screen, self._back_from_comparison)
         else:
             self.news = "There is nothing before it to compare it with."
@@ -520,6 +520,7 @@ class InspectorPanels(Workbench):
         if index < 0:
             return
         there = self.lists.beside_compaction(index)
+        there = None if there is None else self.history.row_index(there)
         if there is None:
             is_one = compaction_of(self.projection, index) == index
             stands = f"Compaction {index} stands for no entry now."

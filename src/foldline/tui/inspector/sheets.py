@@ -39,7 +39,7 @@ from foldline.tui.panels.entry_rows import (
     opened_body,
     view_rows,
 )
-from foldline.tui.panels.states import in_view
+from foldline.tui.panels.states import in_view, row_index, sharer
 from foldline.tui.panels.words import marker_label
 
 _AT_ONCE: Final = 1_000
@@ -306,8 +306,10 @@ class Sheet:
 
 
 def _entries_in(rows: Iterable[Block]) -> int:
-    """How many of these blocks are rows of an entry, and not what is open below one."""
-    return sum(row.key[0] >= 0 and row.key == row_of(row.key) for row in rows)
+    """How many entries have their rows among these blocks, and not what is open below one."""
+    found = [row for row in rows if row.key[0] >= 0 and row.key == row_of(row.key)]
+    shared = sum(isinstance(row, EntryRow | ItemRow) and row.caller is not None for row in found)
+    return len(found) + shared
 
 
 class HistorySheet(Sheet):
@@ -327,6 +329,11 @@ class HistorySheet(Sheet):
 
     def __len__(self) -> int:
         return self._seen
+
+    def row_index(self, index: int) -> int:
+        """The entry whose row stands for this one."""
+        own = self.view.index_of(row_key(index)) is not None
+        return index if own else row_index(self._projection, index)
 
     def _note(self, projection: Projection) -> None:
         self._projection = projection
@@ -375,11 +382,12 @@ class HistorySheet(Sheet):
                 at = siblings.index(entry.index)
                 before = projection.outline(siblings[at - 1]) if len(siblings) > 1 else None
                 if isinstance(before, MessageOutline) and before.index < fresh[0].index:
-                    grown.append(EntryRow(row_key(before.index), self.source, before))
+                    at = projection.count_up_to(before.index)
+                    grown += self._rows_of(at - 1, at)
         if fresh:
             self.view.swap(grown)
             self.built += len(grown)
-            self.view.append(*self._counted(start))
+            self._add(start, fresh)
             self._drop_empty()
         if changed:
             self._relabel()
@@ -387,6 +395,21 @@ class HistorySheet(Sheet):
             self._changes += 1
         self._redraw_if_rescaled()
         return len(fresh), changed
+
+    def _add(self, start: int, fresh: Sequence[Outline]) -> None:
+        """Add the rows of new entries. An answer whose row is that of a new result loses its own."""
+        for outline in fresh:
+            caller = sharer(self._projection, outline.index)
+            at = None if caller is None else self.view.index_of(row_key(caller))
+            if caller is None or at is None:
+                continue
+            if row_key(caller) in self.opened:
+                self.opened ^= {row_key(caller), row_key(outline.index)}
+            shown = [self.view.block_at(row) for row in range(at, self.view.count)]
+            self.shown -= _entries_in(shown)
+            self.view.replace_from(row_key(caller), self._counted(self._projection.count_up_to(caller) - 1))
+            return
+        self.view.append(*self._counted(start))
 
     def _relabel(self) -> None:
         """Rules whose words have changed: a compaction that was undone says so."""
@@ -413,8 +436,11 @@ class HistorySheet(Sheet):
         facet = facet_of(self._projection, outline, self.new_from)
         return self._admits(facet, row_key(outline.index))
 
+    def _rows_of(self, start: int, stop: int) -> list[Block]:
+        return history_rows(self._projection, start=start, stop=stop, cwd=self._cwd, wanted=self._wanted)
+
     def _rows(self, start: int, stop: int) -> list[Block]:
-        rows = history_rows(self._projection, start=start, stop=stop, cwd=self._cwd, wanted=self._wanted)
+        rows = self._rows_of(start, stop)
         self._remember(rows)
         if not self.opened:
             return rows
@@ -529,6 +555,8 @@ class ViewSheet(Sheet):
         else:
             if old_divider != self.divider:
                 same = min(same, *(each[0] for each in (old_divider, self.divider) if each is not None))
+            if 0 < same < len(self._items):  # an answer whose first result is new shares its row
+                same -= sharer(projection, self._items[same].index) == self._items[same - 1].index
             if same < max(len(old), len(self._items)):
                 self._replace_from(same, old[same:], old_divider)
         self._redraw_if_rescaled()
@@ -547,7 +575,7 @@ class ViewSheet(Sheet):
             key = TOOLS_KEY
         else:
             key = shown[0] if shown else _NO_ROW
-        self.shown -= len(shown)
+        self.shown -= _entries_in(block for row in shown if (block := self.view.block(row)) is not None)
         self.view.replace_from(key, self._counted(position))
         self._drop_empty()
 

@@ -1,7 +1,7 @@
 """Which moment the Inspector shows, the steps to others, and the timeline of them."""
 
 from foldline.context.budget import Size
-from foldline.context.moments import Moment, at_compaction, at_request, requests_before
+from foldline.context.moments import Moment, at_compaction, at_request, requests_before, size_at
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
 from foldline.tui.inspector.keys import KEYS
@@ -56,16 +56,20 @@ class TimeTravel:
         return self.shown.name if self.shown is not None else ""
 
     def weight(self, shown: Projection) -> Size:
-        """The size of what is shown: what was reported of a request, where that is known."""
-        return _asked_size(self.shown) or view_size(shown, overhead=self._overhead)
+        """The size of what is shown."""
+        return self.size_of(self.shown, shown)
 
     def chosen_weight(self, shown: Projection) -> Size | None:
         """The size at the chosen moment; None while that is not known."""
         if self.settled:
             return self.weight(shown)
-        if self.moment is None:
-            return view_size(self.now, overhead=self._overhead)
-        return _asked_size(self.moment)
+        return self.size_of(None, self.now) if self.moment is None else size_at(self.now, self.moment)
+
+    def size_of(self, moment: Moment | None, then: Projection) -> Size:
+        """The size at a moment: what was reported or recorded, where that is known, else the estimate of
+        `then`, the history as it was."""
+        known = size_at(self.now, moment) if moment is not None else None
+        return known or view_size(then, overhead=self._overhead)
 
     # --- Steps ----------------------------------------------------------------------------------------
 
@@ -155,9 +159,3 @@ class TimeTravel:
             words=words,
             brief=brief_words(moment, now, size, self.past.cache_use(moment) if moment else None),
         )
-
-
-def _asked_size(moment: Moment | None) -> Size | None:
-    if moment is None or moment.asked is None:
-        return None
-    return Size(moment.asked.tokens, moment.asked.is_estimated)

@@ -10,7 +10,7 @@ from textual.message import Message
 from foldline.context import numbers
 from foldline.context.budget import Size
 from foldline.context.cache_use import CacheUse
-from foldline.context.files import compacted_count
+from foldline.context.compactions import compacted_count, sizes_words
 from foldline.context.moments import Moment, SinceRequest, at_request, requests_before, since_request
 from foldline.context.numbers import many
 from foldline.context.projection import Projection, RequestSize
@@ -113,7 +113,7 @@ def chart_lines(scene: Scene, width: int, rows: int) -> list[list[Span]]:
     lines: list[list[Span]] = []
     for number, label in enumerate(labels):
         if number < bars:
-            body, sign = chart.bar_row(sizes, top, bars - 1 - number, bars, shown), "┤"
+            body, sign = chart.bar_row(sizes, top, bars - 1 - number, bars, shown, spread.each), "┤"
         else:
             columns = ((index, spread.column(slot)) for index, slot in scene.compactions)
             body, sign = chart.axis(spread.columns, columns, shown, marked), "└"
@@ -200,7 +200,7 @@ def now_words(now: Projection, size: Size, activity: str) -> tuple[Spans, ...]:
         weight = f"{tokens}: the last report, and an estimate of what came since"
     lines: list[Spans] = [_head(f"request {number}", newest, now.model, state), ((weight, "text"),)]
     if number > 1:
-        was = sizes_words(now.requests[number - 2], on_record=now.records_requests)
+        was = asked_words(now.requests[number - 2], on_record=now.records_requests)
         lines.append(((f"request {number - 1}: {was}", "text"),))
         lines.append(_against_line(now, now, number - 1))
     return tuple(lines)
@@ -227,7 +227,7 @@ def request_words(
         case _:
             pass
     lines: list[Spans] = [_head(moment.name, entry, model, state, failed=bool(state))]
-    lines.append(((sizes_words(asked, on_record=moment.sent is not None), "text"),))
+    lines.append(((asked_words(asked, on_record=moment.sent is not None), "text"),))
     lines.append((_proof_words(moment, then, proof),))
     if cache is not None:
         lines.append(((str(cache), "altered" if cache.miss else "text"),))
@@ -245,10 +245,9 @@ def compaction_words(
     if not isinstance(entry, Compaction):
         return (_head(name, entry, None, ""),)
     lines: list[Spans] = [_head(name, entry, entry.model, reason_words(entry.reason))]
-    if entry.tokens_before and entry.tokens_after:
-        lines.append(((numbers.sizes(entry.tokens_before, entry.tokens_after), "text"),))
     if then is None:
         return (*lines, ((_LOADING, "muted"),))
+    lines.append(((sizes_words(then, entry), "text"),))
     written, compacted = len(entry.written), compacted_count(then, entry)
     if written:
         words = f"{many(compacted, 'entry', 'entries')} → {many(written, 'summary', 'summaries')}"
@@ -256,7 +255,7 @@ def compaction_words(
     return (*lines, ((f"{compare_key} shows what it changed", "muted"),))
 
 
-def sizes_words(asked: RequestSize, *, on_record: bool) -> str:
+def asked_words(asked: RequestSize, *, on_record: bool) -> str:
     """`26,871 reported, 26,604 estimated (−1.0 %)`, or what of it is known.
 
     An estimate that is not `on_record` is of what the history holds: other agents keep their system prompt

@@ -38,8 +38,10 @@ from foldline.tui.blocks import (
     lines_of_diff,
     markdown_blocks,
 )
+from foldline.tui.blocks.block import PROSE
 from foldline.tui.blocks.cells import estimated_lines
 from foldline.tui.panels.entry_list import piece_key
+from foldline.tui.panels.states import sharer
 from foldline.tui.panels.words import call_of, note_text, usage_words
 
 PIECE_LINES: Final = 40
@@ -54,12 +56,13 @@ class _RawText(Block):
 
     body: str
     style: str
+    prose: bool
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        return TextBlock(self.key, self.text(), self.style).render(width, styles)
+        return TextBlock(self.key, self.text(), self.style, prose=self.prose).render(width, styles)
 
     def estimate(self, width: int) -> int:
-        return estimated_lines(self.body, width)
+        return estimated_lines(self.body, min(width, PROSE) if self.prose else width)
 
     def text(self) -> str:
         return clean(self.body)
@@ -107,9 +110,9 @@ class _Pieces:
     def head(self, words: str) -> None:
         self.blocks.append(TextBlock(self._key, clean_line(words), "muted", gap=int(bool(self.blocks))))
 
-    def plain(self, text: str, style: str = "text", *, gap: int = 0) -> None:
+    def plain(self, text: str, style: str = "text", *, gap: int = 0, prose: bool = False) -> None:
         for number, piece in enumerate(_chunks(text.rstrip("\n"))):
-            self.blocks.append(_RawText(self._key, piece, style, gap=0 if number else gap))
+            self.blocks.append(_RawText(self._key, piece, style, prose, gap=0 if number else gap))
 
     def markdown(self, text: str) -> None:
         index, first = self._key
@@ -184,10 +187,10 @@ def _part(pieces: _Pieces, part: Part, *, as_markdown: bool) -> None:
         case TextPart() if as_markdown:
             pieces.markdown(part.text)
         case TextPart():
-            pieces.plain(part.text)
+            pieces.plain(part.text, prose=True)
         case ThinkingPart():
             pieces.head("thinking")
-            pieces.plain(part.text, "muted italic")
+            pieces.plain(part.text, "muted italic", prose=True)
         case ToolCallPart():
             pieces.head(f"calls {part.name}")
             pieces.arguments(part)
@@ -202,6 +205,9 @@ def _result(pieces: _Pieces, projection: Projection, result: ToolResultMessage) 
     if call is not None:
         pieces.head(f"{call.name} was called with")
         pieces.arguments(call)
+        caller = projection.entry(projection.group(result.index)[0])
+        if isinstance(caller, AssistantMessage) and sharer(projection, result.index) is not None:
+            pieces.head(_answer_words(caller))
     if result.details.diff:
         pieces.head("changed")
         pieces.diff(result.details.diff)

@@ -13,7 +13,7 @@ from foldline.context.numbers import many
 from foldline.context.outline import CompactionOutline, MessageOutline, Outline, has_failed
 from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW, ViewItem
-from foldline.context.weight import Weight, entry_weight, item_weight
+from foldline.context.weight import Weight, entry_weight, item_weight, together
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -41,7 +41,7 @@ from foldline.tui.blocks.cells import Piece, piece, row, to_strip
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.panels.bodies import body_blocks
 from foldline.tui.panels.entry_list import DIVIDER_KEY, TOOLS_KEY, preview_key, row_key, row_of
-from foldline.tui.panels.states import signs, state_words
+from foldline.tui.panels.states import row_index, sharer, signs, state_words
 from foldline.tui.panels.words import (
     Marker,
     call_of,
@@ -89,16 +89,18 @@ class EntryRow(_OneLine):
 
     source: Source
     outline: MessageOutline
+    caller: MessageOutline | None = field(default=None, kw_only=True)
+    """The answer of nothing but calls that this row stands for, too."""
 
     @property
     def message(self) -> BaseMessage:
         return self.source.projection.entries.message(self.outline)
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        message = self.message
-        return message_row(
-            self.key, self.source, message, entry_weight(self.source.projection, message)
-        ).render(width, styles)
+        message, projection = self.message, self.source.projection
+        both = [message] if self.caller is None else [message, projection.entries.message(self.caller)]
+        weight, shares = together(entry_weight(projection, each) for each in both), len(both) > 1
+        return message_row(self.key, self.source, message, weight, shares=shares).render(width, styles)
 
     def text(self) -> str:
         return full_text(self.source.projection, self.message)
@@ -110,14 +112,17 @@ class ItemRow(_OneLine):
 
     source: Source
     item: ViewItem
+    caller: ViewItem | None = field(default=None, kw_only=True)
+    """As of an `EntryRow`."""
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        projection, item = self.source.projection, self.item
-        weight = item_weight(projection, item)
+        projection, item, shares = self.source.projection, self.item, self.caller is not None
+        weight = together(item_weight(projection, each) for each in (item, self.caller) if each is not None)
         if item.written:
             words = ((summary_words(projection, item), "text"),)
             return _line(self.key, (("summary ", "folded"),), words, weight).render(width, styles)
-        return message_row(self.key, self.source, item.message, weight, item.fate).render(width, styles)
+        made = message_row(self.key, self.source, item.message, weight, item.fate, shares=shares)
+        return made.render(width, styles)
 
     def text(self) -> str:
         return full_text(self.source.projection, self.item.message)
@@ -207,17 +212,26 @@ def history_rows(
     wanted: Callable[[Outline], bool] = lambda outline: not is_note(outline),
 ) -> list[Block]:
     """A row for each wanted entry between two positions: messages, markers as rules, and system notes, which
-    are not wanted unless that is said."""
+    are not wanted unless that is said. An answer of nothing but calls shares the row of its first result."""
     source = Source(projection, cwd)
-    outlines = projection.entries.outlines[start:stop]
-    return [_history_row(source, outline) for outline in outlines if wanted(outline)]
+    rows: list[Block] = []
+    for outline in projection.entries.outlines[start:stop]:
+        index = outline.index
+        there = projection.outline(row_index(projection, index))
+        if not wanted(outline) or (there is not None and there.index != index and wanted(there)):
+            continue
+        shares = sharer(projection, index)
+        caller = None if shares is None else projection.outline(shares)
+        said = caller if isinstance(caller, MessageOutline) and wanted(caller) else None
+        rows.append(_history_row(source, outline, said))
+    return rows
 
 
-def _history_row(source: Source, entry: Outline) -> Block:
+def _history_row(source: Source, entry: Outline, caller: MessageOutline | None) -> Block:
     key = row_key(entry.index)
     match entry:
         case MessageOutline():
-            return EntryRow(key, source, entry)
+            return EntryRow(key, source, entry, caller=caller)
         case CompactionOutline() | Revert() | Clear() | Undo():
             return MarkerRow(key, source.projection, entry, marker_label(source.projection, entry))
         case _:
@@ -253,21 +267,33 @@ def view_rows(
         rows.append(
             _line(TOOLS_KEY, (("tools   ", "muted"),), (("tool schemas", "text"),), Weight(weight, True))
         )
-    for position, item in enumerate((projection.view if items is None else items)[start:stop], start):
+    view = projection.view if items is None else items
+
+    def shared(at: int) -> bool:
+        """Whether the item at this place shares its row with the one above it."""
+        two = view[at - 1 : at + 1] if at else ()
+        return len(two) > 1 and sharer(projection, two[1].index) == two[0].index and all(map(wanted, two))
+
+    for position, item in enumerate(view[start:stop], start):
         if divider is not None and divider[0] == position:
             brief = divider[1].rpartition(" · ")[2]
             rows.append(RuleBlock(DIVIDER_KEY, divider[1], "muted", brief=brief, stop=False))
-        if wanted(item):
-            rows += item_rows(source, item, opened, names)
+        if wanted(item) and not shared(position + 1):
+            caller = view[position - 1] if shared(position) else None
+            rows += item_rows(source, item, opened, names, caller)
     return rows
 
 
 def item_rows(
-    source: Source, item: ViewItem, opened: Container[Key], names: tuple[str, ...]
+    source: Source,
+    item: ViewItem,
+    opened: Container[Key],
+    names: tuple[str, ...],
+    caller: ViewItem | None = None,
 ) -> Iterator[Block]:
     """The row of an item and what is open below it."""
     key = row_key(*item.key)
-    yield ItemRow(key, source, item)
+    yield ItemRow(key, source, item, caller=caller)
     if key in opened:
         yield from body_blocks(source.projection, item.message, key)
     elif item.written:
@@ -373,10 +399,19 @@ def _line(key: Key, lead: Spans, main: Spans, weight: Weight) -> RowBlock:
     return RowBlock(key, lead, main, (Column(tokens, _TOKENS, "muted", space=1),))
 
 
-def message_row(key: Key, source: Source, message: BaseMessage, weight: Weight, fate: str = "live") -> Block:
-    """A message on a line; `fate` is what becomes of it in the view that is shown."""
+def message_row(
+    key: Key,
+    source: Source,
+    message: BaseMessage,
+    weight: Weight,
+    fate: str = "live",
+    *,
+    shares: bool = False,
+) -> Block:
+    """A message on a line; `fate` is what becomes of it in the view that is shown. Of a result that `shares`
+    its row, nothing hangs above it."""
     if isinstance(message, ToolResultMessage):
-        return _ResultRow(key, source, message, weight, fate)
+        return _ResultRow(key, source, message, weight, fate, shares)
     words, style = message_words(message)
     if not words and isinstance(message, AssistantMessage):
         words, style = "empty", "muted"
@@ -392,11 +427,13 @@ class _ResultRow(_OneLine):
     result: ToolResultMessage
     weight: Weight
     fate: str
+    shares: bool
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
         result = self.result
         group = self.source.projection.group(result.index)
-        branch = "·" if len(group) == 1 else "└" if group[-1] == result.index else "├"
+        last = group[-1] == result.index
+        branch = "·" if len(group) == 1 else ("─└" if last else "┌├")[not self.shares]
         lead: list[Span] = [(f"{branch} ", "muted"), (f"{clean_line(result.name)[:24]:<5} ", "text")]
         title, brief, is_path = self._words()
         failed = has_failed(result)

@@ -3,8 +3,8 @@
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from foldline.context.files import describe_compaction
-from foldline.context.outline import CompactionOutline
+from foldline.context.compactions import describe_compaction
+from foldline.context.outline import CompactionOutline, MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW, Fate
 from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Revert, Undo
@@ -19,6 +19,22 @@ def signs(projection: Projection, index: int) -> tuple[Span, Span]:
     if kind in IN_VIEW and isinstance(projection.outline(index), CompactionOutline):
         return (" ", ""), GUTTER_SIGNS["name"]
     return letter(kind), gutter_sign(kind)
+
+
+def row_index(projection: Projection, index: int) -> int:
+    """The entry whose row stands for this one: of an answer of nothing but calls its first result, once that
+    is there."""
+    caller, *results = projection.group(index)
+    answer = projection.outline(index) if results and caller == index else None
+    if not isinstance(answer, MessageOutline) or answer.in_words or answer.thinking or answer.failed:
+        return index
+    return results[0]
+
+
+def sharer(projection: Projection, index: int) -> int | None:
+    """The answer for which the row of this result stands, too."""
+    caller = projection.group(index)[0]
+    return caller if caller != index and row_index(projection, caller) == index else None
 
 
 @dataclass(frozen=True, slots=True)

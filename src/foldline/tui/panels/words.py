@@ -4,6 +4,7 @@ from typing import Final
 
 from foldline.context import numbers
 from foldline.context.calls import subject_of
+from foldline.context.compactions import sizes_words
 from foldline.context.outline import CompactionOutline
 from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection
@@ -209,7 +210,7 @@ def marker_label(projection: Projection, marker: Marker) -> str:
     match marker:
         case CompactionOutline():
             parts = [f"{marker.index} compaction", reason_words(marker.reason)]
-            if known := numbers.sizes(marker.tokens_before, marker.tokens_after):
+            if known := sizes_words(projection, marker):
                 parts.append(known)
             if is_undone(projection, marker.index):
                 parts.append("undone")

@@ -249,4 +249,4 @@ def _newest(key: Key, output: str) -> Block | None:
     shown = clean("\n".join(lines[-_SHOWN:]))
     if left_out > 0:
         shown = f"… {left_out:,} more lines above, {key_name('open')} shows them\n{shown}"
-    return TextBlock(key, shown, "muted")
+    return TextBlock(key, shown, "muted", prose=False)

@@ -261,7 +261,7 @@ def call_body(
 def live_tail(key: Key, output: str) -> Block | None:
     """The last lines of a command that still runs, as a terminal would show them."""
     lines = clean(as_printed(output)).rstrip().splitlines()[-_TAIL:]
-    return TextBlock(key, "\n".join(lines), "muted") if lines else None
+    return TextBlock(key, "\n".join(lines), "muted", prose=False) if lines else None
 
 
 def as_printed(output: str) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from foldline.context import numbers
-from foldline.context.files import compacted_count, describe_compaction
+from foldline.context.compactions import compacted_count, describe_compaction, sizes_words
 from foldline.context.numbers import many
 from foldline.context.outline import MessageOutline, Outline
 from foldline.context.permissions import approval_words
@@ -166,7 +166,7 @@ def earlier_block(count: int) -> RuleBlock:
 
 def compaction_block(compaction: Compaction, projection: Projection, *, opened: bool) -> RuleBlock:
     """The one line a compaction leaves in the transcript; opened, its summary below."""
-    sizes = numbers.sizes(compaction.tokens_before, compaction.tokens_after, "tokens")
+    sizes = sizes_words(projection, compaction, "tokens")
     how = clean_line(rung_words(compaction.rung))
     taken = (
         describe_compaction(projection, compaction)
@@ -213,6 +213,7 @@ def prompt_block(
         "text bold" if message.origin == "typed" else "muted",
         lead=((lead, "accent"),),
         right=(("◆ " if cut else "  ", "accent"), *_time(message.at)),
+        prose=message.origin != "shell",
         gap=gap,
     )
     if not more:
@@ -256,7 +257,7 @@ def _undone(projection: Projection, index: int) -> str:
     target = projection.entry(index)
     match target:
         case Compaction():
-            sizes = numbers.sizes(target.tokens_before, target.tokens_after)
+            sizes = sizes_words(projection, target)
             return f"compaction {target.index} undone{f': {sizes} taken back' if sizes else ''}"
         case Clear():
             return "clear undone: the context is back"

@@ -111,14 +111,13 @@ def _pin(pin: PinRow, inner: int) -> Line:
 
 
 def _compaction(row: CompactionRow, inner: int) -> Line:
-    change = numbers.sizes(row.tokens_before, row.tokens_after)
     when = "undone" if row.undone else row.at
-    gap = " " * max(inner - 4 - len(str(row.index)) - len(change) - len(when) - 1, 1)
+    gap = " " * max(inner - 4 - len(str(row.index)) - len(row.sizes) - len(when) - 1, 1)
     style = "muted" if row.undone else "text"
     return [
         GUTTER_SIGNS["none" if row.undone else "name" if row.written else "part"],
         (f" {row.index}  ", "muted"),
-        (change, style),
+        (row.sizes, style),
         (gap, ""),
         (when, "muted"),
     ]

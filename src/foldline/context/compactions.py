@@ -1,0 +1,55 @@
+"""What a compaction did, in entries and tokens: all screens, commands and pages say it with these."""
+
+from foldline.protocol import Compaction, Kept
+
+from .budget import Size
+from .numbers import many, tokens
+from .outline import CompactionOutline
+from .projection import Projection
+
+
+def compacted_count(projection: Projection, compaction: Compaction | CompactionOutline) -> int:
+    """The entries a compaction compacted: messages it found in the view whose place its summaries take,
+    earlier summaries apart. Of a proposal, `Proposal.folded` counts so."""
+    spans = [span for piece in compaction.written for span in piece.covers]
+    return projection.compacted(compaction.index, spans)
+
+
+def describe_compaction(projection: Projection, compaction: Compaction | CompactionOutline) -> str:
+    """What a compaction did, in a few words: `16 entries compacted`, `12 results hidden`. Entries that were
+    altered in place are named where no new text was written: they are all it did."""
+    if compaction.written:
+        return f"{many(compacted_count(projection, compaction), 'entry', 'entries')} compacted"
+    pieces = (*compaction.head, *compaction.replaced)
+    fates = [piece.fate for piece in pieces if isinstance(piece, Kept)]
+    counts = ((fate, fates.count(fate)) for fate in ("hidden", "clipped"))
+    return ", ".join(f"{many(n, 'result')} {fate}" for fate, n in counts if n) or "older entries left out"
+
+
+def sizes_of(projection: Projection, compaction: Compaction | CompactionOutline) -> tuple[Size, Size]:
+    """The request before and after it: as recorded, else as estimated when it was replayed, as for other
+    agents, which record one or neither. 0 where neither is known, of one that is undone."""
+    estimates = projection.estimated_around(compaction.index)
+    recorded = (compaction.tokens_before, compaction.tokens_after)
+    before, after = (
+        Size(known or estimate, estimated=not known)
+        for known, estimate in zip(recorded, estimates, strict=True)
+    )
+    return before, after
+
+
+def sizes_words(projection: Projection, compaction: Compaction | CompactionOutline, unit: str = "") -> str:
+    """What it made of the next request: `116.2k → 27.4k`, `185.0k → ~25.5k`; empty where that is unknown."""
+    before, after = sizes_of(projection, compaction)
+    if not before.tokens:
+        return ""
+    was = tokens(before.tokens, estimated=before.estimated)
+    is_now = tokens(after.tokens, estimated=after.estimated)
+    return f"{was} → {is_now} {unit}".rstrip() if after.tokens else f"from {was} {unit}".rstrip()
+
+
+def taken_out(projection: Projection) -> Size:
+    """The tokens that the compactions in force took out of the view together."""
+    pairs = [sizes_of(projection, each) for each in projection.compactions()]
+    tokens = sum(max(0, before.tokens - after.tokens) for before, after in pairs)
+    return Size(tokens, estimated=any(size.estimated for pair in pairs for size in pair))

@@ -1,0 +1,69 @@
+"""What a compaction did is said alike wherever it is said: its entries, and the sizes around it."""
+
+import pytest
+
+from foldline.context.compactions import compacted_count, describe_compaction, sizes_words, taken_out
+from foldline.context.weight import view_size
+from foldline.protocol import Compaction, Kept, SystemMessage, Written, text_parts
+from support.history import history
+
+SUMMARY = Written(message=SystemMessage(origin="summary", parts=text_parts("so far")), covers=((0, 2),))
+
+
+def altered(ref: int, fate: str) -> Kept:
+    return Kept.model_validate({"ref": ref, "content": "less", "fate": fate})
+
+
+@pytest.mark.parametrize(
+    ("head", "says"),
+    [
+        ((SUMMARY,), "3 entries compacted"),
+        ((SUMMARY, altered(2, "hidden")), "3 entries compacted"),
+        ((Kept(ref=0), altered(2, "hidden"), altered(4, "hidden")), "2 results hidden"),
+        ((altered(2, "hidden"), altered(4, "clipped")), "1 result hidden, 1 result clipped"),
+        ((), "older entries left out"),
+    ],
+)
+def test_a_compaction_is_told_by_what_it_did(head: tuple[Kept | Written, ...], says: str) -> None:
+    built = history().user("go").step("read", "a").step("read", "b")
+    assert describe_compaction(built.projection(), Compaction(first_kept_index=5, head=head)) == says
+
+
+def test_what_had_left_the_view_before_is_no_entry_of_a_compaction_nor_when_that_is_undone() -> None:
+    built = history().user("go").step("read", "a").edit("drop", 1).user("on")
+    built = built.add(Compaction(first_kept_index=4, head=(SUMMARY,)))
+    assert (
+        describe_compaction(built.projection(), built.projection().all_compactions[0]) == "1 entry compacted"
+    )
+
+
+def test_a_result_that_was_altered_where_it_stands_counts_like_one_before_the_cut() -> None:
+    fold = Compaction(first_kept_index=1, replaced=(altered(2, "hidden"),))
+    assert describe_compaction(history().user("go").step("read", "a").projection(), fold) == "1 result hidden"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (116_200, 27_400, "116.2k → 27.4k tokens"),
+        (185_000, 0, "185.0k → ~{after} tokens"),
+        (0, 0, "~{before} → ~{after} tokens"),
+    ],
+)
+def test_what_no_agent_recorded_is_the_size_of_the_view_then(before: int, after: int, says: str) -> None:
+    built = history().user("go").step("read", "a " * 400)
+    was = view_size(built.projection()).tokens
+    done = Compaction(first_kept_index=3, head=(SUMMARY,), tokens_before=before, tokens_after=after)
+    left = view_size(built.add(done).projection()).tokens
+    later = built.user("on").step("read", "b " * 4_000).projection()
+    [fold] = later.all_compactions
+    assert sizes_words(later, fold, "tokens") == says.format(before=f"{was / 1000:.1f}k", after=left)
+    assert taken_out(later).tokens == (before or was) - (after or left)
+
+
+def test_a_compaction_that_is_undone_took_nothing_out_and_says_what_is_on_record() -> None:
+    done = Compaction(first_kept_index=3, head=(SUMMARY,), tokens_before=185_000)
+    undone = history().user("go").step("read", "a").add(done).undo().projection()
+    [fold] = undone.all_compactions
+    assert sizes_words(undone, fold) == "from 185.0k"
+    assert (taken_out(undone).tokens, compacted_count(undone, fold)) == (0, 3)

@@ -1,0 +1,120 @@
+"""One compaction, one request and one session have the same numbers wherever they are shown or printed."""
+
+import re
+
+import pytest
+
+from foldline.cli.sources import read_source
+from foldline.context import numbers
+from foldline.history.meta import describe
+from foldline.history.session import Session
+from foldline.tui.figures import compaction_rows
+from foldline.tui.inspector.app import InspectorApp
+from foldline.tui.transcript.rows import compaction_block
+from support.front_door import FrontDoor, door
+from support.recorded import SHARED, needs_recorded
+from support.stories import screen_rows
+
+__all__ = ["door"]
+
+COMPACTED = (
+    "pi/pimono-v1-2comp.jsonl",
+    "claude-code/entire-2auto-opus45.jsonl",
+    "codex/mise-2comp-gpt56.jsonl",
+)
+SESSIONS = (*COMPACTED, "kimi/ctx-a/context.jsonl")
+
+
+async def inspected(source: str, *commands: str, size: tuple[int, int] = (200, 60)) -> str:
+    """The words on the Inspector's screen after these commands."""
+    found = read_source(source, None)
+    app = InspectorApp(Session.from_entries(found.header, found.entries), "it")
+    async with app.run_test(size=size) as pilot:
+        for command in ("", *commands):
+            if command:
+                app.inspector.panels.action_inspect(command)
+            await app.workers.wait_for_complete()
+            await pilot.pause()
+        return "\n".join(screen_rows(app))
+
+
+@needs_recorded
+@pytest.mark.parametrize("name", COMPACTED)
+async def test_a_compaction_has_one_size_and_one_count_of_entries(door: FrontDoor, name: str) -> None:
+    source = str(SHARED / name)
+    found = read_source(source, None)
+    now = found.project()
+    done = now.entry(now.compactions()[-1].index)
+    heading = next(
+        line for line in door("audit", source).out.splitlines() if line.startswith(f"{done.index} ")
+    )
+    match = re.search(r"\S+ → \S+ tokens, (\d+) entries compacted", heading)
+    assert match is not None
+    sizes, count = match[0].partition(" tokens")[0], match[1]
+    after = sizes.split(" → ")[1]
+
+    assert f"{sizes} tokens · {count} entries compacted" in compaction_block(done, now, opened=False).text()
+    assert compaction_rows(now)[-1].sizes == sizes
+    assert f"{sizes} tokens" in door("history", source).out
+
+    screen = await inspected(source, "before-compaction")
+    header, *panels = screen.splitlines()
+    assert f"as of compaction {done.index} · {after} " in header, "the header"
+    assert re.search(rf"\d+ items? {re.escape(after)} ", panels[0]), "the frame of the LLM view"
+    assert f"{done.index} compaction · {done.reason} · {sizes}" in screen, "the rule in History"
+    assert f"{count} entries → 1 summary" in screen, "the words of the timeline"
+    assert f", {count} entries" in screen, "the row of the summary"
+
+    compared = await inspected(source, "before-compaction", "diff")
+    assert f" {sizes} " in compared.splitlines()[1], "the frame of the comparison"
+    assert re.search(rf"− {count}( and 1 summary)? gone", compared)
+
+
+@needs_recorded
+@pytest.mark.parametrize("name", SESSIONS)
+async def test_a_request_has_one_size(door: FrontDoor, name: str) -> None:
+    source = str(SHARED / name)
+    now = read_source(source, None).project()
+    number = len(now.requests)
+    asked = now.requests[-1]
+    size = numbers.tokens(asked.tokens, estimated=asked.is_estimated)
+    assert f" items · {size} of " in door("view", source, "--request", str(number)).out.splitlines()[0]
+    told = door("view", source, "--request", str(number), "--json").json
+    assert (told["tokens"], told["estimated"]) == (asked.tokens, asked.is_estimated)
+    header, panels, *_ = (await inspected(source, "older-request")).splitlines()
+    assert f"as of request {number} · {size} " in header
+    assert f" items {size} " in panels
+    frame = (await inspected(source, "older-request", "diff")).splitlines()[1]
+    assert f"request {number - 1} → request {number}" in frame and f"→ {size} " in frame
+    narrow = await inspected(source, "panel-4", "older-request", size=(80, 24))
+    assert f"request {number} {size}" in narrow, "the frame of the timeline"
+
+
+@needs_recorded
+@pytest.mark.parametrize("name", SESSIONS)
+async def test_a_session_has_one_number_of_entries_and_one_size_now(door: FrontDoor, name: str) -> None:
+    source = str(SHARED / name)
+    found = read_source(source, None)
+    entries, items = len(found.entries), len(found.project().view)
+    told = door("stats", source, "--json").json
+    assert (told["entries"], told["view_items"]) == (entries, items)
+    assert describe(found.header, found.entries).entries == entries
+    heading = door("history", source).out.splitlines()[0]
+    assert f" · {entries} entries · " in heading
+    size = heading.rsplit(", ", 1)[1].removesuffix(" tokens")
+    stats = door("stats", source).out
+    assert stats.startswith(f"{entries:,} entries, ") and f"{size} tokens in {items:,} items" in stats
+    assert f"{items} items · {size} of " in door("view", source).out.splitlines()[0]
+    header, panels, *_ = (await inspected(source)).splitlines()
+    assert (
+        f" {entries:,} entries, " in panels and f" {items} items {size} " in panels and f" {size} " in header
+    )
+
+
+@needs_recorded
+@pytest.mark.parametrize("name", COMPACTED)
+def test_what_compactions_took_out_is_the_sum_of_their_sizes(door: FrontDoor, name: str) -> None:
+    source = str(SHARED / name)
+    folds = door("audit", source, "--json").json["folds"]
+    away = sum(fold["tokens_before"] - fold["tokens_after"] for fold in folds)
+    assert door("stats", source, "--json").json["folded_away"] == away > 0
