@@ -94,7 +94,7 @@ class EntryRow(_OneLine):
     def message(self) -> BaseMessage:
         return self.source.projection.entries.message(self.outline)
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         message = self.message
         return message_row(
             self.key, self.source, message, entry_weight(self.source.projection, message)
@@ -111,7 +111,7 @@ class ItemRow(_OneLine):
     source: Source
     item: ViewItem
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         projection, item = self.source.projection, self.item
         weight = item_weight(projection, item)
         if item.written:
@@ -135,7 +135,7 @@ class NoteRow(_OneLine):
         assert entry is not None, "a row is of an entry"
         return entry
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         entry = self.entry
         lead = ((f"{note_kind(entry):<{_KIND}}", "muted"),)
         return RowBlock(self.key, lead, (note_words(entry),)).render(width, styles)
@@ -153,7 +153,7 @@ class MarkerRow(_OneLine):
     label: str
     wide: bool = field(default=True, kw_only=True)
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         name, *more = self.label.split(" · ")
         # Where there is no room for all of it, the reason of a compaction goes, and its sizes stay.
         brief = " · ".join([name, *more[1:]]) if isinstance(self.marker, CompactionOutline) else ""
@@ -177,7 +177,7 @@ class SummaryPreview(Block):
     more: int
     stop: bool = field(default=False, kw_only=True)
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         shown: list[Span] = [(cut_right(line, width - 2), "text") for line in self.lines]
         if self.more:
             shown.append((cut_right(f"… {many(self.more, 'more line')}, Enter opens", width - 2), "muted"))
@@ -393,7 +393,7 @@ class _ResultRow(_OneLine):
     weight: Weight
     fate: str
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         result = self.result
         group = self.source.projection.group(result.index)
         branch = "·" if len(group) == 1 else "└" if group[-1] == result.index else "├"
