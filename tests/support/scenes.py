@@ -10,6 +10,7 @@ from typing import Any, Self
 from textual.pilot import Pilot
 
 from foldline.agent import Agent
+from foldline.agent.rewind import FileDiff
 from foldline.agent.tools import ToolContext, ToolOutcome, default_tools
 from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.context.tokens import estimate_tokens
@@ -539,6 +540,9 @@ async def rewind(scene: Scene, pilot: Pilot[None]) -> None:
     async def look(_: int) -> Outcome:
         return REWIND_OUTCOME
 
-    screen = RewindScreen(REWIND_PLACES, look)
+    async def no_diffs(index: int) -> Sequence[FileDiff]:
+        return ()
+
+    screen = RewindScreen(REWIND_PLACES, look, no_diffs)
     scene.app.push_screen(screen)
     await scene.until(pilot, lambda: screen.is_current and screen.outcome is not None)

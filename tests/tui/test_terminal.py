@@ -186,3 +186,23 @@ def test_without_a_terminal_it_says_so(tmp_path: Path) -> None:
     with terminal(tmp_path / "shop", "-r", "no-such-session") as term:
         assert term.ended() == 1
         assert ENTER not in term.raw and b"no-such-session" in term.raw
+
+
+def test_what_changed_is_seen_file_by_file_and_side_by_side_where_there_is_room(tmp_path: Path) -> None:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "a.py").write_text(LINES)
+    with terminal(folder, columns=140, rows=40, FOLDLINE_APPROVALS__MODE="edits") as term:
+        term.until("Enter sends")
+        term.ask("replace compute(5) with measure(5) in a.py")
+        term.until(lambda now: any("6 − value_5" in row and "6 + value_5" in row for row in now.rows))
+        term.send("/diff\r")
+        term.until("Changed since the session began")
+        term.until(lambda now: any("6 − value_5" in row and "6 + value_5" in row for row in now.rows))
+        term.resize(100, 30)
+        term.until(lambda now: any("6 + value_5" in row and "6 − value_5" not in row for row in now.rows))
+        term.send("\r")
+        term.until(lambda now: "value_5" not in now.text and "▸ a.py" in now.text)
+        term.send("q")
+        term.until("Enter sends")
+        quit_by_keys(term)
