@@ -308,10 +308,6 @@ async def fold_with_a_queue(scene: Scene, pilot: Pilot[None]) -> None:
     scene.app.chat.prompt.editor.insert(
         "Also: a key longer than 64 characters must be a 422, not a 500,\nand say so in the docs"
     )
-    transcript = scene.app.presenter.shown.transcript  # type: ignore[union-attr]
-    edits = (call for call in map(transcript.calls.get, transcript.calls.keys) if call.name == "edit")
-    transcript.toggle(next(call.key for call in edits if call.title == SERVICE))
-    scene.app.chat.transcript.follow_end()
     scene.app.chat.show_status()
 
 

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from foldline.agent.tools.files import change
 from foldline.tui.blocks import Styles, diff
 from foldline.tui.blocks.cells import Span, text_of
 from foldline.tui.blocks.diff import (
@@ -16,7 +18,6 @@ from foldline.tui.blocks.diff import (
     DiffLine,
     DiffRows,
     changed_words,
-    diff_lines,
     language_of,
     lines_of_diff,
     lines_of_our_diff,
@@ -25,6 +26,14 @@ from foldline.tui.blocks.diff import (
 
 WIDE = 60
 """Cells from which these stand side by side."""
+
+
+def diff_lines(before: Sequence[str], after: Sequence[str], first: int = 1) -> tuple[DiffLine, ...]:
+    texts = ("".join(f"{line}\n" for line in lines) for lines in (before, after))
+    found = lines_of_diff(change(*texts, "a").diff)
+    return tuple(
+        replace(line, number=line.number + first - 1, before=line.before + first - 1) for line in found
+    )
 
 
 def rows(
@@ -143,6 +152,11 @@ def test_a_name_says_the_language(path: str, language: str) -> None:
 def test_the_head_of_a_diff_names_its_file() -> None:
     assert path_in("--- /dev/null\n+++ src/a b.py\n@@ -0,0 +1 @@\n+x\n") == "src/a b.py"
     assert path_in("@@ -1 +1 @@\n+++ not a head\n") == ""
+
+
+def test_a_number_at_the_start_of_a_line_is_only_a_number_where_no_hunk_says_it() -> None:
+    assert [line.content for line in lines_of_diff("@@ -1 +1 @@\n-12 old\n+13 new\n")] == ["12 old", "13 new"]
+    assert [line.number for line in lines_of_diff("-12 old\n+13 new\n")] == [12, 13]
 
 
 def test_both_numbers_of_a_line_that_stays_are_known() -> None:

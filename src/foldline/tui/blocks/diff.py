@@ -237,13 +237,13 @@ _Places = tuple[tuple[int, int], ...]
 
 @lru_cache(maxsize=1_024)
 def changed_words(old: str, new: str) -> tuple[_Places, _Places]:
-    """Where two lines have words that the other has not; nowhere, where they share less than half."""
+    """Where two lines have words that the other has not; nowhere, where they hardly share any."""
     before, after = _WORD.findall(old), _WORD.findall(new)
     if len(before) + len(after) > _MOST_WORDS:
         return (), ()
     blocks = SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
     same = sum(len("".join(before[at : at + size]).strip()) for at, _, size in blocks)
-    if 2 * same < max(len(old.strip()), len(new.strip())):
+    if 5 * same < 2 * max(len(old.strip()), len(new.strip())):
         return (), ()
     return _gaps(before, [(a, a + size) for a, _, size in blocks]), _gaps(
         after, [(b, b + size) for _, b, size in blocks]
@@ -276,29 +276,6 @@ class DiffBlock(Block):
         return "\n".join(f"{SIGNS[line.kind][0]} {line.content}" for line in self.lines)
 
 
-def diff_lines(
-    before: Sequence[str], after: Sequence[str], first: int = 1, context: int = 2
-) -> tuple[DiffLine, ...]:
-    """The lines of a unified diff. `first` is the number of the first line of both; `context` lines around
-    each change are shown, what lies between is one `skip` line. Lines must be clean and hold no line end."""
-    found: list[DiffLine] = []
-    for number, group in enumerate(
-        SequenceMatcher(a=before, b=after, autojunk=False).get_grouped_opcodes(context)
-    ):
-        if number:
-            found.append(DiffLine("skip", 0, ""))
-        for tag, old, old_end, new, new_end in group:
-            if tag == "equal":
-                found += [
-                    DiffLine("same", first + at, after[at], first + old + at - new)
-                    for at in range(new, new_end)
-                ]
-            else:
-                found += [DiffLine("old", first + at, before[at]) for at in range(old, old_end)]
-                found += [DiffLine("new", first + at, after[at]) for at in range(new, new_end)]
-    return tuple(found)
-
-
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _NUMBERED: Final = re.compile(r"([ +-]) *(\d+)[| ](.*)$")
 """`- 87 old` or `-446|old`: sign, number, text."""
@@ -308,7 +285,7 @@ def lines_of_diff(text: str) -> Iterator[DiffLine]:
     """The lines of a diff with their numbers, clean; file heads are left out."""
     lines = [clean_code(line) for line in text.rstrip("\n").split("\n")]
     changes = [line for line in lines if line[:1] in "+-" and not line.startswith(("--- ", "+++ "))]
-    if changes and all(_NUMBERED.match(line) for line in changes):
+    if changes and all(map(_NUMBERED.match, changes)) and not any(map(_HUNK.match, lines)):
         return _numbered(lines)
     return _counted(lines)
 

@@ -127,9 +127,7 @@ class _Pieces:
         self.markdown(text[at:])
 
     def diff(self, text: str) -> None:
-        lines, path = tuple(lines_of_diff(text)), path_in(text)
-        for start in range(0, len(lines), PIECE_LINES):
-            self.blocks.append(DiffBlock(self._key, lines[start : start + PIECE_LINES], path))
+        self.blocks.append(DiffBlock(self._key, tuple(lines_of_diff(text)), path_in(text)))
 
     def image(self, image: ImagePart) -> None:
         size = f", {image.width}×{image.height}" if image.width and image.height else ""

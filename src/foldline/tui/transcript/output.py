@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from textual.strip import Strip
 
+from foldline.agent.tools.files import change
 from foldline.agent.tools.text import printed
 from foldline.context.calls import subject_of
 from foldline.context.facts import NEW_ARGUMENTS, OLD_ARGUMENTS
@@ -31,7 +32,6 @@ from foldline.tui.blocks import (
     TextBlock,
     clean,
     clean_line,
-    diff_lines,
     lines_of_diff,
     path_in,
 )
@@ -284,10 +284,9 @@ def _changed(call: ToolCallPart, result: ToolResultMessage | None) -> tuple[Diff
     arguments = call.parsed()
     old, new = _first(arguments, OLD_ARGUMENTS), _first(arguments, NEW_ARGUMENTS)
     if old is not None and new is not None:
-        before, after = ([clean_code(line) for line in text.split("\n")] for text in (old, new))
-        if len(before) + len(after) > WHOLE:
+        if old.count("\n") + new.count("\n") > WHOLE:
             return ()
-        return tuple(replace(line, number=0) for line in diff_lines(before, after))
+        return tuple(replace(line, number=0, before=0) for line in lines_of_diff(change(old, new, "").diff))
     content = _first(arguments, _CONTENT) if call.name.lower() in ("write", "create") else None
     if content is None:
         return ()
