@@ -417,4 +417,4 @@ def test_what_is_asked_of_a_long_diff_is_coloured_where_it_is_seen(monkeypatch: 
     long = "+++ a.py\n@@ -0,0 +1,5000 @@\n" + "+x = 1\n" * 5_000
     text = QuestionText(replace(CALL, diff=long), 76)
     assert len(text) == 5_001 and not colored
-    assert len(text.lines(4_000, 10)) == 10 and sum(colored) <= 160
+    assert len(text.lines(4_000, 10)) == 10 and sum(colored) <= 80
