@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.rewind import foresee, place, recorder
+from foldline.agent.rewind import diffs_since, foresee, place, recorder
 from foldline.context.files import file_lists
 from foldline.context.invariants import broken
 from foldline.context.rewind_points import rewind_points
@@ -424,3 +424,26 @@ async def test_a_turn_begins_once_the_tools_of_a_cancelled_one_have_written(tmp_
     await late
     ids = [entry.id for entry in agent.session.projection.checkpoints]
     assert len(ids) == len(set(ids))
+
+
+async def test_what_changed_since_a_place_is_a_diff_of_each_file_or_says_why_there_is_none(
+    tmp_path: Path,
+) -> None:
+    agent, _ = await worked(tmp_path)
+    found = {each.path: each for each in await diffs_since(agent.state)}
+    assert found["b.txt"].diff == "--- /dev/null\n+++ b.txt\n@@ -0,0 +1 @@\n+new\n"
+    assert "-one\n+three\n" in found["a.txt"].diff and (found["a.txt"].added, found["a.txt"].removed) == (
+        1,
+        1,
+    )
+    place = next(each for each in rewind_points(agent.session.projection) if each.prompt == "second")
+    assert ["-two\n+three\n" in each.diff for each in await diffs_since(agent.state, place.index)] == [True]
+    (tmp_path / "b.txt").unlink()
+    (tmp_path / "b.txt").mkdir()
+    assert agent.session.path is not None
+    for kept in (agent.session.path.parent / CONTENTS).iterdir():
+        kept.unlink()
+    assert [(each.path, each.diff, each.why) for each in await diffs_since(agent.state)] == [
+        ("b.txt", "", "It is not compared: it is no ordinary file any more."),
+        ("a.txt", "", "It is not compared: what it held was not kept."),
+    ]

@@ -10,6 +10,7 @@ from typing import Any, Self
 from textual.pilot import Pilot
 
 from foldline.agent import Agent
+from foldline.agent.rewind import FileDiff
 from foldline.agent.tools import ToolContext, ToolOutcome, default_tools
 from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.context.tokens import estimate_tokens
@@ -307,10 +308,6 @@ async def fold_with_a_queue(scene: Scene, pilot: Pilot[None]) -> None:
     scene.app.chat.prompt.editor.insert(
         "Also: a key longer than 64 characters must be a 422, not a 500,\nand say so in the docs"
     )
-    transcript = scene.app.presenter.shown.transcript  # type: ignore[union-attr]
-    edits = (call for call in map(transcript.calls.get, transcript.calls.keys) if call.name == "edit")
-    transcript.toggle(next(call.key for call in edits if call.title == SERVICE))
-    scene.app.chat.transcript.follow_end()
     scene.app.chat.show_status()
 
 
@@ -539,6 +536,9 @@ async def rewind(scene: Scene, pilot: Pilot[None]) -> None:
     async def look(_: int) -> Outcome:
         return REWIND_OUTCOME
 
-    screen = RewindScreen(REWIND_PLACES, look)
+    async def no_diffs(index: int) -> Sequence[FileDiff]:
+        return ()
+
+    screen = RewindScreen(REWIND_PLACES, look, no_diffs)
     scene.app.push_screen(screen)
     await scene.until(pilot, lambda: screen.is_current and screen.outcome is not None)

@@ -1,6 +1,7 @@
 """The question of a tool call: what always would allow is shown before it is granted, at any size."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,9 +11,11 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from foldline.protocol.operations import Approve
+from foldline.tui.blocks import diff
+from foldline.tui.blocks.cells import Span
 from foldline.tui.messages import OperationWanted
 from foldline.tui.state import ONCE, ChatState, Question, Stepping
-from foldline.tui.widgets.question import Answer, QuestionText, question_body
+from foldline.tui.widgets.question import Answer, QuestionText
 from support.chat_app import ChatApp, Clock, screen_text
 
 CALL = Question("c1", "bash", "make clean", None, 50.0, promises=("make …", "exactly this command"))
@@ -299,7 +302,9 @@ async def test_another_diff_of_the_same_call_is_read_anew() -> None:
 
 
 def body_of(question: Question, width: int = 76) -> str:
-    return "\n".join("".join(text for text, _ in line) for line in question_body(question, width))
+    return "\n".join(
+        "".join(text for text, _ in line) for line in QuestionText(question, width).lines(0, 10_000)
+    )
 
 
 @pytest.mark.parametrize(
@@ -320,7 +325,7 @@ def test_floods_of_blanks_and_of_lines_are_counted() -> None:
     body = body_of(flood)
     assert body.count("\n") < 8
     assert "⏎×501" in body and "␣×900 ~␣×900 x" in body
-    assert "    2 + 500 blank lines\n  502 + z" in body
+    assert "  2 + 500 blank lines\n502 + z" in body
 
 
 def test_a_diff_that_is_to_be_approved_is_shown_as_it_is() -> None:
@@ -328,11 +333,11 @@ def test_a_diff_that_is_to_be_approved_is_shown_as_it_is() -> None:
     diff = "@@ -1,2 +1,3 @@\n-12 old\n+13 new\n+a\x1b]0;rm -rf ~\x07b\n+c\rd\n \tsame\n"
     body = body_of(replace(CALL, diff=diff)).split("\n")
     assert body[1:] == [
-        "    1 − 12 old",
-        "    1 + 13 new",
-        "    2 + a␛]0;rm -rf ~␇b",
-        "    3 + c␍d",
-        "    4          same",
+        "1 − 12 old",
+        "1 + 13 new",
+        "2 + a␛]0;rm -rf ~␇b",
+        "3 + c␍d",
+        "4          same",
     ]
 
 
@@ -341,8 +346,8 @@ def test_every_sign_of_a_call_is_in_its_lines_at_any_width(title: str, width: in
     signs = [sign for sign in title if sign.isascii() and sign.isprintable() and sign != " "]
     shown = iter("".join(body_of(replace(CALL, title=title), width).split()))
     assert all(sign in shown for sign in signs)
-    text = QuestionText(question_body(replace(CALL, title=title), width))
-    assert text.end == QuestionText(question_body(replace(CALL, title=title), 200)).end
+    text = QuestionText(replace(CALL, title=title), width)
+    assert text.end == QuestionText(replace(CALL, title=title), 200).end
 
 
 @pytest.mark.parametrize("words", [4, 400])
@@ -370,3 +375,46 @@ async def test_what_a_call_reaches_beyond_is_said_in_the_words_of_its_kind(tool:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert says in "\n".join(screen_text(app))
+
+
+TURNED = "--- a.py\n+++ a.py\n@@ -1,30 +1,30 @@\n" + "".join(
+    f"{sign}value_{number} = {sign}{number}\n" for sign in "-+" for number in range(30)
+)
+
+
+async def test_a_diff_that_comes_to_stand_side_by_side_is_read_anew() -> None:
+    """Its new lines stood below the old ones: some of them were not seen yet, others were twice."""
+    clock = Clock()
+    app = ChatApp(asking(replace(CALL, name="edit", diff=TURNED)), clock=clock)
+    async with app.run_test(size=(139, 60)) as pilot:
+        clock.now += 2
+        await pilot.pause()
+        assert not side_by_side(app)
+        await pilot.resize_terminal(140, 24)
+        await pilot.pause()
+        assert side_by_side(app)
+        pages = 0
+        while not answers(app):
+            await pilot.press("alt+y")
+            await pilot.pause()
+            clock.now += 2
+            pages += 1
+        assert pages > 3 and answers(app) == [("c1", "once", 0)]
+
+
+def side_by_side(app: ChatApp) -> bool:
+    return any("1 − value_0" in line and "1 + value_0" in line for line in screen_text(app))
+
+
+def test_what_is_asked_of_a_long_diff_is_coloured_where_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    colored: list[int] = []
+
+    def counted(code: Sequence[str], language: str) -> list[list[Span]]:
+        colored.append(len(code))
+        return [[(line, "text")] for line in code]
+
+    monkeypatch.setattr(diff, "highlighted", counted)
+    long = "+++ a.py\n@@ -0,0 +1,5000 @@\n" + "+x = 1\n" * 5_000
+    text = QuestionText(replace(CALL, diff=long), 76)
+    assert len(text) == 5_001 and not colored
+    assert len(text.lines(4_000, 10)) == 10 and sum(colored) <= 80

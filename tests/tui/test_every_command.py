@@ -16,6 +16,7 @@ OPENED_BY = {
     "context": "context",
     "sessions": "sessions",
     "rewind": "rewind",
+    "diff": "diff",
     "approvals": "approvals",
     "jobs": "jobs",
     "settings": "settings",

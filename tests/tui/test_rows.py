@@ -37,7 +37,7 @@ from foldline.tui.state import (
 )
 from foldline.tui.widgets.lines import HEAVY, edge
 from foldline.tui.widgets.meter import header_row, meter_row
-from foldline.tui.widgets.question import question_body
+from foldline.tui.widgets.question import QuestionText
 from foldline.tui.widgets.sidebar import sidebar
 from foldline.tui.widgets.status import StatusContext, hints_row, next_change, status_row
 from support.chat_app import folding_state, running_state, sidebar_data
@@ -178,7 +178,7 @@ def test_why_a_prompt_came_back_stays_as_long_as_it_is_there() -> None:
 @given(foreign, foreign, st.integers(20, 120))
 def test_a_question_is_drawn_within_its_width(title: str, diff: str, width: int) -> None:
     hunk = f"--- a\n+++ b\n@@ -1,2 +1,2 @@\n-{diff}\n+{diff}\n same\n"
-    for line in question_body(Question("c", "edit", title, hunk, 0.0), width):
+    for line in QuestionText(Question("c", "edit", title, hunk, 0.0), width).lines(0, 10_000):
         assert width_of(line) <= width
         assert harmless(text(line))
 

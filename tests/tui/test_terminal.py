@@ -31,14 +31,14 @@ def quit_by_keys(term: Terminal) -> None:
 @pytest.mark.parametrize(
     ("variables", "notice"),
     [
-        ({}, b"\x1b]9;Foldline: ? run `sleep 1` \xc2\xb7 waits for you\x1b\\"),
-        ({"VTE_VERSION": "7800"}, b"\x1b]777;notify;Foldline;? run `sleep 1` \xc2\xb7 waits for you\x1b\\"),
-        ({"TMUX": "/nowhere,1,0"}, b"\x1bPtmux;\x1b\x1b]9;Foldline: ? run `sleep 1` \xc2\xb7 waits for you\x07\x1b\\"),
+        ({}, "\x1b]9;Foldline: {}\x1b\\"),
+        ({"VTE_VERSION": "7800"}, "\x1b]777;notify;Foldline;{}\x1b\\"),
+        ({"TMUX": "/nowhere,1,0"}, "\x1bPtmux;\x1b\x1b]9;Foldline: {}\x07\x1b\\"),
     ],
     ids=["most", "by VTE", "in tmux"],
 )
 def test_who_looks_elsewhere_is_told_that_a_question_waits(
-    tmp_path: Path, variables: dict[str, str], notice: bytes
+    tmp_path: Path, variables: dict[str, str], notice: str
 ) -> None:
     folder = tmp_path / "shop"
     folder.mkdir()
@@ -46,7 +46,8 @@ def test_who_looks_elsewhere_is_told_that_a_question_waits(
         term.until("Enter sends")
         term.send("run `sleep 1`")
         term.send("\r\x1b[O")  # and looks elsewhere
-        term.until(lambda seen: notice in seen.raw)
+        said = notice.format("? run `sleep 1` · waits for you").encode()
+        term.until(lambda seen: said in seen.raw)
         term.send("\x1b[I\x1b")
         quit_by_keys(term)
         working = term.raw.count(b"\x1b]9;4;3\x1b\\")
@@ -212,3 +213,23 @@ def test_without_a_terminal_it_says_so(tmp_path: Path) -> None:
     with terminal(tmp_path / "shop", "-r", "no-such-session") as term:
         assert term.ended() == 1
         assert ENTER not in term.raw and b"no-such-session" in term.raw
+
+
+def test_what_changed_is_seen_file_by_file_and_side_by_side_where_there_is_room(tmp_path: Path) -> None:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "a.py").write_text(LINES)
+    with terminal(folder, columns=140, rows=40, FOLDLINE_APPROVALS__MODE="edits") as term:
+        term.until("Enter sends")
+        term.ask("replace compute(5) with measure(5) in a.py")
+        term.until(lambda now: any("6 − value_5" in row and "6 + value_5" in row for row in now.rows))
+        term.send("/diff\r")
+        term.until("Changed since the session began")
+        term.until(lambda now: any("6 − value_5" in row and "6 + value_5" in row for row in now.rows))
+        term.resize(100, 30)
+        term.until(lambda now: any("6 + value_5" in row and "6 − value_5" not in row for row in now.rows))
+        term.send("\r")
+        term.until(lambda now: "value_5" not in now.text and "▸ a.py" in now.text)
+        term.send("q")
+        term.until("Enter sends")
+        quit_by_keys(term)

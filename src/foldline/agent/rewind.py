@@ -14,8 +14,9 @@ from typing import Literal, TypeVar
 from foldline.compaction import load_prompt
 from foldline.context.rewind_points import FileChange, Look, Unreadable, changes_to, first_since
 from foldline.data import real_path
-from foldline.files import opened
+from foldline.files import opened, read_regular
 from foldline.history import Contents, Session
+from foldline.history.contents import LARGEST_KEPT
 from foldline.protocol import (
     BaseMessage,
     Checkpoint,
@@ -30,9 +31,10 @@ from foldline.protocol import (
 
 from .state import AgentState
 from .tools import ToolFailure
+from .tools.files import change as change_of
 from .tools.files import replace
 from .tools.history import Dmail
-from .tools.text import one_line
+from .tools.text import decoded, is_binary, one_line
 
 T = TypeVar("T")
 
@@ -210,6 +212,41 @@ async def file_changes(state: AgentState, index: int) -> list[FileChange]:
     """What putting the files back to entry `index` would do now."""
     images, foreign = tuple(state.projection.images), state.session.foreign
     return await asyncio.to_thread(changes_to, images, index, look_in(state.cwd), foreign)
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    """What became of a file."""
+
+    path: str
+    diff: str = ""
+    added: int = 0
+    removed: int = 0
+    why: str = ""
+    """Why there is no diff, as a sentence."""
+
+
+async def diffs_since(state: AgentState, index: int = 0) -> list[FileDiff]:
+    """What became of the files that our tools changed since entry `index`, up to what they hold now."""
+    changes = await file_changes(state, index)
+    return await asyncio.to_thread(lambda: [_diff_of(each, state) for each in changes])
+
+
+def _diff_of(found: FileChange, state: AgentState) -> FileDiff:
+    folder = Path() if state.session.path is None else state.session.path.parent
+    try:
+        then = b"" if found.target is None else Contents(folder).read(found.target)
+        now = b"" if found.now is None else read_regular(state.cwd / found.path, LARGEST_KEPT)
+    except OSError as error:
+        return FileDiff(found.path, why=f"It cannot be read: {system_words(error)}.")
+    if found.kind == "unreadable" or then is None:
+        return FileDiff(found.path, why=f"It is not compared: {found.why or 'what it held was not kept'}.")
+    if is_binary(then) or is_binary(now):
+        return FileDiff(found.path, why=f"It is no text: {len(then):,} bytes then, {len(now):,} now.")
+    made = change_of(decoded(then), decoded(now), found.path)
+    return FileDiff(
+        found.path, made.diff, made.added, made.removed, "" if made.diff else "Its text is the same."
+    )
 
 
 async def restore(

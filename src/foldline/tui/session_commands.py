@@ -2,13 +2,15 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
+from foldline.agent import Agent
+from foldline.agent.rewind import diffs_since
 from foldline.compaction import load_prompt
 from foldline.context.outline import MessageOutline
 from foldline.history import Session, data_home, short_id, utc_now
@@ -16,8 +18,11 @@ from foldline.history.follower import Follower
 from foldline.history.paths import with_tilde
 from foldline.protocol import AssistantMessage, FoldlineError, Title
 from foldline.tui.runner import Runner
+from foldline.tui.screens.diff import DiffScreen
+from foldline.tui.screens.jobs import OutputScreen
 from foldline.tui.screens.sessions import SessionsScreen
 from foldline.tui.screens.sessions_list import Listed, export_session, fork_session, kept_title
+from foldline.tui.session_facts import cost_lines, status_lines
 from foldline.tui.terminal import clipboard
 
 if TYPE_CHECKING:
@@ -42,6 +47,9 @@ def session_commands(
         "copy": lambda runner, _: commands.copy_answer(runner),
         "export": commands.export,
         "init": lambda runner, _: runner.send(load_prompt("init")),
+        "cost": commands.page("Cost of this session", cost_lines),
+        "status": commands.page("Status", status_lines),
+        "diff": lambda runner, _: commands.show_diffs(runner),
     }
 
 
@@ -113,6 +121,29 @@ class _SessionCommands:
         else:
             shown = written.name if written.parent == self._root else with_tilde(str(written))
             self._app.chat.remark(" ".join((f"Written to {shown}.", *notes)))
+
+    def page(
+        self, title: str, lines: Callable[[Agent], Awaitable[list[str]]]
+    ) -> Callable[[Runner, str], None]:
+        """A command that shows these lines on a page."""
+
+        async def show(agent: Agent) -> None:
+            text = "\n".join(await lines(agent))
+            self._app.push_screen(OutputScreen(title, lambda: text))
+
+        return lambda runner, _: self._in_background(show(runner.agent))
+
+    def show_diffs(self, runner: Runner) -> None:
+        """Show what became of the files of this session."""
+
+        async def show() -> None:
+            files = await diffs_since(runner.agent.state)
+            self._app.push_screen(DiffScreen("Changed since the session began", files))
+
+        self._in_background(show())
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        self._app.run_worker(work, group="page", exclusive=True)
 
     def _go(self, chosen: Path | None) -> None:
         if chosen is not None:

@@ -158,3 +158,14 @@ def test_told_to_end_it_keeps_the_session_and_the_terminal(
         os.kill(term.child.pid, number)
         assert term.ended() == 128 + number
         assert termios.tcgetattr(term.child.child_fd) == term.modes
+
+
+def test_cost_status_and_what_changed_are_said_in_lines(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "a.txt").write_text("one\ntwo\n")
+    said = "/cost\n/diff\nreplace two with three in a.txt\n/cost\n/status\n/diff\n"
+    out = piped(tmp_path, said, FOLDLINE_APPROVALS__MODE="edits").stdout.decode()
+    assert "Nothing has been asked yet: it cost nothing.\n" in out
+    assert "No file was changed by write or edit.\n" in out
+    assert "\nmodel    requests  input" in out and "\nmodel     offline" in out and "\nsandbox   " in out
+    assert "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n" in out

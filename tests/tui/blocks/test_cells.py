@@ -4,7 +4,6 @@ from rich.cells import cell_len, split_graphemes
 
 from foldline.tui.blocks import Column, RowBlock, RuleBlock, Styles, TextBlock, cut_left, cut_right
 from foldline.tui.blocks.cells import chop_spans, wrap, wrap_spans
-from foldline.tui.blocks.code import DiffBlock, diff_lines
 
 PLAIN = Styles()
 signs = st.sampled_from([*"ab c/.x你好，한글é", "e\u0301", "👨‍👩‍👧", "👧", "❤️", "🇩🇪"])
@@ -103,12 +102,6 @@ def test_rows_below_each_other_keep_their_columns_below_each_other() -> None:
 def test_a_prompt_hangs_below_its_mark_and_keeps_its_time_at_the_right() -> None:
     block = TextBlock((1, 0), "one two three four", "bold", (("❯ ", "accent"),), (("14:02", "muted"),))
     assert [strip.text for strip in block.render(20, PLAIN)] == ["❯ one two      14:02", "  three four"]
-
-
-def test_a_diff_shows_old_and_new_lines_with_their_numbers() -> None:
-    lines = diff_lines(["a", "b", "c"], ["a", "B", "c"], first=117)
-    texts = [strip.text for strip in DiffBlock((1, 0), lines).render(40, PLAIN)]
-    assert texts == ["117   a", "118 − b", "118 + B", "119   c"]
 
 
 def test_a_rule_fills_its_width_around_its_label() -> None:

@@ -76,7 +76,7 @@ async def test_the_whole_output_is_scrolled_and_what_comes_is_followed(tmp_path:
         await running.press("pagedown", "up", "end")
         await running.until(lambda: "900 of 900" in running.text)
         await running.press("f1")
-        await running.until(lambda: "Help · Output of a job" in running.text)
+        await running.until(lambda: "Help · Page of text" in running.text)
         await running.press("escape")
         await running.press("escape")
         await running.until(lambda: isinstance(running.app.screen, JobsScreen))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from rich.cells import cell_len
 
@@ -18,12 +19,12 @@ CONFLICT = FileChange("b.py", "conflict", "mine", "old")
 PLACES = (place(5, "step"), place(4), place(3, "step"), place(2, "step"), place(1))
 
 
-async def nothing(_: int) -> Outcome:
+async def nothing(_: int) -> Any:
     raise AssertionError("it is not mounted")
 
 
 def begun(places: Sequence[RewindPoint] = PLACES) -> RewindScreen:
-    return RewindScreen(places, nothing)
+    return RewindScreen(places, nothing, nothing)
 
 
 def looked_at(*files: FileChange, overwrite: bool = False, asked: What | None = None) -> RewindScreen:

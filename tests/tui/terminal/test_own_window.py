@@ -37,7 +37,7 @@ def test_what_was_chosen_is_in_force(
     app = TerminalApp[None]()
     run_app(app)
     assert any(isinstance(each, AsciiFilter) for each in app.get_line_filters()) == is_ascii
-    assert app.notify == notify
+    assert app.calls_by == notify
     known = load_settings(tmp_path, {"FOLDLINE_HOME": str(tmp_path), **environ})
     assert (known.ascii == "on") == (is_ascii and "TERM" not in environ)
     assert known.notify == notify

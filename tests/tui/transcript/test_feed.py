@@ -131,3 +131,25 @@ async def test_opening_and_weighing_all_calls_reads_nothing_that_is_not_on_scree
         for _ in transcript.reweigh():
             pass
         assert len(read) < 60
+
+
+def changed(lines: int) -> str:
+    """A diff of so many new lines."""
+    return f"--- /dev/null\n+++ a.py\n@@ -0,0 +1,{lines} @@\n" + "".join(f"+line {n}\n" for n in range(lines))
+
+
+async def test_a_short_diff_is_open_by_itself_and_ctrl_o_leaves_it_open() -> None:
+    story = Story().system("s").user("go")
+    story.tool("edit", "ok", path="short.py", diff=changed(12)).tool(
+        "edit", "ok", path="long.py", diff=changed(13)
+    )
+    async with shown(story.tool("read", "some text", path="b.py")) as app:
+        transcript = app.transcript
+        (short, long, _) = transcript.calls.keys
+        assert "12 + line 11" in app.text and "13 + line 12" not in app.text
+        transcript.toggle(short)
+        assert "line" not in app.text
+        for levels in (("part", "part"), ("part", "closed"), ("part", "part")):
+            for _ in transcript.toggle_all_calls():
+                pass
+            assert (transcript.openings.level(short), transcript.openings.level(long)) == levels

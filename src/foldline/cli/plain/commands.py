@@ -6,11 +6,13 @@ from typing import Any
 
 from foldline.agent import Agent
 from foldline.agent.agent import use_request_options
+from foldline.agent.rewind import diffs_since
 from foldline.agent.settings_edit import change
 from foldline.agent.settings_schema import KEYS, choices_of
 from foldline.cli.search import search as search_sessions
 from foldline.cli.sessions import sessions as list_sessions
 from foldline.compaction import BUILT_IN, largest_items, load_prompt
+from foldline.context.harmless import nothing_hidden
 from foldline.context.permissions import mode_words, rule_words
 from foldline.context.rewind_points import rewind_points
 from foldline.history import title_entry
@@ -18,6 +20,7 @@ from foldline.protocol import ApprovalMode, FoldlineError, operations
 from foldline.tui.figures import Figures
 from foldline.tui.keys.commands import COMMANDS
 from foldline.tui.runner import Runner
+from foldline.tui.session_facts import cost_lines, status_lines
 
 from .narrator import room_words
 
@@ -178,8 +181,22 @@ def session_commands(
 
         return handle
 
+    def said(lines: Callable[[Agent], Coroutine[Any, Any, list[str]]]) -> Handler:
+        return lambda _: say("\n".join(do(lines(agent))))
+
     return {
+        "cost": said(cost_lines),
+        "status": said(status_lines),
+        "diff": said(_diff_lines),
         "sessions": safely(sessions),
         "search": safely(search),
         "rename": safely(rename),
     }
+
+
+async def _diff_lines(agent: Agent) -> list[str]:
+    files = await diffs_since(agent.state)
+    words = [
+        line for file in files for line in (file.diff.rstrip("\n") or f"{file.path}: {file.why}").split("\n")
+    ]
+    return [*map(nothing_hidden, words)] or ["No file was changed by write or edit."]

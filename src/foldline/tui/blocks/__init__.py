@@ -14,7 +14,7 @@ from foldline.tui.blocks.styles import ROLES, Styles, styles_from
 from foldline.tui.blocks.view import BlockView, Gutter
 
 if TYPE_CHECKING:
-    from foldline.tui.blocks.code import DiffBlock, DiffLine, diff_lines, lines_of_diff
+    from foldline.tui.blocks.diff import DiffBlock, DiffLine, lines_of_diff, path_in
     from foldline.tui.blocks.markdown import MarkdownBlock, StreamingMarkdown, markdown_blocks
     from foldline.tui.blocks.plain import (
         Column,
@@ -50,14 +50,14 @@ __all__ = [
     "clean_line",
     "cut_left",
     "cut_right",
-    "diff_lines",
     "lines_of_diff",
     "markdown_blocks",
+    "path_in",
     "styles_from",
 ]
 
 _MODULES: Final = {
-    "code": ("DiffBlock", "DiffLine", "diff_lines", "lines_of_diff"),
+    "diff": ("DiffBlock", "DiffLine", "lines_of_diff", "path_in"),
     "markdown": ("MarkdownBlock", "StreamingMarkdown", "markdown_blocks"),
     "plain": ("Column", "LaterBlock", "LinesBlock", "RowBlock", "RuleBlock", "StackBlock", "TextBlock"),
 }

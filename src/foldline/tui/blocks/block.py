@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from operator import attrgetter, sub
-from typing import Final
+from typing import Any, Final
 
 from textual.strip import Strip
 
@@ -38,7 +38,7 @@ class Block:
     wide: bool = field(default=False, kw_only=True)
     """Drawn across the gutter, of which only the cursor's column stays."""
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         """The lines of the body, each at most `width` cells, without gap and gutter."""
         raise NotImplementedError
 
@@ -49,6 +49,25 @@ class Block:
     def text(self) -> str:
         """What search looks at and copying the whole block gives."""
         raise NotImplementedError
+
+
+class LaterStrips(Sequence[Strip]):
+    """Lines whose number is known, each made once it is looked at."""
+
+    def __init__(self, count: int, make: Callable[[int], Strip]) -> None:
+        self._made: list[Strip | None] = [None] * count
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[each] for each in range(*at.indices(len(self)))]
+        strip = self._made[at]
+        if strip is None:
+            strip = self._made[at] = self._make(at)
+        return strip
 
 
 class Heights:
@@ -141,16 +160,16 @@ class StripCache:
     """Strips by block, the least used dropped first. Those of one width and theme: another clears it."""
 
     def __init__(self) -> None:
-        self._strips: dict[Block, list[Strip]] = {}
+        self._strips: dict[Block, Sequence[Strip]] = {}
         self._lines = 0
 
-    def get(self, block: Block) -> list[Strip] | None:
+    def get(self, block: Block) -> Sequence[Strip] | None:
         strips = self._strips.pop(block, None)
         if strips is not None:
             self._strips[block] = strips
         return strips
 
-    def put(self, block: Block, strips: list[Strip]) -> None:
+    def put(self, block: Block, strips: Sequence[Strip]) -> None:
         self._strips[block] = strips
         self._lines += len(strips)
         while self._lines > _LINES and len(self._strips) > 1:

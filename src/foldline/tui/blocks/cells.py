@@ -124,6 +124,16 @@ def _chopped(text: str, start: int, stop: int, width: int) -> Iterator[tuple[int
         start = end
 
 
+def chop(text: str, width: int) -> Iterator[tuple[int, int]]:
+    """One line of code in lines of `width` cells, cut after a blank where one is near. Leaves nothing out."""
+    start = 0
+    while start < len(text):
+        end = start + max(1, fit(text[start : start + 4 * width + _MARKS], width))
+        blank = text.rfind(" ", start + 2 * (end - start) // 3, end) + 1 if end < len(text) else 0
+        yield start, blank or end
+        start = blank or end
+
+
 def estimated_lines(text: str, width: int) -> int:
     """About how many lines `text` takes at `width` cells, from its length alone."""
     return text.count("\n") + 1 + len(text) // max(width, 8)

@@ -1,13 +1,13 @@
 """Plain kinds of blocks: wrapped text, rows of columns, rules, styled lines, stacks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block
+from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block, LaterStrips
 from foldline.tui.blocks.cells import (
     Side,
     Span,
@@ -100,15 +100,18 @@ class _OpenableBlock(Block):
         """The text of the line."""
         raise NotImplementedError
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         strip = to_strip(self.line(width), styles)
-        strips = [strip if strip.cell_length <= width else strip.crop(0, width)]
-        if self.body is not None:
-            margin = to_strip([(" " * self.indent, "deco")], styles)
-            strips += [Strip.blank(0)] * self.body.gap
-            inner = max(width - self.indent, MIN_WIDTH)
-            strips += [Strip.join([margin, below]) for below in self.body.render(inner, styles)]
-        return strips
+        above = [strip if strip.cell_length <= width else strip.crop(0, width)]
+        if self.body is None:
+            return above
+        margin = to_strip([(" " * self.indent, "deco")], styles)
+        above += [Strip.blank(0)] * self.body.gap
+        first, below = len(above), self.body.render(max(width - self.indent, MIN_WIDTH), styles)
+        return LaterStrips(
+            first + len(below),
+            lambda at: above[at] if at < first else Strip.join([margin, below[at - first]]),
+        )
 
     def estimate(self, width: int) -> int:
         return 1 if self.body is None else 1 + self.body.gap + self.body.estimate(width - self.indent)
@@ -211,7 +214,7 @@ class LaterBlock(Block):
     make: Callable[[], Block]
     lines: int
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         return self.make().render(width, styles)
 
     def estimate(self, width: int) -> int:

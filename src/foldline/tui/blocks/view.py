@@ -559,7 +559,7 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
     def _body_width(self, wide: bool = False) -> int:
         return max(self._laid_out[0] - self._left(wide) - self._margin, MIN_WIDTH)
 
-    def _strips(self, block: Block) -> list[Strip]:
+    def _strips(self, block: Block) -> Sequence[Strip]:
         strips = self._drawn.get(block)
         if strips is None:
             self.rendered += 1

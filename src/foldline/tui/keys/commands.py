@@ -218,6 +218,12 @@ COMMANDS: Final[KeyTable[Command]] = table(
         works=idle,
     ),
     SlashCommand(
+        "diff",
+        (),
+        "What write and edit changed in this session, file by file, from how it was to how it is.",
+        title="Changed files",
+    ),
+    SlashCommand(
         "undo",
         (),
         "Takes back the newest compaction, clear or rewind: the model has again what it had before.",
@@ -398,6 +404,18 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Finds what was ever said in any session.",
         title="Search all sessions",
         argument="[query]",
+    ),
+    SlashCommand(
+        "cost",
+        (),
+        "Tokens, what of them came from a cache, and dollars, by model; compactions included.",
+        title="Cost of this session",
+    ),
+    SlashCommand(
+        "status",
+        (),
+        "Model, folder, session, window, mode, whether the sandbox holds, tool servers.",
+        title="Status",
     ),
     SlashCommand(
         "rename",

@@ -25,6 +25,7 @@ SCREENS: Final = {
     "context": "context_screen.rows",
     "sessions": "screens.sessions_view",
     "rewind": "screens.rewind",
+    "diff": "screens.diff",
     "approvals": "screens.permissions",
     "jobs": "screens.jobs",
     "output": "screens.jobs",

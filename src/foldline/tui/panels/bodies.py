@@ -37,6 +37,7 @@ from foldline.tui.blocks import (
     clean_line,
     lines_of_diff,
     markdown_blocks,
+    path_in,
 )
 from foldline.tui.blocks.block import PROSE
 from foldline.tui.blocks.cells import estimated_lines
@@ -129,9 +130,7 @@ class _Pieces:
         self.markdown(text[at:])
 
     def diff(self, text: str) -> None:
-        lines = tuple(lines_of_diff(text))
-        for start in range(0, len(lines), PIECE_LINES):
-            self.blocks.append(DiffBlock(self._key, lines[start : start + PIECE_LINES]))
+        self.blocks.append(DiffBlock(self._key, tuple(lines_of_diff(text)), path_in(text)))
 
     def image(self, image: ImagePart) -> None:
         size = f", {image.width}×{image.height}" if image.width and image.height else ""

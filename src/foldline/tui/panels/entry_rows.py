@@ -96,7 +96,7 @@ class EntryRow(_OneLine):
     def message(self) -> BaseMessage:
         return self.source.projection.entries.message(self.outline)
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         message, projection = self.message, self.source.projection
         both = [message] if self.caller is None else [message, projection.entries.message(self.caller)]
         weight, shares = together(entry_weight(projection, each) for each in both), len(both) > 1
@@ -115,7 +115,7 @@ class ItemRow(_OneLine):
     caller: ViewItem | None = field(default=None, kw_only=True)
     """As of an `EntryRow`."""
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         projection, item, shares = self.source.projection, self.item, self.caller is not None
         weight = together(item_weight(projection, each) for each in (item, self.caller) if each is not None)
         if item.written:
@@ -140,7 +140,7 @@ class NoteRow(_OneLine):
         assert entry is not None, "a row is of an entry"
         return entry
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         entry = self.entry
         lead = ((f"{note_kind(entry):<{_KIND}}", "muted"),)
         return RowBlock(self.key, lead, (note_words(entry),)).render(width, styles)
@@ -158,7 +158,7 @@ class MarkerRow(_OneLine):
     label: str
     wide: bool = field(default=True, kw_only=True)
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         name, *more = self.label.split(" · ")
         # Where there is no room for all of it, the reason of a compaction goes, and its sizes stay.
         brief = " · ".join([name, *more[1:]]) if isinstance(self.marker, CompactionOutline) else ""
@@ -182,7 +182,7 @@ class SummaryPreview(Block):
     more: int
     stop: bool = field(default=False, kw_only=True)
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         shown: list[Span] = [(cut_right(line, width - 2), "text") for line in self.lines]
         if self.more:
             shown.append((cut_right(f"… {many(self.more, 'more line')}, Enter opens", width - 2), "muted"))
@@ -429,7 +429,7 @@ class _ResultRow(_OneLine):
     fate: str
     shares: bool
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         result = self.result
         group = self.source.projection.group(result.index)
         last = group[-1] == result.index

@@ -7,6 +7,7 @@ from typing import ClassVar, Final, NamedTuple
 from textual.message import Message
 from textual.strip import Strip
 
+from foldline.agent.tools.files import change
 from foldline.compaction import Proposal
 from foldline.compaction.summary_text import (
     CONSTRAINTS,
@@ -21,7 +22,17 @@ from foldline.compaction.summary_text import (
 )
 from foldline.context.ledger import LedgerLine
 from foldline.context.numbers import many
-from foldline.tui.blocks import Block, DiffBlock, Key, Span, Styles, TextBlock, clean, clean_line, diff_lines
+from foldline.tui.blocks import (
+    Block,
+    DiffBlock,
+    Key,
+    Span,
+    Styles,
+    TextBlock,
+    clean,
+    clean_line,
+    lines_of_diff,
+)
 from foldline.tui.blocks.cells import crop, to_strip
 from foldline.tui.keys.table import key_of
 from foldline.tui.panels.bodies import ledger_blocks
@@ -113,9 +124,9 @@ def earlier_notes(proposal: Proposal) -> tuple[int, str] | None:
 
 def _difference_block(earlier: str, notes: str) -> Block:
     """What the draft changes in the earlier summary."""
-    lines = diff_lines(note_lines(earlier), note_lines(notes), context=1)
-    if lines:
-        return DiffBlock((NOTES, 0), lines)
+    before, after = ("".join(f"{line}\n" for line in note_lines(text)) for text in (earlier, notes))
+    if changed := change(before, after, "notes").diff:
+        return DiffBlock((NOTES, 0), tuple(lines_of_diff(changed)))
     return TextBlock((NOTES, 0), "The draft says what the earlier summary said.", "muted")
 
 

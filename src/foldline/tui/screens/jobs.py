@@ -286,8 +286,8 @@ OUTPUT_KEYS: Final = table(
     *moves("line", far="A screen"),
     HELP,
     "Program",
-    ScreenKey("close", ("escape", "q"), "Back to the jobs; this one runs on."),
-    title="Output of a job",
+    ScreenKey("close", ("escape", "q"), "Back to where you were; a job runs on."),
+    title="Page of text",
 )
 
 OUTPUT_EVERY: Final = 0.5

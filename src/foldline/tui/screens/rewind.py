@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Literal
 from textual.app import App
 from textual.binding import BindingType
 
-from foldline.agent.rewind import foresee
+from foldline.agent.rewind import FileDiff, diffs_since, foresee
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
@@ -18,6 +18,7 @@ from foldline.tui.blocks.cells import Piece, cut_left, cut_right, piece, row
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.screen import ListScreen
 from foldline.tui.runner import Runner
+from foldline.tui.screens.diff import DiffScreen
 from foldline.tui.widgets.lines import Line, Rule, boxed, filled
 
 What = Literal["both", "context", "files"]
@@ -58,6 +59,7 @@ KEYS: Final = table(
     ),
     ScreenKey("context", ("c",), "Only the context goes back. Asks, too.", hint="context"),
     ScreenKey("files", ("f",), "Only the files go back. Asks, too.", hint="files"),
+    ScreenKey("diff", ("d",), "What changed in the files since the marked place.", hint="changes"),
     ScreenKey(
         "overwrite",
         ("o",),
@@ -97,11 +99,18 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
 
-    def __init__(self, places: Sequence[RewindPoint], foresee: Callable[[int], Awaitable[Outcome]]) -> None:
-        """`places`: newest first. `foresee` finds out what going back to a checkpoint would do."""
+    def __init__(
+        self,
+        places: Sequence[RewindPoint],
+        foresee: Callable[[int], Awaitable[Outcome]],
+        diffs: Callable[[int], Awaitable[Sequence[FileDiff]]],
+    ) -> None:
+        """`places`: newest first. `foresee` finds out what going back to a checkpoint would do, `diffs` what
+        changed in files since an entry."""
         super().__init__([place for place in places if place.kind == "turn"])
         self.places = places
         self._foresee = foresee
+        self._diffs = diffs
         self.steps = False
         """Whether the steps within the turns are listed, too."""
         self.outcome: Outcome | None = None
@@ -143,6 +152,8 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
                 return self.question is not None
             case "both" | "context" | "files":
                 return self.can(command)
+            case "diff":
+                return self.outcome is not None and bool(self.outcome.files)
             case "overwrite":
                 return self.outcome is not None and bool(self.outcome.conflicts)
             case "steps":
@@ -161,11 +172,18 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
                     overwrite=conflicts,
                 )
                 self.confirm(f"Go back {_WITH[command]}", "go", partial(self.dismiss, self.wanted), "go back")
+            case "diff" if self.row is not None:
+                self.run_worker(self._show_diffs(self.row), group="diff", exclusive=True)
             case "overwrite":
                 self.overwrite = not self.overwrite
             case "steps":
                 self.toggle_steps()
         self.update()
+
+    async def _show_diffs(self, place: RewindPoint) -> None:
+        where = "before" if place.kind == "turn" else "after"
+        files = await self._diffs(place.index)
+        self.app.push_screen(DiffScreen(f"Changed since {where} “{place.label}”", files))
 
     def toggle_steps(self) -> None:
         """List the steps, or not; a mark on a step goes to the place of its turn."""
@@ -316,4 +334,4 @@ def open_rewind(app: App[Any], runner: Runner, give_back: Callable[[str], bool])
         if finished.outcome == "done" and asked.context and place.prompt:
             give_back(place.prompt)
 
-    app.push_screen(RewindScreen(places, look), go)
+    app.push_screen(RewindScreen(places, look, partial(diffs_since, state)), go)

@@ -134,8 +134,8 @@ class TerminalApp(HookedApp[Result]):
     ]
     _signs: AsciiFilter | None = None
     _window_title = ""
-    notify = "off"
-    """How the reader is called back: the setting of this name."""
+    calls_by = "off"
+    """How the reader is called back: the setting `notify`."""
 
     def say(self, words: str) -> None:
         """Answer a key in words. Where a screen has no row for them, they are not said."""
@@ -217,13 +217,13 @@ class TerminalApp(HookedApp[Result]):
 
     def call_back(self, words: str) -> None:
         """Tell the reader, who looks elsewhere, that something waits."""
-        if self.notify == "bell":
+        if self.calls_by == "bell":
             self.bell()
-        elif self.notify == "desktop":
+        elif self.calls_by == "desktop":
             self._write(notice_for(os.environ), words)
 
     def show_progress(self, *, busy: bool) -> None:
-        if self.notify == "desktop" and not _in_multiplexer(os.environ):
+        if self.calls_by == "desktop" and not _in_multiplexer(os.environ):
             self._write(Control.WORKING if busy else Control.AT_REST)
 
     def _write(self, sequence: Control, text: str = "") -> None:
@@ -242,8 +242,8 @@ def run_app(app: TerminalApp[Result]) -> None:
     if sys.__stderr__ is not None:  # where Textual's driver writes
         sys.__stderr__ = Lasting(whole(sys.__stderr__))  # type: ignore[assignment,misc]
     app.use_charset(charset_for(os.environ, chosen_by_user("ascii", os.environ)))
-    app.notify = chosen_by_user("notify", os.environ) or app.notify
-    with _own_title(progress=app.notify == "desktop"):
+    app.calls_by = chosen_by_user("notify", os.environ) or app.calls_by
+    with _own_title(progress=app.calls_by == "desktop"):
         app.run()
     error = app.fault
     if isinstance(error, WorkerFailed) and isinstance(error.error, Exception):

@@ -26,7 +26,7 @@ _MARKS: Final = {
     "▁▂▃▄▅▆▇": "_.:-=+*",
     # cursor, cut, opened and closed, up and down
     "▶▷◆▸▾▼▲△❯●○": ">}@>vv^^>*o",
-    "↑↓→←": "^v><",
+    "↑↓→←↳": "^v><\\",
     # Rich's and Textual's own
     "▎▏▔▕╸╺": "||-|--",
     # words and numbers

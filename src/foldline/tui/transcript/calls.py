@@ -16,7 +16,7 @@ from foldline.context.view import item_from
 from foldline.context.weight import entry_weight, item_weight
 from foldline.protocol import AssistantMessage, ToolCallPart, ToolResultMessage, UserMessage
 from foldline.tui.blocks import Block, Column, Key, RowBlock, TextBlock, clean, clean_line, cut_right
-from foldline.tui.transcript.output import OutputBlock
+from foldline.tui.transcript.output import OutputBlock, opens_by_itself
 from foldline.tui.transcript.panel import key_name
 
 INDENT: Final = 2
@@ -48,6 +48,8 @@ class Call:
     """Index of the entry that answers it."""
     brief: str = ""
     failed: bool = False
+    opens: bool = False
+    """Whether its body is seen without asking."""
     seconds: float | None = None
     output: str = ""
     """The newest of what it has put out while it runs."""
@@ -56,6 +58,7 @@ class Call:
         """Take what its row says of the result."""
         details = result.details
         self.result, self.failed, self.seconds = result.index, result.is_error, details.seconds
+        self.opens = opens_by_itself(result)
         self.brief = cut_right(clean_line(details.brief), 40) or ("failed ✗" if result.is_error else "")
         self.output = ""
 

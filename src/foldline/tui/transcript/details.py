@@ -56,8 +56,11 @@ class Openings:
         """Calls whose row carries the letter of a fate."""
 
     def level(self, key: Key) -> Opening:
-        """How far it is open. The pieces of a thought are as open as their row."""
-        return self._levels.get((key[0], THOUGHT) if is_thought(key) else key, "closed")
+        """How far it is open: what changed a few lines is by itself. The pieces of a thought are as open as
+        their row."""
+        call = self._calls.get(key)
+        by_itself: Opening = "part" if call is not None and call.opens else "closed"
+        return self._levels.get((key[0], THOUGHT) if is_thought(key) else key, by_itself)
 
     def opens(self, key: Key) -> bool:
         """Whether there is anything to open or close here."""
@@ -126,9 +129,8 @@ class Openings:
         if block is None:
             return
         before = self.level(key)
-        if level == "closed":
-            self._levels.pop(key, None)
-        else:
+        self._levels.pop(key, None)
+        if level != self.level(key):
             self._levels[key] = level
         if key in self._calls.keys:
             self.redraw_call(key, follow=False)
@@ -185,13 +187,14 @@ class Openings:
         return call_body(call.key, given, result, most=PART if level == "part" else WHOLE, further=further)
 
     def toggle_all_calls(self) -> Iterator[None]:
-        """Open every tool call, or close them all where one is open: in slices, what is seen first."""
-        opened = [key for key in self._levels if self._calls.get(key) is not None]
-        for key in opened:
-            del self._levels[key]
-        if not opened:
+        """Open every tool call, or leave open only what is by itself where another one is: in slices, what is
+        seen first."""
+        touched = [key for key in self._levels if self._calls.get(key) is not None]
+        levels = [self._levels.pop(key) for key in touched]
+        is_opened = any(level != "closed" for level in levels)
+        if not is_opened:
             self._levels |= dict.fromkeys(self._calls.keys, "part")
-        yield from self.redrawn(opened or self._calls.keys)
+        yield from self.redrawn(touched if is_opened else self._calls.keys)
 
     def redrawn(self, keys: Iterable[Key]) -> Iterator[None]:
         """Draw these calls anew, a slice at a time, from the top line on and then what is above it."""

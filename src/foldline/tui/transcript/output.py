@@ -12,7 +12,9 @@ from typing import Final, NamedTuple
 
 from textual.strip import Strip
 
+from foldline.agent.tools.files import change
 from foldline.agent.tools.text import printed
+from foldline.context.calls import subject_of
 from foldline.context.facts import NEW_ARGUMENTS, OLD_ARGUMENTS
 from foldline.context.harmless import TAB, clean_code
 from foldline.context.numbers import many
@@ -30,10 +32,11 @@ from foldline.tui.blocks import (
     TextBlock,
     clean,
     clean_line,
-    diff_lines,
     lines_of_diff,
+    path_in,
 )
 from foldline.tui.blocks.code import highlighted
+from foldline.tui.blocks.diff import SHORT
 from foldline.tui.transcript.panel import key_name
 
 LINE_LENGTH: Final = 2_000
@@ -215,6 +218,9 @@ WHOLE: Final = 400
 """Lines of it that the chat shows at all."""
 _LENGTH: Final = 300
 """Characters of a line that are shown at first."""
+BESIDE: Final = 98
+"""Cells from which the old lines of a diff stand beside the new ones: what 140 columns leave beside the side
+list."""
 _ARGUMENT: Final = 8
 """Lines of an argument that is no file."""
 _TAIL, _TAIL_KEPT = 6, 4_000
@@ -236,10 +242,10 @@ def call_body(
     """The body of a call, at most about `most` lines; `further` says what shows the rest, in words."""
     changed = _changed(call, result)
     if changed:
-        shown = DiffBlock(key, tuple(map(_short, changed[:most])))
         more = len(changed) - most
-        rest = (TextBlock(key, more_words(more, further), "muted"),) if more > 0 else ()
-        return Body(StackBlock(key, (shown, *rest)), more > 0)
+        rest = (DiffLine("skip", 0, more_words(more, further)),) if more > 0 else ()
+        path = path_in((result and result.details.diff) or "") or subject_of(call).text
+        return Body(DiffBlock(key, (*map(_short, changed[:most]), *rest), path, BESIDE), more > 0)
     parts: list[Block] = [LinesBlock(key, given)] if (given := tuple(_given(call))) else []
     more, short = 0, False
     if result is not None:
@@ -278,15 +284,20 @@ def _changed(call: ToolCallPart, result: ToolResultMessage | None) -> tuple[Diff
     arguments = call.parsed()
     old, new = _first(arguments, OLD_ARGUMENTS), _first(arguments, NEW_ARGUMENTS)
     if old is not None and new is not None:
-        before, after = ([clean_code(line) for line in text.split("\n")] for text in (old, new))
-        if len(before) + len(after) > WHOLE:
+        if old.count("\n") + new.count("\n") > WHOLE:
             return ()
-        return tuple(replace(line, number=0) for line in diff_lines(before, after))
+        return tuple(replace(line, number=0, before=0) for line in lines_of_diff(change(old, new, "").diff))
     content = _first(arguments, _CONTENT) if call.name.lower() in ("write", "create") else None
     if content is None:
         return ()
     lines = content.rstrip("\n").split("\n")
     return tuple(DiffLine("new", at, clean_code(line)) for at, line in enumerate(lines, 1))
+
+
+def opens_by_itself(result: ToolResultMessage) -> bool:
+    """Whether it changed so few lines that they are seen without asking."""
+    diff = result.details.diff or ""
+    return bool(diff) and diff.count("\n") <= SHORT + 3 and len(tuple(lines_of_diff(diff))) <= SHORT
 
 
 def _short(line: DiffLine) -> DiffLine:

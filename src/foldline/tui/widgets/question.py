@@ -7,8 +7,8 @@ Only the reader brings the focus to it.
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
-from typing import ClassVar, Literal, NamedTuple
+from itertools import accumulate
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from rich.cells import cell_len
 from textual import events
@@ -16,54 +16,53 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
-from foldline.context.harmless import BLANKS, FLOOD, clean, clean_line, nothing_hidden
-from foldline.tui.blocks.cells import Span, Spans, chop_spans, width_of, wrap_spans
+from foldline.context.harmless import clean, clean_line, nothing_hidden
+from foldline.tui.blocks.cells import Span, Spans, text_of, width_of, wrap_spans
 from foldline.tui.keys.commands import key_of
 from foldline.tui.messages import OperationWanted
 from foldline.tui.state import Answerable, Question
 from foldline.tui.widgets.lines import Lines, edge, frame, sides
 
-
-def question_body(question: Question, width: int) -> list[list[Span]]:
-    """What is asked, wrapped to `width`: the call, then its diff; or what a choice should be made by."""
-    if question.kind == "choice":
-        return wrap_spans([(clean(question.title), "text")], width) if question.title else []
-    lines = wrap_spans([(nothing_hidden(question.title), "text")], width) if question.title else []
-    if question.diff:
-        lines += _diff_body(question.diff, width)
-    return lines
-
-
-def _diff_body(diff: str, width: int) -> list[list[Span]]:
-    from foldline.tui.blocks.code import SIGNS, lines_of_our_diff  # no first screen asks anything
-
-    lines: list[list[Span]] = []
-    for (kind, is_blank), found in groupby(
-        lines_of_our_diff(diff), lambda line: (line.kind, not line.content.strip(BLANKS))
-    ):
-        run = list(found)
-        sign, style = SIGNS[kind]
-        flood = is_blank and len(run) >= FLOOD
-        for line in run[:1] if flood else run:
-            content: Span = (f"{len(run):,} blank lines", "muted") if flood else (line.content, style)
-            head: list[Span] = [(f"{line.number or '⋮':>5} ", "muted"), (f"{sign} ", style)]
-            for part in chop_spans([content], max(width - 8, 8)):
-                lines.append([*head, *part])
-                head = [(" " * 8, "")]
-    return lines
+if TYPE_CHECKING:
+    from foldline.tui.blocks.diff import DiffRows
 
 
 class QuestionText:
-    """The lines of a question at one width. A place in it is the number of signs before it, blanks apart: the
-    same at any width."""
+    """What is asked, in lines of one width: the call, then its diff; or what a choice should be made by. A
+    place in it is the number of signs before it, blanks apart: the same at any width, unless old and new
+    lines come to stand side by side."""
 
-    def __init__(self, lines: Sequence[list[Span]]) -> None:
-        self.lines = lines
-        signs = (sum(len("".join(text.split())) for text, _ in line) for line in lines)
-        self._before = list(accumulate(signs, initial=0))
+    def __init__(
+        self,
+        question: Question,
+        width: int,
+        head: Sequence[list[Span]] = (),
+        options: Sequence[list[Span]] = (),
+    ) -> None:
+        """`options` of a choice, which has no diff, where there is no other room for them."""
+        title = (clean if question.kind == "choice" else nothing_hidden)(question.title)
+        self._lines = [*head, *(wrap_spans([(title, "text")], width) if title else ()), *options]
+        self._diff = _diff_rows(question.diff, width) if question.diff else None
+        texts = [text_of(line) for line in self._lines]
+        if self._diff is not None:
+            texts += map(self._diff.text, range(len(self._diff)))
+        self._before = list(accumulate((len("".join(text.split())) for text in texts), initial=0))
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return len(self._before) - 1
+
+    def lines(self, top: int, rows: int) -> list[list[Span]]:
+        """So many lines from `top` on, as far as there are any."""
+        return [self._line(at) for at in range(top, min(top + rows, len(self)))]
+
+    def _line(self, at: int) -> list[Span]:
+        own = len(self._lines)
+        return self._lines[at] if at < own or self._diff is None else self._diff[at - own]
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether it has old and new lines side by side: in another order than below each other."""
+        return self._diff is not None and self._diff.is_beside
 
     @property
     def end(self) -> int:
@@ -72,15 +71,21 @@ class QuestionText:
 
     def place(self, line: int) -> int:
         """Where a line begins."""
-        return self._before[min(line, len(self.lines))]
+        return self._before[min(line, len(self))]
 
     def line_at(self, place: int) -> int:
         """The line that holds a place; the last one where it is the end."""
-        return max(min(bisect_right(self._before, place) - 1, len(self.lines) - 1), 0)
+        return max(min(bisect_right(self._before, place) - 1, len(self) - 1), 0)
 
     def read(self, place: int, top: int, rows: int) -> int:
         """The place up to which it is read after `place` (-1: not at all), once these rows were painted."""
         return max(place, self.place(top + rows)) if self.place(top) <= max(place, 0) else place
+
+
+def _diff_rows(diff: str, width: int) -> "DiffRows":
+    from foldline.tui.blocks.diff import DiffRows, language_of, lines_of_our_diff, path_in  # asked for seldom
+
+    return DiffRows(tuple(lines_of_our_diff(diff)), width, language_of(path_in(diff)))
 
 
 DEAF_SECONDS = 1.0
@@ -286,7 +291,7 @@ class QuestionDock(Lines, can_focus=True):
         look, body = frame(self.has_focus), self._body(question, width)
         rows, promise, keys = self._layout(question, width)
         self._top = min(self._top, max(len(body) - rows, 0))
-        shown = body.lines[self._top : self._top + rows] or [[]]
+        shown = body.lines(self._top, rows) or [[]]
         title: Spans = (("? ", "altered"), (self._title(width), "text bold"))
         below = () if keys else tuple(_in_lines(self._keys(question, rows, len(body)), width - 6)[0])
         return [
@@ -307,7 +312,9 @@ class QuestionDock(Lines, can_focus=True):
             head.append([(_beyond(question), "altered")])
         place = 0 if self._text is None else self._text.place(self._top)
         below = [list(_key(option.key, option.label)) for option in self._low_options(question, width)]
-        self._text = QuestionText([*head, *question_body(question, inside), *below])
+        before, self._text = self._text, QuestionText(question, inside, head, below)
+        if before is not None and before.is_beside != self._text.is_beside:
+            self._read, place = -1, 0  # lines that were read may stand behind others now
         self._width, self._top = width, self._text.line_at(place)
         return self._text
 

@@ -1,0 +1,56 @@
+"""`/cost` and `/status`: what they count, and what they say of a session."""
+
+from pathlib import Path
+
+from foldline.llm.models import price_of
+from foldline.protocol import Compaction, RequestRecord, Usage
+from foldline.tui.screens.jobs import OutputScreen
+from foldline.tui.session_facts import _cost_lines
+from support.history import history
+from support.live import live
+
+OPUS, OWN = "claude-opus-4-5", "my-own-model"
+
+
+def asked(model: str, **usage: int) -> RequestRecord:
+    return RequestRecord(digest="0" * 64, model=model, usage=Usage(**usage))
+
+
+def test_cost_is_by_model_and_counts_compactions() -> None:
+    price = price_of(OPUS)
+    assert price is not None
+    used, folded = Usage(input=100_000, cached=80_000, output=1_000), Usage(input=20_000, output=500)
+    made = (
+        history()
+        .system("s")
+        .add(asked(OPUS, **used.model_dump(exclude_unset=True)))
+        .add(asked(OWN, input=900))
+    )
+    made.add(Compaction(summary="all", model=OPUS, usage=folded, reason="manual", first_kept_index=1))
+    head, *rows = list(_cost_lines(made.entries))
+    assert head.split() == ["model", "requests", "input", "cached", "output", "cost"]
+    dollars = f"${price.paid(used) + price.paid(folded):.2f}"
+    assert rows[0].split() == [OPUS, "2", "120.0k", "67%", "1.5k", dollars]
+    assert rows[1].split() == [OWN, "1", "0.9k", "0%", "0"], "what has no price has no cost"
+    assert rows[2].split() == ["together", "3", "120.9k", "66%", "1.5k", dollars]
+    assert rows[4].startswith("1 compaction among them") and "prices of" in rows[5]
+
+
+def test_of_a_session_without_requests_it_says_that_it_cost_nothing() -> None:
+    assert list(_cost_lines(history().system("s").entries)) == [
+        "Nothing has been asked yet: it cost nothing."
+    ]
+
+
+async def test_the_pages_open_over_the_chat_and_close_again(tmp_path: Path) -> None:
+    async with live(tmp_path / "shop", "an answer") as running:
+        await running.ask("hello")
+        for command, words in (("cost", "requests"), ("status", "compacts at")):
+            await running.enter(f"/{command}")
+            await running.until(lambda: isinstance(running.app.screen, OutputScreen))
+            await running.until(lambda words=words: words in running.text)  # type: ignore[misc]
+            if command == "status":
+                names = ("session", "folder", "history", "model", "window", "strategy", "mode", "sandbox")
+                assert [name for name in names if f"{name:<9} " not in running.text] == []
+            await running.press("escape")
+            assert running.app.screen is running.app.chat
