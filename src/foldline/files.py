@@ -224,6 +224,18 @@ def put_whole(
         _discard(draft, folder)
 
 
+def put_aside(path: Path) -> str:
+    """Give what lies at a whole path without links another name there, which this returns.
+
+    Raises:
+        OSError: there is nothing, or the disk refused.
+    """
+    name = f"{path.name}.aside-{os.urandom(3).hex()}"
+    with folder_at(path.parent) as folder:
+        os.rename(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
+    return name
+
+
 def is_draft(name: str) -> bool:
     """Whether a file of this name was begun here, and never finished."""
     return name.startswith(_DRAFT) and name.endswith(".tmp")

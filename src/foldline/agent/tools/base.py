@@ -101,6 +101,8 @@ class ToolOutcome:
     images: tuple[ImagePart, ...] = ()
     refused: "Refused | None" = None
     """What the sandbox kept a command from that failed."""
+    made: tuple[str, ...] = ()
+    """What acts by itself, and the command made, by its whole path."""
 
 
 @dataclass

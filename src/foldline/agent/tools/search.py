@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import Field
 
 from foldline.context.numbers import many
+from foldline.data import real_path
 from foldline.files import is_there, listed_at
 
 from .base import (
@@ -72,7 +73,13 @@ class GrepTool(BaseTool[GrepArguments]):
         real = context.real(root)
         found = _Found(context, _filter(arguments, context), root, real, kept_in(real))
         timed_out = False
-        async with spawn(_command(arguments, real), context.cwd, environment()) as child:
+        command, env = _command(arguments, real), environment()
+        if context.box is not None:
+            entered = await asyncio.to_thread(
+                context.box.entered_search, command, env, str(real), _needed(command)
+            )
+            command, env = entered.argv, dict(entered.env)
+        async with spawn(command, context.cwd, env) as child:
             try:
                 async with asyncio.timeout(_SECONDS):
                     status = await child.follow(found.take)
@@ -118,7 +125,7 @@ def _command(arguments: GrepArguments, root: Path) -> list[str]:
         # -P: else the modules of the working folder, which may be anybody's, would come before Python's own.
         return [sys.executable, "-P", "-m", "foldline.agent.tools.pygrep", json.dumps(options)]
     command = [
-        ripgrep,
+        real_path(ripgrep),
         "--no-config",
         "--json",
         "--hidden",
@@ -134,6 +141,12 @@ def _command(arguments: GrepArguments, root: Path) -> list[str]:
         # not --glob: that would bring back what .gitignore leaves out
         command += ["--type-add", f"wanted:{arguments.glob}", "--type", "wanted"]
     return [*command, "--regexp", arguments.pattern, "--", str(root)]
+
+
+def _needed(command: list[str]) -> list[str]:
+    """The files that the searcher is made of."""
+    is_ours = command[0] == sys.executable
+    return [sys.prefix, sys.base_prefix, *sys.path] if is_ours else [command[0]]
 
 
 def _filter(arguments: GrepArguments, context: ToolContext) -> Callable[[str], bool]:
