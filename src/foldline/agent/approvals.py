@@ -248,6 +248,8 @@ async def permit(state: "AgentState", asked: operations.Revoke | operations.Swit
                 await state.session.append(Approval(mode=asked.mode), durable=True)
                 if asked.mode in SANDBOXED and not (engine := await state.sandbox_engine()).holds:
                     state.emit(events.Notice(level="warning", text=engine.why))
+                if state.servers is not None:
+                    await state.servers.follow_mode()
             case operations.Revoke(scope="project"):
                 await asyncio.to_thread(state.project.revoke, asked.rule)
                 await state.session.append(Approval(rule=asked.rule, scope="project", granted=False))

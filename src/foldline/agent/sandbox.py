@@ -156,6 +156,14 @@ class Sandbox:
     _scratch: "tempfile.TemporaryDirectory[str] | None" = None
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    def for_server(self, writable: Sequence[str], hosts: Sequence[str]) -> "Sandbox":
+        """One beside this, with a network of its own, where more may be written and reached."""
+        set_by_user = self.options
+        options = replace(
+            set_by_user, writable=[*set_by_user.writable, *writable], hosts=[*set_by_user.hosts, *hosts]
+        )
+        return Sandbox(self.cwd, options, may_change=self.may_change, engine=self.engine)
+
     async def ready(self) -> Engine:
         """Find out what the system gives, and begin what commands need."""
         async with self._starting:

@@ -29,13 +29,8 @@ _CREDENTIALS = (
 )  # fmt: skip
 """Below the home folder: keys, what logs in, browser profiles, and what was typed."""
 _OF_THE_SYSTEM = (
-    "/etc/shadow",
-    "/etc/gshadow",
-    "/etc/sudoers.d",
-    "/etc/ssh",
-    "/etc/NetworkManager",
-    "/etc/wireguard",
-)
+    "/etc/shadow", "/etc/gshadow", "/etc/sudoers.d", "/etc/ssh", "/etc/NetworkManager", "/etc/wireguard",
+)  # fmt: skip
 """Where a command runs as root, it could read these."""
 _OF_GIT = ("hooks", "config", "config.worktree", "info", "modules")
 _SHELL_FILES = (
@@ -205,14 +200,8 @@ def bubblewrap_words(policy: SandboxPolicy, *, is_root: bool, filter_from: int |
     words += [word for path in sorted(policy.reads) for word in ("--ro-bind", path, path)]
     words += ["--dev", "/dev", "--proc", "/proc"]
     # bubblewrap leaves them to the user's rights; root, also one of a namespace, may write them.
-    words += [
-        "--ro-bind",
-        "/proc/sys",
-        "/proc/sys",
-        "--ro-bind-try",
-        "/proc/sysrq-trigger",
-        "/proc/sysrq-trigger",
-    ]
+    for path in ("/proc/sys", "/proc/sysrq-trigger"):
+        words += ["--ro-bind-try", path, path]
     empty = []
     for path, how in sorted(_mounts(policy), key=lambda mount: (mount[0].count("/"), mount[0])):
         match how:

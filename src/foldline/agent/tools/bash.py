@@ -135,14 +135,7 @@ async def _in_background(argv: list[str], arguments: BashArguments, context: Too
     command, folder = arguments.command, context.spill_dir
     try:
         job = context.jobs.start(
-            argv,
-            command,
-            context.cwd,
-            environment(),
-            folder,
-            arguments.timeout,
-            context.mask,
-            context.box,
+            argv, command, context.cwd, environment(), folder, arguments.timeout, context.mask, context.box
         )
     except FoldlineError as error:
         raise ToolFailure(str(error)) from None

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from heapq import nlargest
 from pathlib import Path
@@ -73,12 +73,11 @@ class GrepTool(BaseTool[GrepArguments]):
         real = context.real(root)
         found = _Found(context, _filter(arguments, context), root, real, kept_in(real))
         timed_out = False
-        command, env = _command(arguments, real), environment()
+        command = _command(arguments, real)
+        env: Mapping[str, str] = environment()
         if context.box is not None:
-            entered = await asyncio.to_thread(
-                context.box.entered_search, command, env, str(real), _needed(command)
-            )
-            command, env = entered.argv, dict(entered.env)
+            enter = context.box.entered_search
+            command, env = await asyncio.to_thread(enter, command, env, str(real), _needed(command))
         async with spawn(command, context.cwd, env) as child:
             try:
                 async with asyncio.timeout(_SECONDS):
@@ -124,15 +123,7 @@ def _command(arguments: GrepArguments, root: Path) -> list[str]:
         options = {"pattern": arguments.pattern, "root": str(root), "ignore_case": arguments.ignore_case}
         # -P: else the modules of the working folder, which may be anybody's, would come before Python's own.
         return [sys.executable, "-P", "-m", "foldline.agent.tools.pygrep", json.dumps(options)]
-    command = [
-        real_path(ripgrep),
-        "--no-config",
-        "--json",
-        "--hidden",
-        "--no-messages",
-        "--sort",
-        "path",
-    ]
+    command = [real_path(ripgrep), "--no-config", "--json", "--hidden", "--no-messages", "--sort", "path"]
     if not any(is_there(folder / ".git") for folder in (root, *root.parents)):
         # Ignore files count outside of repositories, too; within, the flag would carry them into inner ones.
         command.append("--no-require-git")
