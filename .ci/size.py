@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 88_059,
-    "statements": 56_538,
+    "lines": 88_414,
+    "statements": 56_795,
     "files": 377,
     "lines in tui": 28_589,
     "files in tui": 121,

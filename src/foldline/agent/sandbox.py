@@ -265,7 +265,7 @@ class Sandbox:
     @property
     def _memory(self) -> int:
         """Bytes that one program may fill; 0: as much as there is."""
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * self.options.memory // 100
+        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * self.options.memory / 100)
 
     def seen(self, output: str, *, failed: bool) -> Seen:
         """What there is to say of the command that has just ended. What it made, or those that run still, is

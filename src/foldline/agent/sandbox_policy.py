@@ -46,7 +46,7 @@ class SandboxOptions:
     writable: Sequence[str] = ()
     hidden: Sequence[str] = ()
     hosts: Sequence[str] = ()
-    memory: int = 50
+    memory: float = 50
     """Percent of the machine's that one program may fill; 0: as much as there is."""
     shell: bool = True
     """Whether the user's own `!` commands run in it, too."""

@@ -243,7 +243,7 @@ class SandboxSettings(Section):
     """Files and folders they may not read, beside the usual places of keys: `~/.ssh`, `~/.aws` and others."""
     hosts: Names = []
     """Hosts they may reach without a question; `*.example.org` stands for all below it."""
-    memory: Annotated[int, Field(ge=0, le=100)] = 50
+    memory: Annotated[float, Field(ge=0, le=100)] = 50
     """Percent of this machine's memory that one program of theirs may fill. 0: as much as there is."""
     shell: OnOff = "on"
     """Whether your own `!` commands run in it, too."""
