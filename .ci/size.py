@@ -12,7 +12,7 @@ import grimp
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
     "lines": 88_414,
-    "statements": 56_795,
+    "statements": 56_797,
     "files": 377,
     "lines in tui": 28_589,
     "files in tui": 121,

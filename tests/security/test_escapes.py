@@ -243,6 +243,15 @@ async def test_what_is_new_and_acts_by_itself_is_seen_once(box: Trial, name: str
     assert box.sandbox.seen("", failed=False).made == ()
 
 
+async def test_what_a_command_made_that_was_cancelled_is_seen_after_the_next(walls: Trial) -> None:
+    await walls.run("echo x >.envrc")  # and nobody looks
+    await walls.run("true")
+    assert walls.sandbox.seen("", failed=False).made == (str(walls.cwd / ".envrc"),)
+    (walls.cwd / ".exrc").touch()  # the user's own
+    await walls.run("true")
+    assert walls.sandbox.seen("", failed=False).made == ()
+
+
 async def test_hooks_that_were_not_there_are_seen(walls: Trial) -> None:
     (walls.cwd / ".git" / "info").mkdir(parents=True)
     await walls.run("mkdir .git/hooks && echo x >.git/hooks/pre-commit")

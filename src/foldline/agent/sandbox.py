@@ -152,16 +152,16 @@ class Sandbox:
     """Commands that are in it now."""
     _acting: set[str] = field(default_factory=set)
     """What acts by itself and is known to be there; see `seen`."""
+    _unseen: bool = False
+    """Whether a command ran since then that nobody looked at: it runs still, or was cancelled."""
     _network: SandboxNetwork | None = None
     _scratch: "tempfile.TemporaryDirectory[str] | None" = None
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def for_server(self, writable: Sequence[str], hosts: Sequence[str]) -> "Sandbox":
         """One beside this, with a network of its own, where more may be written and reached."""
-        set_by_user = self.options
-        options = replace(
-            set_by_user, writable=[*set_by_user.writable, *writable], hosts=[*set_by_user.hosts, *hosts]
-        )
+        given = self.options
+        options = replace(given, writable=[*given.writable, *writable], hosts=[*given.hosts, *hosts])
         return Sandbox(self.cwd, options, may_change=self.may_change, engine=self.engine)
 
     async def ready(self) -> Engine:
@@ -222,8 +222,8 @@ class Sandbox:
             OSError: there is none.
         """
         policy, network = self.policy(), self._network
-        if self.running < 2:
-            self._acting = set(policy.read_only)
+        if not self._unseen:
+            self._acting, self._unseen = set(policy.read_only), True
         if network is not None:
             network.refused.clear()
             env = {**env, **network.environment}
@@ -271,7 +271,7 @@ class Sandbox:
         """What there is to say of the command that has just ended. What it made, or those that run still, is
         said once. Reads the disk."""
         before, now = self._acting, set(self.policy().read_only)
-        self._acting = before | now
+        self._acting, self._unseen = before | now, self.running > 0
         new = set[str]()
         for path in now - before:
             above, in_git, _ = path.partition("/.git/")

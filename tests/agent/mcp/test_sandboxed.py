@@ -101,4 +101,4 @@ async def test_a_change_of_the_mode_starts_it_anew(house: House, tmp_path: Path)
     await agent.aclose()
     assert in_it(house)[2:] == [True, False]
     said = [event.text for event in heard if isinstance(event, events.Notice)]
-    assert said == ["Started anew, as the mode wants it: one."] * 2
+    assert said == ["Tool servers were started anew for this mode: one."] * 2

@@ -383,7 +383,9 @@ class ToolServers:
         async with self._moving:
             moved = [server for server in self._servers.values() if await server.is_misplaced()]
             if moved:
-                self.tell(f"Started anew, as the mode wants it: {', '.join(each.name for each in moved)}.")
+                self.tell(
+                    f"Tool servers were started anew for this mode: {', '.join(each.name for each in moved)}."
+                )
             await asyncio.gather(*(server.restart() for server in moved))
 
     async def restart(self, name: str) -> ServerState:
