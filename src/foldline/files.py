@@ -1,12 +1,15 @@
 """How files are opened and made: what lies in a folder may be a stranger's, and anything in place of a file.
 
 Reading takes regular files only, so that no pipe holds anybody up. Writing follows no link in the last place
-of a path, and takes names that nobody can know before. Needs no other module of ours, as `foldline.data`.
+of a path, and takes names that nobody can know before. Where a path was looked at before it is used,
+`folder_at` follows none at all: who swaps one in between leads nobody astray. Needs no other module of ours,
+as `foldline.data`.
 """
 
 import errno
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from stat import S_ISREG, S_IWGRP, S_IWOTH
@@ -15,8 +18,63 @@ AnyPath = str | os.PathLike[str]
 
 _WAITS_FOR_NOTHING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _FOLLOWS_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_IS_FOLDER = getattr(os, "O_DIRECTORY", 0) | _FOLLOWS_NO_LINK
+_IS_ENTERED = _IS_FOLDER | getattr(os, "O_PATH", os.O_RDONLY)
+"""Whoever may enter a folder need not be one who may list it."""
 _DRAFT = ".foldline-"
 """Begins the name of a file until it is whole."""
+
+
+# --- where a path leads ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def folder_at(path: Path, *, make: bool = False) -> Iterator[int]:
+    """The descriptor of a folder, by its whole path, with no link followed on the way: what `real_path` said
+    of it when it was looked at, it is still. What is done to a name in there goes by the descriptor.
+
+    Args:
+        make: make those that are missing.
+
+    Raises:
+        OSError: there is none, or a link leads elsewhere now.
+    """
+    descriptor = os.open(path.anchor, _IS_ENTERED)
+    try:
+        for name in path.parts[1:]:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=descriptor)
+            below = os.open(name, _IS_ENTERED, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def status_in(folder: int, name: str) -> os.stat_result:
+    """Of a name in a folder; of a link, its own.
+
+    Raises:
+        OSError: there is none.
+    """
+    return os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
+
+
+@contextmanager
+def listed_at(path: Path) -> Iterator[int]:
+    """`folder_at`, as `os.scandir` and `os.listdir` take it.
+
+    Raises:
+        OSError: there is none, a link leads elsewhere now, or it may not be listed.
+    """
+    with folder_at(path) as entered:
+        descriptor = os.open(".", os.O_RDONLY | _IS_FOLDER, dir_fd=entered)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
 
 # --- reading ------------------------------------------------------------------------------------------
@@ -31,13 +89,15 @@ def open_regular(path: AnyPath) -> int:
     return _regular(path, os.O_RDONLY)
 
 
-def opened(path: AnyPath) -> BufferedReader:
-    """A regular file, open for reading.
+def opened(path: AnyPath, folder: int | None = None) -> BufferedReader:
+    """A regular file, open for reading; with a `folder`, the one of this name in there, and no link.
 
     Raises:
         OSError: there is none, it is no regular file, or it cannot be read.
     """
-    return os.fdopen(open_regular(path), "rb")
+    if folder is None:
+        return os.fdopen(open_regular(path), "rb")
+    return os.fdopen(_regular(path, os.O_RDONLY | _FOLLOWS_NO_LINK, folder), "rb")
 
 
 def read_regular(path: AnyPath, most: int = -1) -> bytes:
@@ -91,14 +151,15 @@ def make_private(folder: Path) -> None:
         raise _is_a_link(folder)
 
 
-def create_private(path: AnyPath, mode: int = 0o600) -> int:
-    """The descriptor of a new file, for its owner only unless `mode` says otherwise.
+def create_private(path: AnyPath, mode: int = 0o600, folder: int | None = None) -> int:
+    """The descriptor of a new file, for its owner only unless `mode` says otherwise; with a `folder`, of this
+    name in there.
 
     Raises:
         OSError: something is there, be it a link that leads nowhere; or the disk refused.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _FOLLOWS_NO_LINK | getattr(os, "O_BINARY", 0)
-    return os.open(path, flags, mode)
+    return os.open(path, flags, mode, dir_fd=folder)
 
 
 def open_own(path: AnyPath, flags: int) -> int:
@@ -114,22 +175,26 @@ def open_own(path: AnyPath, flags: int) -> int:
         raise _is_a_link(path) if error.errno == errno.ELOOP else error from None
 
 
-def write_new(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
-    """A new file: the whole of it or none. `durable` waits for the disk.
+def write_new(
+    path: AnyPath, data: bytes, *, mode: int | None = 0o600, durable: bool = True, folder: int | None = None
+) -> None:
+    """A new file: the whole of it or none. `durable` waits for the disk; with a `folder`, of this name in
+    there. The mode None is what the user's umask gives.
 
     Raises:
         OSError: something is there, or the disk refused.
     """
-    descriptor = create_private(path, mode)
+    descriptor = create_private(path, 0o666 if mode is None else 0o600, folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            if mode is not None:
+                os.fchmod(descriptor, mode)
             file.write(data)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
     except BaseException:
-        with suppress(OSError):
-            path.unlink()
+        _discard(path, folder)
         raise
 
 
@@ -142,21 +207,33 @@ def put_private(target: Path, data: bytes, *, durable: bool = False) -> None:
     put_whole(target, data, 0o600, durable=durable)
 
 
-def put_whole(target: Path, data: bytes, mode: int | None, *, durable: bool = False) -> None:
-    """`put_private` for a file of any mode; None for what the user's umask gives.
+def put_whole(
+    target: Path, data: bytes, mode: int | None, *, durable: bool = False, folder: int | None = None
+) -> None:
+    """`put_private` for a file of any mode; None for what the user's umask gives. With a `folder`, for the
+    file of this name in there. Other names of the file (hard links) keep what they held.
 
     Raises:
         OSError: the disk refused; what was there is unchanged.
     """
     draft = target.with_name(f"{_DRAFT}{os.urandom(6).hex()}.tmp")
     try:
-        write_new(draft, data, mode=0o666 if mode is None else 0o600, durable=durable)
-        if mode is not None:
-            draft.chmod(mode)
-        draft.replace(target)
+        write_new(draft, data, mode=mode, durable=durable, folder=folder)
+        os.replace(draft, target, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
+        _discard(draft, folder)
+
+
+def put_aside(path: Path) -> str:
+    """Give what lies at a whole path without links another name there, which this returns.
+
+    Raises:
+        OSError: there is nothing, or the disk refused.
+    """
+    name = f"{path.name}.aside-{os.urandom(3).hex()}"
+    with folder_at(path.parent) as folder:
+        os.rename(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
+    return name
 
 
 def is_draft(name: str) -> bool:
@@ -164,9 +241,14 @@ def is_draft(name: str) -> bool:
     return name.startswith(_DRAFT) and name.endswith(".tmp")
 
 
-def _regular(path: AnyPath, flags: int) -> int:
+def _discard(path: AnyPath, folder: int | None) -> None:
+    with suppress(OSError):
+        os.unlink(path, dir_fd=folder)
+
+
+def _regular(path: AnyPath, flags: int, folder: int | None = None) -> int:
     try:
-        descriptor = os.open(path, flags | _WAITS_FOR_NOTHING, 0o600)
+        descriptor = os.open(path, flags | _WAITS_FOR_NOTHING, 0o600, dir_fd=folder)
     except ValueError:  # a NUL, or half a character
         raise OSError(errno.EINVAL, "no file can have this name", os.fspath(path)) from None
     if not S_ISREG(os.fstat(descriptor).st_mode):

@@ -308,7 +308,7 @@ async def test_a_tool_that_is_still_writing_is_waited_for(tmp_path: Path) -> Non
     def still_writing() -> None:
         with agent.state.known_files.lock:
             loop.call_soon_threadsafe(holds.set)
-            record(tmp_path / "b.txt", b"new\n", b"late\n")
+            record(tmp_path / "b.txt", tmp_path / "b.txt", b"new\n", b"late\n")
             (tmp_path / "b.txt").write_text("late\n")
             written.append("late")
 
@@ -416,7 +416,7 @@ async def test_a_turn_begins_once_the_tools_of_a_cancelled_one_have_written(tmp_
     def still_writing() -> None:
         with agent.state.known_files.lock:
             loop.call_soon_threadsafe(holds.set)
-            record(tmp_path / "b.txt", b"new\n", b"late\n")
+            record(tmp_path / "b.txt", tmp_path / "b.txt", b"new\n", b"late\n")
 
     late = asyncio.create_task(asyncio.to_thread(still_writing))
     await holds.wait()

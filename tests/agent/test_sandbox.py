@@ -5,6 +5,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sysconfig
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from foldline.agent.sandbox_policy import (
 )
 from foldline.agent.tools import ToolContext
 from foldline.agent.tools.paths import acts_by_itself
-from support.sandboxes import Trial, sandbox_in
+from support.sandboxes import EngineName, Trial, sandbox_in
 from support.tools import call, tool_context
 
 POLICY = SandboxPolicy(
@@ -191,6 +192,35 @@ async def test_git_commits_in_a_working_tree_and_below_the_top(repository: Path,
         assert (tried.status, tried.text) == (0, "")
         assert hooks.status == 1
     assert not (repository / ".git" / "hooks" / "pre-commit").exists()
+
+
+@pytest.mark.parametrize("engine", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("with_ripgrep", [True, False])
+async def test_grep_searches_in_it(
+    tmp_path: Path, engine: EngineName, with_ripgrep: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it may see is in `security/test_escapes.py`."""
+    found = shutil.which("rg") or shutil.which("rg", path=sysconfig.get_path("scripts"))
+    if with_ripgrep and found is None:
+        pytest.skip("ripgrep is not installed")
+    which = shutil.which
+    for name in ("shop/part/a.py", "shop/b.txt", "beside/c.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("needle\n")
+    (tmp_path / "shop" / "link").symlink_to("part")
+    context = tool_context(tmp_path / "shop")
+    async with sandbox_in(tmp_path / "shop", engine) as made:
+        chosen = found if with_ripgrep else None
+        monkeypatch.setattr(shutil, "which", lambda name: chosen if name == "rg" else which(name))
+        context.box = made.sandbox
+        here = await call(context, "grep", pattern="needle")
+        linked = await call(context, "grep", pattern="needle", path="link", glob="*.py")
+        beside = await call(context, "grep", pattern="needle", path=str(tmp_path / "beside"))
+        none = await call(context, "grep", pattern="nothing")
+    assert here.text == "b.txt:1: needle\npart/a.py:1: needle\n"
+    assert linked.text == "link/a.py:1: needle\n"
+    assert beside.text == f"{tmp_path}/beside/c.py:1: needle\n"
+    assert none.text == "No line matches nothing."
 
 
 async def test_a_server_of_one_command_is_reached_by_the_next(tmp_path: Path) -> None:

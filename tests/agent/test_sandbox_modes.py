@@ -98,6 +98,36 @@ async def test_a_page_that_is_our_refusal_is_asked_about_too(folder: Path) -> No
         "the network: localhost.invalid; run it again, with that?"
     ]
     assert "[the sandbox refused the network: localhost.invalid]" in results[0]
+@pytest.mark.parametrize("answer", ["deny", "once"])
+async def test_what_is_new_and_acts_by_itself_is_asked_about(folder: Path, answer: str) -> None:
+    need("bubblewrap")
+    asked, results = await worked(
+        folder, "sandboxed", bash("echo x >.envrc; mkdir d"), bash("cat .envrc"), answer=answer
+    )
+    assert len(asked) == 1
+    assert asked[0].endswith(f"made {folder}/.envrc, which acts by itself; keep it?")
+    assert f"[new, and it acts by itself: {folder}/.envrc]" in results[0]
+    names = {path.name[:12] for path in folder.iterdir()}
+    if answer == "once":
+        assert (names, results[1]) == ({".envrc", "d"}, "x\n")
+    else:
+        assert names == {".envrc.aside", "d"}
+        assert f"the user does not want it: {folder}/.envrc is .envrc.aside-" in results[0]
+
+
+async def test_what_a_job_makes_is_said_when_it_has_ended(folder: Path) -> None:
+    need("bubblewrap")
+    waits = ("jobs", {"action": "wait", "job": 1})
+    job = ("bash", {"command": "while ! test -e go; do sleep 0.01; done; echo x >.envrc", "background": True})
+    llm = PlayedLLM(calling(job, bash("touch go"), waits))
+    agent = Agent(Session.create(folder), llm=llm, approvals="sandboxed")
+    said: list[str] = []
+    agent.executor.subscribe(
+        lambda event: said.append(event.text) if isinstance(event, events.Notice) else None
+    )
+    await agent.prompt("go")
+    await agent.aclose()
+    assert [each for each in said if each.endswith(f"[new, and it acts by itself: {folder}/.envrc]")]
 
 
 async def test_read_only_changes_nothing(folder: Path) -> None:

@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 
 from foldline.agent import sandbox
+from foldline.agent.sandbox import Engine
 from foldline.agent.sandbox_policy import SandboxPolicy, bubblewrap_words
+from foldline.agent.tools.process import environment
 from support.agents import PATIENCE
 from support.sandboxes import EngineName, Trial, need, sandbox_in
 
@@ -213,6 +215,54 @@ async def test_a_repository_is_not_put_aside_for_another(walls: Trial) -> None:
     assert list((walls.cwd / ".git" / "hooks").iterdir()) == []
 
 
+async def test_the_file_of_a_worktree_names_no_other_repository(walls: Trial) -> None:
+    (walls.cwd / ".git").write_text("gitdir: as-it-was\n")
+    await walls.run('mkdir -p evil/hooks; echo "gitdir: evil" >.git; rm -f .git; echo x >n; mv n .git')
+    assert (walls.cwd / ".git").read_text() == "gitdir: as-it-was\n"
+
+
+async def test_the_settings_of_a_repository_without_a_tree_stay(walls: Trial) -> None:
+    (walls.cwd / "bare" / "hooks").mkdir(parents=True)
+    for name in ("HEAD", "config"):
+        (walls.cwd / "bare" / name).write_text("as it was")
+    await walls.run("echo x >bare/config; echo x >bare/hooks/post-update")
+    assert (walls.cwd / "bare" / "config").read_text() == "as it was"
+    assert list((walls.cwd / "bare" / "hooks").iterdir()) == []
+
+
+NEW = {
+    ".envrc": "echo x >.envrc",
+    ".foldline.toml": "echo x >n && mv n .foldline.toml",
+    ".claude": "mkdir .claude && echo x >.claude/settings.json",
+    ".git": "mkdir -p .git/hooks && echo x >.git/hooks/pre-commit",
+    "part/.vscode": "mkdir -p part/.vscode && echo x >part/.vscode/tasks.json",
+    "part/.git": "mkdir part && echo 'gitdir: ../evil' >part/.git",
+    ".bashrc": "echo x >.bashrc",
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+async def test_what_is_new_and_acts_by_itself_is_seen_once(box: Trial, name: str) -> None:
+    await box.run(NEW[name] + "; echo x >other; mkdir -p .venv $TMPDIR/.git/hooks")
+    assert box.sandbox.seen("", failed=False).made == (str(box.cwd / name),)
+    assert box.sandbox.seen("", failed=False).made == ()
+
+
+async def test_what_a_command_made_that_was_cancelled_is_seen_after_the_next(walls: Trial) -> None:
+    await walls.run("echo x >.envrc")  # and nobody looks
+    await walls.run("true")
+    assert walls.sandbox.seen("", failed=False).made == (str(walls.cwd / ".envrc"),)
+    (walls.cwd / ".exrc").touch()  # the user's own
+    await walls.run("true")
+    assert walls.sandbox.seen("", failed=False).made == ()
+
+
+async def test_hooks_that_were_not_there_are_seen(walls: Trial) -> None:
+    (walls.cwd / ".git" / "info").mkdir(parents=True)
+    await walls.run("mkdir .git/hooks && echo x >.git/hooks/pre-commit")
+    assert walls.sandbox.seen("", failed=False).made == (str(walls.cwd / ".git" / "hooks"),)
+
+
 async def test_a_file_dot_git_opens_no_other_folder(walls: Trial, outside: Path) -> None:
     (walls.cwd / ".git").write_text(f"gitdir: {outside}\n")
     (outside / "gitdir").write_text(f"{walls.cwd}/.git\n")
@@ -244,6 +294,28 @@ async def test_no_key_is_read(box: Trial, key: str, way: str) -> None:
 async def test_what_is_no_key_is_read(box: Trial, home: Path) -> None:
     (home / "notes").write_text("hello")
     assert (await box.run('cat "$HOME/notes"')).text == "hello"
+
+
+async def test_a_search_sees_what_it_searches_and_little_else(box: Trial, home: Path, outside: Path) -> None:
+    """What ripgrep makes of ignore files and links: here, a shell in its place."""
+    (home / "notes").write_text("hello")
+    (box.cwd / "link").symlink_to(outside)
+    (box.cwd / "a").write_text("a\n")
+    looks = 'cat a; cat "$1/file" link/file "$HOME/notes" "$HOME/.netrc" /etc/hostname; echo x >new; ls "$1"'
+    words = ["/bin/sh", "-c", looks, "sh", str(outside)]
+
+    def searched(place: Path) -> bytes:
+        entered = box.sandbox.entered_search(words, environment(), str(place), [])
+        return subprocess.run(
+            entered.argv, env=entered.env, cwd=box.cwd, stdout=subprocess.PIPE, check=False
+        ).stdout
+
+    names = (
+        b"file\n" if box.sandbox.engine == Engine("landlock", "for a test") else b""
+    )  # it lets look them up
+    assert await asyncio.to_thread(searched, box.cwd) == b"a\n" + names
+    assert await asyncio.to_thread(searched, outside) == b"a\nas it wasas it wasfile\n"  # it was allowed
+    assert not (box.cwd / "new").exists()
 
 
 async def test_what_a_command_was_kept_from_is_said(box: Trial, outside: Path) -> None:
@@ -538,6 +610,39 @@ async def test_no_file_becomes_larger_than_half_of_what_is_free(box: Trial) -> N
     assert not (box.cwd / "big").exists() or (box.cwd / "big").stat().st_size < beyond
 
 
+EATS = """
+import sys
+eaten = []
+try:
+    for count in range(64):
+        eaten.append(bytearray(2**24))
+        print(count, flush=True)
+except MemoryError:
+    print("MemoryError")
+"""
+
+
+async def test_no_program_fills_more_memory_than_its_share(
+    box: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = os.sysconf("SC_PHYS_PAGES")
+    pages = 2**29 // os.sysconf("SC_PAGE_SIZE")
+    monkeypatch.setattr(os, "sysconf", lambda name: pages if name == "SC_PHYS_PAGES" else sysconf(name))
+    tried = await box.python(EATS)  # half of 512 MB
+    assert tried.text.endswith("MemoryError\n")
+    assert 2 < len(tried.text.splitlines()) < 17
+    assert tried.refused == "more memory than 268.4 MB"
+    monkeypatch.undo()
+    assert os.sysconf("SC_PHYS_PAGES") == whole
+    assert (await box.python(EATS)).text.endswith("63\n")
+
+
+async def test_where_all_of_memory_is_used_its_programs_end_first(walls: Trial) -> None:
+    assert (await walls.run("cat /proc/self/oom_score_adj")).text == "1000\n"
+
+
+sysconf = os.sysconf
+
 FORKS = """
 import os, signal, sys
 count = 0
@@ -566,7 +671,7 @@ def test_a_fork_bomb_of_an_ordinary_user_meets_its_bound(monkeypatch: pytest.Mon
         pytest.skip("only root can be somebody else for a test")
     monkeypatch.setattr(sandbox, "_PROCESSES", 50)
     words = bubblewrap_words(SandboxPolicy("/"), is_root=False, filter_from=None)
-    command = ["/bin/sh", "-c", sandbox._limits("/", counted=True), "sh", "/usr/bin/python3", "-c", FORKS]
+    command = [*sandbox.counted(), "/usr/bin/python3", "-c", FORKS]
     nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
     done = subprocess.run([*nobody, *words, *command], capture_output=True, text=True, check=False)
     assert "Resource temporarily unavailable" in done.stdout, done.stderr

@@ -287,7 +287,7 @@ def _server(options: argparse.Namespace, note: Any) -> Any:
             case "data":
                 return types.CallToolResult(content=[], structured_content={"answer": 42})
             case "fail":
-                blocks = [types.TextContent(type="text", text="it cannot be done")]
+                blocks = [types.TextContent(type="text", text=given.get("text", "it cannot be done"))]
                 return types.CallToolResult(content=blocks, is_error=True)
             case "die":
                 os._exit(3)

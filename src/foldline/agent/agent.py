@@ -91,6 +91,7 @@ class Agent:
         self.state.sandbox.options = sandbox or SandboxOptions()
         if servers is not None:
             servers.listed = lambda: self.state.emit(events.ToolsListed())
+            servers.sandbox_of = self.state.sandbox_of_server
             servers.tell = lambda text: self.state.emit(events.Notice(level="warning", text=text))
         if isinstance(compaction, str):
             compaction = load_strategy(compaction, self.state.dependencies)

@@ -251,6 +251,8 @@ async def permit(state: "AgentState", asked: operations.Revoke | operations.Swit
                     await state.sandbox_engine()  # says why, the first time
                     if known is not None and not known.holds:
                         state.warn(known.why)
+                if state.servers is not None:
+                    await state.servers.follow_mode()
             case operations.Revoke(scope="project"):
                 await asyncio.to_thread(state.project.revoke, asked.rule)
                 await state.session.append(Approval(rule=asked.rule, scope="project", granted=False))

@@ -5,9 +5,11 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 from foldline.context.tokens import CALL_OVERHEAD, MESSAGE_OVERHEAD, message_tokens
+from foldline.files import put_aside
 from foldline.protocol import (
     Rule,
     ToolCallPart,
@@ -15,6 +17,7 @@ from foldline.protocol import (
     ToolResultMessage,
     events,
     operations,
+    system_words,
     text_parts,
 )
 from foldline.protocol.messages import json_object
@@ -106,6 +109,8 @@ class Calls:
         outcome = await tool.run(call.parsed(), context)
         if outcome.refused is not None and self._state.policy.mode == "sandboxed":
             outcome = await self._beyond(tool, call, title, context, outcome)
+        if outcome.made:
+            outcome = await self._kept(call, title, outcome)
         diff = outcome.diff and context.mask(outcome.diff)
         return replace(outcome, text=context.mask(outcome.text), diff=diff)
 
@@ -133,6 +138,21 @@ class Calls:
         finally:
             self._state.hosts_once = ()
 
+    async def _kept(self, call: ToolCallPart, title: str, outcome: ToolOutcome) -> ToolOutcome:
+        """What comes of a command that made what acts by itself, which no sandbox prevents: the user is asked
+        about it, and what they do not want gets another name."""
+        asked = f"{title}\nmade {', '.join(outcome.made)}, which acts by itself; keep it?"
+        if await self._said_yes(events.ApprovalRequested(call_id=call.call_id, name=call.name, title=asked)):
+            return outcome
+        aside = []
+        for path in outcome.made:
+            try:
+                aside.append(f"{path} is {await asyncio.to_thread(put_aside, Path(path))} now")
+            except OSError as error:
+                aside.append(f"{path} stays: {system_words(error)}")
+        said = f"[the user does not want it: {'; '.join(aside)}]"
+        return replace(outcome, text=f"{outcome.text.rstrip()}\n{said}\n", is_error=True, brief="put aside ✗")
+
     async def _refusal(
         self, tool: Tool, call: ToolCallPart, title: str, context: ToolContext
     ) -> ToolOutcome | None:
@@ -147,7 +167,7 @@ class Calls:
         if state.policy.mode in SANDBOXED:
             engine = await state.sandbox_engine()
             box = "whole" if engine.holds else "part" if engine.name else ""
-            context.box = state.sandbox if box and tool.in_sandbox else None
+            context.box = state.sandbox if box else None
         decided = decide(
             state.policy,
             tool.level,

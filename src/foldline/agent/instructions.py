@@ -80,7 +80,7 @@ def job_end(job: Job) -> str:
     """That a job in the background has ended, for people."""
     command = one_line(job.command)
     short = command if len(command) <= _SHOWN else command[: _SHOWN - 1] + "…"
-    return f"Job {job.number} {job.state}: {short}"
+    return f"Job {job.number} {job.state}: {short}{f' {job.seen}' if job.seen else ''}"
 
 
 def job_notice(jobs: Jobs) -> list[BaseMessage]:

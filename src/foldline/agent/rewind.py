@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 from foldline.compaction import load_prompt
 from foldline.context.rewind_points import FileChange, Look, Unreadable, changes_to, first_since
 from foldline.data import real_path
-from foldline.files import opened, read_regular
+from foldline.files import folder_at, opened, read_regular, status_in
 from foldline.history import Contents, Session
 from foldline.history.contents import LARGEST_KEPT
 from foldline.protocol import (
@@ -189,23 +189,28 @@ def _named(paths: Sequence[str]) -> str:
 
 def look_in(cwd: Path) -> Look:
     """Reads what a file in this folder holds now. Unreadable is not missing; no link out is followed."""
-    folder = real_path(cwd)
 
     def look(image: FileImage) -> str | Unreadable | None:
         try:
-            path = Path(real_path(cwd / image.path))
-            if path != Path(os.path.normpath(Path(folder, image.link or image.path))):
+            real = _recorded_place(image, cwd)
+            if Path(real_path(cwd / image.path)) != real:
                 return Unreadable("a link leads elsewhere now")
-            if not stat.S_ISREG(path.stat().st_mode):
-                return Unreadable("it is no ordinary file any more")
-            with opened(path) as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
+            with folder_at(real.parent) as folder:
+                if not stat.S_ISREG(status_in(folder, real.name).st_mode):
+                    return Unreadable("it is no ordinary file any more")
+                with opened(real.name, folder) as file:
+                    return hashlib.file_digest(file, "sha256").hexdigest()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             return Unreadable(f"it cannot be read, {system_words(error)}")
 
     return look
+
+
+def _recorded_place(image: FileImage, cwd: Path) -> Path:
+    """Where the file lay that is on record: no link led there, and none is followed now."""
+    return Path(os.path.normpath(Path(real_path(cwd), image.link or image.path)))
 
 
 async def file_changes(state: AgentState, index: int) -> list[FileChange]:
@@ -321,20 +326,19 @@ def _image(change: FileChange, cwd: Path) -> FileImage:
 
 def _put(change: FileChange, contents: Contents, state: AgentState) -> None:
     """Make the file what it was, provided that it still is what was looked at."""
-    path = Path(real_path(state.cwd / change.path))
+    real = _recorded_place(change.image, state.cwd)
     if look_in(state.cwd)(change.image) != change.now:
         raise FoldlineError("it changed at this very moment")
     if change.target is None:
-        path.unlink()
-        state.known_files.forget(path)
+        with folder_at(real.parent) as folder:
+            os.unlink(real.name, dir_fd=folder)
+        state.known_files.forget(real)
         return
     content = contents.read(change.target)
     if content is None:
         raise FoldlineError("what it held was not kept")
-    replace(path, content, change.path)
-    state.known_files.remember(path, content)
-    if change.now is None and change.mode is not None:
-        path.chmod(change.mode & 0o777)
+    replace(real, content, change.path, None if change.mode is None else change.mode & 0o777)
+    state.known_files.remember(real, content)
 
 
 def _why(error: Exception, path: str = "") -> str:
@@ -345,7 +349,7 @@ def _why(error: Exception, path: str = "") -> str:
     return f"it {why.removeprefix(f'{path} ')}" if path and why.startswith(f"{path} ") else why
 
 
-Recorder = Callable[[Path, bytes | None, bytes], None]
+Recorder = Callable[[Path, Path, bytes | None, bytes], None]
 _PATIENCE = 30.0
 """Seconds that a tool waits for the record. Only a program that is coming to its end takes so long."""
 
@@ -354,11 +358,11 @@ def recorder(session: Session) -> Recorder:
     """What records the changes of files in this session; called in a tool's thread, from a running loop."""
     loop = asyncio.get_running_loop()
 
-    def record(path: Path, before: bytes | None, after: bytes) -> None:
+    def record(path: Path, real: Path, before: bytes | None, after: bytes) -> None:
         if session.path is None or session.read_only:
             return  # it keeps nothing else either
         try:
-            image = _kept(session, path, before, after)
+            image = _kept(session, path, real, before, after)
             appended = asyncio.run_coroutine_threadsafe(place(session, [image]), loop)
             appended.result(_PATIENCE)
         except (OSError, FoldlineError, TimeoutError) as error:
@@ -367,16 +371,16 @@ def recorder(session: Session) -> Recorder:
     return record
 
 
-def _kept(session: Session, path: Path, before: bytes | None, after: bytes) -> FileImage:
+def _kept(session: Session, path: Path, real: Path, before: bytes | None, after: bytes) -> FileImage:
     assert session.path is not None, "only what is on disk keeps contents"
     contents, cwd = Contents(session.path.parent), Path(session.cwd)
-    folder, real = Path(real_path(cwd)), Path(real_path(path))
+    folder = Path(real_path(cwd))
     name = recorded_name(path, cwd)
     return FileImage(
         path=name,
         before=None if before is None else contents.keep(before),
         after=contents.keep(after),
-        mode=None if before is None else path.stat().st_mode & 0o7777,
+        mode=None if before is None else real.lstat().st_mode & 0o7777,
         link=None if real == folder / name else recorded_name(real, folder),
     )
 

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from foldline.data import config_dir, data_home, real_path, typed_path
+from foldline.files import write_new
 
 from .sandbox_launcher import filter_bytes, landlock_version
 from .sandbox_network import REFUSED, Reach, SandboxNetwork, python_words
@@ -25,9 +26,11 @@ from .sandbox_policy import (
     bubblewrap_words,
     lies_in,
     policy_for,
+    search_policy,
     seatbelt_profile,
 )
 from .tools.paths import acts_by_itself
+from .tools.text import sized
 
 _PATIENCE = 10.0
 """Seconds a first try may take."""
@@ -35,6 +38,8 @@ _PROCESSES = 4_096
 """A parallel build has hundreds; a fork bomb has as many as there may be."""
 _PART_OF_DISK = 2
 """No file becomes larger than so many times less than what is free."""
+_FILTER = 3
+"""The descriptor by which bubblewrap is given its seccomp program."""
 
 
 class Engine(NamedTuple):
@@ -94,6 +99,20 @@ class Refused(NamedTuple):
     """Those it asked the proxy for, where that is all."""
 
 
+class Seen(NamedTuple):
+    """What there is to say of a command that has ended."""
+
+    refused: Refused | None = None
+    made: tuple[str, ...] = ()
+    """What acts by itself and is new, by its whole path."""
+
+    @property
+    def words(self) -> str:
+        refused = f"[the sandbox refused {self.refused.words}]" if self.refused else ""
+        made = f"[new, and it acts by itself: {', '.join(self.made)}]" if self.made else ""
+        return "\n".join(filter(None, (refused, made)))
+
+
 _PATH = r"['\"‘`]?(/[^\s'\"’`:]+|[\w.][^\s'\"’`:]*/[^\s'\"’`:]*)['\"’`]?"
 _UNWRITABLE = "(?:Read-only file system|Operation not permitted|Device or resource busy|Permission denied)"
 _PATHS = (
@@ -104,6 +123,10 @@ _NO_NETWORK = re.compile(
     r"Could not resolve host|Temporary failure in name resolution|Name or service not known|ENETUNREACH"
     r"|Network is unreachable|EAI_AGAIN|getaddrinfo|Refused by Foldline's sandbox|dial tcp|dns error",
     re.IGNORECASE,
+)
+_NO_MEMORY = re.compile(
+    r"MemoryError|Cannot allocate memory|ENOMEM|bad_alloc|out of memory|ReserveShadowMemory"
+    r"|Sanitizer failed to allocate"
 )
 _LOOKED_AT = 64 * 1024
 """Characters of the end of an output."""
@@ -125,9 +148,21 @@ class Sandbox:
     """Whether the user allowed a host, beside those that were set."""
     engine: Engine | None = None
     """None until it is known: see `ready`."""
+    running: int = 0
+    """Commands that are in it now."""
+    _acting: set[str] = field(default_factory=set)
+    """What acts by itself and is known to be there; see `seen`."""
+    _unseen: bool = False
+    """Whether a command ran since then that nobody looked at: it runs still, or was cancelled."""
     _network: SandboxNetwork | None = None
     _scratch: "tempfile.TemporaryDirectory[str] | None" = None
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def for_server(self, writable: Sequence[str], hosts: Sequence[str]) -> "Sandbox":
+        """One beside this, with a network of its own, where more may be written and reached."""
+        given = self.options
+        options = replace(given, writable=[*given.writable, *writable], hosts=[*given.hosts, *hosts])
+        return Sandbox(self.cwd, options, may_change=self.may_change, engine=self.engine)
 
     async def ready(self) -> Engine:
         """Find out what the system gives, and begin what commands need."""
@@ -154,7 +189,15 @@ class Sandbox:
         """The folder of temporary files, made when it is first asked for."""
         if self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="foldline-", ignore_cleanup_errors=True)
-        return real_path(self._scratch.name)
+            program = filter_bytes(os.uname().machine, network=True)
+            write_new(Path(self._scratch.name, "filter"), program, durable=False)
+            Path(self._scratch.name, "files").mkdir()
+        return f"{real_path(self._scratch.name)}/files"
+
+    @property
+    def _filter(self) -> str:
+        """The file of the seccomp program: beside what commands write, so that none changes it."""
+        return str(Path(self.scratch).with_name("filter"))
 
     def policy(self) -> SandboxPolicy:
         """As it is now. Reads the disk."""
@@ -171,35 +214,73 @@ class Sandbox:
             network=self._network is not None,
         )
 
-    def entered(self, argv: Sequence[str], env: Mapping[str, str]) -> "Entered":
-        """A command that enters the sandbox, and what it needs for that. Reads the disk.
+    def entered(self, argv: Sequence[str], env: Mapping[str, str], at: str | Path = "") -> "Entered":
+        """The words and the environment by which a command enters the sandbox, in another folder than that of
+        the session where `at` names one. Reads the disk.
 
         Raises:
             OSError: there is none.
         """
         policy, network = self.policy(), self._network
-        name = self.engine.name if self.engine else ""
-        limited = ["/bin/sh", "-c", _limits(policy.cwd, counted=name == "bubblewrap"), "sh", *argv]
-        env = {**env, "TMPDIR": self.scratch} | (network.environment if network else {})
+        if not self._unseen:
+            self._acting, self._unseen = set(policy.read_only), True
         if network is not None:
             network.refused.clear()
-        match name:
+            env = {**env, **network.environment}
+        if at:
+            policy = replace(policy, cwd=real_path(at))
+        return Entered(self._words(policy, argv, network), {**env, "TMPDIR": self.scratch})
+
+    def entered_search(
+        self, argv: Sequence[str], env: Mapping[str, str], real: str, programs: Sequence[str | Path]
+    ) -> "Entered":
+        """`entered`, for a search of this place by these programs: it sees little else, reaches nobody."""
+        return Entered(self._words(search_policy(self.policy(), real, programs), argv, None), env)
+
+    def _words(self, policy: SandboxPolicy, argv: Sequence[str], network: SandboxNetwork | None) -> list[str]:
+        words = ["/bin/sh", "-c", f'{self._limits(policy.cwd)}; exec "$@"', "sh"]
+        match self.engine.name if self.engine else "":
             case "bubblewrap":
-                reading, writing = os.pipe()
-                os.write(writing, filter_bytes(os.uname().machine, network=True))  # a pipe holds that much
-                os.close(writing)
-                words = bubblewrap_words(policy, is_root=os.geteuid() == 0, filter_from=reading)
-                return Entered([*(network.entering if network else ()), *words, *limited], env, (reading,))
+                with_filter = [*words[:2], f'exec {_FILTER}<"$0"; {words[2]}', self._filter]
+                is_root = os.geteuid() == 0
+                inside = bubblewrap_words(policy, is_root=is_root, filter_from=_FILTER)
+                return [*with_filter, *(network.entering if network else ()), *inside, *counted(), *argv]
             case "landlock":
                 if within := policy.keys_within:
                     raise OSError(0, f"Landlock cannot hide {within}, which lies in a folder to be written")
-                given = json.dumps({"writable": policy.writable, "hidden": policy.hidden})
-                return Entered([*python_words("confine", given), *limited], env)
+                given = {"reads": policy.reads, "writable": policy.writable, "hidden": policy.hidden}
+                return [*words, *python_words("confine", json.dumps(given)), *argv]
             case "seatbelt":
-                return Entered(["sandbox-exec", "-p", seatbelt_profile(policy), *limited], env)
+                return [*words, "sandbox-exec", "-p", seatbelt_profile(policy), *argv]
         raise OSError(0, "there is no sandbox here")
 
-    def refused(self, output: str, *, failed: bool) -> Refused | None:
+    def _limits(self, cwd: str) -> str:
+        """A shell's words that bound what one program takes of the disk and of memory; and if all of them
+        together take too much, the kernel ends them before anybody else."""
+        blocks = shutil.disk_usage(cwd).free // _PART_OF_DISK // 512
+        memory = f"ulimit -d {self._memory // 1024} 2>/dev/null; " if self._memory else ""
+        first = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null"
+        return f"ulimit -c 0; ulimit -f {blocks}; {memory}{first}"
+
+    @property
+    def _memory(self) -> int:
+        """Bytes that one program may fill; 0: as much as there is."""
+        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * self.options.memory / 100)
+
+    def seen(self, output: str, *, failed: bool) -> Seen:
+        """What there is to say of the command that has just ended. What it made, or those that run still, is
+        said once. Reads the disk."""
+        before, now = self._acting, set(self.policy().read_only)
+        self._acting, self._unseen = before | now, self.running > 0
+        new = set[str]()
+        for path in now - before:
+            above, in_git, _ = path.partition("/.git/")
+            is_known = any(each.startswith(f"{above}/.git/") for each in before)
+            new.add(f"{above}/.git" if in_git and not is_known else path)
+        made = tuple(sorted(path for path in new if not lies_in(path, [self.scratch])))
+        return Seen(self.refused(output, failed=failed), made)
+
+    def refused(self, output: str, *, failed: bool = True) -> Refused | None:
         """What the newest command was kept from, by what it wrote and whom it asked for; None: nothing. One
         that did not fail may have got our refusal for a page."""
         text = output[-_LOOKED_AT:]
@@ -207,6 +288,7 @@ class Sandbox:
             return None
         policy = self.policy()
         hosts = tuple(self._network.refused) if self._network is not None else ()
+        memory = f"more memory than {sized(self._memory)}" if self._memory and _NO_MEMORY.search(text) else ""
         named = (path for pattern in _PATHS for path in pattern.findall(text))
         paths = dict.fromkeys(os.path.normpath(self.cwd / path) for path in named)
         open_to_it = (*policy.writable, "/proc", "/dev")
@@ -221,9 +303,10 @@ class Sandbox:
             "the network" if not hosts and _NO_NETWORK.search(text) else "",
             f"to write outside: {', '.join(written[:_NAMED])}" if written else "",
             f"to read what is hidden: {', '.join(read[:_NAMED])}" if read else "",
+            memory,
         ]
         words = "; ".join(filter(None, said))
-        return Refused(words, () if read or written else hosts) if words else None
+        return Refused(words, () if read or written or memory else hosts) if words else None
 
     def _allows(self, host: str) -> Reach:
         """Whoever sets a host means it, wherever it is; who is asked about one has only seen its name."""
@@ -234,18 +317,17 @@ class Sandbox:
 
 
 class Entered(NamedTuple):
+    """How a program is started so that it runs in the sandbox."""
+
     argv: list[str]
-    env: dict[str, str]
-    descriptors: tuple[int, ...] = ()
-    """What the command inherits; closed here once it is started."""
+    env: Mapping[str, str]
 
 
-def _limits(cwd: str, *, counted: bool) -> str:
-    """A shell's words that bound what becomes of it; of processes where these are counted apart from the rest
-    of the user's."""
-    blocks = shutil.disk_usage(cwd).free // _PART_OF_DISK // 512
-    count = f"ulimit -u {_PROCESSES} 2>/dev/null || ulimit -p {_PROCESSES} 2>/dev/null; " if counted else ""
-    return f'ulimit -c 0; ulimit -f {blocks}; {count}exec "$@"'
+def counted() -> list[str]:
+    """A shell's words that bound the number of processes, where these are counted apart from the rest of the
+    user's: inside."""
+    limit = f"ulimit -u {_PROCESSES} 2>/dev/null || ulimit -p {_PROCESSES} 2>/dev/null"
+    return ["/bin/sh", "-c", f'{limit}; exec "$@"', "sh"]
 
 
 def _sockets() -> list[str]:

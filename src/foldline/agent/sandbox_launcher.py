@@ -119,7 +119,15 @@ def _beside(hidden: list[str]) -> Iterator[str]:
                 yield path
 
 
-def confine(writable: list[str], hidden: list[str]) -> None:
+def _readable(reads: list[str], hidden: list[str]) -> Iterator[str]:
+    beside = [*_beside(hidden)]
+    for path in reads:
+        below = f"{path.rstrip('/')}/"
+        parted = any(each.startswith(below) for each in hidden)
+        yield from (each for each in beside if each.startswith(below)) if parted else [path]
+
+
+def confine(reads: list[str], writable: list[str], hidden: list[str]) -> None:
     """Lay Landlock and the filter on this process and whatever it becomes; it makes no sockets at all.
 
     Raises:
@@ -151,7 +159,7 @@ def confine(writable: list[str], hidden: list[str]) -> None:
         os.close(place)
 
     allow("/", _LIST)
-    for path in _beside([*hidden, "/dev"]):
+    for path in _readable(reads, [*hidden, "/dev"]):
         allow(path, _READ | _LIST)
     for path in (*writable, *_DEVICES):
         allow(path, rights & ~_NODES)
@@ -188,7 +196,7 @@ def main(what: str, *words: str) -> None:
         return
     given = json.loads(words[0])
     try:
-        confine(given["writable"], given["hidden"])
+        confine(given["reads"], given["writable"], given["hidden"])
         os.execvp(words[1], words[1:])  # noqa: S606 - what it becomes is the command's own shell
     except OSError as error:
         sys.exit(f"The command was not started: {error}.")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from foldline.data import real_path
+from foldline.data import real_path, typed_path
 from foldline.files import is_file, is_folder, is_there, read_regular
 
 from .trust import up_to_top
@@ -29,13 +29,8 @@ _CREDENTIALS = (
 )  # fmt: skip
 """Below the home folder: keys, what logs in, browser profiles, and what was typed."""
 _OF_THE_SYSTEM = (
-    "/etc/shadow",
-    "/etc/gshadow",
-    "/etc/sudoers.d",
-    "/etc/ssh",
-    "/etc/NetworkManager",
-    "/etc/wireguard",
-)
+    "/etc/shadow", "/etc/gshadow", "/etc/sudoers.d", "/etc/ssh", "/etc/NetworkManager", "/etc/wireguard",
+)  # fmt: skip
 """Where a command runs as root, it could read these."""
 _OF_GIT = ("hooks", "config", "config.worktree", "info", "modules")
 _SHELL_FILES = (
@@ -51,6 +46,8 @@ class SandboxOptions:
     writable: Sequence[str] = ()
     hidden: Sequence[str] = ()
     hosts: Sequence[str] = ()
+    memory: float = 50
+    """Percent of the machine's that one program may fill; 0: as much as there is."""
     shell: bool = True
     """Whether the user's own `!` commands run in it, too."""
 
@@ -68,6 +65,8 @@ class SandboxPolicy:
     """Within what is hidden, and read all the same."""
     network: bool = False
     """Whether there is the proxy's."""
+    reads: tuple[str, ...] = ("/",)
+    """What there is at all."""
 
     @property
     def keys_within(self) -> str:
@@ -94,7 +93,7 @@ def policy_for(
     below_home = (home / name for name in _CREDENTIALS)
     places = tuple(_there([*roots, *writable]))
     kept: list[str | Path] = [
-        *(path for root in places for path in _acting_in(root, acts)),
+        *(path for root in places if root not in git for path in _acting_in(root, acts)),
         *(f"{each}/{name}" for each in git for name in _OF_GIT),  # the folder may lie below its repository
         *(home / name for name in _SHELL_FILES),
     ]
@@ -106,6 +105,25 @@ def policy_for(
         tuple(_there(shown)),
         network,
     )
+
+
+_OF_PROGRAMS = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/nix/store", "/gnu/store")
+"""What a program of the system needs in order to start."""
+_OF_SEARCHES = (".gitconfig", ".config/git/ignore")
+"""Below the home folder: what git leaves out, ripgrep does, too."""
+
+
+def search_policy(policy: SandboxPolicy, real: str, programs: Iterable[str | Path]) -> SandboxPolicy:
+    """What a search may do of what commands may: read what it searches, below the repository that it lies in,
+    and what its own program needs. Reads the disk."""
+    home = (typed_path("~") / name for name in _OF_SEARCHES)
+    top = up_to_top(Path(policy.cwd))[-1]
+    of_system = filter(is_there, _OF_PROGRAMS)  # by these names, though they may be links
+    reads = (*of_system, *_there([*programs, *home, top, *policy.writable]))
+    if not lies_in(real, reads):  # within what commands write, it might be a link by now
+        reads = (*reads, real)
+    hidden = (path for path in policy.hidden if lies_in(path, reads) and not lies_in(real, [path]))
+    return SandboxPolicy(policy.cwd, hidden=tuple(hidden), reads=reads)
 
 
 def _there(paths: Iterable[str | Path]) -> Iterator[str]:
@@ -129,9 +147,11 @@ def _acting_in(folder: str, acts: Callable[[str], bool], deeper: bool = True) ->
             entries = list(found)
     except OSError:
         return
+    if any(entry.name == "HEAD" for entry in entries):  # git takes it for a repository
+        yield from (f"{folder}/{name}" for name in _OF_GIT)
     for entry in entries:
-        if entry.name == ".git" and entry.is_dir():
-            yield from (f"{entry.path}/{name}" for name in _OF_GIT)
+        if entry.name == ".git":  # a file names another folder as the repository
+            yield from (f"{entry.path}/{name}" for name in _OF_GIT) if entry.is_dir() else [entry.path]
         elif acts(entry.name) or entry.name in _SHELL_FILES:
             yield entry.path
         elif deeper and len(entries) < _MOST_ENTRIES and entry.is_dir(follow_symlinks=False):
@@ -177,16 +197,11 @@ def bubblewrap_words(policy: SandboxPolicy, *, is_root: bool, filter_from: int |
         words += ["--unshare-user"]
     if not policy.network:
         words += ["--unshare-net"]
-    words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    words += [word for path in sorted(policy.reads) for word in ("--ro-bind", path, path)]
+    words += ["--dev", "/dev", "--proc", "/proc"]
     # bubblewrap leaves them to the user's rights; root, also one of a namespace, may write them.
-    words += [
-        "--ro-bind",
-        "/proc/sys",
-        "/proc/sys",
-        "--ro-bind-try",
-        "/proc/sysrq-trigger",
-        "/proc/sysrq-trigger",
-    ]
+    for path in ("/proc/sys", "/proc/sysrq-trigger"):
+        words += ["--ro-bind-try", path, path]
     empty = []
     for path, how in sorted(_mounts(policy), key=lambda mount: (mount[0].count("/"), mount[0])):
         match how:

@@ -214,6 +214,12 @@ class McpSettings(Section):
     """The address, for a server that is not started but asked over HTTP."""
     headers: dict[str, str] = {}
     """Sent with every request to the address."""
+    sandbox: OnOff = "on"
+    """Whether the program runs in the sandbox, in the modes that have one: `sandboxed` and `read-only`."""
+    writable: Names = []
+    """Folders it may write there, beside those of `[sandbox]`."""
+    hosts: Names = []
+    """Hosts it may reach there, beside those of `[sandbox]`."""
     timeout: Annotated[float, Field(gt=0, le=86_400)] = 120
     """Seconds a call may take."""
     enabled: bool = True
@@ -237,6 +243,8 @@ class SandboxSettings(Section):
     """Files and folders they may not read, beside the usual places of keys: `~/.ssh`, `~/.aws` and others."""
     hosts: Names = []
     """Hosts they may reach without a question; `*.example.org` stands for all below it."""
+    memory: Annotated[float, Field(ge=0, le=100)] = 50
+    """Percent of this machine's memory that one program of theirs may fill. 0: as much as there is."""
     shell: OnOff = "on"
     """Whether your own `!` commands run in it, too."""
 

@@ -66,9 +66,8 @@ async def _run(command: str, context: ToolContext, output: Output) -> str:
         held = await child.follow(output.take) is None
         status = child.status or 0
     how = ending_words(status, has_output=True)[1]
-    refused = await asyncio.to_thread(box.refused, output.text(), failed=bool(status)) if box else None
-    kept_from = f"[the sandbox refused {refused.words}]" if refused else ""
-    return "\n".join(filter(None, (_HELD if held else "", how, kept_from)))
+    seen = await asyncio.to_thread(box.seen, output.text(), failed=bool(status)) if box else None
+    return "\n".join(filter(None, (_HELD if held else "", how, seen.words if seen else "")))
 
 
 async def _keep(

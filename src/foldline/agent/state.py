@@ -44,7 +44,7 @@ from foldline.protocol.events import Event, Notice, SandboxKnown, ToolOutput, Wi
 from .api_keys import mask_of
 from .approvals import SANDBOXED, Choices, Policy, ProjectRules
 from .limits import Bounds
-from .mcp import ToolServers
+from .mcp import ServerConfig, ToolServers
 from .mcp.servers import ServerTool
 from .proposals import BackgroundDraft, Basis, PendingProposal
 from .sandbox import Engine, Sandbox
@@ -141,6 +141,14 @@ class AgentState:
             if self.policy.mode in SANDBOXED and not engine.holds:
                 self.warn(engine.why)
         return engine
+
+    async def sandbox_of_server(self, config: ServerConfig) -> tuple[str, Sandbox | None]:
+        """The sandbox a tool server has to run in now, and the mode that wants it."""
+        mode = self.policy.mode
+        is_ours = mode in SANDBOXED and config.command and config.sandbox
+        if not is_ours or not (await self.sandbox_engine()).name:
+            return "", None
+        return mode, self.sandbox.for_server(config.writable, config.hosts)
 
     def _on_entry(self, entry: Entry) -> None:
         """What the user allows counts once it is on disk, as it will when the session is resumed."""

@@ -217,6 +217,9 @@ def tool_servers(settings: Settings, folder: Path) -> ToolServers | None:
             cwd=table.cwd,
             url=table.url,
             headers=table.headers,
+            sandbox=table.sandbox == "on",
+            writable=tuple(table.writable),
+            hosts=tuple(table.hosts),
             timeout=table.timeout,
         )
         for name, table in settings.mcp.items()

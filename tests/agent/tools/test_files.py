@@ -171,7 +171,7 @@ async def test_a_pipe_in_place_of_a_file_is_not_waited_for(
     os.mkfifo(context.cwd / "a")
     (context.cwd / "b").touch()
     file = (context.cwd / "b").stat()
-    monkeypatch.setattr(Path, "stat", lambda *_, **__: file)
+    monkeypatch.setattr(files, "status_in", lambda *_: file)
     async with asyncio.timeout(PATIENCE):
         assert "not a regular file" in (await call(context, "read", path="a")).text
 

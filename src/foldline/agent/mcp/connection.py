@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from mcp.shared.exceptions import MCPError
     from mcp.types import CallToolResult
 
+    from ..sandbox import Sandbox
+
 START_SECONDS = 60.0
 """How long a server may take to start and list its tools: `npx` and `uvx` fetch packages first."""
 _PROGRAM_ENDS = 4.0
@@ -100,8 +102,9 @@ class Unreached(Gone):
 class Connection:
     """Open from `open` to `close`, or until the server ends it: then `ended` is called with what was seen."""
 
-    def __init__(self, filled: Filled, log: ServerLog, folder: Path) -> None:
+    def __init__(self, filled: Filled, log: ServerLog, folder: Path, box: "Sandbox | None" = None) -> None:
         self._filled = filled
+        self._box = box
         self._config = filled.config
         self._log = log
         self._folder = folder
@@ -335,7 +338,7 @@ class Connection:
     def _streams(self) -> Any:
         if self._config.url:
             return over_http(self._config, self._refused)
-        return program(self._filled, self._log, self._folder)
+        return program(self._filled, self._log, self._folder, self._box)
 
     def _refused(self, status: int) -> None:
         self._status = status

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,9 +22,17 @@ from .transport import ServerConfig, ServerLog
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
+    from ..sandbox import Sandbox
+
 State = Literal["not started", "connecting", "connected", "failed"]
 Tell = Callable[[str], None]
 """Takes a sentence for the user."""
+SandboxOf = Callable[[ServerConfig], Awaitable[tuple[str, "Sandbox | None"]]]
+"""The sandbox a server has to run in now and the mode that wants it; neither, where it runs outside."""
+
+
+async def _outside(config: ServerConfig) -> tuple[str, None]:
+    return "", None
 
 
 class Server:
@@ -50,6 +58,10 @@ class Server:
         """Its tools, by its own names, as last listed. They stay when it is lost: it may come back."""
         self.listed: Callable[[], None] = lambda: None
         """Called when these are others than before."""
+        self.sandbox_of: SandboxOf = _outside
+        self._mode = ""
+        self._box: Sandbox | None = None
+        """The sandbox it was started in, and the mode that wanted it."""
         self._config = config
         self._log = log
         self._folder = folder
@@ -84,6 +96,20 @@ class Server:
         """Wait until it is connected or has failed."""
         if self._work is not None:
             await asyncio.wait({self._work})
+
+    async def is_misplaced(self) -> bool:
+        """Whether it runs otherwise than the mode wants it now."""
+        runs = self.state in ("connecting", "connected")
+        return runs and (await self.sandbox_of(self._config))[0] != self._mode
+
+    def kept_from(self, text: str) -> str:
+        """What the sandbox refused it, by what it said, and what can be done; empty where nothing. Reads the
+        disk."""
+        refused = self._box.refused(text) if self._box is not None else None
+        if refused is None:
+            return ""
+        where = f"set sandbox, writable or hosts in [mcp.{self.name}]"
+        return f"the sandbox refused {refused.words}: {where} to allow it"
 
     async def restart(self) -> None:
         """Ends it and connects again, at the user's word."""
@@ -125,18 +151,24 @@ class Server:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
-        self.state = "not started"
+        if self._box is not None:
+            await self._box.aclose()
+        self._box, self.state = None, "not started"
 
     async def _connect(self) -> None:
         connection: Connection | None = None
         try:
             filled = self._config.filled_in(self._environ)
-            connection = Connection(filled, self._log, self._folder)
+            old, left, self._connection = self._connection, self._box, None
+            self._mode, self._box = await self.sandbox_of(self._config)
+            connection = Connection(filled, self._log, self._folder, self._box)
             connection.changed = self._relist
             connection.ended = self._lost
-            old, self._connection = self._connection, connection
+            self._connection = connection
             if old is not None:
                 await old.close()
+            if left is not None:
+                await left.aclose()
             listing = await connection.open(self._seconds)
         except Trouble as trouble:
             self._fail(str(trouble))
@@ -173,6 +205,8 @@ class Server:
             self._fail(words)
 
     def _fail(self, words: str, sentence: str = "") -> None:
+        if words and (why := self.kept_from(self._log.said)):
+            words = f"{words}; {why}"
         self.state, self.trouble = "failed", words or sentence
         stays = " Its tools stay listed, and it is started again when one is called." if self.offers else ""
         self._say(sentence or f"The MCP server {self.name} {words}.{stays}")
@@ -213,7 +247,10 @@ class ServerTool(Tool):
         except Trouble as trouble:
             sentence = f"The MCP server {self.server.name} {trouble}."
             return ToolOutcome(sentence, is_error=True, brief="failed ✗")
-        return await outcome_of(result, context, self.spec.name)
+        outcome = await outcome_of(result, context, self.spec.name)
+        if outcome.is_error and (why := await asyncio.to_thread(self.server.kept_from, outcome.text)):
+            return replace(outcome, text=f"{outcome.text}\n[{why}]")
+        return outcome
 
 
 MISSING = f"MCP servers are set up, and the package they need is not there: {INSTALL}."
@@ -258,6 +295,7 @@ class ToolServers:
         """Takes sentences for the user."""
         self.listed: Callable[[], None] = lambda: None
         """Called when one of them offers other tools than before."""
+        self.sandbox_of: SandboxOf = _outside
         beginnings = prefixes([config.name for config in configs])
         self._servers = {
             config.name: Server(
@@ -273,8 +311,10 @@ class ToolServers:
         }
         for server in self._servers.values():
             server.listed = lambda: self.listed()
+            server.sandbox_of = lambda config: self.sandbox_of(config)
         self._begun = False
         self._waited = False
+        self._moving = asyncio.Lock()
 
     def start(self) -> None:
         """Start them all, once; without the package `mcp`, say so."""
@@ -337,6 +377,16 @@ class ToolServers:
             ServerState(server.name, server.state, server.trouble, len(server.offers), server.log_path)
             for server in self._servers.values()
         ]
+
+    async def follow_mode(self) -> None:
+        """Start those anew that have to run in the sandbox now, in another, or outside."""
+        async with self._moving:
+            moved = [server for server in self._servers.values() if await server.is_misplaced()]
+            if moved:
+                self.tell(
+                    f"Tool servers were started anew for this mode: {', '.join(each.name for each in moved)}."
+                )
+            await asyncio.gather(*(server.restart() for server in moved))
 
     async def restart(self, name: str) -> ServerState:
         """Restarts one server at the user's word; returns its new state."""

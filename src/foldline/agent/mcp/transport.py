@@ -1,6 +1,7 @@
 """How a server is reached: its settings, and which of them are secret; the program that is started, or the
 address that is asked; and the log of what it writes to its standard error."""
 
+import asyncio
 import os
 import re
 import threading
@@ -17,6 +18,8 @@ from foldline.protocol import FoldlineError
 if TYPE_CHECKING:
     import httpx2
     from anyio.streams.text import TextReceiveStream
+
+    from ..sandbox import Sandbox
 
 CALL_SECONDS = 120.0
 """How long a call may take where nothing is set: as long as a command of `bash`."""
@@ -39,6 +42,10 @@ class ServerConfig:
     """Where it runs; empty is the working directory of the session."""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    sandbox: bool = True
+    """Whether it runs in the sandbox, in the modes that have one; and what more it may write and reach."""
+    writable: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
     timeout: float = CALL_SECONDS
     """Seconds a call may take."""
 
@@ -115,11 +122,16 @@ class ServerLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.last = ""
-        """The last line it wrote that says something."""
+        self.said = ""
+        """The end of what it wrote since it was started."""
         self._lock = threading.Lock()
         self._follower: threading.Thread | None = None
         self._tail = bytearray()
+
+    @property
+    def last(self) -> str:
+        """The last line it wrote that says something."""
+        return next((line.strip() for line in reversed(self.said.splitlines()) if line.strip()), "")
 
     def note(self, sentence: str) -> None:
         """Writes one line of our own."""
@@ -132,7 +144,7 @@ class ServerLog:
         held up. `masked` hides what must not be kept.
         """
         reading, writing = os.pipe()
-        self.last = ""
+        self.said = ""
         self._follower = threading.Thread(target=self._follow, args=(reading, masked), daemon=True)
         self._follower.start()
         return os.fdopen(writing, "w")
@@ -155,11 +167,9 @@ class ServerLog:
             self._write([rest], masked)
 
     def _write(self, lines: list[bytes], masked: Callable[[str], str]) -> None:
-        texts = [masked(line.decode("utf-8", "replace").rstrip("\r")) for line in lines]
-        said = [text for text in texts if text.strip()]
-        if said:
-            self.last = said[-1].strip()
-        self._keep("".join(f"{text}\n" for text in texts).encode("utf-8", "replace"))
+        text = "".join(f"{masked(line.decode('utf-8', 'replace').rstrip(chr(13)))}\n" for line in lines)
+        self.said = (self.said + text)[-_LONGEST_LINE:]
+        self._keep(text.encode("utf-8", "replace"))
 
     def _keep(self, new: bytes) -> None:
         with self._lock:
@@ -189,8 +199,11 @@ be, and for lines it has none."""
 
 
 @asynccontextmanager
-async def program(filled: Filled, log: ServerLog, folder: Path) -> AsyncGenerator[Any]:
-    """A program in a session of its own, ended on leaving; what it says on its error output is logged.
+async def program(
+    filled: Filled, log: ServerLog, folder: Path, box: "Sandbox | None" = None
+) -> AsyncGenerator[Any]:
+    """A program in a session of its own, in the sandbox where there is one, ended on leaving; what it says on
+    its error output is logged.
 
     It gets the few variables the package takes for harmless, and those that were set for it.
     """
@@ -200,11 +213,16 @@ async def program(filled: Filled, log: ServerLog, folder: Path) -> AsyncGenerato
     stdio.PROCESS_TERMINATION_TIMEOUT = stdio.FORCE_KILL_TIMEOUT = _ENDING_SECONDS
     stdio.TextReceiveStream = _lines_of(log)  # type: ignore[attr-defined]
     config = filled.config
+    cwd = folder / typed_path(config.cwd) if config.cwd else folder
+    argv, env = [config.command, *config.args], config.env
+    if box is not None:
+        await box.ready()
+        argv, env = await asyncio.to_thread(box.entered, argv, env, cwd)
     parameters = StdioServerParameters(
-        command=config.command,
-        args=list(config.args),
-        env=dict(config.env),
-        cwd=folder / typed_path(config.cwd) if config.cwd else folder,
+        command=argv[0],
+        args=argv[1:],
+        env=dict(env),
+        cwd=cwd,
         encoding_error_handler="replace",
     )
     errors = log.writer(filled.masked)

@@ -101,6 +101,8 @@ class ToolOutcome:
     images: tuple[ImagePart, ...] = ()
     refused: "Refused | None" = None
     """What the sandbox kept a command from that failed."""
+    made: tuple[str, ...] = ()
+    """What acts by itself, and the command made, by its whole path."""
 
 
 @dataclass
@@ -118,13 +120,26 @@ class ToolContext:
     jobs: Jobs = field(default_factory=Jobs)
     resolved: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Addresses of hosts, as they were when the call was allowed: no others are connected to."""
+    led_to: dict[Path, Path] = field(default_factory=dict)
+    """Where paths led, links followed, when the call was allowed: nothing else is opened. See `real`."""
     box: "Sandbox | None" = None
-    """The sandbox that commands run in; None where they run outside of any."""
+    """The sandbox that programs run in; None where they run outside of any."""
     mask: Mask = field(default_factory=Mask)
     """Takes our keys out of a text. What is cut to its room goes through it first: half a key is none."""
-    before_change: Callable[[Path, bytes | None, bytes], None] = lambda *_: None
-    """Called in the tool's thread right before a file is changed, with what it holds (None: there is none)
-    and what it will hold. Raises ToolFailure where that could not be recorded: then nothing is changed."""
+    before_change: Callable[[Path, Path, bytes | None, bytes], None] = lambda *_: None
+    """Called in the tool's thread right before a file is changed, with its path, where that leads, what it
+    holds (None: there is none) and what it will hold. Raises ToolFailure where that could not be recorded:
+    then nothing is changed."""
+
+    def real(self, path: Path) -> Path:
+        """Where a path leads: of one call always the same, whatever becomes of the links in it.
+
+        Raises:
+            OSError: a link on the way may not be looked into, or no file can have this name.
+        """
+        if path not in self.led_to:
+            self.led_to[path] = Path(real_path(path))
+        return self.led_to[path]
 
 
 def failed(failure: ToolFailure) -> ToolOutcome:

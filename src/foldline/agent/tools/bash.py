@@ -4,6 +4,7 @@ import asyncio
 import codecs
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -123,26 +124,20 @@ class BashTool(BaseTool[BashArguments]):
             note = f"[timed out after {seconds:g} s: the command and all it started were ended]"
         else:
             brief, note = ending_words(status or 0, bool(text))
-        box, failed = context.box, bool(status)
-        refused = await asyncio.to_thread(box.refused, text, failed=failed) if box else None
-        kept_from = f"[the sandbox refused {refused.words}]" if refused else ""
-        text, full = await fitted(text, context, self.name, note, _HELD if held else "", kept_from)
         is_error = timed_out or bool(status)
-        return ToolOutcome(text, is_error=is_error, brief=brief, full_output=full, refused=refused)
+        box = context.box
+        seen = await asyncio.to_thread(box.seen, text, failed=bool(status)) if box else None
+        notes = [note, _HELD if held else "", seen.words if seen else ""]
+        text, full = await fitted(text, context, self.name, *notes)
+        outcome = ToolOutcome(text, is_error, brief, full_output=full)
+        return replace(outcome, refused=seen.refused, made=seen.made) if seen else outcome
 
 
 async def _in_background(argv: list[str], arguments: BashArguments, context: ToolContext) -> ToolOutcome:
     command, folder = arguments.command, context.spill_dir
     try:
         job = context.jobs.start(
-            argv,
-            command,
-            context.cwd,
-            environment(),
-            folder,
-            arguments.timeout,
-            context.mask,
-            context.box,
+            argv, command, context.cwd, environment(), folder, arguments.timeout, context.mask, context.box
         )
     except FoldlineError as error:
         raise ToolFailure(str(error)) from None

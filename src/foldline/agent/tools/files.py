@@ -20,8 +20,7 @@ from pydantic import Field
 from foldline.context.digest import clip
 from foldline.context.numbers import many
 from foldline.context.tokens import estimate_tokens
-from foldline.data import real_path
-from foldline.files import opened, put_whole
+from foldline.files import folder_at, is_there, opened, put_whole, status_in
 from foldline.protocol import FileTouch, system_words
 
 from .base import (
@@ -35,7 +34,7 @@ from .base import (
     named,
 )
 from .images import image_part
-from .paths import is_inside, is_open, may_be_changed, missing
+from .paths import is_changeable, is_inside, is_open, missing
 from .text import (
     FullText,
     clipped,
@@ -67,11 +66,13 @@ def contents(path: Path, context: ToolContext) -> bytes:
     """
     shown = named(path, context)
     try:
-        _refuse_unreadable(path.stat(), shown)
-        # Without waiting: a pipe may have taken its place, and some of /proc wait for what happens next.
-        with opened(path) as file:
-            _refuse_unreadable(os.fstat(file.fileno()), shown)
-            content = file.read(LARGEST + 1)
+        real = context.real(path)
+        with folder_at(real.parent) as folder:
+            _refuse_unreadable(status_in(folder, real.name), shown)
+            # Without waiting: a pipe may have taken its place, and some of /proc wait for what happens next.
+            with opened(real.name, folder) as file:
+                _refuse_unreadable(os.fstat(file.fileno()), shown)
+                content = file.read(LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError):
         raise missing(path, context) from None
     except OSError as error:
@@ -86,7 +87,7 @@ def contents(path: Path, context: ToolContext) -> bytes:
 def _refuse_unreadable(status: os.stat_result, shown: str) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise ToolFailure(f"{shown} is a folder, not a file: use `ls` or `glob` to see what is in it.")
-    if not stat.S_ISREG(status.st_mode):
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):  # a link is not opened
         raise ToolFailure(f"{shown} is not an ordinary file (a pipe, socket or device) and was not opened.")
     if status.st_size > LARGEST:
         raise _too_large(shown, f"{sized(status.st_size)}, more than {sized(LARGEST)}")
@@ -97,34 +98,34 @@ def _too_large(shown: str, size: str) -> ToolFailure:
     return ToolFailure(sentence, brief="too large ✗")
 
 
-def replace(path: Path, content: bytes, shown: str) -> None:
+def replace(real: Path, content: bytes, shown: str, mode: int | None = None) -> None:
     """Make this the content of a file, all or nothing: a new file beside it takes its place.
 
-    Links are followed, the mode of an existing file is kept, missing folders are made. `shown` names the file
-    in sentences.
+    No link is followed. The mode of an existing file is kept, a new one gets this one; missing folders are
+    made. `shown` names the file in sentences.
 
     Raises:
         ToolFailure: it could not be written; what was there is unchanged.
     """
     try:
-        target = Path(real_path(path))
-        mode = _mode(target, shown)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        put_whole(target, content, mode, durable=True)
+        with folder_at(real.parent, make=True) as folder:
+            kept = _mode(folder, real.name, shown)
+            mode = mode if kept is None else kept
+            put_whole(Path(real.name), content, mode, durable=True, folder=folder)
     except OSError as error:
         raise ToolFailure(f"{shown} could not be written: {system_words(error)}.") from None
 
 
-def _mode(target: Path, shown: str) -> int | None:
+def _mode(folder: int, name: str, shown: str) -> int | None:
     try:
-        status = target.stat()
+        status = status_in(folder, name)
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(status.st_mode):
         raise ToolFailure(f"{shown} is a folder: give the path of a file in it.")
     if not stat.S_ISREG(status.st_mode):
         raise ToolFailure(f"{shown} is not an ordinary file (a pipe, socket or device) and was not written.")
-    if not os.access(target, os.W_OK):
+    if not os.access(name, os.W_OK, dir_fd=folder):
         raise ToolFailure(f"{shown} is write-protected.")  # a rename would pass over the protection
     return stat.S_IMODE(status.st_mode)
 
@@ -150,8 +151,8 @@ class ReadTool(BaseTool[ReadArguments]):
         return arguments.path + line_span(arguments.offset, arguments.limit)
 
     def stays_inside(self, arguments: ReadArguments, context: ToolContext) -> bool:
-        path = located(arguments.path, context)
-        return is_open(path, context.cwd) or is_inside(path, context.spill_dir)
+        real = context.real(located(arguments.path, context))
+        return is_open(real, context.cwd) or is_inside(real, context.spill_dir)
 
     async def act(self, arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
         return await asyncio.to_thread(_read, arguments, context)
@@ -247,7 +248,7 @@ class _ChangeTool(BaseTool[F]):
         return arguments.path
 
     def stays_inside(self, arguments: F, context: ToolContext) -> bool:
-        return may_be_changed(located(arguments.path, context), context.cwd)
+        return is_changeable(context.real(located(arguments.path, context)), context.cwd)
 
     def diff(self, arguments: F, context: ToolContext) -> str | None:
         path = located(arguments.path, context)
@@ -264,8 +265,9 @@ class _ChangeTool(BaseTool[F]):
         shown = named(path, context)
         with context.known_files.lock:
             planned = self.planned(arguments, path, context)
-            context.before_change(path, planned.before, planned.after)
-            replace(path, planned.after, shown)
+            real = context.real(path)
+            context.before_change(path, real, planned.before, planned.after)
+            replace(real, planned.after, shown)
             context.known_files.remember(path, planned.after)
         made = planned.change
         touch = FileTouch(path=shown, action="modified", added=made.added, removed=made.removed)
@@ -296,7 +298,7 @@ class WriteTool(_ChangeTool[WriteArguments]):
 
     def planned(self, arguments: WriteArguments, path: Path, context: ToolContext) -> _Planned:
         before = None
-        if os.path.lexists(path) and path.exists():
+        if is_there(context.real(path)):
             before = contents(path, context)
             _refuse_stale(path, before, context)
         shown, content = named(path, context), before or b""

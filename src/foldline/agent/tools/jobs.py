@@ -158,6 +158,8 @@ class Job:
     """Its exit status; negative: the signal that ended it. None while it runs, and where it was stopped."""
     why: str = ""
     """Why it was ended, where it did not end by itself."""
+    seen: str = ""
+    """What it made that acts by itself, once it has ended."""
     reported: bool = False
     """Whether the model knows that it has ended."""
     task: asyncio.Task[None] | None = None
@@ -239,6 +241,9 @@ class Jobs:
                 job.why = f"timed out after {seconds:g} s"
             except OSError as error:
                 job.why = f"could not be started: {system_words(error)}"
+            finally:
+                if box is not None:
+                    job.seen = (await asyncio.to_thread(box.seen, "", failed=False)).words
 
         job.task = asyncio.create_task(run())
         job.task.add_done_callback(lambda _: self._ended(job))  # also where it was stopped before it began

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from foldline.data import config_dir, real_path
-from foldline.files import is_folder, is_there
+from foldline.files import is_folder, is_there, listed_at
 from foldline.history import data_home
 
 from ..trust import up_to_top
@@ -38,10 +38,11 @@ def is_inside(path: Path, folder: Path) -> bool:
         return False
 
 
-def is_open(path: Path, folder: Path) -> bool:
-    """Whether a path lies in a folder, and not among what Foldline itself keeps in there: sessions of other
-    projects, keys, settings. They are no part of what is worked on, also where that is the home folder."""
-    return is_inside(path, folder) and not any(is_inside(path, Path(each)) for each in kept_in(folder))
+def is_open(real: Path, folder: Path) -> bool:
+    """Whether a path without links lies in a folder, and not among what Foldline itself keeps in there:
+    sessions of other projects, keys, settings. They are no part of what is worked on, also where that is the
+    home folder."""
+    return real.is_relative_to(real_path(folder)) and not any(map(real.is_relative_to, kept_in(folder)))
 
 
 def kept_in(folder: Path) -> tuple[str, ...]:
@@ -61,7 +62,8 @@ def missing(path: Path, context: ToolContext) -> ToolFailure:
 def near_names(path: Path, context: ToolContext) -> list[str]:
     """Up to three existing paths like this one: like-named neighbours, else the same name elsewhere."""
     try:
-        neighbours = sorted(entry.name for entry in path.parent.iterdir())
+        with listed_at(context.real(path).parent) as folder:
+            neighbours = sorted(os.listdir(folder))  # noqa: PTH208 - `Path` knows no descriptors
     except OSError:
         neighbours = []
     by_fold = {name.casefold(): name for name in neighbours}
@@ -135,7 +137,10 @@ def _paths_in(word: str) -> Iterator[str]:
 def _path_inside(path: str, cwd: Path) -> bool:
     if path.startswith("~") or any(_ABOVE.match(part) for part in path.split("/")):
         return False
-    return is_open(cwd / path, cwd)
+    try:
+        return is_open(Path(real_path(cwd / path)), cwd)
+    except OSError:
+        return False  # its target is not known
 
 
 _FOLDERS = frozenset(
@@ -170,9 +175,14 @@ def may_be_changed(path: Path, cwd: Path) -> bool:
     """Whether a change of this file is one inside the folder that is worked in, and nothing more. Reads the
     disk, and asks git: call it off the event loop."""
     try:
-        real, folder = Path(real_path(path)), Path(real_path(cwd))
+        return is_changeable(Path(real_path(path)), cwd)
     except OSError:
         return False  # its target is not known
+
+
+def is_changeable(real: Path, cwd: Path) -> bool:
+    """`may_be_changed`, of a path whose links were followed: they are not followed again."""
+    folder = Path(real_path(cwd))
     return is_open(real, folder) and not (
         _acts(real, folder) or _is_of_home(real, folder) or _is_named_by_git(real)
     )

@@ -167,12 +167,26 @@ async def spawn(
     Raises:
         OSError: it could not be started.
     """
+    given: Mapping[str, str] = os.environ if env is None else env
+    if box is None:
+        async with _spawned(argv, cwd, given, left) as child:
+            yield child
+        return
+    box.running += 1
+    try:
+        entered = await asyncio.to_thread(box.entered, argv, given)
+        async with _spawned(entered.argv, cwd, entered.env, left) as child:
+            yield child
+    finally:
+        box.running -= 1
+
+
+@contextlib.asynccontextmanager
+async def _spawned(
+    argv: Sequence[str], cwd: Path, given: Mapping[str, str], left: "LeftBehind | None"
+) -> AsyncIterator[Child]:
     if any("\x00" in word for word in argv):
         raise OSError(errno.EINVAL, "a NUL character cannot be passed to a program")
-    given: Mapping[str, str] = os.environ if env is None else env
-    inherited: tuple[int, ...] = ()
-    if box is not None:
-        argv, given, inherited = await asyncio.to_thread(box.entered, argv, given)
     # A pipe of our own, so that waiting for the program does not also wait for whoever else holds its output.
     reading, writing = os.pipe()
     loop = asyncio.get_running_loop()
@@ -198,13 +212,11 @@ async def spawn(
                 stdout=writing,
                 stderr=writing,
                 start_new_session=True,
-                pass_fds=(leash.given, *inherited),
+                pass_fds=(leash.given,),
             )
         finally:
             os.close(writing)
             leash.handed_over()
-            for descriptor in inherited:
-                os.close(descriptor)
         family = Family(process.pid, mark.encode(), output, leash.inode)
         child = Child(process, reader, family)
         try:

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from heapq import nlargest
 from pathlib import Path
@@ -15,7 +15,8 @@ from typing import Any
 from pydantic import Field
 
 from foldline.context.numbers import many
-from foldline.files import is_there
+from foldline.data import real_path
+from foldline.files import is_there, listed_at
 
 from .base import (
     Arguments,
@@ -63,15 +64,21 @@ class GrepTool(BaseTool[GrepArguments]):
         return " ".join([f'"{arguments.pattern}"', *where])
 
     def stays_inside(self, arguments: GrepArguments, context: ToolContext) -> bool:
-        path = located(arguments.path or ".", context)
-        return is_open(path, context.cwd) or is_inside(path, context.spill_dir)
+        real = context.real(located(arguments.path or ".", context))
+        return is_open(real, context.cwd) or is_inside(real, context.spill_dir)
 
     async def act(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
         root = located(arguments.path or ".", context)
         await asyncio.to_thread(_check, root, context)
-        found = _Found(context, _filter(arguments, context), kept_in(root))
+        real = context.real(root)
+        found = _Found(context, _filter(arguments, context), root, real, kept_in(real))
         timed_out = False
-        async with spawn(_command(arguments, root), context.cwd, environment()) as child:
+        command = _command(arguments, real)
+        env: Mapping[str, str] = environment()
+        if context.box is not None:
+            enter = context.box.entered_search
+            command, env = await asyncio.to_thread(enter, command, env, str(real), _needed(command))
+        async with spawn(command, context.cwd, env) as child:
             try:
                 async with asyncio.timeout(_SECONDS):
                     status = await child.follow(found.take)
@@ -116,15 +123,7 @@ def _command(arguments: GrepArguments, root: Path) -> list[str]:
         options = {"pattern": arguments.pattern, "root": str(root), "ignore_case": arguments.ignore_case}
         # -P: else the modules of the working folder, which may be anybody's, would come before Python's own.
         return [sys.executable, "-P", "-m", "foldline.agent.tools.pygrep", json.dumps(options)]
-    command = [
-        ripgrep,
-        "--no-config",
-        "--json",
-        "--hidden",
-        "--no-messages",
-        "--sort",
-        "path",
-    ]
+    command = [real_path(ripgrep), "--no-config", "--json", "--hidden", "--no-messages", "--sort", "path"]
     if not any(is_there(folder / ".git") for folder in (root, *root.parents)):
         # Ignore files count outside of repositories, too; within, the flag would carry them into inner ones.
         command.append("--no-require-git")
@@ -133,6 +132,12 @@ def _command(arguments: GrepArguments, root: Path) -> list[str]:
         # not --glob: that would bring back what .gitignore leaves out
         command += ["--type-add", f"wanted:{arguments.glob}", "--type", "wanted"]
     return [*command, "--regexp", arguments.pattern, "--", str(root)]
+
+
+def _needed(command: list[str]) -> list[str]:
+    """The files that the searcher is made of."""
+    is_ours = command[0] == sys.executable
+    return [sys.prefix, sys.base_prefix, *sys.path] if is_ours else [command[0]]
 
 
 def _filter(arguments: GrepArguments, context: ToolContext) -> Callable[[str], bool]:
@@ -155,6 +160,10 @@ class _Found:
 
     context: ToolContext
     wanted: Callable[[str], bool]
+    root: Path
+    """What is searched, as it was named."""
+    real: Path
+    """And where that led when the call was allowed, which is what the searcher is given."""
     kept: tuple[str, ...] = ()
     """Our own folders in there, which are not searched."""
     lines: list[str] = field(default_factory=list)
@@ -193,7 +202,7 @@ class _Found:
         if parsed["type"] != "match":
             return
         data = parsed["data"]
-        path = os.fsdecode(_bytes(data["path"]))
+        path = str(self.root / os.path.relpath(os.fsdecode(_bytes(data["path"])), self.real))
         if not self.wanted(path) or any(is_inside(Path(path), Path(each)) for each in self.kept):
             return
         content = _bytes(data["lines"])
@@ -238,7 +247,7 @@ class GlobTool(BaseTool[GlobArguments]):
         return f"{arguments.pattern} {arguments.path or ''}".rstrip()
 
     def stays_inside(self, arguments: GlobArguments, context: ToolContext) -> bool:
-        return is_open(located(arguments.path or ".", context), context.cwd)
+        return is_open(context.real(located(arguments.path or ".", context)), context.cwd)
 
     async def act(self, arguments: GlobArguments, context: ToolContext) -> ToolOutcome:
         root = located(arguments.path or ".", context)
@@ -272,8 +281,10 @@ def _newest_files(
         fits = matcher(pattern)
     except ValueError as error:
         raise ToolFailure(f"{pattern} is no pattern glob understands: {error}.") from None
-    start = len(str(root).rstrip(os.sep)) + 1
-    fitting = [path for path in files_below(root, stop) if fits(path[start:].replace(os.sep, "/"))]
+    real = context.real(root)
+    start = len(str(real).rstrip(os.sep)) + 1
+    found = (path[start:] for path in files_below(real, stop))
+    fitting = [os.path.join(root, below) for below in found if fits(below.replace(os.sep, "/"))]  # noqa: PTH118
     return nlargest(_MOST_FILES, fitting, key=_changed), len(fitting)
 
 
@@ -298,7 +309,7 @@ class LsTool(BaseTool[LsArguments]):
         return arguments.path or "."
 
     def stays_inside(self, arguments: LsArguments, context: ToolContext) -> bool:
-        return is_open(located(arguments.path or ".", context), context.cwd)
+        return is_open(context.real(located(arguments.path or ".", context)), context.cwd)
 
     async def act(self, arguments: LsArguments, context: ToolContext) -> ToolOutcome:
         folder = located(arguments.path or ".", context)
@@ -315,9 +326,9 @@ class LsTool(BaseTool[LsArguments]):
 def _folder_lines(folder: Path, context: ToolContext) -> list[str]:
     shown = named(folder, context)
     try:
-        with os.scandir(folder) as entries:
+        with listed_at(context.real(folder)) as listed, os.scandir(listed) as entries:
             ordered = sorted(entries, key=lambda entry: (not _is_folder(entry), entry.name))
-            return [_entry_line(entry) for entry in ordered]
+            return [_entry_line(entry, listed) for entry in ordered]
     except FileNotFoundError:
         raise missing(folder, context) from None
     except NotADirectoryError:
@@ -326,11 +337,12 @@ def _folder_lines(folder: Path, context: ToolContext) -> list[str]:
         raise ToolFailure(f"{shown} could not be listed: {error.strerror or error}.") from None
 
 
-def _entry_line(entry: os.DirEntry[str]) -> str:
+def _entry_line(entry: os.DirEntry[str], folder: int) -> str:
     name = one_line(os.fsencode(entry.name).decode("utf-8", "replace"))
     try:
         if entry.is_symlink():
-            target = os.fsencode(Path(entry.path).readlink()).decode("utf-8", "replace")
+            link = os.readlink(entry.name, dir_fd=folder)
+            target = os.fsencode(link).decode("utf-8", "replace")
             return f"{name}{'/' if _is_folder(entry) else ''} -> {one_line(target)}"
         if _is_folder(entry):
             return f"{name}/"
