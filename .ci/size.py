@@ -11,11 +11,11 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 88_059,
-    "statements": 56_538,
-    "files": 377,
-    "lines in tui": 28_589,
-    "files in tui": 121,
+    "lines": 88_414,
+    "statements": 56_787,
+    "files": 378,
+    "lines in tui": 28_935,
+    "files in tui": 122,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
     "import circles": 0,
