@@ -155,6 +155,21 @@ async def test_a_declined_call_does_nothing_and_the_model_is_told(tmp_path: Path
     await agent.aclose()
 
 
+async def test_what_the_user_says_with_a_no_goes_to_the_model(tmp_path: Path) -> None:
+    llm = PlayedLLM(calling(write("a.txt")))
+    agent, _ = agent_in(tmp_path, llm, approvals="ask")
+
+    def decline(event: events.Event) -> None:
+        if isinstance(event, events.ApprovalRequested):
+            word = operations.Approve(call_id=event.call_id, answer="deny", why="write b.txt")
+            agent.executor.submit(word)
+
+    agent.executor.subscribe(decline)
+    await agent.prompt("write")
+    assert llm.requests[1].messages[-1].text == "The user declined this call and says: write b.txt"
+    await agent.aclose()
+
+
 async def test_what_reaches_outside_the_folder_asks_each_time_whatever_was_allowed(tmp_path: Path) -> None:
     inside = tmp_path / "project"
     inside.mkdir()

@@ -98,6 +98,8 @@ async def test_a_page_that_is_our_refusal_is_asked_about_too(folder: Path) -> No
         "the network: localhost.invalid; run it again, with that?"
     ]
     assert "[the sandbox refused the network: localhost.invalid]" in results[0]
+
+
 @pytest.mark.parametrize("answer", ["deny", "once"])
 async def test_what_is_new_and_acts_by_itself_is_asked_about(folder: Path, answer: str) -> None:
     need("bubblewrap")

@@ -278,11 +278,11 @@ def test_the_screens_show_it_as_text(tmp_path: Path) -> None:
         term.ask("begin", wait=False)
         term.until("Use AGENTS.md? · 0:01")
         term.send("\t")
-        term.until("Esc leave it")
+        term.until("Esc leaves it undecided")
         term.send("y")
-        for name in ("bash", "write"):
-            term.until(f"{name} asks · 0:01")  # before that, a key was meant for something else
-            term.until(lambda t, asks=f"{name} asks before": _read_on(t, asks))
+        for asks in ("Allow this bash call?", "Allow this write?"):
+            term.until(f"{asks} · 0:01")  # before that, a key was meant for something else
+            term.until(lambda t, asks=asks: _read_on(t, asks))
         term.until("Done.")
         term.send("\x0f")  # Ctrl+O: all tool calls open
         term.until("one")

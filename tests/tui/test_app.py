@@ -550,7 +550,7 @@ async def test_a_question_is_answered_and_the_file_changed(tmp_path: Path) -> No
         await running.enter("change it")
         await running.until(lambda: running.app.state.question is not None)
         await running.drawn()
-        assert "edit asks before it runs" in running.text
+        assert "Allow this edit?" in running.text
         assert "− beta" in running.text and "+ gamma" in running.text
         running.app._clock.now += 2  # type: ignore[attr-defined]
         await running.press("alt+y")

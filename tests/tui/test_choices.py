@@ -52,7 +52,6 @@ async def test_on_a_low_and_narrow_screen_all_options_are_scrolled_to() -> None:
         clock.now += 2
         await pilot.press("tab")
         await pilot.pause()
-        assert "↓ to read on" in "\n".join(screen_text(app))
         seen = ""
         for _ in range(8):
             seen += "\n".join(screen_text(app))
@@ -64,7 +63,17 @@ async def test_on_a_low_and_narrow_screen_all_options_are_scrolled_to() -> None:
         assert app.answers == [("w1", "s")]
 
 
-@pytest.mark.parametrize("key", ["enter", "y", "a", "n", "up", "z"])
+async def test_enter_takes_the_option_that_the_arrows_have_marked() -> None:
+    clock = Clock()
+    app = Asked(asking(), clock=clock)
+    async with app.run_test(size=(120, 36)) as pilot:
+        clock.now += 2
+        await pilot.press("tab", "down", "down", "enter")
+        await pilot.pause()
+        assert app.answers == [("w1", "p")]
+
+
+@pytest.mark.parametrize("key", ["enter", "y", "a", "n", "up", "z", "1"])
 async def test_no_other_key_answers_a_choice(key: str) -> None:
     clock = Clock()
     app = Asked(asking(), clock=clock)
@@ -109,8 +118,9 @@ async def test_a_choice_behind_a_call_of_the_same_name_is_deaf_again() -> None:
     clock = Clock()
     app = Asked(asking(CALL, CHOICE), clock=clock)
     async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
         clock.now += 2
-        await pilot.press("tab", "y")
+        await pilot.press("1")
         await pilot.pause()
         (event,) = app.posted
         assert isinstance(event, OperationWanted) and isinstance(event.operation, Approve)
@@ -139,11 +149,12 @@ async def test_the_frame_shows_title_details_keys_and_how_to_leave() -> None:
         await pilot.pause()
         lines = screen_text(app)
         top = next(at for at, line in enumerate(lines) if "? window full" in line)
-        assert lines[top].startswith("┏") and "asks before it runs" not in lines[top]
+        assert lines[top].startswith("┏") and "Allow this" not in lines[top]
         assert "361 bash alembic" in lines[top + 1] and "370 bash pytest" in lines[top + 2]
-        assert (
-            "c compact now · p preview · x drop 361, 8.6k · s send as it is · Esc leave it" in lines[top + 3]
-        )
+        assert [line.strip("┃ ") for line in lines[top + 3 : top + 7]] == [
+            f"{option.key} {option.label}" for option in OPTIONS
+        ]
+        assert "Esc leaves it undecided" in lines[top + 7]
         assert "Esc leaves it undecided" in lines[-2]
 
 

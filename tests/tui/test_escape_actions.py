@@ -13,6 +13,7 @@ STEPS: list[tuple[str, object, str]] = [
     ("completion.open", True, "Esc closes the list"),
     ("reading.searching", True, "Esc ends the search"),
     ("prompt.in_queue", True, "Esc leaves it, keeps the text"),
+    ("dock.why.display", True, "Esc back to the question"),
     ("state.asks_choice", True, "Esc leaves it undecided"),
     ("dock.has_focus", True, "Esc declines this call"),
     ("focused", "the transcript", "Esc to the prompt"),
@@ -42,7 +43,13 @@ def chat() -> Any:
         focused=None,
         completion=SimpleNamespace(open=False),
         reading=SimpleNamespace(searching=False, end_search=lambda: done.append("end search")),
-        dock=SimpleNamespace(has_focus=False, choose=done.append, answer=done.append),
+        dock=SimpleNamespace(
+            has_focus=False,
+            choose=done.append,
+            answer=done.append,
+            why=SimpleNamespace(display=False),
+            keep_why=lambda: done.append("keep why"),
+        ),
         set_focus=done.append,
         post_message=lambda message: done.append(type(message).__name__),
         run_command=done.append,
@@ -63,7 +70,7 @@ def test_the_outermost_of_all_that_hold_waits_for_those_before_it(at: int) -> No
     it = chat()
     for path, value, _ in STEPS[at:]:
         make(it, path, value)
-    it.dock.has_focus = at <= 4
+    it.dock.has_focus = at <= 5
     step = EscapeActions(it, lambda: 100.0).step
     assert step is not None and step.label == STEPS[at][2]
 

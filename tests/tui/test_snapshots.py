@@ -2,18 +2,22 @@
 
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
+from foldline.history import age
 from foldline.llm import LLMError
+from foldline.tui.widgets.welcome import Resumable
 from support import scenes
 from support.agents import calling, said
 from support.live import Spoken
 from support.scenes import Scene, scene
 
+NEW = "await cancel_once(id, key=key)\n" + "".join(f"    order.step_{step}()\n" for step in range(20))
 Compare = Callable[..., bool]
 
 
@@ -50,6 +54,16 @@ def test_chat_with_a_cold_cache(
     assert taken(snap_compare, shop(scenes.after_a_pause()), size)
 
 
+@pytest.mark.parametrize("size", [(40, 10), (70, 24), (80, 24), (120, 36)])
+def test_an_empty_chat(snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]) -> None:
+    async def look(made: Scene, pilot: Pilot[None]) -> None:
+        now = datetime(2026, 6, 11, 14, 5, tzinfo=UTC)
+        made.app.chat.welcome.offer([Resumable("a", "Idempotent orders", age(now - timedelta(hours=3), now))])
+        await pilot.press("tab")
+
+    assert taken(snap_compare, shop(play=look), size)
+
+
 def test_chat_running(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     made = shop(scenes.shop_api(), Spoken(), play=scenes.run_a_turn, window=400_000)
     assert taken(snap_compare, made, (120, 36))
@@ -82,7 +96,10 @@ def test_chat_scrolled_in_a_small_terminal(snap_compare: Compare, shop: Callable
     assert taken(snap_compare, made, (80, 24))
 
 
-def test_chat_with_a_question(snap_compare: Compare, shop: Callable[..., Scene], tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [(40, 10), (70, 24), (80, 24), (120, 36)])
+def test_chat_with_a_question(
+    snap_compare: Compare, shop: Callable[..., Scene], tmp_path: Path, size: tuple[int, int]
+) -> None:
     folder = tmp_path / "shop-api"
     folder.mkdir()
     (folder / "cancel.py").write_text(
@@ -93,13 +110,13 @@ def test_chat_with_a_question(snap_compare: Compare, shop: Callable[..., Scene],
         calling(
             (
                 "edit",
-                {"path": "cancel.py", "old": "await by_id(id)", "new": "await cancel_once(id, key=key)"},
+                {"path": "cancel.py", "old": "await by_id(id)", "new": NEW},
             ),
             text="One line has to change.",
             stem="d",
         ),
     )
-    assert taken(snap_compare, shop(None, *script, play=scenes.ask_for_an_edit), (100, 30))
+    assert taken(snap_compare, shop(None, *script, play=scenes.ask_for_an_edit), size)
 
 
 def test_chat_waiting_for_a_retry(snap_compare: Compare, shop: Callable[..., Scene]) -> None:

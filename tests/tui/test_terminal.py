@@ -103,6 +103,53 @@ def test_escape_cancels_a_turn_and_the_program_goes_on(tmp_path: Path) -> None:
         quit_by_keys(term)
 
 
+@pytest.mark.parametrize(("columns", "rows"), [(40, 10), (80, 24)])
+def test_a_long_command_is_read_to_its_end_before_enter_allows_it(
+    tmp_path: Path, columns: int, rows: int
+) -> None:
+    folder = tmp_path / "shop"
+    with terminal(folder, columns=columns, rows=rows) as term:
+        term.until("Enter sends")
+        term.send("run `" + "echo and again; " * 60 + "touch the-end`")
+        term.until("the-end`")
+        term.send("\r")
+        term.until(", ↓ to read all")
+        assert "the-end" not in term.text.partition("Allow this bash call?")[2]
+        while "Allow this bash call?" in term.text:
+            assert not (folder / "the-end").exists()
+            seen = term.text
+            term.send("\r")
+            term.lives_for(0.3)
+        assert "the-end" in seen.partition("Allow this bash call?")[2]
+        term.until("Enter sends")
+        assert (folder / "the-end").exists()
+        quit_by_keys(term)
+        assert never_cleared(term)
+
+
+def test_a_call_is_declined_with_a_word_to_the_model_and_text_typed_at_it_is_a_prompt(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "shop"
+    with terminal(folder) as term:
+        term.until("Enter sends")
+        term.ask("run `touch made`", wait=False)
+        term.until("4 No, and tell it why")
+        term.send("and then? 1 or 2\b3")
+        term.until("❯ and then? 1 or 3")
+        term.send("\x15")
+        term.until(lambda now: "and then?" not in now.text)
+        term.send("\t")
+        while "4 No: " not in term.text:  # for a moment it takes no answer
+            term.send("4")
+            term.lives_for(0.3)
+        term.send("not in this folder\r")
+        term.until("declined ✗")
+        term.until("Enter sends")
+        assert not (folder / "made").exists()
+        quit_by_keys(term)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_told_to_end_it_leaves_the_terminal_in_order(tmp_path: Path, number: signal.Signals) -> None:
     with terminal(tmp_path / "shop", FOLDLINE_APPROVALS__MODE="all") as term:

@@ -28,7 +28,6 @@ from .state import AgentState
 from .tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from .tools.text import one_line
 
-_DECLINED = ToolOutcome("The user declined this call. Only try it again if asked to.", True, "declined ✗")
 _CANCELLED = ToolOutcome("Interrupted by the user: the call may have run in part.", True, "cancelled ✗")
 _NOT_RUN = ToolOutcome("Not run: the user interrupted before it began.", True, "not run")
 _NO_ROOM = ToolOutcome("Not run: window full, call again.", True, "not run")
@@ -37,7 +36,6 @@ _READ_ONLY = ToolOutcome(
     True,
     "read-only ✗",
 )
-_NEVER_RAN = (_DECLINED, _NO_ROOM, _READ_ONLY)
 _ENOUGH = 256
 """Estimated tokens below which a call of a group is not run any more."""
 _RESULT_FRAME = MESSAGE_OVERHEAD + CALL_OVERHEAD
@@ -71,7 +69,8 @@ class Calls:
             while left:
                 self._began = time.monotonic()
                 outcome = await self._outcome(left[0], room)
-                seconds = None if outcome in _NEVER_RAN else time.monotonic() - self._began
+                ran = self._under_way == left[0].call_id
+                seconds = time.monotonic() - self._began if ran else None
                 result = _result(left.popleft(), outcome, seconds)
                 room -= message_tokens(result)
                 await self._finish(result)
@@ -126,12 +125,13 @@ class Calls:
             f"{title}\nwants {wanted.words}; run it again, {'with that' if hosts else 'outside the sandbox'}?"
         )
         rules = hosts if len(hosts) == 1 else ()
-        if not await self._said_yes(
+        word = await self._ask(
             events.ApprovalRequested(
                 call_id=call.call_id, name=call.name, title=asked, rules=rules, inside=bool(hosts)
             )
-        ):
-            return outcome
+        )
+        if word.answer == "deny":
+            return replace(outcome, text=f"{outcome.text}\n{_declined(word)}") if word.why else outcome
         self._state.hosts_once = wanted.hosts
         try:
             return await tool.run(call.parsed(), replace(context, box=context.box if hosts else None))
@@ -142,7 +142,10 @@ class Calls:
         """What comes of a command that made what acts by itself, which no sandbox prevents: the user is asked
         about it, and what they do not want gets another name."""
         asked = f"{title}\nmade {', '.join(outcome.made)}, which acts by itself; keep it?"
-        if await self._said_yes(events.ApprovalRequested(call_id=call.call_id, name=call.name, title=asked)):
+        word = await self._ask(
+            events.ApprovalRequested(call_id=call.call_id, name=call.name, title=asked, inside=False)
+        )
+        if word.answer != "deny":
             return outcome
         aside = []
         for path in outcome.made:
@@ -150,7 +153,8 @@ class Calls:
                 aside.append(f"{path} is {await asyncio.to_thread(put_aside, Path(path))} now")
             except OSError as error:
                 aside.append(f"{path} stays: {system_words(error)}")
-        said = f"[the user does not want it: {'; '.join(aside)}]"
+        why = f" and says: {word.why}" if word.why else ""
+        said = f"[the user does not want it: {'; '.join(aside)}]{why}"
         return replace(outcome, text=f"{outcome.text.rstrip()}\n{said}\n", is_error=True, brief="put aside ✗")
 
     async def _refusal(
@@ -201,16 +205,17 @@ class Calls:
             also=wanted[0][1:] if wanted else (),
             inside=inside,
         )
-        return None if await self._said_yes(question) else _DECLINED
-
-    async def _said_yes(self, question: events.ApprovalRequested) -> bool:
-        """Whether the user allows it; what they always allow is granted."""
         word = await self._ask(question)
+        return ToolOutcome(_declined(word), True, "declined ✗") if word.answer == "deny" else None
+
+    async def _ask(self, question: events.ApprovalRequested) -> operations.Approve:
+        """The user's word on a call; what they always allow is granted."""
+        word = await self._word_on(question)
         if word.answer in ("always", "project") and 0 <= word.nth < len(question.rules):
             also = question.also if word.nth == 0 else ()
             for rule in (question.rules[word.nth], *also):  # nothing is granted that was not shown
                 await (grant if word.answer == "always" else grant_in_project)(self._state, rule)
-        return word.answer != "deny"
+        return word
 
     def _rules_of_project(self) -> frozenset[Rule]:
         """What is always allowed in this folder; that its file counts for nothing is said once."""
@@ -220,7 +225,7 @@ class Calls:
         self._fault = fault
         return rules
 
-    async def _ask(self, question: events.ApprovalRequested) -> operations.Approve:
+    async def _word_on(self, question: events.ApprovalRequested) -> operations.Approve:
         emit, call_id = self._state.emit, question.call_id
         waiting: asyncio.Future[operations.Approve] = asyncio.get_running_loop().create_future()
         self._waiting[call_id] = waiting
@@ -244,6 +249,12 @@ class Calls:
                 brief=result.details.brief,
             )
         )
+
+
+def _declined(word: operations.Approve) -> str:
+    """What the model is told: the user's own words on it, where they gave any."""
+    why = f" and says: {word.why}" if word.why else ". Only try it again if asked to."
+    return f"The user declined this call{why}"
 
 
 def _result(call: ToolCallPart, outcome: ToolOutcome, seconds: float | None = None) -> ToolResultMessage:

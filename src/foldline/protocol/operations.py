@@ -157,6 +157,8 @@ class Approve(Record):
     """`always` grants a rule for the session, `project` for all sessions of this folder."""
     nth: int = 0
     """Which of the rules that were offered it is about."""
+    why: str = ""
+    """With `deny`: why, and what instead, in the user's words for the model."""
 
 
 class Revoke(Record):

@@ -129,6 +129,9 @@ class FoldlineApp(BaseApp[None]):
             return
         self._use(opened)
         self._look_at_git()
+        if not opened.blocks:
+            self.chat.invite()
+            self._find_last_sessions()
         import_ahead(self, opened.agent.state)
         self._typing()
         self.agent_ready()
@@ -221,6 +224,12 @@ class FoldlineApp(BaseApp[None]):
         from foldline.tui.git import git_state
 
         self.call_from_thread(self._git_known, git_state(self._root))
+
+    @work(thread=True, group="welcome", exit_on_error=False)
+    def _find_last_sessions(self) -> None:
+        from foldline.tui.startup import last_sessions
+
+        self.call_from_thread(self.chat.welcome.offer, last_sessions(self._root))
 
     def _git_known(self, state: str) -> None:
         self.presenter.show(replace(self.state, git=state))

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
@@ -39,6 +39,7 @@ from foldline.tui.widgets.meter import header_row, meter_row
 from foldline.tui.widgets.question import QuestionDock
 from foldline.tui.widgets.sidebar import Sidebar
 from foldline.tui.widgets.status import StatusContext, hints_row, next_change, status_row
+from foldline.tui.widgets.welcome import HINTS, Welcome
 
 if TYPE_CHECKING:
     from foldline.tui.base_app import BaseApp
@@ -82,8 +83,9 @@ class ChatScreen(Screen[None]):
         self.header = Row("header")
         self.reading = ReadingPane(self.remark)
         self.transcript: BlockView = self.reading.view
+        self.welcome = Welcome()
         self.sidebar = Sidebar()
-        self.dock = QuestionDock(clock, lambda: self.completion.open)
+        self.dock = QuestionDock(clock, lambda: self.completion.open, self._typed_elsewhere)
         self.completion = CompletionList()
         self.prompt = Prompt(self.completion, root)
         self.meter = Row("meter")
@@ -123,6 +125,7 @@ class ChatScreen(Screen[None]):
         yield self.docked
         yield self.header
         with Horizontal(id="body"):
+            yield self.welcome
             yield self.reading
             yield self.sidebar
         yield self.dock
@@ -135,6 +138,11 @@ class ChatScreen(Screen[None]):
 
     def show(self, state: ChatState) -> None:
         self.state = state
+
+    def invite(self) -> None:
+        """Welcome the reader in the place of the transcript, until something is there."""
+        self.welcome.display, self.reading.display = True, False
+        self._show()
 
     def remark(self, text: str) -> None:
         """Answer a key in the status row, for a few seconds."""
@@ -187,13 +195,23 @@ class ChatScreen(Screen[None]):
 
     def _show(self) -> None:
         state = self.state
-        asked = self.dock.has_focus
+        asked = self.dock.has_focus_within
+        self.welcome.show(state)
+        if self.welcome.display and (state.busy or state.waiting.count or self.transcript.count):
+            if self.welcome.has_focus:
+                self.set_focus(self.prompt.editor)
+            self.welcome.display, self.reading.display = False, True
         self.header.show(partial(header_row, state))
-        self.dock.show(state.questions)
+        is_other = self.dock.show(state.questions)
+        self.dock.display = state.question is not None and not self._too_small.display
         self.prompt.show(state)
         self.meter.show(partial(meter_row, state))
         if asked and state.question is None:
             self.set_focus(self.prompt.editor)
+        elif is_other and state.question and not state.asks_choice and self.prompt.is_untouched:
+            self.set_focus(self.dock)
+        if is_other:
+            self.call_after_refresh(self._place_above_prompt)
         self._show_keys()
 
     def show_status(self) -> None:
@@ -239,11 +257,16 @@ class ChatScreen(Screen[None]):
             widget.display = shown
         self.dock.display = fits and self.state.question is not None
         self.prompt.set_room(height)
-        self.dock.set_screen(height)
-        self.call_after_refresh(self._place_completion)
+        self.call_after_refresh(self._place_above_prompt)
 
-    def _place_completion(self) -> None:
-        below = max(self.size.height - self.prompt.region.y, 0)
+    def _place_above_prompt(self) -> None:
+        """The list of completions stands there, and the question has the rows up to the header."""
+        fixed = (self.header, self.prompt, self.meter, self.status, self.hints)
+        height = self.size.height
+        free = height - sum(each.size.height for each in fixed if each.display)
+        taken = self.dock.set_room(height, free)
+        self.query_one("#body").styles.max_height = None if taken < free else 0  # 1fr of nothing is a row
+        below = max(height - self.prompt.region.y, 0)
         if self.completion.styles.margin.bottom != below:
             self.completion.styles.margin = (0, 0, below, 2)
 
@@ -253,11 +276,12 @@ class ChatScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         self.prompt.set_active(True)
+        self.dock.deafen()
         self._show_keys()
 
     @on(Prompt.FactsChanged)
     def _facts_changed(self) -> None:
-        self._place_completion()
+        self._place_above_prompt()
         self.show_status()
 
     def on_descendant_focus(self) -> None:
@@ -265,7 +289,7 @@ class ChatScreen(Screen[None]):
 
     @on(ReadingPane.Changed)
     def _show_keys(self) -> None:
-        reading = self.reading.hints if self.reading.focused else None
+        reading = self.reading.hints if self.reading.focused else HINTS if self.welcome.has_focus else None
         state, covered = self.state, not self.is_active
         self.hints.show(lambda width: hints_row(state, width, reading, covered=covered))
         self.show_status()
@@ -295,10 +319,30 @@ class ChatScreen(Screen[None]):
         event.stop()
         self.remark(event.sentence)
 
+    @on(QuestionDock.WhyUnsent)
+    def _why_unsent(self, event: QuestionDock.WhyUnsent) -> None:
+        event.stop()
+        self.prompt.give_back(event.text)
+
+    def _typed_elsewhere(self, event: events.Key | events.Paste) -> None:
+        """Text that came to the question is the prompt's, behind what it was given before."""
+        typed = events.Key(event.key, event.character) if isinstance(event, events.Key) else event
+        self.set_focus(self.prompt.editor)
+        self.prompt.editor.post_message(typed)
+
     @on(Prompt.EndWanted)
     def _end_wanted(self, event: Prompt.EndWanted) -> None:
         event.stop()
         self.transcript.follow_end()
+
+    @on(Welcome.Picked)
+    def _welcome_picked(self, event: Welcome.Picked) -> None:
+        event.stop()
+        if event.session:
+            self.run_command("sessions", event.session)
+        else:
+            self.set_focus(self.prompt.editor)
+            self.prompt.take_earlier(event.prompt)
 
     @on(CompletionList.Picked)
     def _picked(self, event: CompletionList.Picked) -> None:
@@ -317,7 +361,8 @@ class ChatScreen(Screen[None]):
         if self.transcript.has_focus and self.docked.taken:
             self.docked.enter()
             return
-        panels: list[Widget] = [self.transcript, self.prompt.editor]
+        first = self.welcome if self.welcome.display else self.transcript
+        panels: list[Widget] = [first, self.prompt.editor]
         if self.state.question is not None:
             # Right after the prompt: an open question is what Tab is pressed for.
             panels.insert(0, self.dock)

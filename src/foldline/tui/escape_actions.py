@@ -48,6 +48,7 @@ class EscapeActions:
         yield EscStep(chat.completion.open, "Esc closes the list", prompt.close_completion)
         yield EscStep(chat.reading.searching, "Esc ends the search", chat.reading.end_search)
         yield EscStep(prompt.in_queue, "Esc leaves it, keeps the text", prompt.leave_queue)
+        yield EscStep(dock.why.display, "Esc back to the question", dock.keep_why)
         yield EscStep(asks and state.asks_choice, "Esc leaves it undecided", partial(dock.choose, ""))
         yield EscStep(asks, "Esc declines this call", partial(dock.answer, "deny"))
         yield EscStep(elsewhere, "Esc to the prompt", partial(chat.set_focus, prompt.editor))

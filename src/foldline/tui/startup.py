@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.app import App
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from foldline.tui.blocks.view import BlockView
     from foldline.tui.figures import Figures
     from foldline.tui.transcript.feed import Transcript
+    from foldline.tui.widgets.welcome import Resumable
 
 
 Load = Callable[[], "Agent"]
@@ -108,6 +110,26 @@ class Opening:
         entries = agent.session.entries
         return Opened(agent, transcript, transcript.read(entries), figures, typed_in(entries))
 
+
+def last_sessions(root: Path) -> "list[Resumable]":
+    """The last sessions of a folder that something was said in. In a thread."""
+    from foldline.history import age, data_home, list_sessions, utc_now
+    from foldline.protocol import FoldlineError
+    from foldline.tui.widgets.welcome import Resumable
+
+    try:
+        infos = [info for info in list_sessions(data_home(), root) if info.readable]
+    except FoldlineError:
+        return []  # /sessions says why
+    now = utc_now().astimezone()
+    named = [(info, info.meta.title or info.meta.first_prompt) for info in infos]
+    return [
+        Resumable(str(info.path), title, age(info.meta.updated_at, now)) for info, title in named if title
+    ][:LAST_SESSIONS]
+
+
+LAST_SESSIONS = 3
+"""Of a folder, in an empty chat."""
 
 QUIET = 1.0
 """Seconds after the session is there in which a first prompt has the processor to itself."""

@@ -108,9 +108,14 @@ class Answerable:
     label: str
 
 
-ONCE = (Answerable("y", "once"), Answerable("n", "no"))
+ONCE = (Answerable("y", "Allow once"), Answerable("n", "No, and tell it why"))
 """The answers to a tool call that asks each time."""
-APPROVAL = (ONCE[0], Answerable("a", "session"), Answerable("p", "project"), ONCE[1])
+APPROVAL = (
+    ONCE[0],
+    Answerable("a", "Always in this session"),
+    Answerable("p", "Always in this project"),
+    ONCE[1],
+)
 """The answers to a tool call that asks, where its like may be allowed with it."""
 
 
@@ -132,6 +137,14 @@ class Question:
     """What "always" may stand for, one of them at a time."""
     outside: bool = False
     """Whether the call reaches out of the working folder: then each such call asks."""
+
+    @property
+    def sentence(self) -> str:
+        """What is asked, in a few words."""
+        if self.kind == "choice":
+            return self.name
+        noun = self.name if self.name in ("edit", "fetch", "read", "write") else f"{self.name} call"
+        return f"Allow this {noun}?"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def test_a_conversation_through_pipes_is_plain_lines_in_order(tmp_path: Path) ->
         "> read notes.txt\n",
         "\n[read] notes.txt … 1 line, ",
         "remember ␛[31mthe␇ milk",
-        "asks before it runs:\ntouch made.txt\n1  y  yes, this once\n",
+        "Allow this bash call?\ntouch made.txt\n1  y  yes, this once\n",
         "Nobody is at a terminal to answer: no.\n",
         "/inspector needs the whole screen",
         "There is no command /nope",

@@ -306,13 +306,13 @@ def asked_about(question: Question) -> Asked:
 
 
 def _call(question: Question) -> Asked:
-    beyond = ", and reaches beyond what this folder holds" if question.outside else ""
+    beyond = " It reaches beyond what this folder holds." if question.outside else ""
     diff = _diff_lines(question.diff) if question.diff else ()
     promise = nothing_hidden(question.promises[0]) if question.promises else ""
     return Asked(
         question.id,
         (
-            f"{clean_line(question.name)} asks before it runs{beyond}:",
+            f"{clean_line(question.sentence)}{beyond}",
             nothing_hidden(question.title),
             *diff,
         ),

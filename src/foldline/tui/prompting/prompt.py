@@ -211,7 +211,7 @@ class Prompt(Lines):
     def set_room(self, height: int) -> None:
         """Fit the height of the screen: a short one lists no waiting prompts and shows little text."""
         self._tall = height >= QUEUE_FROM
-        self.editor.styles.max_height = min(height // 3, TEXT_LINES) if height >= 18 else 2
+        self.editor.styles.max_height = min(height // 3, TEXT_LINES) if height >= 18 else height // 6
         self._arrange()
 
     def set_active(self, active: bool) -> None:
@@ -269,6 +269,12 @@ class Prompt(Lines):
     @property
     def has_selection(self) -> bool:
         return bool(self.editor.selected_text)
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it has the focus, and nothing is being written or chosen in it."""
+        busy = self.editor.text.strip() or self.in_queue or self.completer.open
+        return self.editor.has_focus and not busy
 
     def leave_queue(self) -> None:
         self._mark(None)

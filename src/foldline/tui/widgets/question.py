@@ -1,27 +1,28 @@
 """What waits for the reader's word, docked above the prompt: the question of a tool call, or a choice.
 
 What was not shown cannot be allowed: nothing of it is left out, hidden in a sequence or looks like a blank.
-Only the reader brings the focus to it.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from rich.cells import cell_len
 from textual import events
+from textual.app import ComposeResult
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
 from foldline.context.harmless import clean, clean_line, nothing_hidden
-from foldline.tui.blocks.cells import Span, Spans, text_of, width_of, wrap_spans
+from foldline.tui.blocks.cells import Span, Spans, piece, row, text_of, wrap_spans
 from foldline.tui.keys.commands import key_of
 from foldline.tui.messages import OperationWanted
 from foldline.tui.state import Answerable, Question
-from foldline.tui.widgets.lines import Lines, edge, frame, sides
+from foldline.tui.widgets.fields import OneLine
+from foldline.tui.widgets.lines import Line, Lines, edge, frame, key_words, sides, window_start
 
 if TYPE_CHECKING:
     from foldline.tui.blocks.diff import DiffRows
@@ -32,16 +33,9 @@ class QuestionText:
     place in it is the number of signs before it, blanks apart: the same at any width, unless old and new
     lines come to stand side by side."""
 
-    def __init__(
-        self,
-        question: Question,
-        width: int,
-        head: Sequence[list[Span]] = (),
-        options: Sequence[list[Span]] = (),
-    ) -> None:
-        """`options` of a choice, which has no diff, where there is no other room for them."""
+    def __init__(self, question: Question, width: int, head: Sequence[list[Span]] = ()) -> None:
         title = (clean if question.kind == "choice" else nothing_hidden)(question.title)
-        self._lines = [*head, *(wrap_spans([(title, "text")], width) if title else ()), *options]
+        self._lines = [*head, *(wrap_spans([(title, "text")], width) if title else ())]
         self._diff = _diff_rows(question.diff, width) if question.diff else None
         texts = [text_of(line) for line in self._lines]
         if self._diff is not None:
@@ -94,15 +88,17 @@ DEAF_SECONDS = 1.0
 Answer = Literal["once", "always", "project", "deny"]
 """The user's word on a tool call."""
 ANSWERS: dict[str, Answer] = {"y": "once", "a": "always", "p": "project", "n": "deny"}
-"""What the letters of a tool call's question mean; Enter is none of them."""
+"""What the options of a tool call's question mean. Their numbers stay the same where some are not offered:
+whoever has learnt that 2 is no would else grant a rule with it."""
 _COMMANDS = {"y": "allow-once", "a": "allow-always", "p": "allow-project", "n": "decline"}
-"""The commands that give the same answers from the prompt."""
+"""The commands that give the same answers from anywhere."""
 
 _ALWAYS: tuple[Answer, ...] = ("always", "project")
 _TOO_SOON = "The question has only just appeared: press again to answer it"
-_UNREAD = "What was not shown cannot be allowed: read on, or decline"
+_UNREAD = "Read on first: what was not shown cannot be allowed"
 _NOT_SEEN = "There is no room to show what always would allow: make the terminal higher, or answer once"
-_NO_RULE = "Nothing can always be allowed here: each such call asks"
+_NO_RULE = "It can only be allowed once: each such call asks"
+_WHY = "why, and what instead"
 
 _ACTS = "outside, or a file that acts"
 _BEYOND = {"fetch": "not a public address", "bash": "may leave this folder", "edit": _ACTS, "write": _ACTS}
@@ -110,22 +106,32 @@ _BEYOND = {"fetch": "not a public address", "bash": "may leave this folder", "ed
 can resolve, as of a command nobody can take apart, all that is known is that it may. What acts are hooks,
 instructions and settings, which others run or follow unasked."""
 
-_LONG = {"choice": "your choice", "call": "asks before it runs"}
+_LONG = {"choice": "your choice", "call": "Allow this call?"}
 """In the frame, where what asks is too long for it and stands below."""
+
+_TEXT_LINES = 3
+"""Lines of what is asked that are shown before its answers are, where there is no room for all."""
 
 
 class _Layout(NamedTuple):
-    """How many lines of what is asked are shown at once, and what stays below them however long it is."""
+    """What stands between the edges, in this order."""
 
     rows: int
-    promise: list[list[Span]]
-    keys: list[list[Span]]
-    """Empty where they stand in the frame."""
+    """How many lines of what is asked."""
+    where: list[Line]
+    """Which of its lines these are, where not all are shown."""
+    promise: list[Line]
+    """What "always" means; empty where there is nothing, or no room, and then it is not offered."""
+    answers: list[Line]
+    first: int
+    """The first answer that is shown."""
+    options: Sequence[Answerable]
+    """The answers that can be given: "always" only where what it means is shown."""
 
 
 class QuestionDock(Lines, can_focus=True):
-    """At most a quarter of the screen, or half of it for longer questions, which scroll. A call is allowed
-    once all of it was painted; until then the keys that allow read on."""
+    """Up to 60 % of the screen; longer questions scroll. A call is allowed once all of it was painted; until
+    then what would allow it reads on."""
 
     DEFAULT_CSS: ClassVar[str] = """
     QuestionDock { display: none; }
@@ -137,15 +143,31 @@ class QuestionDock(Lines, can_focus=True):
 
         sentence: str
 
-    def __init__(self, clock: Callable[[], float], covered: Callable[[], bool] = lambda: False) -> None:
-        """`covered`: whether something of the same screen lies over it."""
+    @dataclass
+    class WhyUnsent(Message):
+        """The question is gone, and with it whom this sentence was for."""
+
+        text: str
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        covered: Callable[[], bool] = lambda: False,
+        typed: Callable[[events.Key | events.Paste], None] = lambda _: None,
+    ) -> None:
+        """`covered`: whether something of the same screen lies over it. `typed` takes text that was not meant
+        for it, and the focus."""
         super().__init__(id="question")
         self._clock = clock
         self._covered = covered
+        self._typed = typed
+        self.why = OneLine()
+        """Where the reader says why a call is declined, in the place of that answer."""
         self._question: Question | None = None
         self._others = 0
         self._nth = 0
         """Which of the rules "always" means."""
+        self._marked = 0
         self._shown_at = 0.0
         self._turned_at = -DEAF_SECONDS
         """When a key that would have allowed it read on instead."""
@@ -157,37 +179,55 @@ class QuestionDock(Lines, can_focus=True):
         """The place in the text up to which it was on the screen; -1: nothing was."""
         self._rules_read: set[int] = set()
         """Which of the rules were on the screen whole."""
-        self._height = 36
+        self._most = 20
 
-    def show(self, questions: tuple[Question, ...]) -> None:
-        """The first of these, and how many wait behind it; none hides the dock."""
+    def compose(self) -> ComposeResult:
+        yield self.why
+
+    def show(self, questions: tuple[Question, ...]) -> bool:
+        """The first of these, and how many wait behind it; whether it is another one."""
         question = questions[0] if questions else None
         self._others = max(len(questions) - 1, 0)
-        if question != self._question:
+        is_other = question != self._question
+        if is_other:
             self._shown_at, self._turned_at = self._clock(), -DEAF_SECONDS
             self._text, self._read, self._top, self._nth = None, -1, 0, 0
+            self._marked = 0 if question is None or question.kind == "call" else -1
             self._rules_read.clear()
+            if self.why.value.strip():
+                self.post_message(self.WhyUnsent(self.why.value))
+            if self.why.display:
+                self.keep_why()
+            self.why.value = ""
         self._question = question
-        self.display = question is not None
         self._fit()
+        return is_other
 
-    def set_screen(self, height: int) -> None:
-        """The height of the screen decides how much of a long question is shown."""
-        self._height = height
-        if self._question is not None and self._question.kind == "choice":
-            self._text = None
+    def set_room(self, height: int, free: int) -> int:
+        """At most 60 % of the height of the screen, and of what the rows that stay leave free of it: how much
+        it takes of these."""
+        self._most = min(height * 3 // 5, free)
         self._fit()
+        return int(self.styles.height.value) if self.display and self.styles.height else 0
 
-    def answer(self, answer: Answer) -> None:
+    def deafen(self) -> None:
+        """Take no answer for a moment: it comes into sight again."""
+        self._shown_at = self._clock()
+
+    # --- answers --------------------------------------------------------------------------------------
+
+    def answer(self, answer: Answer, why: str = "") -> None:
         """Pass on the reader's word on a call, unless the question has only just appeared. What was not
         shown is shown instead of allowed."""
         question = self._question
         if question is None or question.kind != "call" or not self._hears(self._shown_at):
             return
         if answer == "deny":
-            self._pass_on(question, answer)
-        elif answer in _ALWAYS and not self._promises:
-            self.post_message(self.NotTaken(_NOT_SEEN if question.promises else _NO_RULE))
+            self._pass_on(question, answer, why)
+        elif answer in _ALWAYS and not question.promises:
+            self.post_message(self.NotTaken(_NO_RULE))
+        elif answer in _ALWAYS and not self._layout(question, self.size.width).promise:
+            self.post_message(self.NotTaken(_NOT_SEEN))
         elif self._unread:
             self._turned_at = self._clock()
             if self._text is not None:
@@ -198,10 +238,11 @@ class QuestionDock(Lines, can_focus=True):
         elif self._hears(self._turned_at):
             self._pass_on(question, answer)
 
-    def _pass_on(self, question: Question, answer: Answer) -> None:
+    def _pass_on(self, question: Question, answer: Answer, why: str = "") -> None:
         from foldline.protocol import operations  # no first screen asks anything
 
-        approve = operations.Approve(call_id=question.id, answer=answer, nth=self._nth)
+        self.why.value = ""
+        approve = operations.Approve(call_id=question.id, answer=answer, nth=self._nth, why=why)
         self.post_message(OperationWanted(approve))
 
     def other_rule(self) -> None:
@@ -218,36 +259,109 @@ class QuestionDock(Lines, can_focus=True):
         if question is not None and question.kind == "choice" and self._hears(self._shown_at):
             self.post_message(OperationWanted(operations.Choose(choice=question.id, key=key)))
 
+    def keep_why(self) -> None:
+        """Close the field in which the reader says why; what it holds stays."""
+        self.why.close()
+        self.screen.set_focus(self)
+
+    def _ask_why(self) -> None:
+        if self._hears(self._shown_at):
+            self.why.ask(_WHY, self.why.value, self._decline)
+            self._fit()
+
+    def _decline(self, why: str) -> None:
+        self.screen.set_focus(self)
+        self.answer("deny", " ".join(why.split()))
+
     def _hears(self, since: float) -> bool:
         hears = self._clock() - since >= DEAF_SECONDS
         if not hears:
             self.post_message(self.NotTaken(_TOO_SOON))
         return hears
 
-    def _take(self, key: str) -> None:
+    def _take(self, option: Answerable) -> None:
         if self._question is not None and self._question.kind == "choice":
-            self.choose(key)
+            self.choose(option.key)
+        elif ANSWERS[option.key] == "deny":
+            self._ask_why()
         else:
-            self.answer(ANSWERS[key])
+            self.answer(ANSWERS[option.key])
+
+    # --- keys and mouse ---------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
-        options = self._question.options if self._question is not None else ()
-        if any(option.key == event.key for option in options):
-            self._take(event.key)
-        elif event.key == "w":
-            self.other_rule()
-        elif event.key in ("up", "k"):
-            self._move_to(self._top - 1)
-        elif event.key in ("down", "j"):
-            self._move_to(self._top + 1)
-        else:
+        if self._takes_key(event):
+            event.stop()
+            event.prevent_default()
+
+    def _takes_key(self, event: events.Key) -> bool:
+        question = self._question
+        if self.why.display:
+            if event.is_printable:  # typed right behind the key that opened the field
+                self.why.post_message(events.Key(event.key, event.character))
+            return event.is_printable
+        if question is None or self.screen.focused is not self:  # typed right behind other text
+            self._typed(event)
+            return True
+        options = self._layout(question, self.size.width).options
+        pressed = [_key(question, option) for option in options]
+        match event.key:
+            case "enter" if self._marked >= 0:
+                self._take(options[self._marked])
+            case key if key in pressed:
+                self._marked = pressed.index(key)
+                self._take(options[self._marked])
+            case "up" | "down":
+                self._step(-1 if event.key == "up" else 1)
+            case "left" | "right" if question.promises:
+                self.other_rule()
+            case _ if question.kind == "call" and event.is_printable:
+                self._typed(event)
+            case _:
+                return False
+        return True
+
+    def on_paste(self, event: events.Paste) -> None:
+        if not self.why.display:
+            event.stop()
+            self._typed(event)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on an answer gives it."""
+        question = self._question
+        if question is None:
             return
-        event.stop()
-        event.prevent_default()
+        layout = self._layout(question, self.size.width)
+        at = event.screen_y - self.region.y - (1 + layout.rows + len(layout.where) + len(layout.promise))
+        if 0 <= at < len(layout.answers):
+            self._marked = layout.first + at
+            self._take(layout.options[self._marked])
+            self.update()
+
+    def on_mouse_scroll_down(self) -> None:
+        self._move_to(self._top + 1)
+
+    def on_mouse_scroll_up(self) -> None:
+        self._move_to(self._top - 1)
+
+    def _step(self, step: int) -> None:
+        """Through the text first, then from answer to answer."""
+        question = self._question
+        assert question is not None, "keys are only taken where something is asked"
+        layout, total = self._layout(question, self.size.width), len(self._body(question, self.size.width))
+        if self._top < total - layout.rows if step > 0 else self._marked <= 0:
+            self._move_to(self._top + step)
+        else:
+            self._marked = min(self._marked + step, len(layout.options) - 1)
+            self.update()
 
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
-        self._fit()  # its keys may take another line
+        self._fit()  # what it says of its keys may take another line
+
+    def on_descendant_blur(self) -> None:
+        self.why.close()
+        self._fit()
 
     def on_resize(self) -> None:
         self._fit()
@@ -255,6 +369,8 @@ class QuestionDock(Lines, can_focus=True):
     def _move_to(self, line: int) -> None:
         self._top = max(line, 0)
         self.update()
+
+    # --- what was shown ---------------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw; what is drawn here in full width stands on the screen."""
@@ -266,20 +382,27 @@ class QuestionDock(Lines, can_focus=True):
     def _painted(self, question: Question, crop: Region) -> None:
         width = self.size.width
         whole = crop.y <= 1 and crop.x == 0 and crop.right == width
-        rows, promise, _ = self._layout(question, width)
-        if whole and promise and 1 + rows + len(promise) <= crop.bottom:
+        rows, where, promise, *_ = self._layout(question, width)
+        if whole and promise and 1 + rows + len(where) + len(promise) <= crop.bottom:
             self._rules_read.add(self._nth)
         seen = min(rows, crop.bottom - 1) if whole else 0
         read = self._body(question, width).read(self._read, self._top, seen)
         if read != self._read:
             self._read = read
-            self.call_after_refresh(self._fit)  # other keys work now
+            self.call_after_refresh(self.update)  # it may be allowed now
+
+    @property
+    def _unread(self) -> bool:
+        """Whether something of it was not on the screen yet."""
+        return self._text is None or self._read < self._text.end
 
     def _fit(self) -> None:
         width = self.size.width
         if self._question is not None and width:
-            rows, promise, keys = self._layout(self._question, width)
-            self.styles.height = rows + len(promise) + len(keys) + 2
+            rows, where, promise, answers, *_ = self._layout(self._question, width)
+            last = rows + len(where) + len(promise) + len(answers)
+            self.styles.height = last + 2
+            self.why.styles.margin = (last, 2, 0, 9)
         self.update()
 
     # --- what is shown --------------------------------------------------------------------------------
@@ -288,17 +411,21 @@ class QuestionDock(Lines, can_focus=True):
         question = self._question
         if question is None:
             return []
-        look, body = frame(self.has_focus), self._body(question, width)
-        rows, promise, keys = self._layout(question, width)
+        look, body = frame(self._is_active), self._body(question, width)
+        rows, where, promise, answers, _, options = self._layout(question, width)
         self._top = min(self._top, max(len(body) - rows, 0))
         shown = body.lines(self._top, rows) or [[]]
         title: Spans = (("? ", "altered"), (self._title(width), "text bold"))
-        below = () if keys else tuple(_in_lines(self._keys(question, rows, len(body)), width - 6)[0])
+        inside = (*shown, *where, *promise, *answers)
         return [
-            edge(look, True, title, tuple(_joined(self._remarks(width))), width),
-            *(sides(look, [(" ", ""), *line], width) for line in (*shown, *promise, *keys)),
-            edge(look, False, below, (), width),
+            edge(look, True, title, self._remark_spans(width), width),
+            *(sides(look, [(" ", ""), *line], width) for line in inside),
+            edge(look, False, self._foot(question, options), (), width),
         ]
+
+    @property
+    def _is_active(self) -> bool:
+        return self.has_focus or self.why.display
 
     def _body(self, question: Question, width: int) -> QuestionText:
         """What is asked, at this width. At another one the same part of it stays in sight."""
@@ -311,139 +438,113 @@ class QuestionDock(Lines, can_focus=True):
         if question.outside and not self._says_beyond(width):
             head.append([(_beyond(question), "altered")])
         place = 0 if self._text is None else self._text.place(self._top)
-        below = [list(_key(option.key, option.label)) for option in self._low_options(question, width)]
-        before, self._text = self._text, QuestionText(question, inside, head, below)
+        before, self._text = self._text, QuestionText(question, inside, head)
         if before is not None and before.is_beside != self._text.is_beside:
             self._read, place = -1, 0  # lines that were read may stand behind others now
         self._width, self._top = width, self._text.line_at(place)
         return self._text
 
-    def _low_options(self, question: Question, width: int) -> Sequence[Answerable]:
-        """Those of a choice that stand below its text, to be scrolled to: on a low screen, where the frame is
-        too narrow for all of them."""
-        if question.kind != "choice" or self._height >= 18:
-            return ()
-        in_frame = width_of(list(_joined(_key(option.key, option.label) for option in question.options)))
-        return question.options if in_frame + len(" lines 1–1 of 9 · Esc leave it ") > width - 6 else ()
-
-    @property
-    def _unread(self) -> bool:
-        """Whether something of it was not on the screen yet."""
-        return self._text is None or self._read < self._text.end
-
     def _title(self, width: int) -> str:
         """What stands in the frame: what asks, or what is to be chosen, where that is short enough."""
         if self._question is None:
             return ""
-        name = clean_line(self._question.name)
-        title = f"{name} asks before it runs" if self._question.kind == "call" else name
+        title = clean_line(self._question.sentence)
         return title if cell_len(title) <= width - 8 else _LONG[self._question.kind]
 
     def _says_beyond(self, width: int) -> bool:
         """Whether the frame has room for what the call reaches beyond."""
-        words = ("? ", self._title(width), *(text for spans in self._remarks() for text, _ in spans))
+        words = ("? ", self._title(width), *(text for text, _ in self._remark_spans()))
         return sum(map(cell_len, words)) + 13 <= width
 
-    def _remarks(self, width: int = 0) -> list[Spans]:
-        remarks: list[Spans] = []
+    def _remark_spans(self, width: int = 0) -> Spans:
+        remarks: list[Span] = []
         if self._question is not None and self._question.outside and (not width or self._says_beyond(width)):
-            remarks.append(((_beyond(self._question), "altered"),))
+            remarks.append((_beyond(self._question), "altered"))
         if self._others:
-            remarks.append(((f"1 of {self._others + 1} questions", "muted"),))
-        return remarks
+            remarks += [(" · ", "muted")] if remarks else []
+            remarks.append((f"1 of {self._others + 1} questions", "muted"))
+        return tuple(remarks)
 
     def _layout(self, question: Question, width: int) -> _Layout:
-        """At most a quarter of the screen, or half of it where a quarter does not hold all that is asked."""
-        total = len(self._body(question, width))
+        """What "always" means goes first where there is no room, then all answers but one, then text."""
+        inside, total = max(self._most - 2, 1), len(self._body(question, width))
         promise = self._promise(question, max(width - 4, 8))
-        most = max(self._height // 4 - 1, 1)
-        if total + len(promise) >= most and self._height >= 18:
-            most = self._height // 2 - 3
-        if len(promise) > max(most // 2, 2):
+        if len(promise) > max(inside // 2, 2) or inside - len(promise) < _TEXT_LINES:
             promise = []
-        rows = max(min(total, most - len(promise)), 1)
-        keys = self._keys_inside(question, rows, total, width)
-        if len(keys) >= most - len(promise):
-            keys = []
-        return _Layout(max(min(total, most - len(promise) - len(keys)), 1), promise, keys)
+        options = question.options
+        if question.kind == "call" and not promise:
+            options = tuple(option for option in options if ANSWERS[option.key] not in _ALWAYS)
+        left = inside - len(promise)
+        count = max(min(len(options), left - min(total, _TEXT_LINES)), 1)
+        rows = min(total, left - count)
+        rows = max(rows if total <= rows else rows - 1, 1)
+        self._marked = min(self._marked, len(options) - 1)
+        first = window_start(max(self._marked, 0), len(options), count)
+        some = f" of {len(options)}" if count < len(options) else ""
+        return _Layout(
+            rows,
+            [self._where(question, rows, total)] if total > rows else [],
+            promise,
+            [
+                self._answer_row(question, option, at == self._marked, some and f"{at + 1}{some}", width - 4)
+                for at, option in enumerate(options[first : first + count], start=first)
+            ],
+            first,
+            options,
+        )
 
-    @property
-    def _promises(self) -> bool:
-        """Whether there is something "always" may stand for, and the height to show it."""
-        return self._question is not None and bool(self._question.promises) and self._height >= 12
-
-    def _promise(self, question: Question, width: int) -> list[list[Span]]:
+    def _promise(self, question: Question, width: int) -> list[Line]:
         """What "always" means."""
-        if not self._promises:
+        if not question.promises:
             return []
         means: Spans = (("always: ", "muted"), (nothing_hidden(question.promises[self._nth]), "accent"))
-        key = "w" if self.has_focus else key_of("other-rule")
+        key = "→" if self._is_active else key_of("other-rule")
         other: Spans = ((f" · {key} another rule", "muted"),) if len(question.promises) > 1 else ()
         return wrap_spans([*means, *other], width)
 
-    def _keys_inside(self, question: Question, rows: int, total: int, width: int) -> list[list[Span]]:
-        """The keys on lines of their own, where the frame is too narrow for them. As many before all was read
-        as after: what comes into sight last is not pushed out by the keys that work then."""
-        read = list(self._keys(question, rows, total, unread=False))
-        if width_of(_joined(read)) <= width - 6:
-            return []
-        lines = _in_lines(read, width - 4)
-        return [*_in_lines(self._keys(question, rows, total), width - 4), *([] for _ in lines)][: len(lines)]
+    def _where(self, question: Question, rows: int, total: int) -> Line:
+        """Which lines of a long text these are: a line of its own, which no width pushes out."""
+        top = min(self._top, total - rows)
+        where: Line = [(f"lines {top + 1}–{top + rows} of {total}", "altered")]
+        if question.kind == "call" and self._unread:
+            key = "↓" if self._is_active else key_of(_COMMANDS["y"])
+            where += [(", ", "muted"), (key, "accent"), (" to read all", "text")]
+        return where
 
-    def _keys(self, question: Question, rows: int, total: int, unread: bool | None = None) -> Iterator[Spans]:
-        """Where in a long text one is, first of all, and what may be pressed now, each with its word."""
-        focused, options = self.has_focus, question.options
-        if unread is None:
-            unread = question.kind == "call" and self._unread and total > rows
-        if total > rows:
-            top = min(self._top, total - rows)
-            where: Spans = ((f"lines {top + 1}–{top + rows} of {total}", "altered"),)
-            key = "↓" if focused else _anywhere("y")
-            more = unread or (focused and bool(self._low_options(question, self._width)))
-            yield (*where, (" · ", "muted"), (key, "accent"), (" to read on", "text")) if more else where
-        if unread or (question.kind == "call" and not self._promises):
-            allowed = ("deny",) if unread else ("once", "deny")
-            options = tuple(option for option in options if ANSWERS[option.key] in allowed)
-        tab = (key_of("complete"), "accent")
-        match question.kind, focused:
-            case "call", True:
-                yield from (_key(option.key, option.label) for option in options)
-            case "call", False:
-                yield from (_key(_anywhere(option.key), option.label) for option in options)
-                yield tab, (" reads it", "muted")
-            case "choice", True:
-                yield from (_key(option.key, option.label) for option in options)
-                yield _key("Esc", "leave it")
-            case "choice", False:
-                yield tab, (" to answer", "text")
-                yield from (_key(option.key, option.label, "muted") for option in options)
+    def _answer_row(
+        self, question: Question, option: Answerable, marked: bool, which: str, width: int
+    ) -> Line:
+        """`▶ 1 Allow once    Alt+Y`; at the end which of how many it is, where not all are in sight."""
+        label, style = clean_line(option.label), "text"
+        if question.kind == "call":
+            which = which or key_of(_COMMANDS[option.key])
+            if ANSWERS[option.key] == "deny":
+                label = "No:" if self.why.display else label
+            elif self._unread:
+                style = "muted"
+        marked = marked and self._is_active
+        if marked and not self.why.display:
+            style += " reverse"
+        words = f"{'▶' if marked else ' '} {clean_line(_key(question, option))} {label}"
+        right = [piece(which, "muted", rank=1)] * bool(which)
+        return row([piece(words, style, cut="right")], right, width, margin=0)
+
+    def _foot(self, question: Question, options: Sequence[Answerable]) -> Spans:
+        """What may be pressed now."""
+        if self.why.display:
+            return key_words((("Enter", "declines it"), ("Esc", "back")))
+        if not self._is_active:
+            return key_words(((key_of("complete"), "to answer"),))
+        if question.kind == "choice":
+            return key_words((("↑↓ Enter", "select"), ("Esc", "leaves it undecided")))
+        reads = self._unread and ANSWERS[options[self._marked].key] != "deny"
+        return key_words((("Enter", "reads on") if reads else ("↑↓ Enter", "select"), ("Esc", "declines")))
 
 
-def _key(key: str, word: str, style: str = "accent") -> Spans:
-    return (clean_line(key), style), (f" {clean_line(word)}", "text")
+def _key(question: Question, option: Answerable) -> str:
+    """The key that gives an answer while the dock has the focus."""
+    return option.key if question.kind == "choice" else str(list(ANSWERS).index(option.key) + 1)
 
 
 def _beyond(question: Question) -> str:
     return _BEYOND.get(question.name, "outside this folder")
-
-
-def _anywhere(letter: str) -> str:
-    """The key that gives an answer while the prompt has the focus."""
-    return key_of(_COMMANDS[letter])
-
-
-def _in_lines(keys: Iterable[Spans], width: int) -> list[list[Span]]:
-    """The keys on lines of this width, none of them torn."""
-    lines: list[list[Spans]] = [[]]
-    for key in keys:
-        if lines[-1] and width_of(_joined([*lines[-1], key])) > width:
-            lines.append([])
-        lines[-1].append(key)
-    return [list(_joined(line)) for line in lines]
-
-
-def _joined(keys: Iterable[Spans]) -> Iterator[Span]:
-    for at, key in enumerate(keys):
-        if at:
-            yield " · ", "muted"
-        yield from key

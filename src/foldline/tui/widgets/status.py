@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, assert_never, runtime_checkable
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
-from foldline.tui.blocks.cells import Piece, Span, piece, row
+from foldline.tui.blocks.cells import Piece, Side, Span, piece, row
 from foldline.tui.keys.commands import BY_ID, COMMANDS, QUIT_WITHIN, key_of
 from foldline.tui.keys.table import hint_words
 from foldline.tui.state import (
@@ -172,16 +172,11 @@ def _news(news: News) -> Piece:
 
 
 def _question(question: Question, beside: StatusContext, now: float) -> list[Piece]:
-    waited = numbers.elapsed(now - question.since)
-    answers = " · ".join(f"{clean_line(each.key)} {clean_line(each.label)}" for each in question.options)
-    if question.kind == "choice":
-        asks = Piece(((f"? {clean_line(question.name)}", "altered"),), cut="right", least=20)
-        first = [asks, piece(f" · {waited}", "altered", gap=0, rank=3)]
-    else:
-        first = [piece(f"? {clean_line(question.name)} asks · {waited}", "altered")]
-    if beside.question_focused:
-        return [*first, piece(answers, "text", rank=4)]  # the frame shows them, too
-    return [*first, piece(f"{key_of('complete')} to answer", "text", rank=2)]
+    cut: Side | None = "right" if question.kind == "choice" else None
+    asks = Piece(((f"? {clean_line(question.sentence)}", "altered"),), cut=cut, least=20)
+    first = [asks, piece(f" · {numbers.elapsed(now - question.since)}", "altered", gap=0, rank=3)]
+    tab = piece(f"{key_of('complete')} to answer", "text", rank=2)
+    return first if beside.question_focused else [*first, tab]
 
 
 def _proposal(proposal: "ProposalReady") -> list[Piece]:
