@@ -220,7 +220,7 @@ class FilterBar(Lines, can_focus=True):
         if sheet is None:
             return []
         wide = min(max((width - 6) // 3, 10), 25)
-        widths = (wide, wide, max(width - 4 - 2 * wide, 8))
+        widths = (wide, wide + 2, max(width - 6 - 2 * wide, 8))  # `summarised` is the longest word
         room = max(self.size.height - 3, 1)
         firsts = [window_start(at, len(options), room) for at, options in zip(self._at, columns, strict=True)]
         lines = [_joined([[(f" {head}", "muted")] for head in _HEADS], widths)]

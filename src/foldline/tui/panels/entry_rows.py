@@ -217,8 +217,9 @@ def history_rows(
     rows: list[Block] = []
     for outline in projection.entries.outlines[start:stop]:
         index = outline.index
-        there = projection.outline(row_index(projection, index))
-        if not wanted(outline) or (there is not None and there.index != index and wanted(there)):
+        there = row_index(projection, index)
+        result = projection.outline(there) if there != index else None
+        if not wanted(outline) or (result is not None and wanted(result)):
             continue
         shares = sharer(projection, index)
         caller = None if shares is None else projection.outline(shares)
