@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 

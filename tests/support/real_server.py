@@ -121,4 +121,5 @@ def serve(port: int, window: int, slots: int, kind: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(*map(int, sys.argv[1:4]), sys.argv[4])
+    port, window, slots = map(int, sys.argv[1:4])
+    serve(port, window, slots, sys.argv[4])
