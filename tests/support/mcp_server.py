@@ -138,10 +138,15 @@ def _oddly(method: str) -> dict[str, Any]:
             return {"result": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": about}}
         case "tools/list":
             tools = [
-                {"name": name, "inputSchema": plain} for name in ("echo", "echo", "a.b", "a_b", "ü" * 80)
+                {"name": name, "inputSchema": plain, "execution": 7}
+                for name in ("echo", "echo", "a.b", "a_b", "ü" * 80)
             ]
-            tools += [{"name": f"more_{nth:03}", "inputSchema": {}, "icons": 7} for nth in range(200)]
             tools += [
+                {"name": f"more_{nth:03}", "inputSchema": {}, "icons": 7, "execution": 7}
+                for nth in range(200)
+            ]
+            tools += [
+                {"name": "later", "inputSchema": plain, "execution": {"taskSupport": "required"}},
                 {"name": "list", "inputSchema": {"type": "array"}},
                 {"name": "bare"},
                 {"inputSchema": plain},

@@ -79,6 +79,8 @@ def mended(result: Any, broken: list[str]) -> None:
             broken.append(f"{name} (it has no schema)")
         elif schema.get("type", "object") != "object":
             broken.append(f"{name} (its arguments are {str(schema['type'])[:40]}, not an object)")
+        elif isinstance(how := tool.get("execution"), dict) and how.get("taskSupport") == "required":
+            broken.append(f"{name} (it is called as a task only)")
         else:
             words = {key: tool[key] for key in ("title", "description") if isinstance(tool.get(key), str)}
             kept.append({"name": name, **words, "inputSchema": {**schema, "type": "object"}})
@@ -250,7 +252,6 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - whatever the package raises, it is about this server
             trouble = self._trouble(error)
         finally:
-            self._client = None
             if not self._config.url and (trouble is None or isinstance(trouble, Gone)):
                 await asyncio.to_thread(self._log.caught_up)
                 trouble = Gone(self._words_of_end())

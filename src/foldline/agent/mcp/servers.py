@@ -211,8 +211,7 @@ class ServerTool(Tool):
         except ToolFailure as failure:
             return failed(failure)
         except Trouble as trouble:
-            sentence = f"The MCP server {self.server.name} {trouble}."
-            return ToolOutcome(sentence, is_error=True, brief="failed ✗")
+            return failed(ToolFailure(f"The MCP server {self.server.name} {trouble}."))
         return await outcome_of(result, context, self.spec.name)
 
 
