@@ -386,8 +386,8 @@ class Connection:
             return Trouble(f"did not answer within {self._config.timeout:g} s")
         status, self._status = self._status, None
         is_stand_in = error.message in _STAND_INS
-        # Of a session that a server has forgotten, it says 404: a new one is to be begun (MCP).
-        if status == HTTPStatus.NOT_FOUND and (is_stand_in or "session" in error.message.lower()):
+        # A server has forgotten the session: 404 by MCP, 400 in the example of the SDK for TypeScript.
+        if status in (400, 404) and (is_stand_in or "session" in error.message.lower()):
             return Unreached(refused(status))
         if status is not None and is_stand_in:
             return Gone(refused(status))

@@ -104,7 +104,7 @@ class Server:
                 self._tried = True
                 self.start()
             await self.settled()
-            if self._connection is None or not self._connection.is_open:
+            if self.state == "failed" or self._connection is None or not self._connection.is_open:
                 raise Trouble(f"{self.trouble or 'is not connected'}; it is tried again at the next prompt")
             try:
                 return await self._connection.call(tool, arguments, progress)
