@@ -222,7 +222,9 @@ def _serve(server: Any, options: argparse.Namespace) -> None:
                 is_call = session and posts[session] > 2  # what begins a session, the list of tools, calls
                 refused *= bool(is_call) and list(posts).index(session) <= options.forgets
             if refused:
-                await PlainTextResponse("no", refused)(scope, receive, send)
+                await PlainTextResponse("No valid session ID" if options.forgets else "no", refused)(
+                    scope, receive, send
+                )
                 return
         await app(scope, receive, send)
 

@@ -108,8 +108,8 @@ class Connection:
         self._log = log
         self._folder = folder
         self._leave = asyncio.Event()
-        self._status: int | None = None
-        """The last HTTP status that was a refusal."""
+        self._refused: list[tuple[int, bool]] = []
+        """HTTP statuses that were refusals, each with whether it said that the session is forgotten."""
         self._why: Trouble | None = None
         """Why it ended, once that is known."""
         self._client: Client | None = None
@@ -178,7 +178,7 @@ class Connection:
             output(f"{share}: {message}\n" if message else f"{share}\n")
 
         client = self._demand()
-        self._status = None
+        self._refused.clear()
         seconds = self._config.timeout
         call = asyncio.create_task(client.call_tool(tool, arguments, seconds, say))
         self._left.add(call)
@@ -335,11 +335,8 @@ class Connection:
 
     def _streams(self) -> Any:
         if self._config.url:
-            return over_http(self._config, self._refused)
+            return over_http(self._config, self._refused.append)
         return program(self._filled, self._log, self._folder)
-
-    def _refused(self, status: int) -> None:
-        self._status = status
 
     async def _output_ended(self) -> None:
         """A program has ended, also between two calls, where nobody waits. An address has no end."""
@@ -384,12 +381,12 @@ class Connection:
         words = self._filled.masked(on_one_line(error.message))
         if error.code == REQUEST_TIMEOUT:
             return Trouble(f"did not answer within {self._config.timeout:g} s")
-        status, self._status = self._status, None
+        status, forgotten = self._refused.pop() if self._refused else (0, False)
         is_stand_in = error.message in _STAND_INS
-        # A server has forgotten the session: 404 by MCP, 400 in the example of the SDK for TypeScript.
-        if status in (400, 404) and (is_stand_in or "session" in error.message.lower()):
+        # Of a forgotten session a server says 404 (MCP), or 400 (the example of the SDK for TypeScript).
+        if forgotten or (status == 404 and (is_stand_in or "session" in error.message.lower())):
             return Unreached(refused(status))
-        if status is not None and is_stand_in:
+        if status and is_stand_in:
             return Gone(refused(status))
         if error.code == CONNECTION_CLOSED and self._config.url:
             # Or an error of the server's own: the code has two meanings, so its words are given.
