@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from agent.mcp.conftest import House, house
 from foldline.agent.mcp import ServerConfig
-from support.mcp_client import McpClient, client
 from support.mcp_server import RED_DOT, is_alive
 from support.real_server import free_port
 
-__all__ = ["client"]
+__all__ = ["house"]
 
 INSTALLED = Path(sys.prefix) / "servers"
 EVERYTHING = INSTALLED / "node_modules/.bin/mcp-server-everything"
@@ -73,10 +73,10 @@ def everything_over_http(port: int) -> Iterator[None]:
 
 
 @needs(EVERYTHING)
-async def test_its_tools_are_offered_but_for_the_one_that_is_a_task(client: McpClient) -> None:
-    servers = await client.started(everything())
+async def test_its_tools_are_offered_but_for_the_one_that_is_a_task(house: House) -> None:
+    servers = await house.started(everything())
     assert [str(state) for state in servers.states] == ["connected, 12 tools"]
-    assert client.notices == [
+    assert house.notices == [
         "The MCP server everything has 1 tool that cannot be used: simulate-research-query "
         "(it is called as a task only)."
     ]
@@ -86,129 +86,127 @@ async def test_its_tools_are_offered_but_for_the_one_that_is_a_task(client: McpC
 
 
 @needs(EVERYTHING)
-async def test_what_it_is_given_comes_back(client: McpClient) -> None:
-    servers = await client.started(everything())
-    assert (await client.call(servers, "everything:echo", message="hällo")).text == "Echo: hällo"
-    assert (await client.call(servers, "everything:get-sum", a=2, b=3)).text == "The sum of 2 and 3 is 5."
-    weather = await client.call(servers, "everything:get-structured-content", location="Chicago")
+async def test_what_it_is_given_comes_back(house: House) -> None:
+    servers = await house.started(everything())
+    assert (await house.call(servers, "everything:echo", message="hällo")).text == "Echo: hällo"
+    assert (await house.call(servers, "everything:get-sum", a=2, b=3)).text == "The sum of 2 and 3 is 5."
+    weather = await house.call(servers, "everything:get-structured-content", location="Chicago")
     assert set(json.loads(weather.text)) == {"temperature", "conditions", "humidity"}
 
 
 @needs(EVERYTHING)
-async def test_wrong_arguments_are_an_error_in_its_words(client: McpClient) -> None:
-    servers = await client.started(everything())
-    outcome = await client.call(servers, "everything:get-sum", a="two", b=3)
+async def test_wrong_arguments_are_an_error_in_its_words(house: House) -> None:
+    servers = await house.started(everything())
+    outcome = await house.call(servers, "everything:get-sum", a="two", b=3)
     assert outcome.is_error
     assert "Invalid arguments for tool get-sum" in outcome.text
 
 
 @needs(EVERYTHING)
-async def test_a_long_text_is_clipped_and_whole_in_a_file(client: McpClient) -> None:
-    servers = await client.started(everything())
-    outcome = await client.call(servers, "everything:echo", message="a long word " * 50_000)
+async def test_a_long_text_is_clipped_and_whole_in_a_file(house: House) -> None:
+    servers = await house.started(everything())
+    outcome = await house.call(servers, "everything:echo", message="a long word " * 50_000)
     assert len(outcome.text) < 30_000
     assert outcome.full_output is not None
     assert Path(outcome.full_output).read_text() == "Echo: " + "a long word " * 50_000
 
 
 @needs(EVERYTHING)
-async def test_its_picture_is_broken_and_what_stands_around_it_is_read(client: McpClient) -> None:
+async def test_its_picture_is_broken_and_what_stands_around_it_is_read(house: House) -> None:
     """A checksum in it is wrong: modelcontextprotocol/servers, pull request 4816."""
-    servers = await client.started(everything())
-    outcome = await client.call(servers, "everything:get-tiny-image")
+    servers = await house.started(everything())
+    outcome = await house.call(servers, "everything:get-tiny-image")
     first, fault, last = outcome.text.splitlines()
     assert (first, last) == ("Here's the image you requested:", "The image above is the MCP logo.")
     assert fault == "[this is a broken image (image/png, 4.0 kB) and was not shown.]"
 
 
 @needs(EVERYTHING)
-async def test_resources_are_text_or_named(client: McpClient) -> None:
-    servers = await client.started(everything())
-    links = await client.call(servers, "everything:get-resource-links", count=2)
+async def test_resources_are_text_or_named(house: House) -> None:
+    servers = await house.started(everything())
+    links = await house.call(servers, "everything:get-resource-links", count=2)
     assert "[resource Text Resource 2, demo://resource/dynamic/text/2: " in links.text
-    text = await client.call(servers, "everything:get-resource-reference", resourceType="Text", resourceId=1)
+    text = await house.call(servers, "everything:get-resource-reference", resourceType="Text", resourceId=1)
     assert "[resource demo://resource/dynamic/text/1]\nResource 1: This is a plaintext resource" in text.text
-    blob = await client.call(servers, "everything:get-resource-reference", resourceType="Blob", resourceId=1)
+    blob = await house.call(servers, "everything:get-resource-reference", resourceType="Blob", resourceId=1)
     assert "[resource demo://resource/dynamic/blob/1, text/plain, is not text and not shown]" in blob.text
 
 
 @needs(EVERYTHING)
-async def test_no_key_of_ours_is_in_its_environment(
-    client: McpClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_key_of_ours_is_in_its_environment(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-key")
     monkeypatch.setenv("EXTRA", "of the user")
-    servers = await client.started(everything(env={"TOKEN": "${T}"}), T="t0ken-value")
-    environment = json.loads((await client.call(servers, "everything:get-env")).text)
+    servers = await house.started(everything(env={"TOKEN": "${T}"}), T="t0ken-value")
+    environment = json.loads((await house.call(servers, "everything:get-env")).text)
     assert environment.pop("TOKEN") == "t0ken-value"
     assert {"HOME", "PATH"} <= set(environment) <= HARMLESS
 
 
 @needs(EVERYTHING)
-async def test_its_progress_is_shown_as_it_comes(client: McpClient) -> None:
-    servers = await client.started(everything())
-    outcome = await client.call(servers, f"everything:{LONG}", duration=0.3, steps=3)
-    assert client.outputs == ["1 of 3\n", "2 of 3\n", "3 of 3\n"]
+async def test_its_progress_is_shown_as_it_comes(house: House) -> None:
+    servers = await house.started(everything())
+    outcome = await house.call(servers, f"everything:{LONG}", duration=0.3, steps=3)
+    assert house.outputs == ["1 of 3\n", "2 of 3\n", "3 of 3\n"]
     assert outcome.text == "Long running operation completed. Duration: 0.3 seconds, Steps: 3."
 
 
-async def cancelled(client: McpClient, servers: object) -> None:
-    call = asyncio.create_task(client.call(servers, f"everything:{LONG}", duration=8, steps=40))  # type: ignore[arg-type]
-    await client.until(lambda: client.outputs)
+async def cancelled(house: House, servers: object) -> None:
+    call = asyncio.create_task(house.call(servers, f"everything:{LONG}", duration=8, steps=40))  # type: ignore[arg-type]
+    await house.until(lambda: house.outputs)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    client.outputs.clear()
+    house.outputs.clear()
 
 
 @needs(EVERYTHING)
-async def test_of_a_cancelled_call_nothing_more_is_heard(client: McpClient) -> None:
+async def test_of_a_cancelled_call_nothing_more_is_heard(house: House) -> None:
     """The server goes on with it and reports, beside the call that comes next."""
-    servers = await client.started(everything())
-    await cancelled(client, servers)
-    await client.call(servers, f"everything:{LONG}", duration=1, steps=2)
-    assert client.outputs == ["1 of 2\n", "2 of 2\n"]
+    servers = await house.started(everything())
+    await cancelled(house, servers)
+    await house.call(servers, f"everything:{LONG}", duration=1, steps=2)
+    assert house.outputs == ["1 of 2\n", "2 of 2\n"]
 
 
 @needs(EVERYTHING)
-async def test_killed_in_mid_call_it_is_one_result_and_started_again(client: McpClient) -> None:
-    servers = await client.started(everything())
-    client.notices.clear()
-    call = asyncio.create_task(client.call(servers, f"everything:{LONG}", duration=60, steps=600))
-    await client.until(lambda: client.outputs)
+async def test_killed_in_mid_call_it_is_one_result_and_started_again(house: House) -> None:
+    servers = await house.started(everything())
+    house.notices.clear()
+    call = asyncio.create_task(house.call(servers, f"everything:{LONG}", duration=60, steps=600))
+    await house.until(lambda: house.outputs)
     (running,) = children(EVERYTHING)
     os.kill(running, signal.SIGKILL)
     outcome = await call
     assert outcome.is_error
     assert "the call may have run in part. The next call starts it again" in outcome.text
-    assert len(client.notices) == 1
-    assert (await client.call(servers, "everything:echo", message="again")).text == "Echo: again"
+    assert len(house.notices) == 1
+    assert (await house.call(servers, "everything:echo", message="again")).text == "Echo: again"
     assert children(EVERYTHING) != [running]
 
 
 @needs(EVERYTHING)
-async def test_at_an_address_it_is_the_same(client: McpClient) -> None:
+async def test_at_an_address_it_is_the_same(house: House) -> None:
     port = free_port()
     with everything_over_http(port):
-        servers = await client.started(ServerConfig("everything", url=f"http://127.0.0.1:{port}/mcp"))
+        servers = await house.started(ServerConfig("everything", url=f"http://127.0.0.1:{port}/mcp"))
         assert [str(state) for state in servers.states] == ["connected, 12 tools"]
-        await client.call(servers, f"everything:{LONG}", duration=0.3, steps=3)
-        assert client.outputs == ["1 of 3\n", "2 of 3\n", "3 of 3\n"]
-        client.outputs.clear()
-        await cancelled(client, servers)
-        assert (await client.call(servers, "everything:echo", message="still")).text == "Echo: still"
+        await house.call(servers, f"everything:{LONG}", duration=0.3, steps=3)
+        assert house.outputs == ["1 of 3\n", "2 of 3\n", "3 of 3\n"]
+        house.outputs.clear()
+        await cancelled(house, servers)
+        assert (await house.call(servers, "everything:echo", message="still")).text == "Echo: still"
         await servers.aclose()
 
 
 @needs(EVERYTHING)
 async def test_started_anew_at_its_address_it_has_forgotten_us_and_is_reached_again(
-    client: McpClient,
+    house: House,
 ) -> None:
     port = free_port()
     with everything_over_http(port):
-        servers = await client.started(ServerConfig("everything", url=f"http://127.0.0.1:{port}/mcp"))
+        servers = await house.started(ServerConfig("everything", url=f"http://127.0.0.1:{port}/mcp"))
     with everything_over_http(port):
-        assert (await client.call(servers, "everything:echo", message="again")).text == "Echo: again"
+        assert (await house.call(servers, "everything:echo", message="again")).text == "Echo: again"
         await servers.aclose()
 
 
@@ -216,29 +214,29 @@ async def test_started_anew_at_its_address_it_has_forgotten_us_and_is_reached_ag
 
 
 @needs(FILES)
-async def test_files_are_written_and_read_in_its_folder_and_nowhere_else(client: McpClient) -> None:
-    allowed = client.folder / "allowed"
+async def test_files_are_written_and_read_in_its_folder_and_nowhere_else(house: House) -> None:
+    allowed = house.folder / "allowed"
     allowed.mkdir()
-    (client.folder / "secret").write_text("planted")
-    (allowed / "way out").symlink_to(client.folder / "secret")
+    (house.folder / "secret").write_text("planted")
+    (allowed / "way out").symlink_to(house.folder / "secret")
     (allowed / "dot.png").write_bytes(RED_DOT)
-    servers = await client.started(ServerConfig("files", command=str(FILES), args=(str(allowed),)))
-    assert client.notices == []
+    servers = await house.started(ServerConfig("files", command=str(FILES), args=(str(allowed),)))
+    assert house.notices == []
     path = str(allowed / "a.txt")
-    assert not (await client.call(servers, "files:write_file", path=path, content="one\ntwo\n")).is_error
+    assert not (await house.call(servers, "files:write_file", path=path, content="one\ntwo\n")).is_error
     edits = [{"oldText": "two", "newText": "three"}]
-    assert not (await client.call(servers, "files:edit_file", path=path, edits=edits)).is_error
-    assert (await client.call(servers, "files:read_text_file", path=path)).text == "one\nthree\n"
-    for outside in (client.folder / "secret", allowed / ".." / "secret", allowed / "way out"):
-        outcome = await client.call(servers, "files:read_text_file", path=str(outside))
+    assert not (await house.call(servers, "files:edit_file", path=path, edits=edits)).is_error
+    assert (await house.call(servers, "files:read_text_file", path=path)).text == "one\nthree\n"
+    for outside in (house.folder / "secret", allowed / ".." / "secret", allowed / "way out"):
+        outcome = await house.call(servers, "files:read_text_file", path=str(outside))
         assert outcome.is_error and "Access denied" in outcome.text
-    picture = await client.call(servers, "files:read_media_file", path=str(allowed / "dot.png"))
+    picture = await house.call(servers, "files:read_media_file", path=str(allowed / "dot.png"))
     assert [(image.media_type, image.width) for image in picture.images] == [("image/png", 1)]
 
 
 @needs(GIT)
-async def test_git_tells_the_log_of_a_repository(client: McpClient) -> None:
-    repository = client.folder / "repository"
+async def test_git_tells_the_log_of_a_repository(house: House) -> None:
+    repository = house.folder / "repository"
 
     def git(*words: str) -> None:
         who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
@@ -250,23 +248,23 @@ async def test_git_tells_the_log_of_a_repository(client: McpClient) -> None:
         (repository / "file").write_text(f"line {number}\n")
         git("add", "file")
         git("commit", "-q", "-m", f"change {number}")
-    servers = await client.started(ServerConfig("git", command=str(GIT)))
-    assert client.notices == []
-    log = (await client.call(servers, "git:git_log", repo_path=str(repository), max_count=1)).text
+    servers = await house.started(ServerConfig("git", command=str(GIT)))
+    assert house.notices == []
+    log = (await house.call(servers, "git:git_log", repo_path=str(repository), max_count=1)).text
     assert "change 2" in log and "Ada" in log and "change 1" not in log
-    shown = await client.call(servers, "git:git_show", repo_path=str(repository), revision="HEAD")
+    shown = await house.call(servers, "git:git_show", repo_path=str(repository), revision="HEAD")
     assert "-line 1\n+line 2" in shown.text
-    nowhere = await client.call(servers, "git:git_log", repo_path=str(client.folder / "nowhere"))
+    nowhere = await house.call(servers, "git:git_log", repo_path=str(house.folder / "nowhere"))
     assert nowhere.is_error
 
 
 @needs(TIME)
-async def test_the_time_is_converted_and_a_zone_that_is_none_is_an_error(client: McpClient) -> None:
+async def test_the_time_is_converted_and_a_zone_that_is_none_is_an_error(house: House) -> None:
     config = ServerConfig("time", command=str(TIME), args=("--local-timezone", "UTC"))
-    servers = await client.started(config)
-    assert client.notices == []
+    servers = await house.started(config)
+    assert house.notices == []
     zones = {"source_timezone": "UTC", "target_timezone": "Asia/Tokyo"}
-    told = await client.call(servers, "time:convert_time", time="12:00", **zones)
+    told = await house.call(servers, "time:convert_time", time="12:00", **zones)
     assert json.loads(told.text)["target"]["datetime"].endswith("T21:00:00+09:00")
-    none = await client.call(servers, "time:get_current_time", timezone="Nowhere")
+    none = await house.call(servers, "time:get_current_time", timezone="Nowhere")
     assert none.is_error and "Invalid timezone" in none.text

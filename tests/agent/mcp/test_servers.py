@@ -8,36 +8,37 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.mcp import ServerConfig
-from support.mcp_client import McpClient
 from support.mcp_server import TESTS, is_alive, stdio_server
+
+from .conftest import House
 
 OLD_AND_NEW = pytest.mark.parametrize("era", [(), ("--old",)], ids=["without handshake", "with handshake"])
 
 
 @OLD_AND_NEW
-async def test_a_program_lends_its_tools_and_ends_with_us(client: McpClient, era: tuple[str, ...]) -> None:
-    servers = await client.started(stdio_server("one", client.diary, *era))
+async def test_a_program_lends_its_tools_and_ends_with_us(house: House, era: tuple[str, ...]) -> None:
+    servers = await house.started(stdio_server("one", house.diary, *era))
     assert [str(state) for state in servers.states] == ["connected, 10 tools"]
     names = [tool.spec.name for tool in servers.tools]
     assert names == sorted(names)
-    outcome = await client.call(servers, "one:echo", text="hello")
+    outcome = await house.call(servers, "one:echo", text="hello")
     assert (outcome.text, outcome.is_error, outcome.brief) == ("hello", False, "1 line")
     await servers.aclose()
-    assert not any(map(is_alive, client.noted.pids))
-    assert client.notices == []
+    assert not any(map(is_alive, house.noted.pids))
+    assert house.notices == []
 
 
 async def test_it_runs_where_it_is_set_to_with_no_variable_of_ours(
-    client: McpClient, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     value = "t0ken-value"
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-key")
     monkeypatch.setenv("EXTRA", "of the user")
-    (client.folder / "there").mkdir()
-    config = stdio_server("one", client.diary, cwd="there", env={"PYTHONPATH": str(TESTS), "TOKEN": "${T}"})
-    servers = await client.started(config, T=value)
-    assert (await client.call(servers, "one:where")).text == str(client.folder / "there")
-    environment = client.noted.of("environment")[0]
+    (house.folder / "there").mkdir()
+    config = stdio_server("one", house.diary, cwd="there", env={"PYTHONPATH": str(TESTS), "TOKEN": "${T}"})
+    servers = await house.started(config, T=value)
+    assert (await house.call(servers, "one:where")).text == str(house.folder / "there")
+    environment = house.noted.of("environment")[0]
     assert environment["TOKEN"] == value
     assert not {"OPENAI_API_KEY", "EXTRA"} & set(environment)
 
@@ -50,12 +51,10 @@ async def test_it_runs_where_it_is_set_to_with_no_variable_of_ours(
         (ServerConfig("x", url="${NOPE}"), "needs the environment variable NOPE"),
     ],
 )
-async def test_what_cannot_be_started_is_one_sentence(
-    client: McpClient, config: ServerConfig, says: str
-) -> None:
-    servers = await client.started(config)
+async def test_what_cannot_be_started_is_one_sentence(house: House, config: ServerConfig, says: str) -> None:
+    servers = await house.started(config)
     assert servers.tools == []
-    assert [says in notice for notice in client.notices] == [True]
+    assert [says in notice for notice in house.notices] == [True]
 
 
 @pytest.mark.parametrize(
@@ -67,115 +66,115 @@ async def test_what_cannot_be_started_is_one_sentence(
         ("long line", "has ended."),  # for us: a line of 20 MB is not read
     ],
 )
-async def test_a_server_that_does_not_begin_is_one_sentence(client: McpClient, fault: str, says: str) -> None:
+async def test_a_server_that_does_not_begin_is_one_sentence(house: House, fault: str, says: str) -> None:
     seconds = 20 if fault in ("crash", "long line") else 0.5
-    servers = await client.started(stdio_server("x", client.diary, "--fault", fault), seconds=seconds)
-    assert client.notices == [f"The MCP server x {says}"]
+    servers = await house.started(stdio_server("x", house.diary, "--fault", fault), seconds=seconds)
+    assert house.notices == [f"The MCP server x {says}"]
     assert servers.tools == []
-    assert not any(map(is_alive, client.noted.pids))
+    assert not any(map(is_alive, house.noted.pids))
 
 
-async def test_a_server_that_hears_nothing_is_ended_all_the_same(client: McpClient) -> None:
-    servers = client.servers(stdio_server("x", client.diary, "--fault", "deaf"))
+async def test_a_server_that_hears_nothing_is_ended_all_the_same(house: House) -> None:
+    servers = house.servers(stdio_server("x", house.diary, "--fault", "deaf"))
     servers.start()
-    await client.until(lambda: client.noted.pids)
+    await house.until(lambda: house.noted.pids)
     await servers.aclose()
-    assert not any(map(is_alive, client.noted.pids))
+    assert not any(map(is_alive, house.noted.pids))
 
 
 @pytest.mark.parametrize("fault", ["chatty", "flood"])
 async def test_words_beside_the_protocol_disturb_nobody(
-    client: McpClient, fault: str, capfd: pytest.CaptureFixture[str]
+    house: House, fault: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     config = stdio_server(
-        "x", client.diary, "--fault", fault, env={"PYTHONPATH": str(TESTS), "TOKEN": "planted-token"}
+        "x", house.diary, "--fault", fault, env={"PYTHONPATH": str(TESTS), "TOKEN": "planted-token"}
     )
-    servers = await client.started(config)
-    assert (await client.call(servers, "x:echo", text="hello")).text == "hello"
+    servers = await house.started(config)
+    assert (await house.call(servers, "x:echo", text="hello")).text == "hello"
     await servers.aclose()
     assert capfd.readouterr() == ("", "")
     log = servers.states[0].log
     said = "a line that is no message" if fault == "chatty" else "my token is ***"
-    await client.until(lambda: said in log.read_text())
+    await house.until(lambda: said in log.read_text())
     assert log.stat().st_size < 300_000
     assert "planted-token" not in log.read_text()
 
 
 @OLD_AND_NEW
 async def test_killed_in_mid_call_it_is_one_result_and_the_next_call_starts_it_again(
-    client: McpClient, era: tuple[str, ...]
+    house: House, era: tuple[str, ...]
 ) -> None:
-    servers = await client.started(stdio_server("one", client.diary, *era))
-    call = asyncio.create_task(client.call(servers, "one:slow", number=600))
-    await client.until(lambda: client.noted.of("called"))
-    os.kill(client.noted.pids[0], signal.SIGKILL)
+    servers = await house.started(stdio_server("one", house.diary, *era))
+    call = asyncio.create_task(house.call(servers, "one:slow", number=600))
+    await house.until(lambda: house.noted.of("called"))
+    os.kill(house.noted.pids[0], signal.SIGKILL)
     outcome = await call
     assert outcome.is_error
     assert outcome.text == (
         "The MCP server one has ended: the call may have run in part. The next call starts it again."
     )
     assert [tool.spec.name for tool in servers.tools if "echo" in tool.spec.name] == ["mcp__one__echo"]
-    assert (await client.call(servers, "one:echo", text="again")).text == "again"
-    assert len(client.notices) == 1
-    assert len(client.noted.pids) == 2
+    assert (await house.call(servers, "one:echo", text="again")).text == "again"
+    assert len(house.notices) == 1
+    assert len(house.noted.pids) == 2
 
 
-async def test_lost_between_calls_is_said_at_once_and_started_again_once_a_turn(client: McpClient) -> None:
-    servers = await client.started(stdio_server("one", client.diary))
+async def test_lost_between_calls_is_said_at_once_and_started_again_once_a_turn(house: House) -> None:
+    servers = await house.started(stdio_server("one", house.diary))
     for turn in (1, 2):
-        os.kill(client.noted.pids[-1], signal.SIGKILL)
-        await client.until(lambda turn=turn: len(client.notices) == turn)
+        os.kill(house.noted.pids[-1], signal.SIGKILL)
+        await house.until(lambda turn=turn: len(house.notices) == turn)
         assert str(servers.states[0]) == "failed: has ended"
         servers.begin_turn()
-        assert (await client.call(servers, "one:echo", text="back")).text == "back"
-    assert (await client.call(servers, "one:die")).is_error  # now it may be started once more in this turn
-    assert (await client.call(servers, "one:die")).is_error
-    refused = await client.call(servers, "one:echo", text="no")
+        assert (await house.call(servers, "one:echo", text="back")).text == "back"
+    assert (await house.call(servers, "one:die")).is_error  # now it may be started once more in this turn
+    assert (await house.call(servers, "one:die")).is_error
+    refused = await house.call(servers, "one:echo", text="no")
     assert refused.text == "The MCP server one has ended; it is tried again at the next prompt."
 
 
-async def test_cancelled_in_mid_call_the_server_is_told(client: McpClient) -> None:
-    servers = await client.started(stdio_server("one", client.diary))
-    call = asyncio.create_task(client.call(servers, "one:slow", number=600))
-    await client.until(lambda: client.outputs)
-    assert client.outputs == ["1 of 4: a quarter\n"]
+async def test_cancelled_in_mid_call_the_server_is_told(house: House) -> None:
+    servers = await house.started(stdio_server("one", house.diary))
+    call = asyncio.create_task(house.call(servers, "one:slow", number=600))
+    await house.until(lambda: house.outputs)
+    assert house.outputs == ["1 of 4: a quarter\n"]
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    await client.until(lambda: client.noted.of("cancelled") == ["slow"])
-    assert (await client.call(servers, "one:echo", text="still here")).text == "still here"
+    await house.until(lambda: house.noted.of("cancelled") == ["slow"])
+    assert (await house.call(servers, "one:echo", text="still here")).text == "still here"
 
 
-async def test_a_call_that_takes_too_long_is_a_result(client: McpClient) -> None:
-    servers = await client.started(stdio_server("one", client.diary, timeout=0.3))
-    outcome = await client.call(servers, "one:slow", number=600)
+async def test_a_call_that_takes_too_long_is_a_result(house: House) -> None:
+    servers = await house.started(stdio_server("one", house.diary, timeout=0.3))
+    outcome = await house.call(servers, "one:slow", number=600)
     assert outcome.text == "The MCP server one did not answer within 0.3 s."
-    await client.until(lambda: client.noted.of("cancelled") == ["slow"])
+    await house.until(lambda: house.noted.of("cancelled") == ["slow"])
     assert str(servers.states[0]) == "connected, 10 tools"
 
 
 @OLD_AND_NEW
-async def test_tools_that_change_are_listed_anew(client: McpClient, era: tuple[str, ...]) -> None:
-    servers = await client.started(stdio_server("one", client.diary, *era))
-    await client.call(servers, "one:grow")
-    await client.until(lambda: any(tool.spec.name == "mcp__one__grown_0" for tool in servers.tools))
+async def test_tools_that_change_are_listed_anew(house: House, era: tuple[str, ...]) -> None:
+    servers = await house.started(stdio_server("one", house.diary, *era))
+    await house.call(servers, "one:grow")
+    await house.until(lambda: any(tool.spec.name == "mcp__one__grown_0" for tool in servers.tools))
 
 
-async def test_odd_tools_are_told_and_the_others_are_there(client: McpClient) -> None:
-    servers = await client.started(stdio_server("one", client.diary, "--fault", "odd"))
+async def test_odd_tools_are_told_and_the_others_are_there(house: House) -> None:
+    servers = await house.started(stdio_server("one", house.diary, "--fault", "odd"))
     names = [tool.spec.name for tool in servers.tools]
     assert len(names) == len(set(names)) == 204
-    assert client.notices == [
+    assert house.notices == [
         "The MCP server one lists echo twice: the first of that name is used.",
         "The MCP server one has 4 tools that cannot be used: later (it is called as a task only), list (its "
         "arguments are array, not an object), bare (it has no schema) and 1 more.",
     ]
-    assert (await client.call(servers, "one:a.b")).text == "oddly"
+    assert (await house.call(servers, "one:a.b")).text == "oddly"
 
 
-async def test_tools_stand_by_server_and_name_whoever_came_first(client: McpClient) -> None:
-    slow = stdio_server("a", client.diary)
-    servers = client.servers(stdio_server("b", client.diary), slow)
+async def test_tools_stand_by_server_and_name_whoever_came_first(house: House) -> None:
+    slow = stdio_server("a", house.diary)
+    servers = house.servers(stdio_server("b", house.diary), slow)
     servers.start()
     await servers.settled(60)
     assert [tool.spec.name for tool in servers.tools] == sorted(tool.spec.name for tool in servers.tools)
@@ -183,29 +182,29 @@ async def test_tools_stand_by_server_and_name_whoever_came_first(client: McpClie
 
 
 async def test_without_the_package_one_sentence_says_how_to_get_it(
-    client: McpClient, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("foldline.agent.mcp.servers.find_spec", lambda _: None)
-    servers = await client.started(stdio_server("a", client.diary), stdio_server("b", client.diary))
+    servers = await house.started(stdio_server("a", house.diary), stdio_server("b", house.diary))
     servers.begin_turn()
-    assert len(client.notices) == 1
-    assert "pip install 'foldline[mcp]'" in client.notices[0]
-    assert client.noted.pids == []
+    assert len(house.notices) == 1
+    assert "pip install 'foldline[mcp]'" in house.notices[0]
+    assert house.noted.pids == []
 
 
-async def test_the_user_can_have_it_started_anew(client: McpClient) -> None:
-    servers = await client.started(stdio_server("one", client.diary))
+async def test_the_user_can_have_it_started_anew(house: House) -> None:
+    servers = await house.started(stdio_server("one", house.diary))
     state = await servers.restart("one")
     assert str(state) == "connected, 10 tools"
-    assert [is_alive(pid) for pid in client.noted.pids] == [False, True]
+    assert [is_alive(pid) for pid in house.noted.pids] == [False, True]
 
 
 # --- results ----------------------------------------------------------------------------------------------
 
 
-async def test_a_long_result_is_clipped_and_its_whole_is_in_a_file(client: McpClient) -> None:
-    servers = await client.started(stdio_server("one", client.diary))
-    outcome = await client.call(servers, "one:big", room=500, number=5_000)
+async def test_a_long_result_is_clipped_and_its_whole_is_in_a_file(house: House) -> None:
+    servers = await house.started(stdio_server("one", house.diary))
+    outcome = await house.call(servers, "one:big", room=500, number=5_000)
     assert outcome.text.startswith("line 0 of many\n")
     assert outcome.text.rstrip().endswith("line 4999 of many")
     assert outcome.full_output is not None
@@ -213,12 +212,12 @@ async def test_a_long_result_is_clipped_and_its_whole_is_in_a_file(client: McpCl
     assert Path(outcome.full_output).read_text().count("\n") == 5_000
 
 
-async def test_whatever_a_server_answers_comes_as_text_and_pictures(client: McpClient) -> None:
-    servers = await client.started(stdio_server("one", client.diary))
-    picture = await client.call(servers, "one:picture")
+async def test_whatever_a_server_answers_comes_as_text_and_pictures(house: House) -> None:
+    servers = await house.started(stdio_server("one", house.diary))
+    picture = await house.call(servers, "one:picture")
     assert [image.media_type for image in picture.images] == ["image/png"]
     assert (picture.text, picture.brief) == ("", "1 image")
-    parts = await client.call(servers, "one:parts")
+    parts = await house.call(servers, "one:parts")
     assert parts.text.splitlines()[:5] == [
         "plain red",
         "[resource memo://page]",
@@ -228,9 +227,9 @@ async def test_whatever_a_server_answers_comes_as_text_and_pictures(client: McpC
     ]
     assert parts.text.endswith("is a broken image (image/png, 40 B) and was not shown.]")
     assert parts.images == ()
-    assert '"answer": 42' in (await client.call(servers, "one:data")).text
-    failed = await client.call(servers, "one:fail")
+    assert '"answer": 42' in (await house.call(servers, "one:data")).text
+    failed = await house.call(servers, "one:fail")
     assert (failed.text, failed.is_error, failed.brief) == ("it cannot be done", True, "failed ✗")
-    half = await client.call(servers, "one:echo", text="\ud800")
+    half = await house.call(servers, "one:echo", text="\ud800")
     assert half.is_error
     assert "half a character" in half.text

@@ -23,9 +23,10 @@ from foldline.protocol import (
 )
 from support.agents import PlayedLLM, agent_in, calling, reloaded
 from support.clients import chat_at
-from support.mcp_client import McpClient
 from support.mcp_server import is_alive, stdio_server
 from support.server import running_server
+
+from .conftest import House
 
 ECHO, SLOW, GROW = "mcp__one__echo", "mcp__one__slow", "mcp__one__grow"
 
@@ -39,9 +40,9 @@ def results(entries: object) -> list[str]:
     return [entry.text for entry in entries if isinstance(entry, ToolResultMessage)]
 
 
-async def test_a_servers_tool_is_called_as_one_of_ours(client: McpClient) -> None:
+async def test_a_servers_tool_is_called_as_one_of_ours(house: House) -> None:
     llm = PlayedLLM(calling((ECHO, {"text": "hello"})), "done", "again")
-    agent, watch = agent_in(client.folder, llm, servers=client.servers(stdio_server("one", client.diary)))
+    agent, watch = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
     agent.start()
     await agent.prompt("Say hello")
     await agent.prompt("And now?")
@@ -56,16 +57,14 @@ async def test_a_servers_tool_is_called_as_one_of_ours(client: McpClient) -> Non
     assert broken(agent.session.projection) == []
     await agent.aclose()
     assert list(unannounced_tool_changes(reloaded(agent).entries)) == []
-    assert not any(map(is_alive, client.noted.pids))
+    assert not any(map(is_alive, house.noted.pids))
 
 
-async def test_it_asks_whatever_its_server_says_of_itself_and_always_holds_for_one_tool(
-    client: McpClient,
-) -> None:
+async def test_it_asks_whatever_its_server_says_of_itself_and_always_holds_for_one_tool(house: House) -> None:
     answers = [calling((ECHO, {"text": text}), stem=text) for text in "ab"]
     llm = PlayedLLM(*answers, calling(("mcp__one__where", {}), stem="c"), "done")
-    servers = client.servers(stdio_server("one", client.diary))
-    agent, watch = agent_in(client.folder, llm, servers=servers, approvals="edits")
+    servers = house.servers(stdio_server("one", house.diary))
+    agent, watch = agent_in(house.folder, llm, servers=servers, approvals="edits")
     turn = asyncio.create_task(agent.prompt("go"))
     first = await watch.first(events.ApprovalRequested)
     assert (first.name, first.title) == (ECHO, 'one: echo {"text": "a"}')
@@ -75,31 +74,31 @@ async def test_it_asks_whatever_its_server_says_of_itself_and_always_holds_for_o
     agent.executor.submit(operations.Approve(call_id=second.call_id, answer="deny"))
     await turn
     assert results(agent.session.entries)[:2] == ["a", "b"]
-    assert client.noted.of("called") == ["echo", "echo"]
+    assert house.noted.of("called") == ["echo", "echo"]
     await agent.aclose()
 
 
-async def test_esc_in_mid_call_tells_the_server_and_leaves_a_result(client: McpClient) -> None:
+async def test_esc_in_mid_call_tells_the_server_and_leaves_a_result(house: House) -> None:
     llm = PlayedLLM(calling((SLOW, {"number": 600})), "done")
-    agent, watch = agent_in(client.folder, llm, servers=client.servers(stdio_server("one", client.diary)))
+    agent, watch = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
     agent.executor.submit(operations.RunAgent(parts=text_parts("sleep")))
     await watch.first(events.ToolOutput)
     agent.executor.submit(operations.Interrupt())
     await watch.first(events.TaskFinished)
     assert watch.ends == [("run_agent", "cancelled")]
     assert results(agent.session.entries) == ["Interrupted by the user: the call may have run in part."]
-    await client.until(lambda: client.noted.of("cancelled") == ["slow"])
+    await house.until(lambda: house.noted.of("cancelled") == ["slow"])
     assert (await agent.prompt("go on")).text == "done"
     assert broken(agent.session.projection) == []
     await agent.aclose()
 
 
-async def test_killed_in_mid_call_the_turn_goes_on(client: McpClient) -> None:
+async def test_killed_in_mid_call_the_turn_goes_on(house: House) -> None:
     llm = PlayedLLM(calling((SLOW, {"number": 600})), calling((ECHO, {"text": "back"}), stem="d"), "done")
-    agent, watch = agent_in(client.folder, llm, servers=client.servers(stdio_server("one", client.diary)))
+    agent, watch = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
     turn = asyncio.create_task(agent.prompt("sleep"))
     await watch.first(events.ToolOutput)
-    os.kill(client.noted.pids[0], signal.SIGKILL)
+    os.kill(house.noted.pids[0], signal.SIGKILL)
     assert (await turn).text == "done"
     lost, back = results(agent.session.entries)
     assert lost.startswith("The MCP server one has ended: the call may have run in part.")
@@ -109,13 +108,13 @@ async def test_killed_in_mid_call_the_turn_goes_on(client: McpClient) -> None:
     await agent.aclose()
 
 
-async def test_what_changes_in_mid_turn_counts_from_the_next_one_and_is_on_record(client: McpClient) -> None:
+async def test_what_changes_in_mid_turn_counts_from_the_next_one_and_is_on_record(house: House) -> None:
     llm = PlayedLLM(calling((GROW, {})), calling((ECHO, {"text": "x"}), stem="d"), "done", "two", "three")
-    agent, _ = agent_in(client.folder, llm, servers=client.servers(stdio_server("one", client.diary)))
+    agent, _ = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
     servers = agent.state.servers
     assert servers is not None
     turn = asyncio.create_task(agent.prompt("grow"))
-    await client.until(lambda: any(tool.spec.name == "mcp__one__grown_0" for tool in servers.tools))
+    await house.until(lambda: any(tool.spec.name == "mcp__one__grown_0" for tool in servers.tools))
     await turn
     assert not any("mcp__one__grown_0" in offered(request) for request in llm.requests)
     await agent.prompt("and now?")
@@ -130,14 +129,14 @@ async def test_what_changes_in_mid_turn_counts_from_the_next_one_and_is_on_recor
 
 
 async def test_a_server_that_is_late_comes_with_a_later_turn(
-    client: McpClient, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(toolset, "PATIENCE", 0.001)
     llm = PlayedLLM("one", "two")
-    servers = client.servers(stdio_server("one", client.diary))
-    agent, watch = agent_in(client.folder, llm, servers=servers, interactive=True)
+    servers = house.servers(stdio_server("one", house.diary))
+    agent, watch = agent_in(house.folder, llm, servers=servers, interactive=True)
     await agent.prompt("first")
-    await client.until(lambda: servers.tools)
+    await house.until(lambda: servers.tools)
     await agent.prompt("second")
     assert [ECHO in offered(request) for request in llm.requests] == [False, True]
     assert [event.servers for event in watch.of(events.ServersAwaited)] == [("one",)]
@@ -148,21 +147,19 @@ async def test_a_server_that_is_late_comes_with_a_later_turn(
 
 
 async def test_where_nobody_looks_on_the_first_turn_waits_for_a_late_server(
-    client: McpClient, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(toolset, "PATIENCE", 0.001)
     llm = PlayedLLM("one")
-    agent, _ = agent_in(client.folder, llm, servers=client.servers(stdio_server("one", client.diary)))
+    agent, _ = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
     await agent.prompt("the only one")
     assert ECHO in offered(llm.requests[0])
     await agent.aclose()
 
 
-async def test_what_a_server_offers_counts_before_the_first_prompt_as_it_does_after_it(
-    client: McpClient,
-) -> None:
+async def test_what_a_server_offers_counts_before_the_first_prompt_as_it_does_after_it(house: House) -> None:
     llm = PlayedLLM("one")
-    agent, watch = agent_in(client.folder, llm, servers=client.servers(stdio_server("one", client.diary)))
+    agent, watch = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
     ours = agent.state.overhead
     agent.start()
     await watch.first(events.ToolsListed)
@@ -172,9 +169,9 @@ async def test_what_a_server_offers_counts_before_the_first_prompt_as_it_does_af
     await agent.aclose()
 
 
-async def test_esc_does_not_wait_for_a_server_and_gives_the_prompt_back(client: McpClient) -> None:
-    hangs = stdio_server("one", client.diary, "--fault", "hang")
-    agent, watch = agent_in(client.folder, PlayedLLM("hello"), servers=client.servers(hangs))
+async def test_esc_does_not_wait_for_a_server_and_gives_the_prompt_back(house: House) -> None:
+    hangs = stdio_server("one", house.diary, "--fault", "hang")
+    agent, watch = agent_in(house.folder, PlayedLLM("hello"), servers=house.servers(hangs))
     agent.executor.submit(operations.RunAgent(parts=text_parts("hello")))
     await watch.first(events.ServersAwaited)
     agent.executor.submit(operations.Interrupt())
@@ -183,12 +180,12 @@ async def test_esc_does_not_wait_for_a_server_and_gives_the_prompt_back(client: 
     assert not any(isinstance(entry, UserMessage) for entry in agent.session.entries)
     assert (await agent.prompt("hello")).text == "hello"  # nor does anybody again
     await agent.aclose()
-    assert not any(map(is_alive, client.noted.pids))
+    assert not any(map(is_alive, house.noted.pids))
 
 
-async def test_resumed_without_its_server_the_session_says_so(client: McpClient) -> None:
-    config = stdio_server("one", client.diary)
-    agent, _ = agent_in(client.folder, PlayedLLM("one"), servers=client.servers(config))
+async def test_resumed_without_its_server_the_session_says_so(house: House) -> None:
+    config = stdio_server("one", house.diary)
+    agent, _ = agent_in(house.folder, PlayedLLM("one"), servers=house.servers(config))
     await agent.prompt("first")
     await agent.aclose()
     session = reloaded(agent)
@@ -201,15 +198,15 @@ async def test_resumed_without_its_server_the_session_says_so(client: McpClient)
     await second.aclose()
 
 
-async def test_tools_that_fill_the_window_by_themselves_are_named(client: McpClient) -> None:
-    servers = client.servers(stdio_server("one", client.diary, "--fault", "odd"))
-    agent, _ = agent_in(client.folder, PlayedLLM("hello", window=12_000), servers=servers)
+async def test_tools_that_fill_the_window_by_themselves_are_named(house: House) -> None:
+    servers = house.servers(stdio_server("one", house.diary, "--fault", "odd"))
+    agent, _ = agent_in(house.folder, PlayedLLM("hello", window=12_000), servers=servers)
     with pytest.raises(FoldlineError, match=r"MCP server one take about .* enabled = false in \[mcp\.one\]"):
         await agent.prompt("hello")
     await agent.aclose()
 
 
-async def test_a_real_server_takes_the_tools_and_its_cache_holds_between_turns(client: McpClient) -> None:
+async def test_a_real_server_takes_the_tools_and_its_cache_holds_between_turns(house: House) -> None:
     echo, grow = {"name": ECHO, "arguments": {"text": "hi"}}, {"name": GROW}
     script = [
         {"when": {"role": "user", "content": "echo"}, "answer": {"tool_calls": [echo]}},
@@ -218,11 +215,11 @@ async def test_a_real_server_takes_the_tools_and_its_cache_holds_between_turns(c
     ]
     with running_server(script=script, strict=True, window=65_536) as server:
         llm = chat_at(server.base_url, model=server.model, window=65_536)
-        servers = client.servers(stdio_server("one", client.diary))
-        agent, _ = agent_in(client.folder, llm, servers=servers)
+        servers = house.servers(stdio_server("one", house.diary))
+        agent, _ = agent_in(house.folder, llm, servers=servers)
         for prompt in ("echo", "grow", "go on"):
             await agent.prompt(prompt)
-            await client.until(
+            await house.until(
                 lambda p=prompt: p != "grow" or any("grown" in t.spec.name for t in servers.tools)
             )
         seen = server.requests()
