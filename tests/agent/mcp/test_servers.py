@@ -166,8 +166,8 @@ async def test_odd_tools_are_told_and_the_others_are_there(house: House) -> None
     assert len(names) == len(set(names)) == 204
     assert house.notices == [
         "The MCP server one lists echo twice: the first of that name is used.",
-        "The MCP server one has 3 tools that cannot be used: list (its arguments are array, not an object), "
-        "bare (it has no schema), one without a name.",
+        "The MCP server one has 4 tools that cannot be used: later (it is called as a task only), list (its "
+        "arguments are array, not an object), bare (it has no schema) and 1 more.",
     ]
     assert (await house.call(servers, "one:a.b")).text == "oddly"
 

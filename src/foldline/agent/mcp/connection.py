@@ -81,6 +81,8 @@ def mended(result: Any, broken: list[str]) -> None:
             broken.append(f"{name} (it has no schema)")
         elif schema.get("type", "object") != "object":
             broken.append(f"{name} (its arguments are {str(schema['type'])[:40]}, not an object)")
+        elif isinstance(how := tool.get("execution"), dict) and how.get("taskSupport") == "required":
+            broken.append(f"{name} (it is called as a task only)")
         else:
             words = {key: tool[key] for key in ("title", "description") if isinstance(tool.get(key), str)}
             kept.append({"name": name, **words, "inputSchema": {**schema, "type": "object"}})
@@ -109,8 +111,8 @@ class Connection:
         self._log = log
         self._folder = folder
         self._leave = asyncio.Event()
-        self._status: int | None = None
-        """The last HTTP status that was a refusal."""
+        self._refused: list[tuple[int, bool]] = []
+        """HTTP statuses that were refusals, each with whether it said that the session is forgotten."""
         self._why: Trouble | None = None
         """Why it ended, once that is known."""
         self._client: Client | None = None
@@ -179,7 +181,7 @@ class Connection:
             output(f"{share}: {message}\n" if message else f"{share}\n")
 
         client = self._demand()
-        self._status = None
+        self._refused.clear()
         seconds = self._config.timeout
         call = asyncio.create_task(client.call_tool(tool, arguments, seconds, say))
         self._left.add(call)
@@ -253,7 +255,6 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - whatever the package raises, it is about this server
             trouble = self._trouble(error)
         finally:
-            self._client = None
             if not self._config.url and (trouble is None or isinstance(trouble, Gone)):
                 await asyncio.to_thread(self._log.caught_up)
                 trouble = Gone(self._words_of_end())
@@ -337,11 +338,8 @@ class Connection:
 
     def _streams(self) -> Any:
         if self._config.url:
-            return over_http(self._config, self._refused)
+            return over_http(self._config, self._refused.append)
         return program(self._filled, self._log, self._folder, self._box)
-
-    def _refused(self, status: int) -> None:
-        self._status = status
 
     async def _output_ended(self) -> None:
         """A program has ended, also between two calls, where nobody waits. An address has no end."""
@@ -386,12 +384,12 @@ class Connection:
         words = self._filled.masked(on_one_line(error.message))
         if error.code == REQUEST_TIMEOUT:
             return Trouble(f"did not answer within {self._config.timeout:g} s")
-        status, self._status = self._status, None
+        status, forgotten = self._refused.pop() if self._refused else (0, False)
         is_stand_in = error.message in _STAND_INS
-        # Of a session that a server has forgotten, it says 404: a new one is to be begun (MCP).
-        if status == HTTPStatus.NOT_FOUND and (is_stand_in or "session" in error.message.lower()):
+        # Of a forgotten session a server says 404 (MCP), or 400 (the example of the SDK for TypeScript).
+        if forgotten or (status == 404 and (is_stand_in or "session" in error.message.lower())):
             return Unreached(refused(status))
-        if status is not None and is_stand_in:
+        if status and is_stand_in:
             return Gone(refused(status))
         if error.code == CONNECTION_CLOSED and self._config.url:
             # Or an error of the server's own: the code has two meanings, so its words are given.

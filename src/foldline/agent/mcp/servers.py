@@ -130,7 +130,7 @@ class Server:
                 self._tried = True
                 self.start()
             await self.settled()
-            if self._connection is None or not self._connection.is_open:
+            if self.state == "failed" or self._connection is None or not self._connection.is_open:
                 raise Trouble(f"{self.trouble or 'is not connected'}; it is tried again at the next prompt")
             try:
                 return await self._connection.call(tool, arguments, progress)
@@ -245,8 +245,7 @@ class ServerTool(Tool):
         except ToolFailure as failure:
             return failed(failure)
         except Trouble as trouble:
-            sentence = f"The MCP server {self.server.name} {trouble}."
-            return ToolOutcome(sentence, is_error=True, brief="failed ✗")
+            return failed(ToolFailure(f"The MCP server {self.server.name} {trouble}."))
         outcome = await outcome_of(result, context, self.spec.name)
         if outcome.is_error and (why := await asyncio.to_thread(self.server.kept_from, outcome.text)):
             return replace(outcome, text=f"{outcome.text}\n[{why}]")

@@ -257,14 +257,17 @@ def _lines_of(log: ServerLog) -> "type[TextReceiveStream]":
 
 
 @asynccontextmanager
-async def over_http(config: ServerConfig, refused: Callable[[int], None]) -> AsyncGenerator[Any]:
-    """Streamable HTTP. `refused` gets the status of each message that was not taken."""
+async def over_http(config: ServerConfig, refused: Callable[[tuple[int, bool]], None]) -> AsyncGenerator[Any]:
+    """Streamable HTTP. `refused` gets the status of each message that was not taken, and whether it is 400
+    for want of a session."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
     async def look(response: "httpx2.Response") -> None:
         if response.status_code >= 400 and response.request.method == "POST":
-            refused(response.status_code)
+            is_short = 0 < int(response.headers.get("content-length", 0)) < 4_096
+            said = await response.aread() if response.status_code == 400 and is_short else b""
+            refused((response.status_code, b"session" in said.lower()))
 
     limits = httpx2.Timeout(_CONNECT_SECONDS, read=config.timeout + _CONNECT_SECONDS)
     async with (

@@ -1,0 +1,270 @@
+"""Our client of tool servers against those that the protocol's authors publish (`make test-real`)."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent.mcp.conftest import House, house
+from foldline.agent.mcp import ServerConfig
+from support.mcp_server import RED_DOT, is_alive
+from support.real_server import free_port
+
+__all__ = ["house"]
+
+INSTALLED = Path(sys.prefix) / "servers"
+EVERYTHING = INSTALLED / "node_modules/.bin/mcp-server-everything"
+FILES = INSTALLED / "node_modules/.bin/mcp-server-filesystem"
+GIT = INSTALLED / "bin/mcp-server-git"
+TIME = INSTALLED / "bin/mcp-server-time"
+LONG = "trigger-long-running-operation"
+HARMLESS = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
+
+
+def needs(program: Path) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not program.exists(), reason=f"{program.name} not installed: make test-real")
+
+
+def everything(**config: object) -> ServerConfig:
+    return ServerConfig("everything", command=str(EVERYTHING), args=("stdio",), **config)  # type: ignore[arg-type]
+
+
+def children(program: Path) -> list[int]:
+    """The running processes of a program that this one has started."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            line = (process / "cmdline").read_text()
+        except OSError:  # has ended meanwhile
+            continue
+        if parent == os.getpid() and program.name in line and is_alive(int(process.name)):
+            found.append(int(process.name))
+    return found
+
+
+@contextmanager
+def everything_over_http(port: int) -> Iterator[None]:
+    process = subprocess.Popen(
+        [EVERYTHING, "streamableHttp"],
+        env={**os.environ, "PORT": str(port)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        assert any("listening" in line for line in process.stdout)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+# --- the one that has everything --------------------------------------------------------------------
+
+
+@needs(EVERYTHING)
+async def test_its_tools_are_offered_but_for_the_one_that_is_a_task(house: House) -> None:
+    servers = await house.started(everything())
+    assert [str(state) for state in servers.states] == ["connected, 12 tools"]
+    assert house.notices == [
+        "The MCP server everything has 1 tool that cannot be used: simulate-research-query "
+        "(it is called as a task only)."
+    ]
+    (running,) = children(EVERYTHING)
+    await servers.aclose()
+    assert not is_alive(running)
+
+
+@needs(EVERYTHING)
+async def test_what_it_is_given_comes_back(house: House) -> None:
+    servers = await house.started(everything())
+    assert (await house.call(servers, "everything:echo", message="hällo")).text == "Echo: hällo"
+    assert (await house.call(servers, "everything:get-sum", a=2, b=3)).text == "The sum of 2 and 3 is 5."
+    weather = await house.call(servers, "everything:get-structured-content", location="Chicago")
+    assert set(json.loads(weather.text)) == {"temperature", "conditions", "humidity"}
+
+
+@needs(EVERYTHING)
+async def test_wrong_arguments_are_an_error_in_its_words(house: House) -> None:
+    servers = await house.started(everything())
+    outcome = await house.call(servers, "everything:get-sum", a="two", b=3)
+    assert outcome.is_error
+    assert "Invalid arguments for tool get-sum" in outcome.text
+
+
+@needs(EVERYTHING)
+async def test_a_long_text_is_clipped_and_whole_in_a_file(house: House) -> None:
+    servers = await house.started(everything())
+    outcome = await house.call(servers, "everything:echo", message="a long word " * 50_000)
+    assert len(outcome.text) < 30_000
+    assert outcome.full_output is not None
+    assert Path(outcome.full_output).read_text() == "Echo: " + "a long word " * 50_000
+
+
+@needs(EVERYTHING)
+async def test_its_picture_is_broken_and_what_stands_around_it_is_read(house: House) -> None:
+    """A checksum in it is wrong: modelcontextprotocol/servers, pull request 4816."""
+    servers = await house.started(everything())
+    outcome = await house.call(servers, "everything:get-tiny-image")
+    first, fault, last = outcome.text.splitlines()
+    assert (first, last) == ("Here's the image you requested:", "The image above is the MCP logo.")
+    assert fault == "[this is a broken image (image/png, 4.0 kB) and was not shown.]"
+
+
+@needs(EVERYTHING)
+async def test_resources_are_text_or_named(house: House) -> None:
+    servers = await house.started(everything())
+    links = await house.call(servers, "everything:get-resource-links", count=2)
+    assert "[resource Text Resource 2, demo://resource/dynamic/text/2: " in links.text
+    text = await house.call(servers, "everything:get-resource-reference", resourceType="Text", resourceId=1)
+    assert "[resource demo://resource/dynamic/text/1]\nResource 1: This is a plaintext resource" in text.text
+    blob = await house.call(servers, "everything:get-resource-reference", resourceType="Blob", resourceId=1)
+    assert "[resource demo://resource/dynamic/blob/1, text/plain, is not text and not shown]" in blob.text
+
+
+@needs(EVERYTHING)
+async def test_no_key_of_ours_is_in_its_environment(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-key")
+    monkeypatch.setenv("EXTRA", "of the user")
+    servers = await house.started(everything(env={"TOKEN": "${T}"}), T="t0ken-value")
+    environment = json.loads((await house.call(servers, "everything:get-env")).text)
+    assert environment.pop("TOKEN") == "t0ken-value"
+    assert {"HOME", "PATH"} <= set(environment) <= HARMLESS
+
+
+@needs(EVERYTHING)
+async def test_its_progress_is_shown_as_it_comes(house: House) -> None:
+    servers = await house.started(everything())
+    outcome = await house.call(servers, f"everything:{LONG}", duration=0.3, steps=3)
+    assert house.outputs == ["1 of 3\n", "2 of 3\n", "3 of 3\n"]
+    assert outcome.text == "Long running operation completed. Duration: 0.3 seconds, Steps: 3."
+
+
+async def cancelled(house: House, servers: object) -> None:
+    call = asyncio.create_task(house.call(servers, f"everything:{LONG}", duration=8, steps=40))  # type: ignore[arg-type]
+    await house.until(lambda: house.outputs)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    house.outputs.clear()
+
+
+@needs(EVERYTHING)
+async def test_of_a_cancelled_call_nothing_more_is_heard(house: House) -> None:
+    """The server goes on with it and reports, beside the call that comes next."""
+    servers = await house.started(everything())
+    await cancelled(house, servers)
+    await house.call(servers, f"everything:{LONG}", duration=1, steps=2)
+    assert house.outputs == ["1 of 2\n", "2 of 2\n"]
+
+
+@needs(EVERYTHING)
+async def test_killed_in_mid_call_it_is_one_result_and_started_again(house: House) -> None:
+    servers = await house.started(everything())
+    house.notices.clear()
+    call = asyncio.create_task(house.call(servers, f"everything:{LONG}", duration=60, steps=600))
+    await house.until(lambda: house.outputs)
+    (running,) = children(EVERYTHING)
+    os.kill(running, signal.SIGKILL)
+    outcome = await call
+    assert outcome.is_error
+    assert "the call may have run in part. The next call starts it again" in outcome.text
+    assert len(house.notices) == 1
+    assert (await house.call(servers, "everything:echo", message="again")).text == "Echo: again"
+    assert children(EVERYTHING) != [running]
+
+
+@needs(EVERYTHING)
+async def test_at_an_address_it_is_the_same(house: House) -> None:
+    port = free_port()
+    with everything_over_http(port):
+        servers = await house.started(ServerConfig("everything", url=f"http://127.0.0.1:{port}/mcp"))
+        assert [str(state) for state in servers.states] == ["connected, 12 tools"]
+        await house.call(servers, f"everything:{LONG}", duration=0.3, steps=3)
+        assert house.outputs == ["1 of 3\n", "2 of 3\n", "3 of 3\n"]
+        house.outputs.clear()
+        await cancelled(house, servers)
+        assert (await house.call(servers, "everything:echo", message="still")).text == "Echo: still"
+        await servers.aclose()
+
+
+@needs(EVERYTHING)
+async def test_started_anew_at_its_address_it_has_forgotten_us_and_is_reached_again(
+    house: House,
+) -> None:
+    port = free_port()
+    with everything_over_http(port):
+        servers = await house.started(ServerConfig("everything", url=f"http://127.0.0.1:{port}/mcp"))
+    with everything_over_http(port):
+        assert (await house.call(servers, "everything:echo", message="again")).text == "Echo: again"
+        await servers.aclose()
+
+
+# --- files, Git, the time ----------------------------------------------------------------------------
+
+
+@needs(FILES)
+async def test_files_are_written_and_read_in_its_folder_and_nowhere_else(house: House) -> None:
+    allowed = house.folder / "allowed"
+    allowed.mkdir()
+    (house.folder / "secret").write_text("planted")
+    (allowed / "way out").symlink_to(house.folder / "secret")
+    (allowed / "dot.png").write_bytes(RED_DOT)
+    servers = await house.started(ServerConfig("files", command=str(FILES), args=(str(allowed),)))
+    assert house.notices == []
+    path = str(allowed / "a.txt")
+    assert not (await house.call(servers, "files:write_file", path=path, content="one\ntwo\n")).is_error
+    edits = [{"oldText": "two", "newText": "three"}]
+    assert not (await house.call(servers, "files:edit_file", path=path, edits=edits)).is_error
+    assert (await house.call(servers, "files:read_text_file", path=path)).text == "one\nthree\n"
+    for outside in (house.folder / "secret", allowed / ".." / "secret", allowed / "way out"):
+        outcome = await house.call(servers, "files:read_text_file", path=str(outside))
+        assert outcome.is_error and "Access denied" in outcome.text
+    picture = await house.call(servers, "files:read_media_file", path=str(allowed / "dot.png"))
+    assert [(image.media_type, image.width) for image in picture.images] == [("image/png", 1)]
+
+
+@needs(GIT)
+async def test_git_tells_the_log_of_a_repository(house: House) -> None:
+    repository = house.folder / "repository"
+
+    def git(*words: str) -> None:
+        who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+        subprocess.run(["git", "-C", repository, *who, *words], check=True, capture_output=True)
+
+    repository.mkdir()
+    git("init", "-q")
+    for number in (1, 2):
+        (repository / "file").write_text(f"line {number}\n")
+        git("add", "file")
+        git("commit", "-q", "-m", f"change {number}")
+    servers = await house.started(ServerConfig("git", command=str(GIT)))
+    assert house.notices == []
+    log = (await house.call(servers, "git:git_log", repo_path=str(repository), max_count=1)).text
+    assert "change 2" in log and "Ada" in log and "change 1" not in log
+    shown = await house.call(servers, "git:git_show", repo_path=str(repository), revision="HEAD")
+    assert "-line 1\n+line 2" in shown.text
+    nowhere = await house.call(servers, "git:git_log", repo_path=str(house.folder / "nowhere"))
+    assert nowhere.is_error
+
+
+@needs(TIME)
+async def test_the_time_is_converted_and_a_zone_that_is_none_is_an_error(house: House) -> None:
+    config = ServerConfig("time", command=str(TIME), args=("--local-timezone", "UTC"))
+    servers = await house.started(config)
+    assert house.notices == []
+    zones = {"source_timezone": "UTC", "target_timezone": "Asia/Tokyo"}
+    told = await house.call(servers, "time:convert_time", time="12:00", **zones)
+    assert json.loads(told.text)["target"]["datetime"].endswith("T21:00:00+09:00")
+    none = await house.call(servers, "time:get_current_time", timezone="Nowhere")
+    assert none.is_error and "Invalid timezone" in none.text
