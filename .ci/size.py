@@ -11,10 +11,10 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 88_414,
-    "statements": 56_787,
+    "lines": 88_428,
+    "statements": 56_799,
     "files": 378,
-    "lines in tui": 28_935,
+    "lines in tui": 28_949,
     "files in tui": 122,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
