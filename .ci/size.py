@@ -11,11 +11,11 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 88_059,
-    "statements": 56_529,
-    "files": 377,
-    "lines in tui": 28_589,
-    "files in tui": 121,
+    "lines": 89_876,
+    "statements": 57_753,
+    "files": 382,
+    "lines in tui": 29_716,
+    "files in tui": 125,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
     "import circles": 0,

@@ -150,6 +150,30 @@ def test_a_call_is_declined_with_a_word_to_the_model_and_text_typed_at_it_is_a_p
         quit_by_keys(term)
 
 
+def test_a_prompt_of_the_empty_chat_is_sent_and_gone_back_over_with_enter(tmp_path: Path) -> None:
+    folder = tmp_path / "shop"
+    with terminal(folder) as term:
+        term.until("Read README.md and say what")
+        term.send("\t")
+        term.until("▶ What is in this folder?")
+        term.send("\r")
+        term.until("┃ ❯ What is in this folder?")
+        term.send("\r")
+        term.until("\n ┃ ❯ What is in this folder?")
+        term.until("Enter sends")
+        assert "Search for TODO" not in term.text
+        term.send("\x1b\x1b")
+        term.until("Rewind to right before")
+        term.until("c context")
+        term.send("c\r")  # typed ahead: it only asks
+        term.until("press again")
+        term.until("Enter go back")
+        term.send("\r")
+        term.until("context back to before")
+        term.until("❯ What is in this folder?")
+        quit_by_keys(term)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_told_to_end_it_leaves_the_terminal_in_order(tmp_path: Path, number: signal.Signals) -> None:
     with terminal(tmp_path / "shop", FOLDLINE_APPROVALS__MODE="all") as term:

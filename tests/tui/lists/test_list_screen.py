@@ -96,13 +96,26 @@ class _Wheel:
     def stop(self) -> None: ...
 
 
-@pytest.mark.parametrize(("then", "dropped"), [(("x",), ["fruit 0"]), (("y", "x"), []), (("down",), [])])
-async def test_what_is_asked_for_twice_is_done_by_its_own_key_alone(
+@pytest.mark.parametrize(
+    ("then", "dropped"),
+    [
+        (("x",), ["fruit 0"]),
+        (("enter",), ["fruit 0"]),
+        (("y", "x"), []),
+        (("down",), []),
+        (("y", "enter"), []),
+    ],
+)
+async def test_what_is_asked_for_twice_is_done_by_its_own_key_or_enter_alone(
     then: tuple[str, ...], dropped: list[str]
 ) -> None:
     async with shown() as (screen, pilot):
-        await pilot.press("x")
-        assert "Drop it?" in text(screen)
+        now = 100.0
+        screen.clock = lambda: now
+        await pilot.press("x", "x", "enter")  # in the first second: typed ahead
+        assert screen.dropped == [] and screen.question is not None
+        now += 1.1
+        assert "Drop it?" in screen.question.sentence
         await pilot.press(*then)
         assert screen.dropped == dropped and screen.row == "fruit 0"
 

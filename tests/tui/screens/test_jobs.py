@@ -47,12 +47,17 @@ async def test_what_it_writes_is_seen_as_it_comes_and_how_it_ended(tmp_path: Pat
 
 async def test_it_is_ended_when_asked_for_twice_and_the_model_is_told(tmp_path: Path) -> None:
     async with watching(tmp_path / "w", "sleep 600", "sleep 601") as running:
-        newest = jobs(running)[-1]
+        newest, screen = jobs(running)[-1], running.app.screen
+        assert isinstance(screen, JobsScreen)
+        screen.clock = lambda: 100.0
         await running.press("K")
-        assert f"K again ends job {newest.number}" in running.text
+        assert f"Enter ends job {newest.number}" in running.text
         await running.press("down", "K", "k")
         assert newest.runs
-        await running.press("K", "K")
+        await running.press("K", "K", "enter")
+        assert newest.runs
+        screen.clock = lambda: 102.0
+        await running.press("enter")
         await running.until(lambda: not newest.runs)
         await running.until(lambda: "stopped by the user" in running.text)
         assert jobs(running)[0].runs

@@ -56,14 +56,14 @@ async def test_the_header_follows_the_mode_and_all_is_asked_for_twice(tmp_path: 
         await running.press("2")
         await running.until(lambda: running.agent.state.policy.mode == "edits")
         await running.press("5")
-        await running.until(lambda: "Ctrl+S: yes" in running.text)
+        await running.until(lambda: "Ctrl+S or Enter: yes" in running.text)
         await running.press("2")
-        await running.until(lambda: "Ctrl+S: yes" not in running.text)
+        await running.until(lambda: "Ctrl+S or Enter: yes" not in running.text)
         await running.press("5", "escape")
         assert isinstance(running.app.screen, PermissionsScreen)
         assert running.agent.state.policy.mode == "edits"
         await running.press("5", "5", "5")  # the second one leaves the question
-        await running.until(lambda: "Ctrl+S: yes" in running.text)
+        await running.until(lambda: "Ctrl+S or Enter: yes" in running.text)
         assert running.agent.state.policy.mode == "edits", "55 may be typed ahead"
         await running.press("ctrl+s")
         await running.until(lambda: running.agent.state.policy.mode == "all")

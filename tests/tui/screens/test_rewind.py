@@ -27,8 +27,11 @@ async def opened(running: Live) -> RewindScreen:
     return screen(running)
 
 
-async def gone_back(running: Live, key: str) -> None:
-    await running.press(key, "ctrl+s")
+async def gone_back(running: Live, key: str, confirm: str = "ctrl+s") -> None:
+    screen(running).clock = lambda: 100.0
+    await running.press(key)
+    screen(running).clock = lambda: 102.0
+    await running.press(confirm)
     await running.until(lambda: not isinstance(running.app.screen, RewindScreen))
     await running.at_rest()
 
@@ -60,7 +63,7 @@ async def test_files_go_back_with_it_and_undo_brings_both_again(tmp_path: Path) 
         written = tmp_path / "w" / "b.txt"
         await opened(running)
         assert "b.txt  is removed again" in running.text
-        await gone_back(running, "b")
+        await gone_back(running, "b", "enter")
         assert not written.exists() and "Removed again: b.txt." in running.text
         running.app.chat.prompt.editor.put("")
         await running.enter("/undo")
@@ -98,13 +101,16 @@ async def test_esc_twice_on_an_empty_prompt_opens_it_and_esc_leaves_everything_a
         assert running.app.screen is running.app.chat and len(running.entries) == count
 
 
-@pytest.mark.parametrize("typed", ["before you go on, check b.txt", "fix it: quickly\r", "coop\ry"])
+@pytest.mark.parametrize(
+    "typed", ["before you go on, check b.txt", "fix it: quickly\r", "coop\ry", "on the web\r"]
+)
 async def test_what_is_typed_behind_esc_esc_changes_nothing(tmp_path: Path, typed: str) -> None:
     async with live(tmp_path / "w", calling(WRITE), "done") as running:
         await running.ask("write it")
         running.app.chat.run_command("rewind")
         await running.until(lambda: isinstance(running.app.screen, RewindScreen) and screen(running).outcome)
         shown, count = screen(running), len(running.entries)
+        shown.clock = lambda: 100.0
         for sign in typed:
             await running.press({"\r": "enter"}.get(sign) or _character_to_key(sign))
         assert len(running.entries) == count and (tmp_path / "w" / "b.txt").exists()

@@ -1,5 +1,6 @@
 """The list screen: rows with a mark, and what every list does with keys, mouse, fields and questions."""
 
+import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
@@ -26,6 +27,8 @@ _STEPS: Final = {"up": -1, "down": 1, "page-up": -10, "page-down": 10, "first": 
 """How many rows further a key moves the mark."""
 
 
+DEAF_SECONDS: Final = 1.0
+"""How long a question takes no Enter and no letter."""
 Answers = Mapping[str, tuple[str, Callable[[], object]]]
 """By key: its word, and what it does."""
 
@@ -36,6 +39,8 @@ class Question:
 
     sentence: str
     answers: Answers
+    deaf_until: float = 0.0
+    """Until then Enter and letters, which may have been typed ahead, leave it as it is."""
 
 
 class LeftOnce(Screen[Result]):
@@ -131,6 +136,7 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
     def __init__(self, rows: Sequence[Row] = (), fields: Sequence[Field] = ()) -> None:
         super().__init__()
         self.rows: Sequence[Row] = rows
+        self.clock = time.monotonic
         self.at = 0
         """The place of the mark."""
         self.question: Question | None = None
@@ -239,10 +245,11 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
 
     def action_list(self, command: str) -> None:
         """What a key of the table does; also an answer by the palette, which keys give before."""
-        answers = self.question.answers if self.question is not None else {}
+        question = self.question
+        answers = question.answers if question is not None else {}
         key = next((each for each in key_of(self.KEYS, command).pressed if each in answers), None)
-        if key is not None:
-            self._answer(answers, key)
+        if question is not None and key is not None:
+            self._answer(question, key)
         elif self.works_now(command):
             self.do(command)
 
@@ -262,25 +269,31 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         """One step outwards; here, out of the screen."""
         self.dismiss(None)
 
-    def ask(self, sentence: str, answers: Answers) -> None:
+    def ask(self, sentence: str, answers: Answers, deaf_until: float = 0.0) -> None:
         """Do nothing before one of these keys is pressed next; where it is shown is for `draw`."""
-        self.question = Question(sentence, answers)
+        self.question = Question(sentence, answers, deaf_until)
         self.update()
 
     def confirm(self, sentence: str, command: str, do: Callable[[], object], word: str = "yes") -> None:
-        """Do it only when the key of `command` is pressed next."""
-        self.ask(sentence, dict.fromkeys(key_of(self.KEYS, command).pressed, (word, do)))
+        """Do it only when Enter or the key of `command` is pressed next."""
+        answers = dict.fromkeys(("enter", *key_of(self.KEYS, command).pressed), (word, do))
+        self.ask(sentence, answers, self.clock() + DEAF_SECONDS)
 
     def on_key(self, event: events.Key) -> None:
         if self.question is not None:
             event.stop()
             event.prevent_default()
-            self._answer(self.question.answers, event.key)
+            self._answer(self.question, event.key)
 
-    def _answer(self, answers: Answers, key: str) -> None:
+    def _answer(self, question: Question, key: str) -> None:
+        """Also where the key came as a command: one pressed right behind another sees no question yet."""
+        is_typed = key == "enter" or len(key) == 1
+        if key in question.answers and is_typed and self.clock() < question.deaf_until:
+            self.tell("The question has only just appeared: press again to answer it")
+            return
         self.question = None
-        if key in answers:
-            answers[key][1]()
+        if key in question.answers:
+            question.answers[key][1]()
         self.update()
 
     # --- showing ----------------------------------------------------------------------------------------

@@ -152,8 +152,7 @@ class JobsScreen(ListScreen[None, JobRow]):
                 title = f"Output of job {row.number}: {row.command}"
                 self.app.push_screen(OutputScreen(title, partial(self._jobs.output, row.number)))
             case "end":
-                key = name_of(KEYS, "end")
-                sentence = f"! {key} again ends job {row.number} and all it started; any other key: no"
+                sentence = f"! Enter ends job {row.number} and all it started; any other key: no"
                 self.confirm(sentence, "end", partial(self._end, row.number))
 
     def _end(self, number: int) -> None:

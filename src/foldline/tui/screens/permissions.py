@@ -75,7 +75,9 @@ KEYS: Final = table(
 _AROUND: Final = 6
 """Lines beside the rules, as long as none of them is wrapped."""
 _MODES: Final[tuple[ApprovalMode, ...]] = ("ask", "edits", "sandboxed", "read-only", "all")
-_SURE: Final = "Everything will run without asking, outside this folder too. {}: yes, any other key: no"
+_SURE: Final = (
+    "Everything will run without asking, outside this folder too. {} or Enter: yes, any other key: no"
+)
 
 Submit = Callable[[operations.Revoke | operations.TakeBackTrust | operations.SwitchApprovals], object]
 """Passes what the user wants on to the agent."""

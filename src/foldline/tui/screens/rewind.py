@@ -69,8 +69,8 @@ KEYS: Final = table(
     ScreenKey(
         "go",
         ("ctrl+s",),
-        "Confirms the question; no letter does, for it may be typed ahead. The prompt is then in the editor "
-        "again. /undo takes it back.",
+        "Confirms the question, as Enter does once it has been there for a second; no letter does, for it "
+        "may be typed ahead. The prompt is then in the editor again. /undo takes it back.",
     ),
     *moves("place"),
     "List",
