@@ -14,7 +14,7 @@ demo: .venv/ready
 test: .venv/ready
 	$(BIN)/pytest -n 3 --ignore=tests/real
 
-# llama.cpp's own server with a small real model, and the reference tool servers: about ten minutes; what does
+# llama.cpp's own server with a small real model, and the reference tool servers: about five minutes; what does
 # not install is skipped.
 test-real: .venv/ready .venv/real .venv/servers/python .venv/servers/node
 	$(BIN)/pytest tests/real -rs -n 0 -o timeout=300

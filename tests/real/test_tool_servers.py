@@ -112,13 +112,17 @@ async def test_a_long_text_is_clipped_and_whole_in_a_file(house: House) -> None:
 
 
 @needs(EVERYTHING)
-async def test_its_picture_is_broken_and_what_stands_around_it_is_read(house: House) -> None:
-    """A checksum in it is wrong: modelcontextprotocol/servers, pull request 4816."""
+async def test_its_picture_is_shown_though_a_checksum_in_it_is_wrong(house: House) -> None:
+    """Of its colour profile: modelcontextprotocol/servers, pull request 4816."""
     servers = await house.started(everything())
     outcome = await house.call(servers, "everything:get-tiny-image")
-    first, fault, last = outcome.text.splitlines()
-    assert (first, last) == ("Here's the image you requested:", "The image above is the MCP logo.")
-    assert fault == "[this is a broken image (image/png, 4.0 kB) and was not shown.]"
+    assert [(image.media_type, image.width, image.height) for image in outcome.images] == [
+        ("image/png", 20, 20)
+    ]
+    assert outcome.text.splitlines() == [
+        "Here's the image you requested:",
+        "The image above is the MCP logo.",
+    ]
 
 
 @needs(EVERYTHING)
