@@ -14,8 +14,8 @@ demo: .venv/ready
 test: .venv/ready
 	$(BIN)/pytest -n 3 --ignore=tests/real
 
-# llama.cpp's own server with a small real model, and the reference tool servers: about three minutes; what does
-# not install is skipped.
+# llama.cpp's own server with a small real model, and the reference tool servers: 160 s of processor time; what
+# does not install is skipped.
 test-real: .venv/ready .venv/real .venv/servers/python .venv/servers/node
 	$(BIN)/pytest tests/real -rs -n 2 --dist loadfile -o timeout=300
 
