@@ -14,10 +14,10 @@ demo: .venv/ready
 test: .venv/ready
 	$(BIN)/pytest -n 3 --ignore=tests/real
 
-# llama.cpp's own server with a small real model, and the reference tool servers: about five minutes; what does
-# not install is skipped.
+# llama.cpp's own server with a small real model, and the reference tool servers: 160 s of processor time; what
+# does not install is skipped.
 test-real: .venv/ready .venv/real .venv/servers/python .venv/servers/node
-	$(BIN)/pytest tests/real -rs -n 0 -o timeout=300
+	$(BIN)/pytest tests/real -rs -n 2 --dist loadfile -o timeout=300
 
 BENCH := -o addopts="--import-mode=importlib" -o timeout=0 -p no:randomly --benchmark-only
 CAMPAIGN := tests/bench/test_recorded_campaign.py

@@ -2,7 +2,8 @@
 
     python tests/support/real_server.py PORT WINDOW SLOTS [embeddings | tools]
 
-serves until it is killed. One thread, answers of 80 tokens at most: 353 MB, and a test takes seconds.
+serves until it is killed. One thread, answers of 80 tokens where a request sets no bound: 353 MB,
+and a test takes seconds.
 """
 
 import importlib.util
