@@ -14,7 +14,7 @@ from foldline.files import is_file, is_folder, is_there, read_regular
 
 from .trust import up_to_top
 
-_CREDENTIALS = (
+CREDENTIALS = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".config/gh", ".config/hub", ".config/gcloud", ".config/op",
     ".config/rclone", ".config/github-copilot", ".docker/config.json", ".docker/run", ".docker/desktop",
     ".netrc", ".pgpass", ".my.cnf", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials",
@@ -90,7 +90,7 @@ def policy_for(
     folder = real_path(cwd)
     git = _git_folders(folder) if may_change else []
     roots = [folder, *git] if may_change else []
-    below_home = (home / name for name in _CREDENTIALS)
+    below_home = (home / name for name in CREDENTIALS)
     places = tuple(_there([*roots, *writable]))
     kept: list[str | Path] = [
         *(path for root in places if root not in git for path in _acting_in(root, acts)),

@@ -187,6 +187,19 @@ def test_what_foldline_keeps_is_no_part_of_the_folder_it_lies_in(
     assert not TOOLS[tool].inside(arguments, context)
 
 
+@pytest.mark.parametrize("name", [".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/gh/hosts.yml"])
+async def test_credentials_are_no_part_of_the_home_folder(
+    home: Path, context: ToolContext, name: str
+) -> None:
+    (home / name).parent.mkdir(parents=True, exist_ok=True)
+    (home / name).write_text("a needle\n")
+    context.cwd = home
+    assert not TOOLS["read"].inside({"path": name}, context)
+    assert not TOOLS["bash"].inside({"command": f"cat {name}"}, context)
+    assert name not in (await call(context, "grep", pattern="needle")).text
+    assert TOOLS["read"].inside({"path": "work/a.txt"}, context)
+
+
 async def test_a_search_of_all_leaves_out_what_foldline_keeps(home: Path, context: ToolContext) -> None:
     context.cwd = home
     assert TOOLS["grep"].inside({"pattern": "needle"}, context)

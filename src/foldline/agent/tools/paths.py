@@ -14,10 +14,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from foldline.data import config_dir, real_path
+from foldline.data import config_dir, real_path, typed_path
 from foldline.files import is_folder, is_there, listed_at
 from foldline.history import data_home
 
+from ..sandbox_policy import CREDENTIALS
 from ..trust import up_to_top
 from .base import ToolContext, ToolFailure, named
 from .known_commands import leading_words
@@ -39,17 +40,20 @@ def is_inside(path: Path, folder: Path) -> bool:
 
 
 def is_open(real: Path, folder: Path) -> bool:
-    """Whether a path without links lies in a folder, and not among what Foldline itself keeps in there:
-    sessions of other projects, keys, settings. They are no part of what is worked on, also where that is the
-    home folder."""
+    """Whether a path without links lies in a folder, and not among what is kept in there and is no part of
+    what is worked on, also where that is the home folder: see `kept_in`."""
     return real.is_relative_to(real_path(folder)) and not any(map(real.is_relative_to, kept_in(folder)))
 
 
 def kept_in(folder: Path) -> tuple[str, ...]:
-    """Our own folders that lie within this one."""
-    real = real_path(folder)
-    own = {real_path(data_home()), real_path(config_dir(os.environ))}
-    return tuple(each for each in own if each != real and Path(each).is_relative_to(real))
+    """What lies within this folder, links followed, of Foldline's own (sessions of other projects, keys,
+    settings) and of what logs in elsewhere."""
+    real, home = real_path(folder), typed_path("~")
+    places = [data_home(), config_dir(os.environ)]
+    if home.is_relative_to(real):
+        places += [home / name for name in CREDENTIALS]
+    kept = {real_path(each) for each in places}
+    return tuple(each for each in kept if each != real and Path(each).is_relative_to(real))
 
 
 def missing(path: Path, context: ToolContext) -> ToolFailure:

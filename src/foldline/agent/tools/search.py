@@ -165,7 +165,7 @@ class _Found:
     real: Path
     """And where that led when the call was allowed, which is what the searcher is given."""
     kept: tuple[str, ...] = ()
-    """Our own folders in there, which are not searched."""
+    """What is in there and is not searched: see `kept_in`."""
     lines: list[str] = field(default_factory=list)
     passed_over: int = 0
     _rest: bytearray = field(default_factory=bytearray)
@@ -193,6 +193,12 @@ class _Found:
         text = " ".join((self._other + self._rest).decode("utf-8", "replace").split())
         return text[:500]
 
+    def _is_kept(self, path: str) -> bool:
+        try:
+            return any(map(Path(real_path(path)).is_relative_to, self.kept))
+        except OSError:
+            return False
+
     def _record(self, record: bytearray) -> None:
         try:
             parsed: dict[str, Any] = json.loads(record)
@@ -203,7 +209,7 @@ class _Found:
             return
         data = parsed["data"]
         path = str(self.root / os.path.relpath(os.fsdecode(_bytes(data["path"])), self.real))
-        if not self.wanted(path) or any(is_inside(Path(path), Path(each)) for each in self.kept):
+        if not self.wanted(path) or self._is_kept(path):
             return
         content = _bytes(data["lines"])
         start = data["submatches"][0]["start"] if data["submatches"] else 0
