@@ -16,8 +16,8 @@ from foldline.compaction import (
 from foldline.compaction.simple import TruncateTurns
 from foldline.compaction.summary_text import appendix_of, framed
 from foldline.context.budget import Budget
+from foldline.context.compactions import compacted_count
 from foldline.context.cut import cut_points
-from foldline.context.files import compacted_count
 from foldline.context.invariants import broken
 from foldline.protocol import BaseMessage
 from support.history import History, history, modified

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from foldline.cli.agents import Window
 from foldline.cli.view_rows import view_json
 from foldline.context.projection import project
+from foldline.context.weight import view_size
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (
     AssistantMessage,
@@ -172,8 +174,14 @@ def test_values_of_the_wrong_shape_are_never_an_error(read: Any, junk: Any) -> N
 
 
 def again(entries: list[Entry], read: Any) -> tuple[dict[str, object], ForeignSession]:
-    written = view_json(project(entries), WINDOW)
+    written = viewed(entries)
     return written, read(written)
+
+
+def viewed(entries: Sequence[Entry]) -> dict[str, Any]:
+    """As `foldline view --json` prints it."""
+    projection = project(entries)
+    return view_json(projection, WINDOW, view_size(projection))
 
 
 def test_what_view_wrote_is_read_as_the_same_view(read: Any) -> None:
@@ -187,7 +195,7 @@ def test_what_view_wrote_is_read_as_the_same_view(read: Any) -> None:
         .entries
     )
     written, session = again(entries, read)
-    assert view_json(project(session.entries), WINDOW)["messages"] == written["messages"]
+    assert viewed(session.entries)["messages"] == written["messages"]
 
 
 def test_machine_text_that_view_marked_stays_machine_text(read: Any) -> None:
@@ -195,7 +203,7 @@ def test_machine_text_that_view_marked_stays_machine_text(read: Any) -> None:
     written, session = again([UserMessage(index=0, origin="machine", parts=(TextPart(text=text),))], read)
     [entry] = session.entries
     assert (entry.origin, entry.text) == ("machine", text)
-    assert view_json(project(session.entries), WINDOW)["messages"] == written["messages"]
+    assert viewed(session.entries)["messages"] == written["messages"]
 
 
 def test_a_summary_that_view_wrote_is_a_summary(read: Any) -> None:
@@ -270,7 +278,7 @@ def test_a_trajectory_comes_whole(path: Path, tmp_path: Path) -> None:
 @needs_recorded
 def test_the_view_of_a_trajectory_is_read_again_as_it_is(path: Path, read: Any) -> None:
     written, session = again(read_foreign(path).entries, read)
-    assert view_json(project(session.entries), WINDOW)["messages"] == written["messages"]
+    assert viewed(session.entries)["messages"] == written["messages"]
 
 
 @needs_recorded

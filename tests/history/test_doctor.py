@@ -186,7 +186,7 @@ def test_a_repair_that_fails_half_way_leaves_the_file_as_it_was(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(*{"replace": (Path, "replace", full)}.get(step, (os, step, full)))
+    monkeypatch.setattr(os, step, full)
     if step == "link":
         monkeypatch.setattr(os, "open", full)
     with pytest.raises(FoldlineError, match="no space left on device"):

@@ -21,7 +21,6 @@ from foldline.compaction import (
     propose,
     strategy_for,
 )
-from foldline.compaction.automation import INEFFECTIVE
 from foldline.context.budget import Budget
 from foldline.llm import LLM, LLMError, WithStandIn
 from foldline.protocol import FoldlineError, Reason, events
@@ -128,16 +127,15 @@ def _waiting(state: AgentState, request: CompactionRequest) -> Proposal | None:
 
 
 async def _drafted(state: AgentState, request: CompactionRequest) -> Proposal | None:
-    """A proposal; None where there is nothing to compact, or it would free too little for what it loses."""
+    """A proposal; None where there is nothing to compact, or it would free nothing for what it loses."""
     proposal = await _drafted_before(state, request) or await draft_now(state, request, state.emit)
     if proposal is None:
         return None
     if request.reason == "phase" and not proposal.model_calls:
         return proposal if proposal.left <= WORTH_WHILE else None
     if request.reason == "manual" and request.options is None and not state.past_soft_mark:
-        # Facts would go for next to nothing, and nothing needs the room.
-        before, after = proposal.entry.tokens_before, proposal.outline.tokens_after
-        return proposal if after <= INEFFECTIVE * before else None
+        # Facts would go for nothing, and nothing needs the room.
+        return proposal if proposal.outline.tokens_after < proposal.entry.tokens_before else None
     return proposal
 
 
