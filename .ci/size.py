@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 89_876,
-    "statements": 57_753,
+    "lines": 89_884,
+    "statements": 57_759,
     "files": 382,
     "lines in tui": 29_716,
     "files in tui": 125,
