@@ -65,9 +65,9 @@ class Terminal:
         self._stream.feed(_UNKNOWN_TO_PYTE.sub(b"", self._held))
         self._held = b""
 
-    def until(self, wanted: str | Callable[["Terminal"], object]) -> None:
+    def until(self, wanted: str | Callable[["Terminal"], object], patience: float = PATIENCE) -> None:
         """Until this text, or this condition, is on the screen."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             alive = self.read()
             if wanted in self.text if isinstance(wanted, str) else wanted(self):
