@@ -302,7 +302,7 @@ def test_the_screens_show_it_as_text(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_hostile_session_is_opened_as_text(door: FrontDoor, tmp_path: Path) -> None:
     folder = kept(door)
-    with terminal(tmp_path / "elsewhere", "open", str(folder), columns=120, rows=36) as term:
+    with terminal(tmp_path / "elsewhere", "open", str(folder), columns=160, rows=36) as term:
         term.until("▸ Inspector")
         term.until("␛")
         for key in ("\r", "j", "\r", "\t", "\r", "j", "\r", "\t", "j", "\r"):
