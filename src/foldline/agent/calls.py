@@ -142,9 +142,7 @@ class Calls:
         """What comes of a command that made what acts by itself, which no sandbox prevents: the user is asked
         about it, and what they do not want gets another name."""
         asked = f"{title}\nmade {', '.join(outcome.made)}, which acts by itself; keep it?"
-        word = await self._ask(
-            events.ApprovalRequested(call_id=call.call_id, name=call.name, title=asked, inside=False)
-        )
+        word = await self._ask(events.ApprovalRequested(call_id=call.call_id, name=call.name, title=asked))
         if word.answer != "deny":
             return outcome
         aside = []
