@@ -250,7 +250,7 @@ class Calls:
 
 
 def _declined(word: operations.Approve) -> str:
-    """What the model is told: the user's own words on it, where they gave any."""
+    """What the model reads: with the user's own words, where they gave any."""
     why = f" and says: {word.why}" if word.why else ". Only try it again if asked to."
     return f"The user declined this call{why}"
 

@@ -303,7 +303,7 @@ class AllSettings(Section):
     """Whether marks, frames and meters are drawn in ASCII: on, off, or auto, which goes by the terminal. For
     those that have no other signs, or draw them two cells wide."""
     notify: Literal["off", "bell", "desktop"] = "off"
-    """How you are told that a turn has ended or a question waits, while the window has no focus: by the bell
+    """How to notify you of the end of a turn, or of a question, while the window has no focus: by the bell
     of the terminal, or by a desktop notification, and by progress in its tab while something runs."""
     context: ContextSettings = ContextSettings()
     compaction: CompactionSettings = CompactionSettings()

@@ -243,6 +243,10 @@ class MessageRendering(ABC):
         self.flush_images()
         return self
 
+    def _note_summary(self, message: BaseMessage) -> None:
+        if isinstance(message, SystemMessage) and message.origin == "summary":
+            self.summary = Place(len(self.done) - 1, len(blocks_of(self.done[-1]["content"])) - 1)
+
     def flush_images(self) -> None:
         """Images of tool results go after the whole group: results are text only, and stand together."""
         if self._images:
@@ -299,8 +303,7 @@ class ChatRendering(MessageRendering):
                 self.done[0] = {"role": "system", "content": together}
             else:
                 self.done.append({"role": "system", "content": text})
-            if isinstance(message, SystemMessage) and message.origin == "summary":
-                self.summary = Place(len(self.done) - 1, len(blocks_of(self.done[-1]["content"])) - 1)
+            self._note_summary(message)
             return
         role = "system" if isinstance(message, SystemMessage) else self.dialect.developer_role
         if role == "user":

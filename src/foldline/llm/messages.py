@@ -39,7 +39,7 @@ from .dialect import (
     text_piece,
     user_pieces,
 )
-from .marks import Place, cache_control, marked_terms
+from .marks import cache_control, marked_terms
 from .wire import (
     AnswerReader,
     Expected,
@@ -96,8 +96,7 @@ class _Rendering(MessageRendering):
             self._add("user", [text_piece(machine_text(text))])
         else:
             self._add("system", [text_piece(text)])
-        if isinstance(message, SystemMessage) and message.origin == "summary":
-            self.summary = Place(len(self.done) - 1, len(self.done[-1]["content"]) - 1)
+        self._note_summary(message)
 
     def ask(self, message: UserMessage) -> None:
         blocks = user_pieces(message, text_piece, _image, says=str.strip)  # Blank texts are refused.

@@ -122,10 +122,11 @@ def last_sessions(root: Path) -> "list[Resumable]":
     except FoldlineError:
         return []  # /sessions says why
     now = utc_now().astimezone()
-    named = [(info, info.meta.title or info.meta.first_prompt) for info in infos]
+    named = [(info, title) for info in infos if (title := info.meta.title or info.meta.first_prompt)]
     return [
-        Resumable(str(info.path), title, age(info.meta.updated_at, now)) for info, title in named if title
-    ][:LAST_SESSIONS]
+        Resumable(str(info.path), title, age(info.meta.updated_at, now))
+        for info, title in named[:LAST_SESSIONS]
+    ]
 
 
 LAST_SESSIONS = 3

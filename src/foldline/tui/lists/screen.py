@@ -16,6 +16,7 @@ from foldline.tui.keys.names import key_name
 from foldline.tui.keys.table import KeyTable, ScreenKey, key_of
 from foldline.tui.textual_private import PastingInput
 from foldline.tui.widgets.lines import Line, cover_if_too_small, key_words
+from foldline.tui.widgets.question import DEAF_SECONDS, TOO_SOON
 from foldline.tui.widgets.status import StatusLine
 
 Result = TypeVar("Result")
@@ -27,8 +28,6 @@ _STEPS: Final = {"up": -1, "down": 1, "page-up": -10, "page-down": 10, "first": 
 """How many rows further a key moves the mark."""
 
 
-DEAF_SECONDS: Final = 1.0
-"""How long a question takes no Enter and no letter."""
 Answers = Mapping[str, tuple[str, Callable[[], object]]]
 """By key: its word, and what it does."""
 
@@ -289,7 +288,7 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         """Also where the key came as a command: one pressed right behind another sees no question yet."""
         is_typed = key == "enter" or len(key) == 1
         if key in question.answers and is_typed and self.clock() < question.deaf_until:
-            self.tell("The question has only just appeared: press again to answer it")
+            self.tell(TOO_SOON)
             return
         self.question = None
         if key in question.answers:

@@ -270,7 +270,7 @@ def _has_window(environ: Mapping[str, str]) -> bool:
 
 @contextmanager
 def _own_title(*, progress: bool) -> Iterator[None]:
-    """The title of the window is ours meanwhile, and its progress. Who has none ignores the words."""
+    """The window's title and progress are ours until the end. A terminal without them ignores the words."""
     terminal = sys.__stderr__
     if terminal is None or not terminal.isatty() or not _has_window(os.environ):
         yield
@@ -319,7 +319,7 @@ class Window:
         title = title_words(state)
         if not app.app_focus and calls_back(before, state):
             app.call_back(title if state.question else f"{title} · done")
-        if title != self._title:  # also where work begins, goes on to something else, or ends
+        if title != self._title:  # as it is where work begins, changes and ends
             self._title = title
             app.write_title(title)
             app.show_progress(busy=state.busy)

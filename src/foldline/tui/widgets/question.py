@@ -94,7 +94,7 @@ _COMMANDS = {"y": "allow-once", "a": "allow-always", "p": "allow-project", "n": 
 """The commands that give the same answers from anywhere."""
 
 _ALWAYS: tuple[Answer, ...] = ("always", "project")
-_TOO_SOON = "The question has only just appeared: press again to answer it"
+TOO_SOON = "The question has only just appeared: press again to answer it"
 _UNREAD = "Read on first: what was not shown cannot be allowed"
 _NOT_SEEN = "There is no room to show what always would allow: make the terminal higher, or answer once"
 _NO_RULE = "It can only be allowed once: each such call asks"
@@ -276,7 +276,7 @@ class QuestionDock(Lines, can_focus=True):
     def _hears(self, since: float) -> bool:
         hears = self._clock() - since >= DEAF_SECONDS
         if not hears:
-            self.post_message(self.NotTaken(_TOO_SOON))
+            self.post_message(self.NotTaken(TOO_SOON))
         return hears
 
     def _take(self, option: Answerable) -> None:
