@@ -192,6 +192,15 @@ async def test_a_result_is_told_by_its_size_and_first_lines():
     assert "… +12" in said
 
 
+@pytest.mark.parametrize(
+    "note", ["[lines 1–12 of 347]", "[Portion 1 of 9, lines 1–12 of 347. Continue with offset 13.]"]
+)
+async def test_of_a_file_read_in_part_it_says_how_long_the_whole_is(note: str):
+    said = await Talk({"read": "".join(f"line {n}\n" for n in range(12)) + note}).ask("read src/x.py")
+    assert "12 lines of 347" in said
+    assert "… +4" in said
+
+
 async def test_no_fence_of_a_file_breaks_out_of_what_is_quoted():
     said = await Talk({"read": "# T\n```python\nx = 1\n```\n"}).ask("show me README.md")
     assert "````text\n# T\n```python\nx = 1\n```\n````" in said

@@ -223,21 +223,25 @@ _ABILITIES = (
     "and several of them in one sentence: `read a.py, then run pytest`."
 )
 _EXIT = re.compile(r"\[(?:no output, )?exit (\d{1,3})\]")
+_PART = re.compile(r"\[(?:Portion .*?, )?lines \d+–\d+ of (\d+).*\]")
+"""Where `read` gave a part of a file: how many lines the file has."""
 _TITLE_KEYS = ("path", "pattern", "command", "query")
 
 
 def _about(action: Action, result: ToolResultMessage) -> str:
     """One result: how it ended, its size, and its first lines; of a command its last ones."""
-    lines = result.text.rstrip().splitlines()
+    lines, whole = result.text.rstrip().splitlines(), ""
     outcome = "failed, " if result.is_error else ""
     if action.tool == "bash" and lines and (stated := _EXIT.fullmatch(lines[-1].strip())):
         outcome, lines = f"exit status {stated[1]}, ", lines[:-1]
     elif action.tool == "bash" and not result.is_error:
         outcome = "exit status 0, "
+    elif action.tool == "read" and lines and (part := _PART.fullmatch(lines[-1])):
+        lines, whole = lines[:-1], f" of {part[1]}"
     shown = lines[-_LINES:] if action.tool == "bash" else lines[:_LINES]
     more = f"\n… +{len(lines) - _LINES}" if len(lines) > _LINES else ""
     size = many(len(lines), "line") if lines else "no output"
-    return f"{_title(action)}: {outcome}{size}{_quoted(shown) if shown else ''}{more}"
+    return f"{_title(action)}: {outcome}{size}{whole}{_quoted(shown) if shown else ''}{more}"
 
 
 def _title(action: Action) -> str:
