@@ -93,7 +93,7 @@ async def test_what_can_be_chosen_is_offered_directly(tmp_path: Path) -> None:
         palette = await opened(running, "ctrl+p")
         await running.until(lambda: {"theme:dusk", "setting:theme"} <= {*palette.items})
         labels = {item.choice.label for item in palette.items.values()}
-        assert {"Theme: dusk", "Strategy: digest", "Setting: compaction.mode"} <= labels
+        assert {"Theme: dusk", "Strategy: digest", "Setting: Compaction"} <= labels
         assert any(label.startswith("Model: ") for label in labels)
         await chosen(running, "theme dusk", "Theme: dusk")
         await running.until(lambda: running.app.theme == "dusk")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.settings_schema import KEYS
+from foldline.agent.settings_schema import KEYS, LABELS
 from support.settings_screen import OWN, Kept, settings_on
 from support.trusting import bring
 
@@ -26,6 +26,11 @@ async def test_every_setting_there_is_is_listed_with_its_value_and_who_set_it(tm
         await seen.mark("context.window")
         assert "FOLDLINE_CONTEXT_WINDOW goes before" in seen.text
         assert "planted-secret" not in seen.text and "planted-secret" not in repr(seen.state.settings)
+
+
+def test_every_setting_has_a_label_of_its_own() -> None:
+    assert list(LABELS) == list(KEYS)
+    assert len(set(LABELS.values())) == len(KEYS)
 
 
 async def test_what_is_chosen_from_a_list_changes_only_its_line_of_the_file(tmp_path: Path) -> None:

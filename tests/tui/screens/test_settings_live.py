@@ -54,6 +54,10 @@ async def test_mode_strategy_and_threshold_hold_in_the_session_at_once(tmp_path:
         await running.until(lambda: screen.row is not None and screen.row.key == "compaction.threshold")
         await running.press("enter", *"60%", "enter")
         await running.until(lambda: state.budget.threshold == 32_768 * 60 // 100)
+        shown = {each.key: (each.in_force, each.source) for each in screen.settings}
+        assert shown["compaction.threshold"] == ("60% = 19.7k", "config.toml")
+        assert shown["compaction.keep_recent_tokens"] == ("4.1k", "from the window")
+        assert shown["context.window"] == ("32.8k", f"of {state.llm.info.id}")
 
 
 async def test_while_a_turn_runs_it_holds_from_the_next_one_on(tmp_path: Path) -> None:

@@ -186,12 +186,12 @@ async def _named(app: "FoldlineApp", command: str, word: str) -> Sequence[Item]:
 
 
 async def _settings(app: "FoldlineApp") -> Sequence[Item]:
-    from foldline.agent.settings_schema import KEYS
+    from foldline.agent.settings_schema import KEYS, LABELS
 
     items = []
     for key, field in KEYS.items():
         what = clean_line((field.description or "").partition(".")[0].replace("`", ""))
-        choice = Choice(f"setting:{key}", f"Setting: {key}", what)
+        choice = Choice(f"setting:{key}", f"Setting: {LABELS[key]}", f"{key}: {what}")
         items.append(Item(choice, partial(run_in_chat, app, "settings", key)))
     return items
 

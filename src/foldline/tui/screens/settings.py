@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -16,9 +17,10 @@ from foldline.agent.layers import config_file, dotted
 from foldline.agent.settings import DEFAULT, Settings, load_settings
 from foldline.agent.settings_edit import change, in_toml, own_values, shown, unset_words
 from foldline.agent.settings_schema import KEYS as SETTINGS
-from foldline.agent.settings_schema import allowed, choices_of
+from foldline.agent.settings_schema import LABELS, allowed, choices_of
 from foldline.compaction.registry import BUILT_IN
 from foldline.context.harmless import clean_line
+from foldline.context.numbers import tokens
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import Piece, Span, cut_left, piece, row, wrap_spans
@@ -50,14 +52,39 @@ class Setting:
     """The values it may have, where they are listed."""
     is_overruled: bool = False
     """Whether somebody goes before the user's file."""
+    derived: tuple[str, str] = ("", "")
+    """What is in force where nothing is set, or only a share, and where that comes from."""
+
+    @property
+    def label(self) -> str:
+        return LABELS[self.key]
+
+    @property
+    def in_force(self) -> str:
+        """The value as it is shown: `12.3k`, `75% = 12.3k`, `none`."""
+        derived = self.derived[0]
+        if self.value and derived and self.value.endswith("%"):
+            return f"{self.value} = {derived}"
+        return self.value or derived or unset_words(self.key)
+
+    @property
+    def source(self) -> str:
+        """Who set it, of a file the name; else what its value is derived from."""
+        return self.origin.rpartition("/")[2] or ("" if self.value else self.derived[1])
 
     @property
     def meaning(self) -> str:
         return (SETTINGS[self.key].description or "").replace("\n", " ").replace("`", "")
 
 
-def list_settings(now: Settings, environ: Mapping[str, str], themes: Sequence[str]) -> tuple[Setting, ...]:
-    """All settings. What is set for one model, provider or tool server is said by `foldline config`.
+def list_settings(
+    now: Settings,
+    environ: Mapping[str, str],
+    themes: Sequence[str],
+    derived: Mapping[str, tuple[str, str]] | None = None,
+) -> tuple[Setting, ...]:
+    """All settings, with what the session derives. What is set for one model, provider or tool server is said
+    by `foldline config`.
 
     Raises:
         FoldlineError: the user's file cannot be read.
@@ -75,6 +102,7 @@ def list_settings(now: Settings, environ: Mapping[str, str], themes: Sequence[st
             own=own.get(key),
             choices=listed.get(key) or choices_of(SETTINGS[key]),
             is_overruled=origin not in (DEFAULT, str(config_file(environ))),
+            derived=(derived or {}).get(key, ("", "")),
         )
 
     return tuple(map(setting, SETTINGS))
@@ -135,7 +163,8 @@ class SettingsScreen(ListScreen[None, Setting]):
         """Those that hold what is looked for, best first."""
         by_key = {each.key: each for each in self.settings}
         choices = [
-            Choice(key, key, f"{each.value} {each.origin} {each.meaning}") for key, each in by_key.items()
+            Choice(key, each.label, f"{key} {each.value} {each.origin} {each.meaning}")
+            for key, each in by_key.items()
         ]
         return [by_key[each.choice.id] for each in ranked(self.query_field.value, choices)]
 
@@ -212,13 +241,16 @@ class SettingsScreen(ListScreen[None, Setting]):
         setting, below = self.row, 6 if height >= 20 else 3
         rule, details = Rule(), list[Line]()
         if setting is not None:
-            rule = Rule(((setting.key, "text bold"),))
+            rule = Rule(((setting.label, "text bold"), (f"  {setting.key}", "muted")))
             details = [[(" ", ""), *line] for line in self._details(setting, width - 4)]
-        column = min(max(map(len, SETTINGS)), width // 2 - 4)
+        column = min(max(map(len, LABELS.values())), width // 2 - 4)
         draw = partial(_row_line, column=column, width=width - 2)
         rows = self.row_lines(max(height - 4 - below, 1), 2, draw, [[("   No setting holds that.", "muted")]])
         body: list[Line | Rule] = [[(" ❯ ", "accent")], *rows, rule, *filled(details, below)]
-        title = (("Settings", "text bold"), (f" ▸ {setting.key}" if setting and self.typing else "", "text"))
+        title = (
+            ("Settings", "text bold"),
+            (f" ▸ {setting.label}" if setting and self.typing else "", "text"),
+        )
         count = f"{self.at + 1} of {len(self.rows)}" if self.rows else ""
         return boxed(width, title, count, body, *self.foot(width))
 
@@ -227,7 +259,10 @@ class SettingsScreen(ListScreen[None, Setting]):
         declared = SETTINGS[setting.key]
         may_be = f"one of {len(setting.choices)}" if setting.key == "theme" else allowed(declared)
         default = shown(declared.default) or unset_words(setting.key)
-        who = f"Set by {setting.origin}." if setting.origin else "Not set: the default holds."
+        derived, source = setting.derived
+        who = f"Not set: {derived}, {source}." if derived and source else "Not set: the default holds."
+        if setting.origin:
+            who = f"Set by {setting.origin}."
         if setting.is_overruled:
             who = f"! {setting.origin} goes before {self._keeper.file}."
         spans = [
@@ -245,17 +280,16 @@ class SettingsScreen(ListScreen[None, Setting]):
 
 
 def _row_line(setting: Setting, marked: bool, *, column: int, width: int) -> Line:
-    """`▶compaction.mode       ask                 config.toml`, exactly as wide."""
-    key = f"{cut_left(setting.key, column):<{column}}"
-    style = "text bold" if setting.origin else "text" if setting.value else "muted"
-    value = clean_line(setting.value or unset_words(setting.key))
+    """`▶Compact at      12.3k   from the window      compaction.threshold`, exactly as wide."""
+    style = "text bold" if setting.origin else "text" if setting.value or setting.derived[0] else "muted"
     left = [
         piece("▶" if marked else " ", "accent", gap=0),
-        piece(key, "text reverse" if marked else "text", gap=0),
-        Piece(((value, style),), gap=2, cut="right", least=12),
+        piece(f"{cut_left(setting.label, column):<{column}}", "text reverse" if marked else "text", gap=0),
+        Piece(((clean_line(setting.in_force), style),), gap=2, cut="right", least=12),
     ]
-    origin = clean_line(setting.origin.rpartition("/")[2])  # of a file, the name
-    return row(left, [piece(origin, "muted", rank=1)] if origin else [], width)
+    if setting.source:
+        left.append(piece(clean_line(setting.source), "muted", rank=1))
+    return row(left, [piece(setting.key, "muted", rank=2)], width)
 
 
 # --- the settings of the session ------------------------------------------------------------------------
@@ -289,7 +323,21 @@ class OwnSettings:
     def read(self) -> tuple[Setting, ...]:
         """All settings as the files have them now. Raises FoldlineError where one of them is broken."""
         self._now = self._now.again(self._agent.state.cwd, os.environ)
-        return list_settings(self._now, os.environ, own_themes(self._app.themes))
+        return list_settings(self._now, os.environ, own_themes(self._app.themes), dict(self._derived()))
+
+    def _derived(self) -> Iterator[tuple[str, tuple[str, str]]]:
+        """What the session works with where nothing is set, and where that comes from."""
+        state = self._agent.state
+        info = state.llm.info
+        yield "model", (info.id, f"of {info.provider}" if info.provider else "built in")
+        yield "provider", (info.provider, "")
+        source = "assumed" if state.window_is_assumed else f"of {info.id}"
+        yield "context.window", (tokens(state.window), source)
+        yield "compaction.model", (info.id, "the session's")
+        with suppress(FoldlineError):  # a window too small to work in
+            budget = state.budget
+            for name in ("threshold", "reserve_tokens", "keep_recent_tokens", "max_summary_tokens"):
+                yield f"compaction.{name}", (tokens(getattr(budget, name)), "from the window")
 
     async def keep(self, key: str, text: str | None) -> str:
         """Write the value down, or take it out where it is None; what became of it, as a sentence.
