@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run demo test test-real bench campaign kill lint size prices format wheel clean
+.PHONY: run demo test test-real bench campaign kill lint size prices format docs wheel clean
 
 run: .venv/ready
 	@$(BIN)/foldline
@@ -54,6 +54,11 @@ format: .venv/ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# The pages that come from the program, and all of docs/ as a site in build/site.
+docs: .venv/docs
+	$(BIN)/python docs/make_pages.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f .ci/mkdocs.yml
+
 wheel: .venv/ready
 	$(BIN)/python -m build --wheel --no-isolation
 
@@ -69,6 +74,9 @@ clean:
 # A real vocabulary, a cluster, Parquet, agent frameworks: what needs one of them and has it not says that it was skipped.
 .venv/bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench,cluster,frameworks,parquet]' && touch $@ || true
+
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]' && touch $@
 
 # The weights alone: what they come with for another runtime is not needed, and would be compiled.
 .venv/real: .venv/ready

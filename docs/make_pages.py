@@ -1,5 +1,6 @@
 """Writes the pages that come from the program: `python docs/make_pages.py`. A test holds them current."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from pydantic.fields import FieldInfo
 from foldline.agent.layers import MCP, MODELS, PROVIDERS
 from foldline.agent.settings_edit import unset_words
 from foldline.agent.settings_schema import KEYS, TABLES, allowed, any_of
+from foldline.cli.arguments import DESCRIPTION
 from foldline.tui.keys.registry import commands_page
 
 HERE = Path(__file__).parent
@@ -23,7 +25,9 @@ def pages() -> dict[str, str]:
             "Read in this order, later ones win: `config.toml` in the config folder (`FOLDLINE_HOME` where "
             "that is set), `.foldline.toml` of the project once you have agreed to it, the "
             "environment (`FOLDLINE_MODEL`, `FOLDLINE_CONTEXT_WINDOW`, any key as `FOLDLINE_SECTION__KEY`), "
-            "the command line. `foldline config` shows what is in force, and who set it. What could send "
+            "the command line. `foldline config` shows what is in force, and who set it; `foldline config "
+            "--schema` is the JSON schema by which an editor completes and checks the file (for Taplo and Even "
+            "Better TOML: `#:schema ./settings.schema.json` as its first line). What could send "
             "your code or your keys elsewhere, or run programs, is not a project's to set: `provider`, "
             "`[providers]`, `[mcp]`; "
             "nor what costs you: `model`, `fallback`, `compaction.model`, `compaction.embedding_model`, "
@@ -78,6 +82,19 @@ def _shown(default: object) -> str:
     return f"`{default}`" if default else "empty"
 
 
+def manual_page() -> str:
+    """`man foldline`, from the parsers of the command line."""
+    from argparse_manpage.manpage import Manpage
+
+    from foldline.cli.completion import whole_parser
+
+    os.environ["COLUMNS"] = "100"
+    page = Manpage(whole_parser())
+    page.manual, page.date, page.description = "Foldline", "", DESCRIPTION.rstrip(".")
+    return str(page)
+
+
 if __name__ == "__main__":
     for name, text in pages().items():
         (HERE / name).write_text(text, encoding="utf-8")
+    (HERE / "foldline.1").write_text(manual_page(), encoding="utf-8")

@@ -2,9 +2,11 @@
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from foldline.cli.output import cells
 from foldline.protocol import Usage
@@ -110,6 +112,24 @@ def test_config_shows_each_value_and_who_set_it(door: FrontDoor) -> None:
     assert said["settings"]["compaction.mode"] == {"value": "auto", "origin": "default"}
     assert said["files"] == [str(door.home / "config.toml")]
     assert "compaction.mode" in door("config").out
+
+
+def test_the_schema_of_the_settings_takes_what_the_program_takes(door: FrontDoor) -> None:
+    check = Draft202012Validator(door("config", "--schema").json).is_valid
+    assert check(
+        tomllib.loads(
+            """theme = "dusk"
+            fallback = ["glm-5@openrouter"]
+            compaction = { mode = "ask", threshold = "70%", keep_recent_tokens = 4096 }
+            sandbox = { shell = false, hosts = ["pypi.example"] }
+            models."qwen:14b".window = "32k"
+            mcp.files = { command = "mcp-files", env = { TOKEN = "t" } }
+            keys.chat.send = ["ctrl+d"]
+            """
+        )
+    )
+    for wrong in ("theem = 'dusk'", "[compaction]\nmode = 'never'", "[limits]\nturn_steps = -1"):
+        assert not check(tomllib.loads(wrong)), wrong
 
 
 @pytest.mark.parametrize(

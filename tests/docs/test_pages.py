@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from foldline.cli.completion import whole_parser
+
 TOP = Path(__file__).parents[2]
 PAGES = sorted([TOP / "README.md", *(TOP / "docs").rglob("*.md")])
 
@@ -14,6 +16,20 @@ def test_the_generated_pages_are_those_the_program_would_write_now() -> None:
         assert (TOP / "docs" / name).read_text(encoding="utf-8") == text, (
             f"run: python docs/make_pages.py ({name})"
         )
+
+
+def test_the_manual_page_has_every_command_and_option() -> None:
+    page = (TOP / "docs" / "foldline.1").read_text(encoding="utf-8").replace("\\", "")
+    whole = whole_parser()
+    [commands] = [each for each in whole._get_positional_actions() if isinstance(each.choices, dict)]
+    for name, parser in {"": whole, **commands.choices}.items():
+        section = page
+        if name:
+            section = page.partition(f"OPTIONS fI,'foldline {name}'")[2].partition(".SH COMMAND")[0]
+        assert section, name
+        for action in parser._get_optional_actions():
+            named = action.dest == "help" or all(option in section for option in action.option_strings)
+            assert named, (name, action.option_strings)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -201,6 +201,13 @@ async def test_of_a_file_read_in_part_it_says_how_long_the_whole_is(note: str):
     assert "… +4" in said
 
 
+async def test_a_rule_beside_a_request_is_no_request_it_could_not_follow():
+    talk = Talk({"ls": "a.py"})
+    said = await talk.ask("List src. Never change a file in this session.")
+    assert talk.steps == [[("ls", {"path": "src"})]] and "could not follow" not in said
+    assert "could not follow" in await Talk({}).ask("Never change a file in this session.")
+
+
 async def test_no_fence_of_a_file_breaks_out_of_what_is_quoted():
     said = await Talk({"read": "# T\n```python\nx = 1\n```\n"}).ask("show me README.md")
     assert "````text\n# T\n```python\nx = 1\n```\n````" in said

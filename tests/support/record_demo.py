@@ -17,14 +17,12 @@ from foldline.tui.demo.tour import RECORDING, WINDOW
 PROMPTS = (
     "List src/foldline/context. Never change a file in this session.",
     "Read src/foldline/context/cut.py",
-    "Read src/foldline/context/budget.py and tell me what it defines",
     "Search for keep_recent_tokens in src/foldline/context",
-    "Read src/foldline/compaction/verify.py",
-    "Read src/foldline/context/view.py",
-    "Read src/foldline/agent/fold.py, then run ls prompts",
-    "Read src/foldline/tui/keys/escape.py",
-    "Read src/foldline/compaction/derive.py",
-    "What did we do, and what must you not do?",
+    "Read src/foldline/context/weight.py and tell me what it does",
+    "Read src/foldline/context/compactions.py, then run ls prompts",
+    "Read src/foldline/context/text_search.py",
+    "Read src/foldline/context/stats.py",
+    "What did we do?",
 )
 
 
@@ -34,14 +32,14 @@ async def record(checkout: Path) -> None:
         shutil.copytree(checkout / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(checkout / "prompts", root / "prompts")
         session = Session.create(root, home=Path(folder) / "home")
-        agent = Agent(session, llm=OfflineLLM(WINDOW, pace=0), approvals="all")
+        agent = Agent(session, llm=OfflineLLM(WINDOW, pace=0), compaction="summary", approvals="all")
         for prompt in PROMPTS:
             await agent.prompt(prompt)
         await agent.aclose()
         assert session.path is not None
         RECORDING.write_bytes(session.path.read_bytes().replace(str(root).encode(), b"/home/you/foldline"))
-        folds = len(session.projection.compactions())
-        sys.stderr.write(f"{len(session.entries)} entries, {folds} folds -> {RECORDING}\n")
+        compactions = len(session.projection.compactions())
+        sys.stderr.write(f"{len(session.entries)} entries, {compactions} compactions -> {RECORDING}\n")
 
 
 if __name__ == "__main__":

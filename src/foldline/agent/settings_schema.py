@@ -16,6 +16,7 @@ from pydantic import (
     PlainValidator,
     TypeAdapter,
     ValidationError,
+    WithJsonSchema,
 )
 from pydantic.fields import FieldInfo
 
@@ -92,9 +93,14 @@ def _tokens(value: object) -> object:
     return parse_tokens(value) if isinstance(value, str) else value
 
 
-Tokens = Annotated[int, BeforeValidator(_tokens), Field(strict=True)]
+_NUMBER_OR_TEXT = WithJsonSchema({"type": ["integer", "string"]})
+Tokens = Annotated[int, BeforeValidator(_tokens), Field(strict=True), _NUMBER_OR_TEXT]
 TokensOrShare = Annotated[
-    Amount, PlainValidator(_amount), PlainSerializer(str, return_type=str), Field(description=ALLOWED)
+    Amount,
+    PlainValidator(_amount),
+    PlainSerializer(str, return_type=str),
+    Field(description=ALLOWED),
+    _NUMBER_OR_TEXT,
 ]
 
 
@@ -105,10 +111,18 @@ def _names(value: object) -> object:
 
 Names = Annotated[list[str], BeforeValidator(_names)]
 
-OnOff = Annotated[Literal["on", "off"], BeforeValidator(on_or_off)]
-OnOffAuto = Annotated[Literal["auto", "on", "off"], BeforeValidator(on_or_off)]
+OnOff = Annotated[
+    Literal["on", "off"], BeforeValidator(on_or_off), WithJsonSchema({"enum": ["on", "off", True, False]})
+]
+OnOffAuto = Annotated[
+    Literal["auto", "on", "off"],
+    BeforeValidator(on_or_off),
+    WithJsonSchema({"enum": ["auto", "on", "off", True, False]}),
+]
 
-BoundTokens = Annotated[int, BeforeValidator(lambda value: value if str(value) == "0" else _tokens(value))]
+BoundTokens = Annotated[
+    int, BeforeValidator(lambda value: value if str(value) == "0" else _tokens(value)), _NUMBER_OR_TEXT
+]
 Window = Annotated[Tokens, Field(ge=SMALLEST_WINDOW)]
 SoftRatio = Annotated[float, Field(gt=0, le=1)]
 

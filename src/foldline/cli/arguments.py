@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
 STRATEGIES: Final = (
     "adaptive, summary, simple, hide, hide-then-summary, ladder, importance, semantic, hierarchical, digest"
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from foldline.agent.settings_schema import Amount
 
 T = TypeVar("T")
+DESCRIPTION: Final = (
+    "A terminal coding agent for long sessions: see, steer and undo what the model still remembers."
+)
 Handler = Callable[..., int]
 """Takes a command's arguments by name; returns the exit code."""
 
@@ -69,6 +72,7 @@ COMMANDS: Final = (
     Command("demo", "", "look around in a recorded session with two compactions", "screens"),
     Command("serve", "", "the same screens in a browser on this machine", "serve"),
     Command("config", "", "the settings in force, and where each was set", "config"),
+    Command("completion", "SHELL", "what a shell needs to complete these commands", "completion"),
 )
 
 
@@ -126,29 +130,39 @@ def parse(arguments: Sequence[str]) -> Invocation:
     debug = arguments[:1] == ["--debug"]
     words = list(arguments[1:] if debug else arguments)
     command = next((command for command in COMMANDS if words and command.name == words[0]), None)
-    if command is None:
-        parser = Parser(
-            prog="foldline",
-            usage="foldline [PROMPT] [options]\n       foldline COMMAND [options]",
-            description="A terminal coding agent for long sessions: see, steer and undo "
-            "what the model still remembers.",
-            epilog=_overview(),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-    else:
-        words = words[1:]
-        summary = f"{command.summary[0].upper()}{command.summary[1:]}."
-        parser = Parser(prog=f"foldline {command.name}", description=summary, allow_abbrev=False)
-    name, module = ("chat", "chat") if command is None else (command.name, command.module)
-    handler: Handler = getattr(import_module(f".{module}", __package__), f"{name}_command")(parser)
-    parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
-    parser.add_argument("--log", metavar="FILE", help="append a JSON line for each compaction to this file")
+    words = words if command is None else words[1:]
+    parser = Parser(**_parser_options(command), allow_abbrev=False)
+    handler = declare(parser, command)
     known, unknown = parser.parse_known_args(words)
     if unknown:
         raise UsageError(_not_understood(parser, words, unknown))
     options = vars(known)
     return Invocation(handler, options, bool(options.pop("debug")) or debug, options.pop("log"))
+
+
+def _parser_options(command: Command | None) -> dict[str, Any]:
+    if command is not None:
+        return {"prog": f"foldline {command.name}", "description": sentence_of(command)}
+    return {
+        "prog": "foldline",
+        "usage": "foldline [PROMPT] [options]\n       foldline COMMAND [options]",
+        "description": DESCRIPTION,
+        "epilog": _overview(),
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+    }
+
+
+def sentence_of(command: Command) -> str:
+    return f"{command.summary[0].upper()}{command.summary[1:]}."
+
+
+def declare(parser: argparse.ArgumentParser, command: Command | None) -> Handler:
+    """Gives a parser the arguments of a command, of the chat where it is None; what carries it out."""
+    name, module = ("chat", "chat") if command is None else (command.name, command.module)
+    handler: Handler = getattr(import_module(f".{module}", __package__), f"{name}_command")(parser)
+    parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    parser.add_argument("--log", metavar="FILE", help="append a JSON line for each compaction to this file")
+    return handler
 
 
 def _overview() -> str:

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 def config_command(parser: ArgumentParser) -> Handler:
     add_json(parser)
+    what = "the JSON schema of the settings, for editors that complete and check TOML by one"
+    parser.add_argument("--schema", action="store_true", help=what)
     return config
 
 
-def config(as_json: bool) -> int:
+def config(as_json: bool, schema: bool) -> int:
     from foldline.agent.layers import config_file
     from foldline.agent.model_choice import asked_now
     from foldline.agent.settings import DEFAULT
@@ -30,6 +32,11 @@ def config(as_json: bool) -> int:
     from .agents import settings_here
     from .output import Cell, Column, note, say_json, say_table
 
+    if schema:
+        from foldline.agent.settings_schema import AllSettings
+
+        say_json(AllSettings.model_json_schema())
+        return 0
     settings = settings_here()
     settings.check_strategy()
     own, cwd = config_file(os.environ), Path.cwd()

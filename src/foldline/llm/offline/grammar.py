@@ -98,7 +98,8 @@ _POLITE = re.compile(
 )
 _VERB = (
     r"(?:(?:read|show|open|list|ls|find|search|grep|run|execute|write|create|put|save|replace|tell|say|explain|"
-    r"summari[sz]e|what|where)\b|读|打开|查看|看|列出|搜|查找|找|运行|执行|写|创建|新建|把|将|总结|在|告诉)"
+    r"summari[sz]e|what|where|never|do not|don't)\b|"
+    r"读|打开|查看|看|列出|搜|查找|找|运行|执行|写|创建|新建|把|将|总结|在|告诉)"
 )
 _LINKS = r"(?:(?:\b(?:and|then|also|finally|please)\b|然后|接着|再|最后|并|请),?\s{0,9})"
 # A clause ends at punctuation or a linking word, where a verb we know begins the next one.
@@ -124,8 +125,8 @@ _READ = re.compile(
     re.IGNORECASE,
 )
 """Begins what is answered from a file, where one is named."""
-_ABOUT_IT = re.compile(r"(?:tell me|say|explain)\b|告诉我|解释", re.IGNORECASE)
-"""Begins a question about what was just fetched: every answer says that."""
+_ABOUT_IT = re.compile(r"(?:tell me|say|explain|never|do not|don't)\b|告诉我|解释", re.IGNORECASE)
+"""Begins a question about what was fetched, which every answer says, or a rule, which is kept anyway."""
 
 
 # --- a message --------------------------------------------------------------------------------------

@@ -1,0 +1,53 @@
+"""`foldline completion`: what a shell completes with it."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from foldline.cli.arguments import COMMANDS
+from foldline.cli.completion import SHELLS
+from support.front_door import FrontDoor
+
+_TYPED = (
+    "foldline ver",
+    "foldline sessions --fr",
+    "foldline --mod",
+    "foldline completion f",
+    "foldline view no",
+)
+_BASH = """source /dev/stdin
+for line in "$@"
+do
+  COMP_WORDS=($line) COMPREPLY=() COMP_CWORD=$(($(wc -w <<< "$line") - 1))
+  _shtab_foldline
+  echo "${COMPREPLY[@]}"
+done
+"""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_learns_every_command(door: FrontDoor, shell: str) -> None:
+    said = door("completion", shell)
+    assert said.code == 0
+    assert not [command.name for command in COMMANDS if command.name not in said.out]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_bash_completes_commands_options_choices_and_files(door: FrontDoor) -> None:
+    (door.cwd / "notes.jsonl").touch()
+    done = subprocess.run(
+        ["bash", "--norc", "-c", _BASH, "bash", *_TYPED],
+        input=door("completion", "bash").out,
+        cwd=door.cwd,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert done.stdout.split("\n")[:5] == ["verify", "--from", "--model", "fish", "notes.jsonl"]
+
+
+def test_another_shell_is_refused_with_those_there_are(door: FrontDoor) -> None:
+    said = door("completion", "cmd")
+    assert said.code == 2 and "bash" in said.err
