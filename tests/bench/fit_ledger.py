@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from foldline.cli.eval_run import subjects_of
+from foldline.cli.eval_corpus import subjects_of
 from foldline.compaction import DigestCompaction
 from foldline.compaction.summary_text import with_ledger
 from foldline.context.ledger import Ledger, said_in
