@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from foldline.agent.settings import Settings, connect_embedder, connect_llm, connect_summariser, known_window
+from foldline.evaluation.arms import RAW, default_arms
 from foldline.evaluation.comparison import (
-    RAW,
     NotCompared,
     Setup,
     Subject,
     compare,
-    default_arms,
     messages_to_play,
 )
 from foldline.evaluation.figures import Figures, meter_named, plotted

@@ -30,11 +30,11 @@ from threading import Thread
 from typing import Any
 
 from foldline.agent.settings import Settings
+from foldline.evaluation.arms import recording
 from foldline.evaluation.comparison import Cell, NotCompared, Setup, Subject, check_arms, compare
 from foldline.evaluation.figures import meter_named
 from foldline.evaluation.recall import ATOMS_VERSION
 from foldline.evaluation.record import Meter
-from foldline.evaluation.recorded import recording
 from foldline.evaluation.replay import recorded_messages, recorded_pins, session_name
 from foldline.files import is_folder, put_whole
 from foldline.formats import session_file

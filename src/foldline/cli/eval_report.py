@@ -9,14 +9,13 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from foldline.context.audit import FactKind
-from foldline.evaluation.comparison import RAW, NotCompared, Setup
+from foldline.evaluation.arms import ORACLE, RAW, RECORDED, of_possible
+from foldline.evaluation.comparison import NotCompared, Setup
 from foldline.evaluation.cost import OPENAI_CACHE, RHO_SWEEP
 from foldline.evaluation.figures import USUAL, Figures
 from foldline.evaluation.judge import ENOUGH, Judgement
-from foldline.evaluation.oracle import ORACLE, of_possible
 from foldline.evaluation.recall import ATOMS_VERSION, LEAST_SESSIONS, Difference, difference
 from foldline.evaluation.record import Share
-from foldline.evaluation.recorded import RECORDED
 from foldline.evaluation.survival import KINDS
 from foldline.version import __version__
 

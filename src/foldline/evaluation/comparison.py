@@ -5,26 +5,17 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from foldline.compaction import (
-    BUILT_IN,
-    Dependencies,
-    DigestCompaction,
-    TruncateTurns,
-    dependencies,
-    load_strategy,
-)
+from foldline.compaction import dependencies
 from foldline.context.budget import BudgetSettings
 from foldline.context.ledger_score import Score, likelihood
 from foldline.llm import LLM, Embedder
 from foldline.llm.models import Price
 from foldline.llm.offline import OfflineLLM
-from foldline.protocol import BaseMessage, FoldlineError
+from foldline.protocol import BaseMessage
 
+from .arms import ORACLE, RAW, RECORDED, Recording, arm_named, foresight
 from .figures import Figures, Instrument
-from .headroom import HeadroomCompaction
-from .oracle import ORACLE, foresight
 from .record import Meter, Run
-from .recorded import RECORDED, Recording
 from .replay import UNLIMITED, Arm, Sizes, WindowTooSmall, replay
 
 DIGEST = "digest"
@@ -34,50 +25,6 @@ DIGEST = "digest"
 def digest_summariser(window: int) -> LLM:
     """Writes the same digest for the same request, at once."""
     return OfflineLLM(window, pace=0)
-
-
-# --- arms ---------------------------------------------------------------------------------------------
-
-RAW = "raw"
-"""The whole history with each request: what would be remembered and paid if windows had no end."""
-TRUNCATE, HEADROOM = "truncate", "headroom"
-REFERENCES = {
-    RAW: "nothing is ever compacted; marked where it exceeds the window",
-    TRUNCATE: "leaves out the oldest turns, down to half of the window",
-    HEADROOM: "headroom-ai's compress(), which is installed by itself",
-    ORACLE: "impossible: the digest, and a ledger that knows what comes",
-    RECORDED: "what the session's own agent kept; all others at its moments, at equal size",
-}
-"""Arms beside the strategies, and what each is."""
-
-
-def default_arms() -> list[str]:
-    """What is compared where nobody says: all that comes along, and the references that need nothing else."""
-    return [RAW, *BUILT_IN, TRUNCATE]
-
-
-def arm_named(name: str, window: int, dependencies: Dependencies, score: Score = likelihood) -> Arm:
-    """The arm of this name, made anew: strategies may remember what they did. `score` is the oracle's.
-
-    Raises:
-        FoldlineError: there is no such strategy, or it cannot be made.
-    """
-    match name:
-        case "raw":
-            return Arm(name, None)
-        case "truncate":
-            return Arm(name, TruncateTurns(window // 2))
-        case "headroom":
-            return Arm(name, HeadroomCompaction())
-        case "oracle":
-            return Arm(name, DigestCompaction(), score)
-        case _:
-            if name not in BUILT_IN and ":" not in name:
-                known = ", ".join([*REFERENCES, *BUILT_IN])
-                raise FoldlineError(
-                    f"There is no strategy {name}; there are {known}, and your own as module:ClassName."
-                )
-            return Arm(name, load_strategy(name, dependencies))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ result = Judgement(sitting.record)                        # also after a cancel 
 """
 
 from .exam import ENOUGH, estimate, exam_of, points_of
-from .result import Judgement
-from .sitting import Sitting
+from .sitting import Judgement, Sitting
 
 __all__ = ["ENOUGH", "Judgement", "Sitting", "estimate", "exam_of", "points_of"]
