@@ -23,10 +23,11 @@ from foldline.history.doctor import (
     inspect_session,
     is_newer,
 )
+from foldline.history.meta import cells
 from foldline.history.repair import repair, repair_plan
 from foldline.protocol import FoldlineError, Unknown
 
-from .output import Style, cells, note, paint, say, say_heading, say_json
+from .output import Style, note, paint, say, say_heading, say_json
 from .sources import path_of
 from .streams import write_out
 

@@ -30,6 +30,7 @@ from foldline.context.tokens import message_tokens
 from foldline.data import archive_dir
 from foldline.files import is_file, is_there
 from foldline.history import Session, SessionInfo, data_home, list_sessions, sessions_dir, short_id, utc_now
+from foldline.history.archive import LEAVING
 from foldline.history.doctor import Finding, drafts_in
 from foldline.history.lock import holder_of
 from foldline.history.paths import HOLDER
@@ -310,8 +311,6 @@ _LITTLE, _TOO_LITTLE = 500_000_000, 20_000_000
 """Bytes of free space: worth a warning, and too few to work."""
 _INDEX_PATIENCE = 5.0
 """Seconds another process may keep the search index to itself."""
-LEAVING = ".deleted"
-"""Ends the name of a folder that `foldline delete` is taking away."""
 _IN_USE = ("SQLITE_BUSY", "SQLITE_LOCKED")
 
 
@@ -406,7 +405,7 @@ def _left_over(infos: list[SessionInfo], deleted: list[Path]) -> Iterator[Findin
             continue
         notes += [name] if is_there(folder / HOLDER) else []
         drafts += [name] if any(drafts_in(folder)) else []
-        open_ones += [name] if os.name == "posix" and folder.stat().st_mode & 0o077 else []
+        open_ones += [name] if folder.stat().st_mode & 0o077 else []
     if held:
         yield Finding("ok", "writers", some(held), "", tuple(held))
     for name, what, of in (

@@ -5,14 +5,13 @@ import os
 import shutil
 import sys
 import time
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from foldline.context.harmless import json_with_escapes, with_signs
 from foldline.context.numbers import elapsed, many
-from foldline.history.meta import clip_cells
+from foldline.history.meta import cells, clip_cells
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError
 
@@ -126,25 +125,15 @@ def _coloured() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def cells(text: str) -> int:
-    """How many terminal cells a text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in text
-    )
-
-
 def width() -> int:
     """Columns of the terminal; of a table where there is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_WIDTH
 
 
-def shown_folder(path: str, cells: int) -> str:
+def shown_folder(path: str, most: int) -> str:
     """A folder in about so many cells, cut on its left at a folder's name: its end says most."""
     shown = with_tilde(path)
-    while len(shown) > cells and os.sep in shown.removeprefix("…" + os.sep):
+    while len(shown) > most and os.sep in shown.removeprefix("…" + os.sep):
         shown = "…" + os.sep + shown.removeprefix("…" + os.sep).split(os.sep, 1)[1]
     return shown
 

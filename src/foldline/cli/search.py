@@ -8,7 +8,7 @@ from typing import Final
 from foldline.context.harmless import with_signs
 from foldline.context.numbers import many
 from foldline.history import MessageKind, age, data_home, short_id, utc_now
-from foldline.history.meta import clip_cells
+from foldline.history.meta import cells, clip_cells
 from foldline.history.session_search import (
     IndexProgress,
     SessionHit,
@@ -18,7 +18,7 @@ from foldline.history.session_search import (
 )
 
 from .arguments import UsageError
-from .output import Bar, Style, cells, note, paint, say, say_json, shown_folder, width
+from .output import Bar, Style, note, paint, say, say_json, shown_folder, width
 from .streams import write_out
 
 _LONG = 16 * 2**20

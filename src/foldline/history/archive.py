@@ -80,7 +80,8 @@ def _moved(events: Path, source: Path, target: Path) -> Path:
     return goal / EVENTS
 
 
-_LEAVING = ".deleted"
+LEAVING = ".deleted"
+"""Ends the name of a folder that is being taken away."""
 
 
 class Deleted(NamedTuple):
@@ -96,7 +97,7 @@ def delete(home: Path, events: Path) -> Deleted:
     """Delete a session with its folder: it leaves the lists in one step, before the first file goes. Links in
     it go, what they lead to stays. Raises FoldlineError; its sentence says where what is left lies."""
     folder = kept_folder(home, events)
-    leaving = folder.with_name(f".{folder.name}{_LEAVING}")
+    leaving = folder.with_name(f".{folder.name}{LEAVING}")
     files, size = _measured(folder)
     with held(folder, "deleted"):
         try:

@@ -237,7 +237,7 @@ class InspectedSession:
     @cached_property
     def open_to_others(self) -> tuple[Path, ...]:
         """What others than its owner may look into: the folder, the event file."""
-        if not self.in_folder or os.name != "posix":
+        if not self.in_folder:
             return ()
         return tuple(path for path in (self.folder, self.events) if path.stat().st_mode & 0o077)
 
