@@ -34,7 +34,7 @@ from foldline.compaction import (
 )
 from foldline.context.calls import paired
 from foldline.context.cut import seen_up_to
-from foldline.context.ledger_score import Place, Score, Seen, likelihood
+from foldline.context.ledger import Place, Score, Seen, likelihood
 from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
 from foldline.context.view import with_text

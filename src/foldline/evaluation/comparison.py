@@ -7,7 +7,7 @@ from pathlib import Path
 
 from foldline.compaction import dependencies
 from foldline.context.budget import BudgetSettings
-from foldline.context.ledger_score import Score, likelihood
+from foldline.context.ledger import Score, likelihood
 from foldline.llm import LLM, Embedder
 from foldline.llm.models import Price
 from foldline.llm.offline import OfflineLLM

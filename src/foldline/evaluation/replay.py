@@ -18,8 +18,7 @@ from foldline.compaction.ledger import SessionLedger
 from foldline.context.budget import LEAST_ANSWER, Budget, BudgetSettings
 from foldline.context.calls import paired
 from foldline.context.invariants import broken
-from foldline.context.ledger import Ledger
-from foldline.context.ledger_score import Score, likelihood
+from foldline.context.ledger import Ledger, Score, likelihood
 from foldline.context.projection import Projection, project
 from foldline.context.todos import newly_completed
 from foldline.context.tokens import message_tokens

@@ -35,9 +35,8 @@ from foldline.protocol import (
 
 from .catalog import read_header
 from .contents import CONTENTS, OUTPUTS, content_id
-from .lines import BLANK, WHITE, LineReader, Progress
 from .lock import Holder, holder_of
-from .log import FORMAT_VERSION, our_header
+from .log import BLANK, FORMAT_VERSION, WHITE, LineReader, Progress, our_header
 from .meta import Meta, describe
 from .paths import HOLDER, INDEX, META
 from .session import Session

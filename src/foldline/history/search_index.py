@@ -30,8 +30,7 @@ from foldline.protocol import (
 )
 
 from .catalog import subfolders
-from .lines import BLANK, entry_in
-from .log import FORMAT_VERSION, our_header
+from .log import BLANK, FORMAT_VERSION, entry_in, our_header
 from .meta import TITLE_CELLS, aware, clip_cells, prompt_line
 from .search import LARGEST_NUMBER
 
