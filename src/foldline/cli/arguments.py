@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from foldline.agent.settings_schema import Amount
 
 T = TypeVar("T")
+Arguments = argparse.ArgumentParser | argparse._MutuallyExclusiveGroup
 
 
 class UsageError(Exception):
@@ -120,17 +121,22 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_json(parser: argparse.ArgumentParser, what: str = "the result as JSON") -> None:
-    parser.add_argument("--json", dest="as_json", action="store_true", help=what)
+def add_flag(parser: Arguments, *names_and_help: str, dest: str | None = None) -> None:
+    """An option that is given or not: its names, then what it means."""
+    *names, what = names_and_help
+    parser.add_argument(*names, dest=dest, action="store_true", help=what)
 
 
-def add_yes(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("-y", "--yes", action="store_true", help=what)
+def add_json(parser: Arguments, what: str = "the result as JSON") -> None:
+    add_flag(parser, "--json", what, dest="as_json")
 
 
-def add_continue(parser: "argparse.ArgumentParser | argparse._MutuallyExclusiveGroup") -> None:
-    what = "continue the last session here"
-    parser.add_argument("-c", "--continue", dest="continues", action="store_true", help=what)
+def add_yes(parser: Arguments, what: str) -> None:
+    add_flag(parser, "-y", "--yes", what)
+
+
+def add_continue(parser: Arguments) -> None:
+    add_flag(parser, "-c", "--continue", "continue the last session here", dest="continues")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,7 @@
 """`foldline verify` and `audit`: is the history sound, and what did each compaction lose."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from foldline.context.audit import Audit, FactKind, Lost, audit, taken
@@ -137,10 +137,7 @@ class AuditedCompaction:
             "tokens_after": self.sizes[1].tokens,
             "entries": self.entries,
             "facts": self.audit.facts,
-            "lost": [
-                {"kind": lost.kind, "text": lost.text, "indices": list(lost.indices)}
-                for lost in self.audit.lost
-            ],
+            "lost": list(map(asdict, self.audit.lost)),
         }
 
 

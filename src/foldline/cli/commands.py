@@ -15,6 +15,7 @@ from foldline.version import __version__
 from .arguments import (
     UsageError,
     add_continue,
+    add_flag,
     add_format,
     add_json,
     add_model,
@@ -60,9 +61,7 @@ def _chat(parser: ArgumentParser) -> None:
     add_window(parser)
     add_strategy(parser)
     add_theme(parser)
-    parser.add_argument(
-        "--plain", action="store_true", help="linear text without a screen, for screen readers and pipes"
-    )
+    add_flag(parser, "--plain", "linear text without a screen, for screen readers and pipes")
     parser.add_argument("--version", action="version", version=f"foldline {__version__}")
 
 
@@ -73,9 +72,7 @@ def _run(parser: ArgumentParser) -> None:
     parser.add_argument("piped", nargs="?", metavar="-", help="what is piped in, sent below the prompt")
     add_continue(parser)
     add_yes(parser, "run every tool call; without it, only those that just look")
-    parser.add_argument(
-        "--trust", action="store_true", help="agree to the settings and instruction files of this folder"
-    )
+    add_flag(parser, "--trust", "agree to the settings and instruction files of this folder")
     parser.add_argument(
         "--max-steps",
         type=count_of,
@@ -132,7 +129,7 @@ def _compact(parser: ArgumentParser) -> None:
         metavar="N",
         help="newest work to keep verbatim: 8000, 8k, 20%% of the window",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only the plan; nothing is written")
+    add_flag(parser, "--dry-run", "only the plan; nothing is written")
     parser.add_argument("--out", metavar="FILE", help="write the compacted session to this new file")
     add_model(parser)
     add_json(parser)
@@ -140,9 +137,7 @@ def _compact(parser: ArgumentParser) -> None:
 
 def _stats(parser: ArgumentParser) -> None:
     add_source(parser)
-    parser.add_argument(
-        "--cache", action="store_true", help="requests of which the provider's cache had less than it should"
-    )
+    add_flag(parser, "--cache", "requests of which the provider's cache had less than it should")
     add_json(parser)
 
 
@@ -168,9 +163,7 @@ def _eval(parser: ArgumentParser) -> None:
     parser.add_argument("--prices", metavar="MODEL", help="also in dollars, at this model's prices")
     parser.add_argument("--price-table", metavar="FILE.toml", help="another table of prices than ours")
     parser.add_argument("--plot", metavar="FILE.svg", help="draw it to this new file")
-    parser.add_argument(
-        "--judge", action="store_true", help="ask the model questions about what was compacted"
-    )
+    add_flag(parser, "--judge", "ask the model questions about what was compacted")
     parser.add_argument("--jobs", type=int, metavar="N", help="measure many sessions in so many processes")
     parser.add_argument("--cluster", metavar="ADDRESS", help="measure them on this Dask cluster")
     parser.add_argument(
@@ -197,19 +190,15 @@ def _export(parser: ArgumentParser) -> None:
         help="the new file, or the new folder for kimi-cli; without it, a single file goes to stdout",
     )
     extent = parser.add_mutually_exclusive_group()
-    extent.add_argument("--view", action="store_true", help="only what the model sees now, and no history")
-    extent.add_argument(
-        "--whole", action="store_true", help="every message as it was said, as if nothing was ever compacted"
-    )
-    parser.add_argument("--redact", action="store_true", help="replace what looks like a credential")
+    add_flag(extent, "--view", "only what the model sees now, and no history")
+    add_flag(extent, "--whole", "every message as it was said, as if nothing was ever compacted")
+    add_flag(parser, "--redact", "replace what looks like a credential")
     add_json(parser, "write to a file, and say what was written as JSON")
 
 
 def _sessions(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "-a", "--all", dest="everywhere", action="store_true", help="of all folders, not only this one"
-    )
-    parser.add_argument("--archived", action="store_true", help="those that were archived instead")
+    add_flag(parser, "-a", "--all", "of all folders, not only this one", dest="everywhere")
+    add_flag(parser, "--archived", "those that were archived instead")
     parser.add_argument("--limit", type=count_of, metavar="N", help="only the N last written ones")
     parser.add_argument(
         "--from",
@@ -229,7 +218,7 @@ def _search(parser: ArgumentParser) -> None:
         metavar="QUERY",
         help="words that stand in one entry, in any script; '\"several words\"' as they stand together",
     )
-    parser.add_argument("--here", action="store_true", help="only in the sessions of this folder")
+    add_flag(parser, "--here", "only in the sessions of this folder")
     parser.add_argument(
         "--kind",
         choices=("user", "assistant", "tool_result"),
@@ -258,7 +247,7 @@ def _fork(parser: ArgumentParser) -> None:
 
 def _archive(parser: ArgumentParser) -> None:
     parser.add_argument("sources", nargs="+", metavar="ID", help="the sessions: their ids, or ends of them")
-    parser.add_argument("--back", action="store_true", help="list them again")
+    add_flag(parser, "--back", "list them again")
     add_json(parser)
 
 
@@ -272,10 +261,8 @@ def _doctor(parser: ArgumentParser) -> None:
     parser.add_argument(
         "sources", nargs="*", metavar="FILE|ID", help="sessions; without any, this installation is looked at"
     )
-    parser.add_argument(
-        "--repair", dest="repairs", action="store_true", help="set it right; what was there is kept beside it"
-    )
-    parser.add_argument("--network", action="store_true", help="also send the model a short request")
+    add_flag(parser, "--repair", "set it right; what was there is kept beside it", dest="repairs")
+    add_flag(parser, "--network", "also send the model a short request")
     add_json(parser)
 
 
@@ -283,8 +270,7 @@ def _serve(parser: ArgumentParser) -> None:
     what = "where to listen; by default, on this machine"
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help=what)
     parser.add_argument("--port", type=port_of, default=8000, metavar="N", help="8000; 0 is any that is free")
-    what = "let other machines in: whoever has the address acts as you"
-    parser.add_argument("--expose", action="store_true", help=what)
+    add_flag(parser, "--expose", "let other machines in: whoever has the address acts as you")
     add_continue(parser)
     add_model(parser)
     add_window(parser)
@@ -416,7 +402,7 @@ def parse(arguments: Sequence[str]) -> Invocation:
         parser = Parser(prog=f"foldline {command.name}", description=summary, allow_abbrev=False)
     handler, declare = ("chat:chat", _chat) if command is None else (command.handler, command.declare)
     declare(parser)
-    parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    add_flag(parser, "--debug", "show tracebacks of errors")
     parser.add_argument("--log", metavar="FILE", help="append a JSON line for each compaction to this file")
     known, unknown = parser.parse_known_args(words)
     if unknown:

@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -53,8 +54,13 @@ def note(sentence: str) -> None:
 
 def say_json(value: object, *, pretty: bool = True) -> None:
     """One JSON value for programs, on stdout; on one line unless `pretty`."""
-    text = json.dumps(value, ensure_ascii=False, indent=2 if pretty else None)
+    text = json.dumps(value, ensure_ascii=False, indent=2 if pretty else None, default=_as_json)
     write_out(json_with_escapes(text) + "\n")
+
+
+def _as_json(value: object) -> str:
+    """A path, or a time."""
+    return value.isoformat() if isinstance(value, datetime) else os.fspath(value)  # type: ignore[call-overload]
 
 
 def entries_of(count: int) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -71,21 +72,12 @@ def hits_json(session: SessionHits) -> dict[str, object]:
         "id": session.id,
         "title": session.title,
         "cwd": session.cwd,
-        "updated_at": session.updated_at.isoformat(),
+        "updated_at": session.updated_at,
         "archived": session.archived,
-        "path": str(session.path),
+        "path": session.path,
         "matches": session.total,
         "more": session.more,
-        "hits": [
-            {
-                "index": hit.index,
-                "kind": hit.kind,
-                "line": hit.line,
-                "excerpt": hit.excerpt,
-                "marks": hit.marks,
-            }
-            for hit in session.hits
-        ],
+        "hits": list(map(asdict, session.hits)),
     }
 
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 
 from foldline.context.cache_use import CacheUse, cache_uses
 from foldline.context.compactions import taken_out
@@ -28,9 +27,8 @@ def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> i
     stats, files = stats_of(found.entries), file_lists(projection)
     size, away = view_size(projection), taken_out(projection)
     if as_json:
-        times = {"first": iso_time(stats.first), "last": iso_time(stats.last)}
         view = {"tokens": size.tokens, "view_items": len(projection.view), "folded_away": away.tokens}
-        say_json({**asdict(stats), **times, **view, **files.model_dump()})
+        say_json({**asdict(stats), **view, **files.model_dump()})
         return 0
     counted = (entries_of(stats.entries), many(stats.prompts, "prompt"), many(stats.answers, "answer"))
     say_heading(", ".join(counted))
@@ -46,10 +44,6 @@ def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> i
     say(f"files        {len(files.modified_files):,} modified, {len(files.read_files):,} read")
     say_uses(stats)
     return 0
-
-
-def iso_time(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()
 
 
 def say_uses(stats: Stats) -> None:

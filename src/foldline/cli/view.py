@@ -82,7 +82,7 @@ def history(source: str, as_json: bool, format_name: str | None) -> int:
             "by": fate.by,
             "tokens": weight.tokens,
             "estimated": weight.estimated,
-            "at": entry.at.isoformat() if entry.at else None,
+            "at": entry.at,
             "preview": naming.preview(entry),
         }
         say_json(line, pretty=False)

@@ -67,12 +67,12 @@ class SessionHit:
     index: int
     kind: str
     """The entry's type: `user`, `assistant`, `tool_result`, `title` or `revert`."""
+    line: int
+    """The line of the match in what the entry says, counted from 1."""
     excerpt: str
     """The text around the match, on one line."""
     marks: Sequence[tuple[int, int]]
     """What matches in it: characters from, to."""
-    line: int
-    """The line of the match in what the entry says, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +332,7 @@ class _Search:
         text = self.records.text(found)
         folded = casefolded(text)
         shown = excerpt(text, folded, max(0, self.asked.place_in(folded)))
-        return SessionHit(found.index, found.kind, shown.text, marks(shown.text, self.asked), shown.line)
+        return SessionHit(found.index, found.kind, shown.line, shown.text, marks(shown.text, self.asked))
 
 
 class _Records:
