@@ -227,11 +227,7 @@ PLACES = (
     ),
     Place("klaude-code", ("*/sessions/*/events.jsonl",)),
     Place("opencode"),
-    Place(
-        "gemini-cli",
-        ("*/chats/session-*.jsonl", "*/chats/session-*.json"),
-        by_agent=b'"kind":"subagent"',
-    ),
+    Place("gemini-cli", ("*/chats/session-*.jsonl", "*/chats/session-*.json"), by_agent=b'"kind":"subagent"'),
     Place("qwen-code", ("*/chats/*.jsonl",)),
 )
 
