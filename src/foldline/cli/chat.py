@@ -27,10 +27,11 @@ def chat(
     theme: str | None,
     plain: bool = False,
 ) -> int:
+    chosen = {"model": model, "context__window": window, "compaction__strategy": strategy}
     if plain or _is_dumb():
         from .plain import talk
 
-        return talk(prompt, continues, resume, model, window, strategy)
+        return talk(prompt, continues, resume, chosen)
     if not has_terminal() and "TEXTUAL_DRIVER" not in os.environ:
         raise UsageError(
             "The chat needs a terminal: `foldline run PROMPT` works without one, and `foldline --plain` "
@@ -42,13 +43,7 @@ def chat(
 
             resume = str(choose())
         root = _folder_of(resume, Path.cwd()) if resume else Path.cwd()
-        chosen = {
-            "model": model,
-            "context__window": window,
-            "compaction__strategy": strategy,
-            "theme": theme,
-        }
-        return _chats(_Start(resume, root, continues), prompt or "", theme, chosen)
+        return _chats(_Start(resume, root, continues), prompt or "", theme, {**chosen, "theme": theme})
 
 
 class _Start(NamedTuple):

@@ -45,7 +45,6 @@ from foldline.version import __version__
 from .agents import tool_servers
 from .screens import check_chosen_keys
 
-_OLDEST = (3, 11)
 _LIBRARIES = ("textual", "openai", "pydantic", "aiofiles", "filelock")
 _VARIABLES = ("OPENAI_BASE_URL", "OPENAI_MODEL", "FOLDLINE_MODEL", "FOLDLINE_PROVIDER")
 _OURS = frozenset(
@@ -77,11 +76,7 @@ def examine_here(network: bool) -> list[Finding]:
 
 def _program() -> Iterator[Finding]:
     python = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info >= _OLDEST:
-        yield Finding("ok", "foldline", f"{__version__} on Python {python}, {sys.platform}")
-    else:
-        needed = ".".join(map(str, _OLDEST))
-        yield Finding("bad", "foldline", f"{__version__} on Python {python}", f"use Python {needed} or newer")
+    yield Finding("ok", "foldline", f"{__version__} on Python {python}, {sys.platform}")
     found, missing = [], []
     for name in _LIBRARIES:
         try:

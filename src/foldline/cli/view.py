@@ -55,7 +55,10 @@ def view(source: str, at: int | None, request: int | None, as_json: bool, format
         show_view(found, project(entries_until(found, at)), moment, as_json)
         return 0
     now = found.project()
-    check_number(found, len(now.requests), request)
+    count = len(now.requests)
+    if not 1 <= request <= count:
+        known = f"its requests are 1 to {count}" if count else "no request was ever sent from it"
+        raise FoldlineError(f"{found.name} has no request {request}: {known}.")
     sent = at_request(now, request)
     size = size_at(now, sent)
     if sent.sent is not None and size is not None:
@@ -96,12 +99,6 @@ def entries_until(source: Source, at: int | None) -> list[Entry]:
     if not 0 <= at <= last:
         raise FoldlineError(f"{source.name} has no entry {at}: its entries are 0 to {last}.")
     return [entry for entry in source.entries if entry.index <= at]
-
-
-def check_number(source: Source, count: int, number: int) -> None:
-    if not 1 <= number <= count:
-        known = f"its requests are 1 to {count}" if count else "no request was ever sent from it"
-        raise FoldlineError(f"{source.name} has no request {number}: {known}.")
 
 
 def show_view(
@@ -187,7 +184,7 @@ def _say_view(source: Source, projection: Projection, window: Window, moment: st
         naming.note(item.message)
         mark = mark_cell("summarised" if item.written else item.fate, pinned=item.pinned)
         mark = mark._replace(text=mark.text.replace("S", " ")) if item.written else mark
-        label = Cell(kind_label(messages, place), "bold" if item.message.type == "user" else None)
+        label = Cell(kind_label(messages, place), _label_style(item.message))
         about: list[Cell | str] = [mark, str(item.index), label, _covered(item) + naming.about(item.message)]
         rows.append([*about, *ending_cells(item.message, item_weight(projection, item))])
     columns = (

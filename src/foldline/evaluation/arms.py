@@ -191,7 +191,7 @@ class _Views:
         self.projection.append(entry)
         after = self.view()
         self._waiting = sum(map(self._tokens, after))
-        self.compactions.append(Compacted(entry, before, after, len(self.requests), bool(entry.summary)))
+        self.compactions.append(Compacted(entry, before, after, len(self.requests)))
 
     def _ask(
         self, kind: Literal["step", "summary"], messages: tuple[BaseMessage, ...], answer: BaseMessage

@@ -1,7 +1,7 @@
 """A comparison: recorded sessions replayed under each arm at each window, and measured the same way."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -97,9 +97,8 @@ async def compare(
     for subject in subjects[:1]:
         check_arms(setup, subject.cwd)
     for subject in subjects:
-        raw = await _played(subject, RAW, UNLIMITED, setup, progress)
-        instrument = Instrument(subject.history, raw, setup.meter, setup.price)
-        player = _Comparison(subject, setup, raw, instrument, progress)
+        player = _Comparison(subject, setup, progress)
+        await player.begin()
         for window in setup.windows:
             for cell in await player.at_window(window):
                 yield cell
@@ -108,15 +107,20 @@ async def compare(
                 yield cell
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class _Comparison:
     """One session under all arms."""
 
     subject: Subject
     setup: Setup
-    raw: Run
-    instrument: Instrument
     progress: Progress
+    raw: Run = field(init=False)
+    instrument: Instrument = field(init=False)
+
+    async def begin(self) -> None:
+        """The raw run, which the others are held against."""
+        self.raw = await self._play(RAW, UNLIMITED)
+        self.instrument = Instrument(self.subject.history, self.raw, self.setup.meter, self.setup.price)
 
     async def at_window(self, window: int) -> Sequence[Cell | NotCompared]:
         runs: list[Run] = []
@@ -142,9 +146,27 @@ class _Comparison:
         return self._cells(base, [replace(run, window=0) for run in runs], "")
 
     async def _play(self, arm: str, window: int, moments: Mapping[int, int] | None = None) -> Run:
-        score = foresight(self.subject.history, self.instrument.needs.all) if arm == ORACLE else likelihood
-        return await _played(
-            self.subject, arm, window, self.setup, self.progress, score=score, moments=moments
+        subject, setup, reported = self.subject, self.setup, 0
+        score = foresight(subject.history, self.instrument.needs.all) if arm == ORACLE else likelihood
+
+        def tell(played: int) -> None:
+            nonlocal reported
+            if played - reported >= _EVERY or played == len(subject.history):
+                self.progress(f"{subject.name} · {arm}", played - reported)
+                reported = played
+
+        return await replay(
+            subject.history,
+            _made(arm, window, setup, subject.cwd, score),
+            session=subject.name,
+            window=window,
+            summariser=setup.summariser(window),
+            summarised_by=setup.summarised_by,
+            meter=setup.meter,
+            sizes=setup.sizes,
+            pins=subject.pins,
+            moments=moments,
+            progress=tell,
         )
 
     def _cells(self, raw: Run, runs: Sequence[Run], why: str) -> Sequence[Cell | NotCompared]:
@@ -168,39 +190,6 @@ def check_arms(setup: Setup, folder: Path) -> None:
 def _made(arm: str, window: int, setup: Setup, folder: Path, score: Score = likelihood) -> Arm:
     llm = setup.summariser(window)
     return arm_named(arm, window, dependencies(llm, folder, embedder=setup.embedder), score)
-
-
-async def _played(
-    subject: Subject,
-    arm: str,
-    window: int,
-    setup: Setup,
-    progress: Progress,
-    *,
-    score: Score = likelihood,
-    moments: Mapping[int, int] | None = None,
-) -> Run:
-    reported = 0
-
-    def tell(played: int) -> None:
-        nonlocal reported
-        if played - reported >= _EVERY or played == len(subject.history):
-            progress(f"{subject.name} · {arm}", played - reported)
-            reported = played
-
-    return await replay(
-        subject.history,
-        _made(arm, window, setup, subject.cwd, score),
-        session=subject.name,
-        window=window,
-        summariser=setup.summariser(window),
-        summarised_by=setup.summarised_by,
-        meter=setup.meter,
-        sizes=setup.sizes,
-        pins=subject.pins,
-        moments=moments,
-        progress=tell,
-    )
 
 
 _EVERY = 25  # messages between two words about progress

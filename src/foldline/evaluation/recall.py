@@ -213,7 +213,7 @@ class Needs:
         self.held_by = PerMessage(self._held_by, known)
         """The needed forms that a message says."""
         self.behind = PerMessage(self._behind)
-        """The needed forms that a stub or a clip leads to."""
+        """The needed forms that a placeholder or a clip leads to."""
 
     def _arguments(self, message: AssistantMessage) -> list[tuple[Argument, frozenset[Atom]]]:
         known = {need.atom for need in self.by_step[message.index]}
@@ -236,7 +236,7 @@ class Needs:
 
 
 _HANDLE = re.compile(r"history_read\((\d{1,9})\)")
-"""How stubs and clips tell the model to read an entry again (context.stubs)."""
+"""How placeholders and clips tell the model to read an entry again (context.view)."""
 
 
 def _handles(message: BaseMessage) -> set[int]:
@@ -266,8 +266,8 @@ STATES: tuple[State, ...] = get_args(State)
 
 
 class Tally(Counter[State]):
-    """Where needed things were when they were needed: in the view; behind a stub or a clip with a handle that
-    leads to them; or nowhere."""
+    """Where needed things were when they were needed: in the view; behind a placeholder or clip with a handle
+    that leads to them; or nowhere."""
 
     @property
     def needs(self) -> int:

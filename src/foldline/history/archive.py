@@ -39,8 +39,8 @@ def kept_folder(home: Path, events: Path) -> Path:
 
 
 @contextmanager
-def held(folder: Path, deed: str) -> Iterator[None]:
-    """Nobody else writes to the session in `folder` during it; `deed` is what cannot be done where somebody
+def held(folder: Path, done: str) -> Iterator[None]:
+    """Nobody else writes to the session in `folder` during it; `done` is what cannot be done where somebody
     does: "moved". Raises FoldlineError."""
     lock = WriterLock(folder)
     try:
@@ -48,10 +48,10 @@ def held(folder: Path, deed: str) -> Iterator[None]:
     except SessionHeld:
         who = noted_holder(folder)
         raise FoldlineError(
-            f"The session {folder.name} is being written by {who}: it cannot be {deed} now."
+            f"The session {folder.name} is being written by {who}: it cannot be {done} now."
         ) from None
     except OSError as error:
-        raise FoldlineError(f"The session in {folder} cannot be {deed}: {system_words(error)}.") from None
+        raise FoldlineError(f"The session in {folder} cannot be {done}: {system_words(error)}.") from None
     try:
         yield
     finally:
