@@ -73,20 +73,10 @@ def _run(parser: ArgumentParser) -> None:
     add_continue(parser)
     add_yes(parser, "run every tool call; without it, only those that just look")
     add_flag(parser, "--trust", "agree to the settings and instruction files of this folder")
-    parser.add_argument(
-        "--max-steps",
-        type=count_of,
-        metavar="N",
-        help="limits.turn_steps: stop after N requests to the model, with exit code 3",
-    )
-    parser.add_argument(
-        "--limit",
-        action="append",
-        type=limit_of,
-        metavar="NAME=N",
-        default=[],
-        help="another bound of [limits], as in turn_cost=25 or turn_tokens=50M; 0 takes it away",
-    )
+    what = "limits.turn_steps: stop after N requests to the model, with exit code 3"
+    parser.add_argument("--max-steps", type=count_of, metavar="N", help=what)
+    what = "another bound of [limits], as in turn_cost=25 or turn_tokens=50M; 0 takes it away"
+    parser.add_argument("--limit", action="append", type=limit_of, metavar="NAME=N", default=[], help=what)
     add_model(parser)
     add_window(parser)
     add_strategy(parser)
@@ -123,12 +113,8 @@ def _compact(parser: ArgumentParser) -> None:
         "--focus", type=text_of, metavar="TEXT", help="what the summary should keep above all"
     )
     add_window(parser)
-    parser.add_argument(
-        "--keep",
-        type=amount_of,
-        metavar="N",
-        help="newest work to keep verbatim: 8000, 8k, 20%% of the window",
-    )
+    what = "newest work to keep verbatim: 8000, 8k, 20%% of the window"
+    parser.add_argument("--keep", type=amount_of, metavar="N", help=what)
     add_flag(parser, "--dry-run", "only the plan; nothing is written")
     parser.add_argument("--out", metavar="FILE", help="write the compacted session to this new file")
     add_model(parser)
@@ -149,13 +135,8 @@ def _eval(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--strategies", type=names_of, metavar="A,B", help="what is compared; all that comes along by default"
     )
-    parser.add_argument(
-        "--window",
-        dest="windows",
-        type=windows_of,
-        metavar="N,M",
-        help="context windows in tokens: 32k,128k",
-    )
+    what = "context windows in tokens: 32k,128k"
+    parser.add_argument("--window", dest="windows", type=windows_of, metavar="N,M", help=what)
     add_model(parser)
     parser.add_argument(
         "--tokenizer", choices=("weights", "o200k"), default="weights", help="how tokens are counted"
@@ -184,11 +165,8 @@ def _export(parser: ArgumentParser) -> None:
     )
     add_source(parser)
     parser.add_argument("--to", required=True, choices=EXPORTS, metavar="FORMAT", help=", ".join(EXPORTS))
-    parser.add_argument(
-        "--out",
-        metavar="PATH",
-        help="the new file, or the new folder for kimi-cli; without it, a single file goes to stdout",
-    )
+    what = "the new file, or the new folder for kimi-cli; without it, a single file goes to stdout"
+    parser.add_argument("--out", metavar="PATH", help=what)
     extent = parser.add_mutually_exclusive_group()
     add_flag(extent, "--view", "only what the model sees now, and no history")
     add_flag(extent, "--whole", "every message as it was said, as if nothing was ever compacted")
@@ -219,11 +197,8 @@ def _search(parser: ArgumentParser) -> None:
         help="words that stand in one entry, in any script; '\"several words\"' as they stand together",
     )
     add_flag(parser, "--here", "only in the sessions of this folder")
-    parser.add_argument(
-        "--kind",
-        choices=("user", "assistant", "tool_result"),
-        help="only what you said, what the model said and called, or what tools returned",
-    )
+    what = "only what you said, what the model said and called, or what tools returned"
+    parser.add_argument("--kind", choices=("user", "assistant", "tool_result"), help=what)
     parser.add_argument(
         "--limit", type=count_of, metavar="N", help="the most sessions to list; 10 by default"
     )

@@ -12,7 +12,8 @@ from foldline.agent.settings import Settings, connect_embedder, connect_llm, con
 from foldline.evaluation.arms import RAW, default_arms
 from foldline.evaluation.comparison import NotCompared, Setup, Subject, compare, messages_to_play
 from foldline.evaluation.figures import Figures, meter_named, plotted
-from foldline.evaluation.judge import Judgement, Sitting, estimate, exam_of, points_of
+from foldline.evaluation.judge.exam import estimate, exam_of, points_of
+from foldline.evaluation.judge.sitting import Judgement, Sitting
 from foldline.evaluation.record import Meter, Run
 from foldline.evaluation.selftest import self_test
 from foldline.history.paths import check_new

@@ -13,7 +13,8 @@ from foldline.evaluation.arms import ORACLE, RAW, RECORDED, of_possible
 from foldline.evaluation.comparison import NotCompared, Setup
 from foldline.evaluation.cost import OPENAI_CACHE, RHO_SWEEP
 from foldline.evaluation.figures import USUAL, Figures
-from foldline.evaluation.judge import ENOUGH, Judgement
+from foldline.evaluation.judge.exam import ENOUGH
+from foldline.evaluation.judge.sitting import Judgement
 from foldline.evaluation.recall import ATOMS_VERSION, LEAST_SESSIONS, Difference, difference
 from foldline.evaluation.record import Share
 from foldline.evaluation.survival import KINDS

@@ -98,7 +98,8 @@ def export(
         raise UsageError(f"{form.title}, is no text for a terminal: name a new file with --out.")
     found = read_source(source, format_name)
     path = None if to_stdout else destination(out, form, found.header.id)
-    original = original_of(found)
+    folder = found.path.parent if found.ours and found.path.name == EVENTS else None
+    original = Original(found.header, found.entries, found.project(), folder)
     if redact:
         from foldline.formats.redaction import redacted  # its detectors cost time
 
@@ -123,11 +124,6 @@ def export(
         main = path / exported.main if is_folder_form else path
         say(f"{main}: {entries_of(len(original.entries))} of {found.name}, as {form.title}.")
     return 0
-
-
-def original_of(found: Source) -> Original:
-    folder = found.path.parent if found.ours and found.path.name == EVENTS else None
-    return Original(found.header, found.entries, found.project(), folder)
 
 
 def say_data(data: bytes) -> None:

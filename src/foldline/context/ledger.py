@@ -469,7 +469,7 @@ def _cost(text: str) -> int:
 
 # -- calls -----------------------------------------------------------------------------------------
 
-_NEW = frozenset({"new", "newText", "new_text", "newString", "new_string", "new_str", "content", "file_text"})
+_NEW = facts.NEW_ARGUMENTS | {"content", "file_text"}
 """What edit tools call the text to write, as far as agents are known."""
 
 
