@@ -182,17 +182,14 @@ def _say_possible(rows: Sequence[Figures]) -> None:
         return
     say()
     say("of the possible: as a share of the oracle's, which is impossible, for it knows what comes")
-    say_table(
-        [Column("strategy"), *_right(*_POSSIBLE)],
-        (
-            [
-                _name(row),
-                *(_percent(of_possible(value(row), value(ceiling))) for value in _POSSIBLE.values()),
-            ]
-            for row in rows
-            if row.strategy != RAW
-        ),
-    )
+    table = {
+        title: partial(_share_of, value=value, ceiling=value(ceiling)) for title, value in _POSSIBLE.items()
+    }
+    _say_rows([row for row in rows if row.strategy != RAW], table)
+
+
+def _share_of(row: Figures, value: Callable[[Figures], float | None], ceiling: float | None) -> str:
+    return _percent(of_possible(value(row), ceiling))
 
 
 _POSSIBLE: dict[str, Callable[[Figures], float | None]] = {
