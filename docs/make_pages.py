@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from foldline.agent.layers import MCP, MODELS, PROVIDERS
 from foldline.agent.settings_edit import unset_words
 from foldline.agent.settings_schema import KEYS, TABLES, allowed, any_of
-from foldline.cli.arguments import DESCRIPTION
+from foldline.cli.commands import DESCRIPTION
 from foldline.tui.keys.registry import commands_page
 
 HERE = Path(__file__).parent

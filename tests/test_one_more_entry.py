@@ -22,7 +22,7 @@ from foldline.context.projection import Projection
 from foldline.context.todos import newly_completed
 from foldline.context.weight import categories, usage_of, view_size
 from foldline.history import Session
-from foldline.history.lines import ByteRange
+from foldline.history.log import ByteRange
 from foldline.history.stored import Records, StoredEntries
 from foldline.protocol import (
     AssistantMessage,

@@ -1,4 +1,4 @@
-"""Fits the weights of `foldline.context.ledger_score` on recorded sessions. Run by hand:
+"""Fits the weights of `foldline.context.ledger` on recorded sessions. Run by hand:
 
     python tests/bench/fit_ledger.py WINDOW[,WINDOW] FILE… > weights.txt
 
@@ -17,11 +17,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from foldline.cli.eval_run import subjects_of
+from foldline.cli.eval_corpus import subjects_of
 from foldline.compaction import DigestCompaction
 from foldline.compaction.summary_text import with_ledger
-from foldline.context.ledger import Ledger, said_in
-from foldline.context.ledger_score import LINES, NAMES, Score, likelihood, lines_logit, names_logit, scored
+from foldline.context.ledger import (
+    LINES,
+    NAMES,
+    Ledger,
+    Score,
+    likelihood,
+    lines_logit,
+    names_logit,
+    said_in,
+    scored,
+)
 from foldline.context.view import is_summary, with_text
 from foldline.evaluation.comparison import Subject, digest_summariser
 from foldline.evaluation.cost import Rates, cost

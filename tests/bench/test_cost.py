@@ -18,7 +18,7 @@ import pytest
 from bench.tables import Table, table
 from foldline.compaction import BUILT_IN, DEFAULT
 from foldline.context.tokens import message_tokens
-from foldline.evaluation.comparison import arm_named
+from foldline.evaluation.arms import arm_named
 from foldline.evaluation.cost import Cost, PromptCache, cost
 from foldline.evaluation.record import Meter
 from foldline.evaluation.replay import replay

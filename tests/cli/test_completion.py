@@ -5,8 +5,7 @@ import subprocess
 
 import pytest
 
-from foldline.cli.arguments import COMMANDS
-from foldline.cli.completion import SHELLS
+from foldline.cli.commands import COMMANDS, SHELLS
 from support.front_door import FrontDoor
 
 _TYPED = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from foldline.cli.transfer import EXPORTS
+from foldline.cli.commands import EXPORTS
 from foldline.formats import export, read_foreign
 from foldline.formats.export import WRITTEN
 from foldline.protocol import Compaction, FoldlineError, SystemMessage, Written, text_parts

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from foldline import __version__
-from foldline.cli.arguments import COMMANDS
+from foldline.cli.commands import COMMANDS
 from support.terminal import terminal
 
 FLOOR = "import sys, textual.app, textual.drivers.linux_driver; from textual.widgets import Input, TextArea"

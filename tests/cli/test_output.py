@@ -3,8 +3,9 @@
 import pytest
 
 from foldline.cli import output
-from foldline.cli.output import Cell, Column, cells, say_json, say_table
+from foldline.cli.output import Cell, Column, say_json, say_table
 from foldline.context.harmless import with_signs
+from foldline.history.meta import cells
 
 
 def test_columns_are_aligned_by_cells_not_characters(capsys: pytest.CaptureFixture[str]) -> None:

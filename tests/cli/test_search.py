@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.cli import search_results
-from foldline.cli.search_results import _around, _marked
+from foldline.cli import search as search_module
+from foldline.cli.search import _around, _marked
 from foldline.history.session_search import SessionHit
 from support.front_door import FrontDoor
 from support.history import history
@@ -99,7 +99,7 @@ def test_an_interrupt_ends_with_130(door: FrontDoor, monkeypatch: pytest.MonkeyP
     def interrupted(*_: object) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(search_results, "refreshed", interrupted)
+    monkeypatch.setattr(search_module, "refreshed", interrupted)
     assert door("search", "needle").code == 130
 
 

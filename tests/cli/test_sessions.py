@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from foldline.cli.output import cells
+from foldline.history.meta import cells
 from foldline.protocol import Usage
 from support.front_door import FrontDoor
 from support.history import history

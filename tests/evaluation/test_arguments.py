@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.evaluation.arguments import arguments
-from foldline.evaluation.recall import Recall, needs, recall
+from foldline.evaluation.recall import Recall, arguments, needs, recall
 from foldline.evaluation.record import Share
 from foldline.protocol import AssistantMessage, BaseMessage, UserMessage, text_parts
 from support.evaluation import METER, answered, messages_of

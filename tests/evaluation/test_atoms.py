@@ -9,7 +9,7 @@ from support.history import call, history
 
 
 def only(message: BaseMessage, kind: AtomKind) -> list[str]:
-    return [atom.text for atom in atoms(message, [kind])]
+    return [atom.text for atom in atoms(message) if atom.kind == kind]
 
 
 def answer(text: str = "", name: str = "edit", **arguments: object) -> AssistantMessage:
@@ -40,7 +40,7 @@ def test_a_message_has_atoms_of_every_kind() -> None:
         "max_retries = 3\nLockError: could not obtain lock\n- [ ] back-fill June"
     )
     assert {atom.kind for atom in atoms(user(text))} == {
-        "path", "identifier", "error", "url", "hash", "number", "line", "constraint", "todo",
+        "path", "identifier", "url", "hash", "line",
     }  # fmt: skip
 
 
@@ -49,18 +49,13 @@ def test_no_atom_comes_twice() -> None:
     assert len(found) == len(set(found))
 
 
-def test_what_a_file_forbids_is_no_constraint_and_what_it_notes_no_todo() -> None:
-    found = atoms(result("You must never call this.\nTODO: remove the old retry"))
-    assert {atom.kind for atom in found} == {"line"}
-
-
 def test_arguments_of_calls_are_read_as_values() -> None:
     assert only(answer(command="cat src/shop/api.py\nls"), "path") == ["src/shop/api.py"]
 
 
 def test_thinking_is_not_looked_at() -> None:
     [message] = messages_of(history().assistant("Done.", thinking="Perhaps src/secret.py is to blame."))
-    assert atoms(message, ["path"]) == ()
+    assert atoms(message) == ()
 
 
 def test_short_lines_are_no_atoms() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from foldline.compaction import CompactionContext, CompactionFailed
-from foldline.evaluation.headroom import HeadroomCompaction
+from foldline.evaluation.arms import HeadroomCompaction
 from foldline.protocol import FoldlineError
 from support.history import history
 from support.llm import ScriptedLLM

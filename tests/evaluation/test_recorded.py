@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from foldline.evaluation.arms import Recording, of_possible, recording
 from foldline.evaluation.comparison import Cell, NotCompared, Setup, Subject, compare
-from foldline.evaluation.oracle import of_possible
-from foldline.evaluation.recorded import Recording, recording
 from foldline.evaluation.replay import recorded_messages
 from foldline.formats import read_foreign
 from foldline.protocol import AssistantMessage, Compaction, SystemMessage, Written, text_parts

@@ -273,7 +273,7 @@ def test_output_that_was_put_into_a_file_names_the_file() -> None:
     ],
 )
 def test_a_session_is_known_by_its_records(record: Record, is_theirs: bool) -> None:
-    assert is_claude_code([JsonObject(), JsonObject(record)]) is is_theirs
+    assert is_claude_code(JsonObject(record)) is is_theirs
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\0", b'{"a": 1}\n', b"[]\n", b"hello"])

@@ -115,7 +115,7 @@ def test_each_answer_has_the_usage_of_its_last_record_once(path: Path) -> None:
 
 @each_file
 def test_every_record_of_the_file_counts_as_this_format(path: Path) -> None:
-    assert is_claude_code([JsonObject(records_of(path)[0])])
+    assert is_claude_code(JsonObject(records_of(path)[0]))
 
 
 def test_what_the_user_typed_is_told_from_what_stands_in_their_name() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from foldline.formats.base import JsonObject
 from foldline.formats.codex import is_codex, read_codex
 from foldline.protocol import (
     AssistantMessage,
@@ -63,8 +64,9 @@ def test_a_lost_header_is_made_up_from_what_is_left() -> None:
 def test_what_holds_no_row_is_refused_with_one_sentence(tmp_path: Any) -> None:
     with pytest.raises(FoldlineError, match="has no rows of Codex"):
         read_codex(b'{"a":1}\n', tmp_path / "f")
-    assert not is_codex([{"type": "response_item"}, {"type": ["session_meta"], "payload": {}}, {}])
-    assert is_codex([{}, META])
+    nothing_of_it = ({"type": "response_item"}, {"type": ["session_meta"], "payload": {}}, {})
+    assert not any(is_codex(JsonObject(record)) for record in nothing_of_it)
+    assert is_codex(JsonObject(META))
 
 
 def test_base_instructions_are_the_system_prompt_and_repeated_headers_say_nothing() -> None:

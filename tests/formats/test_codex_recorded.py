@@ -11,6 +11,7 @@ import pytest
 from foldline.context.files import file_lists
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
+from foldline.formats.base import JsonObject
 from foldline.formats.codex import is_codex, read_codex
 from foldline.formats.codex_items import ABSENT, SEALED
 from foldline.protocol import (
@@ -75,7 +76,7 @@ def test_the_counts_are_those_of_the_table(path: Path) -> None:
     calls = [call for answer in answers(session) for call in answer.calls]
     folds = [entry for entry in session.entries if isinstance(entry, Compaction)]
     assert (len(rows(path)), len(calls), len(folds)) == TABLE[path.stem]
-    assert is_codex(rows(path)[:20])
+    assert any(is_codex(JsonObject(row)) for row in rows(path)[:20])
     assert not session.damage
 
 

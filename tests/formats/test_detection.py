@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from foldline.cli.arguments import parse
+from foldline.cli.commands import parse
 from foldline.formats import FORMATS, Format, read_foreign
 from foldline.formats.detection import FOREIGN, Unreadable, detect
 from foldline.history import Session

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from foldline.cli.agents import Window
-from foldline.cli.view_rows import view_json
+from foldline.cli.view import view_json
 from foldline.context.projection import project
 from foldline.context.weight import view_size
 from foldline.formats import ForeignSession, read_foreign

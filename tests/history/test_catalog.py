@@ -25,8 +25,8 @@ from foldline.history import (
     data_home,
     find_session,
     latest,
-    lines,
     list_sessions,
+    log,
     new_session_id,
     read_log,
     sessions_dir,
@@ -452,7 +452,7 @@ def test_a_large_session_is_described_by_its_index(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(catalog, "open_file", partial(open_file, index_from=1))
     assert rebuilt(path, None) == plain
     parsed: list[bytes] = []
-    monkeypatch.setattr(lines, "parse_entry", parsed.append)
+    monkeypatch.setattr(log, "parse_entry", parsed.append)
     assert rebuilt(path, None) == plain
     assert not parsed
 

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from foldline.context.outline import Outline
 from foldline.context.projection import project
-from foldline.history import EVENTS, Session, index, lines, read_log
+from foldline.history import EVENTS, Session, index, log, read_log
 from foldline.history.meta import describe
 from foldline.history.paths import INDEX
 from foldline.protocol import (
@@ -84,14 +84,14 @@ def path(tmp_path: Path) -> Path:
 def parsed(path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many records are parsed to open this."""
     count = 0
-    parse = lines.parse_entry
+    parse = log.parse_entry
 
     def counting(record: bytes) -> Entry:
         nonlocal count
         count += 1
         return parse(record)
 
-    monkeypatch.setattr(lines, "parse_entry", counting)
+    monkeypatch.setattr(log, "parse_entry", counting)
     opened(path)
     return count
 
@@ -130,7 +130,7 @@ async def test_an_index_that_grew_turn_by_turn_is_nearly_as_short_as_one_that_wa
     listed = 0
     table_of = index.table_of
 
-    def counting(outlines: Sequence[Outline], places: Sequence[lines.ByteRange]) -> object:
+    def counting(outlines: Sequence[Outline], places: Sequence[log.ByteRange]) -> object:
         nonlocal listed
         listed += len(outlines)
         return table_of(outlines, places)

@@ -23,14 +23,14 @@ def test_each_entry_is_looked_at_once_and_no_more_of_it_than_a_line_shows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     signs = 0
-    cells = meta._cells
+    cells = meta.cells
 
     def counting(char: str) -> int:
         nonlocal signs
         signs += 1
         return cells(char)
 
-    monkeypatch.setattr(meta, "_cells", counting)
+    monkeypatch.setattr(meta, "cells", counting)
     describer = Describer(HEADER)
     costs = []
     for entry in long(30).entries:

@@ -15,7 +15,7 @@ from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
 from foldline.history import EVENTS, Log, Session, read_log, stored
 from foldline.history.index import open_file
-from foldline.history.lines import ByteRange
+from foldline.history.log import ByteRange
 from foldline.history.stored import Records, StoredEntries, without_gc
 from foldline.protocol import (
     AssistantMessage,

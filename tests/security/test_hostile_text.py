@@ -10,7 +10,7 @@ from textual.drivers.headless_driver import HeadlessDriver
 from foldline.agent import Agent
 from foldline.cli.plain.narrator import Asked, Narrator
 from foldline.cli.plain.terminal import Paper
-from foldline.cli.run_progress import JsonLines, Sentences
+from foldline.cli.run import JsonLines, Sentences
 from foldline.compaction.summary_text import framed
 from foldline.protocol import Compaction, RequestRecord, Title, Written, events
 from support.agents import PlayedLLM

@@ -196,7 +196,7 @@ _ELSEWHERE = {
     "compaction/strategy.py": "prompts, which the user may replace",
     "llm/providers.py": "a table of the program",
     "cli/streams.py": "/dev/null",
-    "cli/eval_run.py": "a picture that the user names",
+    "cli/eval.py": "a picture that the user names",
     "cli/eval_corpus.py": "results that the user names, and sessions to measure",
     "agent/tools/process.py": "/proc",
     "agent/sandbox.py": "/proc",

@@ -3,7 +3,8 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 from foldline.context.tokens import estimate_tokens, message_tokens
-from foldline.evaluation.comparison import arm_named, digest_summariser
+from foldline.evaluation.arms import arm_named
+from foldline.evaluation.comparison import digest_summariser
 from foldline.evaluation.record import Meter, Run
 from foldline.evaluation.replay import replay
 from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request, TextChunk

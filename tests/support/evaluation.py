@@ -66,7 +66,7 @@ def folded_before(built: History, answer: int, fold: View) -> Run:
     run = answered(built, lambda so_far: so_far if len(so_far) < until else (*after, *so_far[until:]))
     left = sum(request.answer is not None and request.answer < answer for request in run.requests)
     entry = Compaction(first_kept_index=answer, index=answer)
-    return replace(run, compactions=(Compacted(entry, before, after, left, model_calls=0),))
+    return replace(run, compactions=(Compacted(entry, before, after, left),))
 
 
 def summary(text: str, index: int = 1_000) -> SystemMessage:

@@ -23,8 +23,7 @@ from foldline.evaluation.judge.answers import (
 from foldline.evaluation.judge.exam import CEILING, FLOOR, Exam, Point, Sheet, exam_of
 from foldline.evaluation.judge.material import everything
 from foldline.evaluation.judge.questions import QUOTAS
-from foldline.evaluation.judge.result import JUDGED, Judgement
-from foldline.evaluation.judge.sitting import CRITERIA, HIGHEST, Record, Reply
+from foldline.evaluation.judge.sitting import CRITERIA, HIGHEST, JUDGED, Judgement, Record, Reply
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,

@@ -11,7 +11,7 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.history import EVENTS, Session
-from foldline.history.lines import LineReader
+from foldline.history.log import LineReader
 from foldline.llm import LLMError
 from foldline.protocol import Compaction, FoldlineError, UserMessage, events
 from foldline.tui.app import FoldlineApp

@@ -35,7 +35,8 @@ def _run(argv: "Sequence[str] | None") -> int:
         from foldline.process import protect_process
 
         protect_process()
-    from .arguments import UsageError, parse
+    from .arguments import UsageError
+    from .commands import parse
 
     try:
         command = parse(arguments)

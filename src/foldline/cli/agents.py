@@ -10,13 +10,7 @@ from foldline.agent.agent import retune
 from foldline.agent.approvals import mode_of
 from foldline.agent.layers import from_project
 from foldline.agent.mcp import ServerConfig, ToolServers
-from foldline.agent.settings import (
-    Settings,
-    connect_embedder,
-    connect_llm,
-    connect_summariser,
-    load_settings,
-)
+from foldline.agent.settings import Settings, connect_embedder, connect_llm, connect_summariser, load_settings
 from foldline.context.budget import SMALLEST_WINDOW
 from foldline.context.numbers import short_tokens
 from foldline.context.projection import Projection

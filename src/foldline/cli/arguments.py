@@ -1,15 +1,9 @@
-"""Command lines: which commands there are, how one is parsed, and the arguments that several of them take.
-
-Each command is declared beside its handler, by a function `NAME_command(parser)` of its module. What
-the handler needs is imported when it runs: a help text waits for none of it.
-"""
+"""The arguments that several commands take, and the types of arguments."""
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 STRATEGIES: Final = (
     "adaptive, summary, simple, hide, hide-then-summary, ladder, importance, semantic, hierarchical, digest"
@@ -20,179 +14,11 @@ if TYPE_CHECKING:
     from foldline.agent.settings_schema import Amount
 
 T = TypeVar("T")
-DESCRIPTION: Final = (
-    "A terminal coding agent for long sessions: see, steer and undo what the model still remembers."
-)
-Handler = Callable[..., int]
-"""Takes a command's arguments by name; returns the exit code."""
+Arguments = argparse.ArgumentParser | argparse._MutuallyExclusiveGroup
 
 
 class UsageError(Exception):
     """A command line that cannot be understood: exit code 2."""
-
-
-class Parser(argparse.ArgumentParser):
-    """Raises `UsageError` where `argparse` would print its usage and exit."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message.removeprefix('argument ')}; `{self.prog} --help` shows what is possible.")
-
-    def option_strings(self) -> list[str]:
-        return list(self._option_string_actions)
-
-
-class Command(NamedTuple):
-    """A subcommand as `foldline --help` lists it, and the module that declares it."""
-
-    name: str
-    arguments: str
-    summary: str
-    module: str
-
-
-COMMANDS: Final = (
-    Command("run", "PROMPT", "one prompt without a screen, its answer on stdout", "run"),
-    Command("open", "FILE|ID", "look at any session in the inspector, read-only", "screens"),
-    Command("view", "FILE|ID", "what the model sees: the messages of a request", "view"),
-    Command("history", "FILE|ID", "every entry of a session, and its state", "view"),
-    Command("verify", "FILE|ID", "prove every request from the history", "checks"),
-    Command("compact", "FILE|ID", "compact a session into a summary", "compact"),
-    Command("audit", "FILE|ID", "the facts each compaction took out of the view", "checks"),
-    Command("stats", "FILE|ID", "requests, tokens, tools and compactions of a session", "checks"),
-    Command("eval", "FILE…", "compare strategies on recorded sessions", "eval"),
-    Command("import", "FILE", "copy another agent's session, to continue it", "transfer"),
-    Command("export", "FILE|ID", "write a session for others to read", "transfer"),
-    Command("sessions", "", "the sessions of this folder", "sessions"),
-    Command("search", "QUERY", "in which session something was said", "search"),
-    Command("rename", "ID TITLE", "give a session another title", "sessions"),
-    Command("fork", "ID", "continue from any entry in a new session", "sessions"),
-    Command("archive", "ID…", "leave sessions out of the lists, or back", "sessions"),
-    Command("delete", "ID…", "delete sessions for good, after a question", "sessions"),
-    Command("doctor", "[FILE|ID…]", "check sessions or this installation", "doctor"),
-    Command("demo", "", "look around in a recorded session with two compactions", "screens"),
-    Command("serve", "", "the same screens in a browser on this machine", "serve"),
-    Command("config", "", "the settings in force, and where each was set", "config"),
-    Command("completion", "SHELL", "what a shell needs to complete these commands", "completion"),
-)
-
-
-class Invocation(NamedTuple):
-    """A parsed command line."""
-
-    handler: Handler
-    options: dict[str, object]
-    debug: bool
-    log: str | None
-    """The file that gets a record of each compaction."""
-
-    def run(self) -> int:
-        with _compactions_logged(self.log):
-            return self.handler(**self.options)
-
-
-@contextmanager
-def _compactions_logged(path: str | None) -> Iterator[None]:
-    """Appends each record of the log of compactions to this file, as a line of JSON."""
-    if path is None:
-        yield
-        return
-    import json
-    import logging
-
-    from foldline.history import typed_path
-
-    class JsonLine(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            plain = vars(logging.makeLogRecord({}))
-            fields = {name: value for name, value in vars(record).items() if name not in plain}
-            at = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
-            return json.dumps({"at": at, "message": record.getMessage(), **fields}, ensure_ascii=False)
-
-    log = logging.getLogger("foldline.compaction")
-    handler = logging.FileHandler(typed_path(path), encoding="utf-8")
-    handler.setFormatter(JsonLine())
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.setLevel(logging.NOTSET)
-        log.removeHandler(handler)
-        handler.close()
-
-
-def parse(arguments: Sequence[str]) -> Invocation:
-    """Parse a command line. Its first word is a command, or the prompt of a chat.
-
-    Raises:
-        UsageError: it cannot be understood.
-    """
-    debug = arguments[:1] == ["--debug"]
-    words = list(arguments[1:] if debug else arguments)
-    command = next((command for command in COMMANDS if words and command.name == words[0]), None)
-    words = words if command is None else words[1:]
-    parser = Parser(**_parser_options(command), allow_abbrev=False)
-    handler = declare(parser, command)
-    known, unknown = parser.parse_known_args(words)
-    if unknown:
-        raise UsageError(_not_understood(parser, words, unknown))
-    options = vars(known)
-    return Invocation(handler, options, bool(options.pop("debug")) or debug, options.pop("log"))
-
-
-def _parser_options(command: Command | None) -> dict[str, Any]:
-    if command is not None:
-        return {"prog": f"foldline {command.name}", "description": sentence_of(command)}
-    return {
-        "prog": "foldline",
-        "usage": "foldline [PROMPT] [options]\n       foldline COMMAND [options]",
-        "description": DESCRIPTION,
-        "epilog": _overview(),
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
-    }
-
-
-def sentence_of(command: Command) -> str:
-    return f"{command.summary[0].upper()}{command.summary[1:]}."
-
-
-def declare(parser: argparse.ArgumentParser, command: Command | None) -> Handler:
-    """Gives a parser the arguments of a command, of the chat where it is None; what carries it out."""
-    name, module = ("chat", "chat") if command is None else (command.name, command.module)
-    handler: Handler = getattr(import_module(f".{module}", __package__), f"{name}_command")(parser)
-    parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
-    parser.add_argument("--log", metavar="FILE", help="append a JSON line for each compaction to this file")
-    return handler
-
-
-def _overview() -> str:
-    lines = [f"  {f'{command.name} {command.arguments}':<18} {command.summary}" for command in COMMANDS]
-    return "\n".join(
-        [
-            "commands (`foldline COMMAND --help` says more):",
-            *lines,
-            "",
-            "`-m MODEL@PROVIDER` names who is asked: openai, anthropic, deepseek, ollama and others. Where",
-            "nobody is named: OPENAI_BASE_URL, else OPENAI_API_KEY, else the built-in model `offline`.",
-        ]
-    )
-
-
-def _not_understood(parser: Parser, words: Sequence[str], unknown: Sequence[str]) -> str:
-    """Names the stray word. A misspelt command looks like a prompt of several words: both are said."""
-    from difflib import get_close_matches
-
-    prog = parser.prog
-    stray = next((word for word in unknown if word.startswith("-") and word != "-"), None)
-    if prog != "foldline" or stray is not None or not words or words[0].startswith("-"):
-        meant = get_close_matches((stray or "").partition("=")[0], parser.option_strings(), n=1)
-        hint = f"did you mean {meant[0]}?" if meant else f"`{prog} --help` shows what is possible."
-        if prog == "foldline run" and stray is None:
-            hint = "a prompt of several words goes in quotes."
-        return f"{stray or unknown[0]!r} is not understood; {hint}"
-    close = get_close_matches(words[0], [command.name for command in COMMANDS], n=1)
-    hint = f" Did you mean `foldline {close[0]}`?" if close else ""
-    return f"There is no command {words[0]!r}; a prompt of several words goes in quotes.{hint}"
 
 
 # --- types of arguments ------------------------------------------------------------------------------
@@ -245,6 +71,28 @@ def count_of(text: str) -> int:
     return number
 
 
+def port_of(text: str) -> int:
+    port = number_of(text)
+    if not 0 <= port <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
+    return port
+
+
+def limit_of(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise argparse.ArgumentTypeError("NAME=N is wanted, as in turn_cost=25")
+    return name.strip(), value.strip()
+
+
+def names_of(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def windows_of(text: str) -> list[int]:
+    return [tokens_of(name) for name in names_of(text)]
+
+
 def text_of(text: str) -> str:
     """The words as UTF-8, whatever the locale takes them for; other bytes are replaced."""
     return os.fsencode(text).decode("utf-8", "replace")
@@ -273,17 +121,22 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_json(parser: argparse.ArgumentParser, what: str = "the result as JSON") -> None:
-    parser.add_argument("--json", dest="as_json", action="store_true", help=what)
+def add_flag(parser: Arguments, *names_and_help: str, dest: str | None = None) -> None:
+    """An option that is given or not: its names, then what it means."""
+    *names, what = names_and_help
+    parser.add_argument(*names, dest=dest, action="store_true", help=what)
 
 
-def add_yes(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("-y", "--yes", action="store_true", help=what)
+def add_json(parser: Arguments, what: str = "the result as JSON") -> None:
+    add_flag(parser, "--json", what, dest="as_json")
 
 
-def add_continue(parser: "argparse.ArgumentParser | argparse._MutuallyExclusiveGroup") -> None:
-    what = "continue the last session here"
-    parser.add_argument("-c", "--continue", dest="continues", action="store_true", help=what)
+def add_yes(parser: Arguments, what: str) -> None:
+    add_flag(parser, "-y", "--yes", what)
+
+
+def add_continue(parser: Arguments) -> None:
+    add_flag(parser, "-c", "--continue", "continue the last session here", dest="continues")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

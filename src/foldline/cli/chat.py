@@ -2,23 +2,11 @@
 
 import gc
 import os
-from argparse import ArgumentParser
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from foldline.version import __version__
-
-from .arguments import (
-    Handler,
-    UsageError,
-    add_continue,
-    add_model,
-    add_strategy,
-    add_theme,
-    add_window,
-    text_of,
-)
+from .arguments import UsageError
 from .streams import has_terminal
 
 if TYPE_CHECKING:
@@ -27,26 +15,6 @@ if TYPE_CHECKING:
     from foldline.agent import Agent
 
     from .agents import Refused
-
-
-def chat_command(parser: ArgumentParser) -> Handler:
-    parser.add_argument(
-        "prompt", type=text_of, nargs="?", metavar="PROMPT", help="the first prompt, in quotes"
-    )
-    which = parser.add_mutually_exclusive_group()
-    add_continue(which)
-    which.add_argument(
-        "-r", "--resume", nargs="?", const="", metavar="ID", help="resume a session; without ID, choose one"
-    )
-    add_model(parser)
-    add_window(parser)
-    add_strategy(parser)
-    add_theme(parser)
-    parser.add_argument(
-        "--plain", action="store_true", help="linear text without a screen, for screen readers and pipes"
-    )
-    parser.add_argument("--version", action="version", version=f"foldline {__version__}")
-    return chat
 
 
 def chat(
@@ -59,10 +27,11 @@ def chat(
     theme: str | None,
     plain: bool = False,
 ) -> int:
+    chosen = {"model": model, "context__window": window, "compaction__strategy": strategy}
     if plain or _is_dumb():
         from .plain import talk
 
-        return talk(prompt, continues, resume, model, window, strategy)
+        return talk(prompt, continues, resume, chosen)
     if not has_terminal() and "TEXTUAL_DRIVER" not in os.environ:
         raise UsageError(
             "The chat needs a terminal: `foldline run PROMPT` works without one, and `foldline --plain` "
@@ -74,13 +43,7 @@ def chat(
 
             resume = str(choose())
         root = _folder_of(resume, Path.cwd()) if resume else Path.cwd()
-        chosen = {
-            "model": model,
-            "context__window": window,
-            "compaction__strategy": strategy,
-            "theme": theme,
-        }
-        return _chats(_Start(resume, root, continues), prompt or "", theme, chosen)
+        return _chats(_Start(resume, root, continues), prompt or "", theme, {**chosen, "theme": theme})
 
 
 class _Start(NamedTuple):

@@ -1,37 +1,26 @@
-"""`foldline verify`, `audit` and `stats`: is the history sound, what was lost, what did the session take."""
+"""`foldline verify` and `audit`: is the history sound, and what did each compaction lose."""
 
-from argparse import ArgumentParser
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Final
 
-from .arguments import Handler, add_json, add_source
+from foldline.context.audit import Audit, FactKind, Lost, audit, taken
+from foldline.context.budget import Size
+from foldline.context.calls import unannounced_tool_changes
+from foldline.context.compactions import compacted_count, describe_compaction, sizes_of, sizes_words
+from foldline.context.invariants import broken, dangling
+from foldline.context.numbers import many
+from foldline.context.projection import Projection
+from foldline.context.proof import Unproved, recorded_requests, unproved
+from foldline.protocol import Compaction
 
+from .output import Cell, Column, entries_of, say, say_heading, say_json, say_table
+from .sources import Source, read_source
 
-def verify_command(parser: ArgumentParser) -> Handler:
-    add_source(parser)
-    add_json(parser)
-    return verify
-
-
-def audit_command(parser: ArgumentParser) -> Handler:
-    add_source(parser)
-    add_json(parser)
-    return show_audit
-
-
-def stats_command(parser: ArgumentParser) -> Handler:
-    add_source(parser)
-    parser.add_argument(
-        "--cache", action="store_true", help="requests of which the provider's cache had less than it should"
-    )
-    add_json(parser)
-    return stats
+# --- foldline verify ---------------------------------------------------------------------------------
 
 
 def verify(source: str, as_json: bool, format_name: str | None) -> int:
-    from .check_results import verdict_on
-    from .output import say, say_heading, say_json
-    from .sources import read_source
-
     verdict = verdict_on(read_source(source, format_name))
     if as_json:
         failures: list[dict[str, object]] = [
@@ -56,11 +45,55 @@ def verify(source: str, as_json: bool, format_name: str | None) -> int:
     return 0 if verdict.ok else 1
 
 
-def show_audit(source: str, as_json: bool, format_name: str | None) -> int:
-    from .check_results import audited, say_audited
-    from .output import say, say_json
-    from .sources import read_source
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What can be checked from a session's file alone: every request ever sent, and the history itself."""
 
+    requests: int
+    folds: int
+    entries: int
+    unproved: list[Unproved]
+    unsound: list[str]
+    """What else does not hold: damage, references that lead nowhere, a view that breaks its rules."""
+
+    @property
+    def ok(self) -> bool:
+        return not (self.unproved or self.unsound)
+
+    def __str__(self) -> str:
+        counted = f"{many(self.folds, 'compaction')}, {entries_of(self.entries)}"
+        faults = many(len(self.unproved) + len(self.unsound), "fault")
+        if not self.requests:
+            sound = "all is sound" if self.ok else faults
+            return f"no request is recorded, so there is none to prove, {counted}: {sound}"
+        proved = self.requests - len(self.unproved)
+        if self.ok:
+            return f"{many(proved, 'request')} proved, {counted}: all as recorded"
+        return f"{proved:,} of {many(self.requests, 'request')} proved, {counted}: {faults}"
+
+
+def verdict_on(source: Source) -> Verdict:
+    """Projects the history again and holds every request against it."""
+    projection = source.project()
+    damage = [str(source.damage)] if source.damage else []
+    return Verdict(
+        requests=len(recorded_requests(source.entries)),
+        folds=len(projection.all_compactions),
+        entries=len(source.entries),
+        unproved=unproved(source.entries),
+        unsound=[
+            *damage,
+            *dangling(projection),
+            *broken(projection),
+            *unannounced_tool_changes(source.entries),
+        ],
+    )
+
+
+# --- foldline audit ----------------------------------------------------------------------------------
+
+
+def show_audit(source: str, as_json: bool, format_name: str | None) -> int:
     found = read_source(source, format_name)
     compactions = list(audited(found))
     if as_json:
@@ -75,42 +108,75 @@ def show_audit(source: str, as_json: bool, format_name: str | None) -> int:
     return 0
 
 
-def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> int:
-    from foldline.context.compactions import taken_out
-    from foldline.context.files import file_lists
-    from foldline.context.numbers import many, tokens
-    from foldline.context.stats import stats_of
-    from foldline.context.weight import view_size
+_NAMES: Final[dict[FactKind, str]] = {"todo": "open todo"}
+"""What a kind is called, where not by its own name."""
+_MOST_ENTRIES: Final = 3
+"""Entries named for a fact; more are counted."""
 
-    from .check_results import iso_time, say_uses
-    from .output import entries_of, say, say_heading, say_json
-    from .sources import read_source
 
-    found = read_source(source, format_name)
-    projection = found.project()
-    if cache:
-        from .cache_results import show_cache
+@dataclass(frozen=True, slots=True)
+class AuditedCompaction:
+    """A compaction in force, and what it lost."""
 
-        show_cache(projection, found.name, as_json)
-        return 0
-    stats, files = stats_of(found.entries), file_lists(projection)
-    size, away = view_size(projection), taken_out(projection)
-    if as_json:
-        times = {"first": iso_time(stats.first), "last": iso_time(stats.last)}
-        view = {"tokens": size.tokens, "view_items": len(projection.view), "folded_away": away.tokens}
-        say_json({**asdict(stats), **times, **view, **files.model_dump()})
-        return 0
-    counted = (entries_of(stats.entries), many(stats.prompts, "prompt"), many(stats.answers, "answer"))
-    say_heading(", ".join(counted))
-    if stats.first is not None and stats.last is not None:
-        first, last = (at.astimezone().strftime("%Y-%m-%d %H:%M") for at in (stats.first, stats.last))
-        say(f"from {first} to {last}")
-    undone = stats.folds - len(projection.compactions())
-    made = f"{stats.folds:,}" + (f", {undone:,} undone" if undone else "")
-    weight = tokens(size.tokens, estimated=size.estimated)
-    say(f"view         {weight} tokens in {len(projection.view):,} items")
-    gone = f"{tokens(away.tokens, estimated=away.estimated)} tokens taken out of the view"
-    say(f"compactions  {made}, {gone}")
-    say(f"files        {len(files.modified_files):,} modified, {len(files.read_files):,} read")
-    say_uses(stats)
-    return 0
+    entry: Compaction
+    sizes: tuple[Size, Size]
+    words: str
+    """The same: `116.2k → 27.4k tokens`."""
+    entries: int
+    """How many entries it took out of the view."""
+    did: str
+    """The same in words, and for a compaction that only altered what it found."""
+    audit: Audit
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "index": self.entry.index,
+            "reason": self.entry.reason,
+            "strategy": self.entry.strategy,
+            "tokens_before": self.sizes[0].tokens,
+            "tokens_after": self.sizes[1].tokens,
+            "entries": self.entries,
+            "facts": self.audit.facts,
+            "lost": list(map(asdict, self.audit.lost)),
+        }
+
+
+def audited(source: Source) -> Iterator[AuditedCompaction]:
+    """The compactions in force, oldest first, each against the views before and after it."""
+    in_force = {entry.index for entry in source.project().compactions()}
+    projection = Projection()
+    for entry in source.entries:
+        if not isinstance(entry, Compaction) or entry.index not in in_force:
+            projection.append(entry)
+            continue
+        before = [item.message for item in projection.view]
+        projection.append(entry)
+        after = [item.message for item in projection.view]
+        yield AuditedCompaction(
+            entry=entry,
+            sizes=sizes_of(projection, entry),
+            words=sizes_words(projection, entry, "tokens"),
+            entries=compacted_count(projection, entry),
+            did=describe_compaction(projection, entry),
+            audit=audit(taken(before, after), after),
+        )
+
+
+def say_audited(each: AuditedCompaction, cwd: str) -> None:
+    lost, entry = each.audit.lost, each.entry
+    counted = f"{len(lost)} of {each.audit.facts} facts lost"
+    say_heading(f"{entry.index} {entry.reason} {each.words}, {each.did}, {counted}")
+    if lost:
+        columns = (Column("lost"), Column("fact", grows=True), Column("entries"))
+        say_table(columns, [_lost_row(fact, cwd) for fact in lost])
+
+
+def _lost_row(lost: Lost, cwd: str) -> list[Cell | str]:
+    """A fact on one line; a path below the session's folder is relative."""
+    shown = ", ".join(map(str, lost.indices[:_MOST_ENTRIES]))
+    more = len(lost.indices) - _MOST_ENTRIES
+    return [
+        Cell(_NAMES.get(lost.kind, lost.kind), "alert"),
+        " ".join(lost.text.split()).removeprefix(f"{cwd.rstrip('/')}/"),
+        Cell(f"{shown} +{more}" if more > 0 else shown, "muted"),
+    ]

@@ -2,30 +2,19 @@
 
 import sys
 from argparse import ArgumentParser
-from typing import Final
 
-from .arguments import COMMANDS, DESCRIPTION, Handler, declare, sentence_of
+import shtab
 
-SHELLS: Final = ("bash", "zsh", "fish", "tcsh", "powershell")
-
-
-def completion_command(parser: ArgumentParser) -> Handler:
-    parser.add_argument("shell", choices=SHELLS, help="the shell that reads it")
-    return completion
+from .commands import COMMANDS, DESCRIPTION, declare
 
 
 def completion(shell: str) -> int:
-    import shtab
-
     sys.stdout.write(shtab.complete(whole_parser(), shell))
     return 0
 
 
 def whole_parser() -> ArgumentParser:
-    """The chat and all commands in one parser: for completion and the manual page. No command line is parsed
-    by it: that one imports its own command alone."""
-    import shtab
-
+    """The chat and all commands in one parser, for completion and the manual page."""
     whole = ArgumentParser("foldline", description=DESCRIPTION)
     declare(whole, None)
     for prompt in whole._get_positional_actions():
@@ -33,7 +22,7 @@ def whole_parser() -> ArgumentParser:
     commands = whole.add_subparsers(title="commands", metavar="COMMAND")
     parsers = [whole]
     for command in COMMANDS:
-        said = sentence_of(command)
+        said = command.sentence
         parsers.append(commands.add_parser(command.name, help=said.rstrip("."), description=said))
         declare(parsers[-1], command)
     for parser in parsers:

@@ -1,40 +1,23 @@
 """`foldline config`: the settings in force, and where each was set."""
 
 import os
-from argparse import ArgumentParser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from .arguments import Handler, add_json
+from foldline.agent.layers import config_file
+from foldline.agent.model_choice import Asked, asked_now
+from foldline.agent.settings import DEFAULT
+from foldline.agent.settings_edit import shown, unset_words
+from foldline.agent.settings_schema import AllSettings
+from foldline.agent.trust import PROJECT_FILE, brought
+from foldline.agent.trust_question import does, names
+from foldline.protocol import FoldlineError
 
-if TYPE_CHECKING:
-    from foldline.agent.model_choice import Asked
-
-    from .output import Style
-
-
-def config_command(parser: ArgumentParser) -> Handler:
-    add_json(parser)
-    what = "the JSON schema of the settings, for editors that complete and check TOML by one"
-    parser.add_argument("--schema", action="store_true", help=what)
-    return config
+from .agents import settings_here
+from .output import Cell, Column, Style, note, say_json, say_table
 
 
 def config(as_json: bool, schema: bool) -> int:
-    from foldline.agent.layers import config_file
-    from foldline.agent.model_choice import asked_now
-    from foldline.agent.settings import DEFAULT
-    from foldline.agent.settings_edit import shown, unset_words
-    from foldline.agent.trust import PROJECT_FILE, brought
-    from foldline.agent.trust_question import does, names
-    from foldline.protocol import FoldlineError
-
-    from .agents import settings_here
-    from .output import Cell, Column, note, say_json, say_table
-
     if schema:
-        from foldline.agent.settings_schema import AllSettings
-
         say_json(AllSettings.model_json_schema())
         return 0
     settings = settings_here()
@@ -81,7 +64,7 @@ def config(as_json: bool, schema: bool) -> int:
     return 0
 
 
-def _asked_json(asked: "Asked") -> dict[str, str]:
+def _asked_json(asked: Asked) -> dict[str, str]:
     return {
         "provider": asked.provider.name,
         "title": asked.provider.title,

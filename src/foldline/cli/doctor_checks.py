@@ -30,6 +30,7 @@ from foldline.context.tokens import message_tokens
 from foldline.data import archive_dir
 from foldline.files import is_file, is_there
 from foldline.history import Session, SessionInfo, data_home, list_sessions, sessions_dir, short_id, utc_now
+from foldline.history.archive import LEAVING
 from foldline.history.doctor import Finding, drafts_in
 from foldline.history.lock import holder_of
 from foldline.history.paths import HOLDER
@@ -44,7 +45,6 @@ from foldline.version import __version__
 from .agents import tool_servers
 from .screens import check_chosen_keys
 
-_OLDEST = (3, 11)
 _LIBRARIES = ("textual", "openai", "pydantic", "aiofiles", "filelock")
 _VARIABLES = ("OPENAI_BASE_URL", "OPENAI_MODEL", "FOLDLINE_MODEL", "FOLDLINE_PROVIDER")
 _OURS = frozenset(
@@ -76,11 +76,7 @@ def examine_here(network: bool) -> list[Finding]:
 
 def _program() -> Iterator[Finding]:
     python = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info >= _OLDEST:
-        yield Finding("ok", "foldline", f"{__version__} on Python {python}, {sys.platform}")
-    else:
-        needed = ".".join(map(str, _OLDEST))
-        yield Finding("bad", "foldline", f"{__version__} on Python {python}", f"use Python {needed} or newer")
+    yield Finding("ok", "foldline", f"{__version__} on Python {python}, {sys.platform}")
     found, missing = [], []
     for name in _LIBRARIES:
         try:
@@ -310,8 +306,6 @@ _LITTLE, _TOO_LITTLE = 500_000_000, 20_000_000
 """Bytes of free space: worth a warning, and too few to work."""
 _INDEX_PATIENCE = 5.0
 """Seconds another process may keep the search index to itself."""
-LEAVING = ".deleted"
-"""Ends the name of a folder that `foldline delete` is taking away."""
 _IN_USE = ("SQLITE_BUSY", "SQLITE_LOCKED")
 
 
@@ -406,7 +400,7 @@ def _left_over(infos: list[SessionInfo], deleted: list[Path]) -> Iterator[Findin
             continue
         notes += [name] if is_there(folder / HOLDER) else []
         drafts += [name] if any(drafts_in(folder)) else []
-        open_ones += [name] if os.name == "posix" and folder.stat().st_mode & 0o077 else []
+        open_ones += [name] if folder.stat().st_mode & 0o077 else []
     if held:
         yield Finding("ok", "writers", some(held), "", tuple(held))
     for name, what, of in (

@@ -1,62 +1,37 @@
 """`foldline eval`: recorded sessions replayed under each strategy; what it costs, and what survives."""
 
-from argparse import ArgumentParser
+import asyncio
+import os
 from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from .arguments import Handler, UsageError, add_format, add_json, add_model, add_yes, tokens_of
+from foldline.agent.settings import Settings, connect_embedder, connect_llm, connect_summariser, known_window
+from foldline.evaluation.arms import RAW, default_arms
+from foldline.evaluation.comparison import NotCompared, Setup, Subject, compare, messages_to_play
+from foldline.evaluation.figures import Figures, meter_named, plotted
+from foldline.evaluation.judge.exam import estimate, exam_of, points_of
+from foldline.evaluation.judge.sitting import Judgement, Sitting
+from foldline.evaluation.record import Meter, Run
+from foldline.evaluation.selftest import self_test
+from foldline.history.paths import check_new
+from foldline.llm import LLM
+from foldline.llm.models import Price, PriceTable, price_of
+from foldline.llm.models import price_table as prices_in
+from foldline.llm.offline import OFFLINE
+from foldline.protocol import FoldlineError, system_words
+from foldline.termination import run_async
+
+from .agents import settings_here
+from .arguments import UsageError
+from .eval_corpus import measure_all, sessions_in, subjects_of, tasks_of
+from .eval_report import Report, report_json, say_judgement, say_pooled, say_report
+from .output import Bar, confirmed, note, say_json
 
 USUAL_WINDOW = 32_768
 """Tokens, where nobody says: small enough that most sessions fill it several times."""
-
-
-def eval_command(parser: ArgumentParser) -> Handler:
-    parser.add_argument(
-        "sources", nargs="+", metavar="FILE|ID|FOLDER", help="recorded sessions of any format"
-    )
-    add_format(parser)
-    parser.add_argument(
-        "--strategies", type=_names, metavar="A,B", help="what is compared; all that comes along by default"
-    )
-    parser.add_argument(
-        "--window", dest="windows", type=_windows, metavar="N,M", help="context windows in tokens: 32k,128k"
-    )
-    add_model(parser)
-    parser.add_argument(
-        "--tokenizer", choices=("weights", "o200k"), default="weights", help="how tokens are counted"
-    )
-    parser.add_argument("--prices", metavar="MODEL", help="also in dollars, at this model's prices")
-    parser.add_argument("--price-table", metavar="FILE.toml", help="another table of prices than ours")
-    parser.add_argument("--plot", metavar="FILE.svg", help="draw it to this new file")
-    parser.add_argument(
-        "--judge", action="store_true", help="ask the model questions about what was compacted"
-    )
-    parser.add_argument("--jobs", type=int, metavar="N", help="measure many sessions in so many processes")
-    parser.add_argument("--cluster", metavar="ADDRESS", help="measure them on this Dask cluster")
-    parser.add_argument(
-        "--results", metavar="FILE.jsonl", help="a line a session; what is in it is not measured again"
-    )
-    add_yes(parser, "send what costs money without asking")
-    add_json(parser)
-    return evaluate
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _windows(text: str) -> list[int]:
-    return [tokens_of(name) for name in _names(text)]
-
-
-def _new_picture(plot: str) -> Path:
-    from foldline.history.paths import check_new
-
-    target = Path(plot).expanduser()
-    if target.suffix.lower() != ".svg":
-        raise UsageError(f"--plot draws SVG: call it {target.with_suffix('.svg').name}.")
-    check_new(target)
-    return target
 
 
 def evaluate(
@@ -76,20 +51,6 @@ def evaluate(
     as_json: bool,
     format_name: str | None,
 ) -> int:
-    from foldline.evaluation.comparison import RAW, Setup, default_arms
-    from foldline.evaluation.figures import meter_named
-    from foldline.evaluation.selftest import self_test
-    from foldline.llm.models import price_table as prices_in
-    from foldline.protocol import FoldlineError
-    from foldline.termination import run_async
-
-    from .agents import settings_here
-    from .eval_corpus import measure_all, sessions_in, tasks_of
-    from .eval_pooled import say_pooled
-    from .eval_report import report_json, say_judgement, say_report
-    from .eval_run import draw, known_price, measure, subjects_of
-    from .output import say_json
-
     settings = settings_here(model=model, offline__pace=0)
     table = prices_in(Path(price_table).expanduser()) if price_table else prices_in()
     setup = Setup(
@@ -133,3 +94,141 @@ def evaluate(
             f"{report.violations[0]}"
         )
     return 0
+
+
+def _new_picture(plot: str) -> Path:
+    target = Path(plot).expanduser()
+    if target.suffix.lower() != ".svg":
+        raise UsageError(f"--plot draws SVG: call it {target.with_suffix('.svg').name}.")
+    check_new(target)
+    return target
+
+
+def known_price(model: str, table: PriceTable) -> Price:
+    found = price_of(model, table)
+    if found is None:
+        known = ", ".join(table.by_model)
+        raise UsageError(f"There is no price for {model}; there is one for {known}.")
+    return found
+
+
+class _Found(NamedTuple):
+    report: Report
+    runs: Sequence[Run]  # of the first session, to be drawn; of all, where they are judged
+    judgement: Judgement | None = None
+
+
+async def measure(
+    subjects: Sequence[Subject], setup: Setup, settings: Settings, *, judge: bool, yes: bool
+) -> _Found:
+    """What was asked for. A model is asked only where one is configured, and its price agreed to."""
+    llm = connect_llm(settings, os.environ)
+    writer = connect_summariser(settings, os.environ) or llm
+    try:
+        if judge and llm.info.id == OFFLINE:
+            raise FoldlineError("--judge asks a model, and none is configured: name one with -m MODEL.")
+        if writer.info.id != OFFLINE:
+            await known_window(writer)
+            await _confirm_price(subjects, setup, writer, yes=yes)
+            setup = replace(
+                setup,
+                summariser=lambda _window: writer,
+                summarised_by=writer.info.id,
+                embedder=connect_embedder(settings, os.environ),
+            )
+        found = await _compared(subjects, setup, keep_all=judge)
+        if not judge:
+            return found
+        await known_window(llm)
+        other = writer if writer is not llm else None
+        compacted = [run for run in found.runs if run.strategy != RAW]
+        return found._replace(judgement=await judged(compacted, setup.meter, llm, other, yes=yes))
+    finally:
+        await llm.aclose()
+        if writer is not llm:
+            await writer.aclose()
+
+
+async def _compared(subjects: Sequence[Subject], setup: Setup, *, keep_all: bool = False) -> _Found:
+    rows: list[Figures] = []
+    not_compared: list[NotCompared] = []
+    runs: list[Run] = []
+    with Bar(messages_to_play(subjects, setup)) as bar:
+        async with aclosing(compare(subjects, setup, bar.step)) as cells:
+            async for cell in cells:
+                if isinstance(cell, NotCompared):
+                    not_compared.append(cell)
+                    continue
+                rows.append(cell.figures)
+                if keep_all or not runs or runs[0].session == cell.run.session:
+                    runs.append(cell.run)
+    return _Found(Report(setup, len(subjects), tuple(rows), tuple(not_compared)), runs)
+
+
+async def _confirm_price(subjects: Sequence[Subject], setup: Setup, llm: LLM, *, yes: bool) -> None:
+    """Shows what real summaries will take, as the same comparison with digests took, and asks.
+
+    Raises:
+        FoldlineError: the answer is no, or nobody is there to give one.
+    """
+    if yes:
+        return
+    report = (await _compared(subjects, setup)).report
+    calls = sum(row.cost.aux for row in report.rows)
+    if not calls:
+        return
+    tokens = sum(row.summary_input for row in report.rows)
+    price = price_of(llm.info.id)
+    dollars = f", about ${tokens * price.input / 1e6:.2f} and the answers" if price else ""
+    question = (
+        f"Real summaries by {llm.info.id} take about {calls} calls and {tokens:,} input tokens{dollars}."
+    )
+    if not confirmed(f"{question} Send them?", yes=yes, how="--yes"):
+        raise FoldlineError("Nothing was sent. With -m offline, digests stand in for summaries.")
+
+
+def draw(target: Path, runs: Sequence[Run], rows: Sequence[Figures]) -> None:
+    if not runs:
+        note(f"no window was ever full: there is nothing to draw, and {target} was not written.")
+        return
+    try:
+        target.write_text(plotted(runs, rows, title="foldline eval"), encoding="utf-8")
+    except OSError as error:
+        raise FoldlineError(f"{target} cannot be written: {system_words(error)}.") from None
+    note(f"drawn to {target}.")
+
+
+# --- foldline eval --judge ---------------------------------------------------------------------------
+
+
+async def judged(
+    runs: Sequence[Run], meter: Meter, answerer: LLM, judge: LLM | None, *, yes: bool
+) -> Judgement | None:
+    """What the model knew from each view; None where nothing was compacted, or the price was declined.
+
+    Raises:
+        FoldlineError: nobody is there to agree to the price.
+    """
+    points = points_of(runs)
+    if not points:
+        return None
+    paper = await asyncio.to_thread(exam_of, points, window=answerer.info.window, meter=meter)
+    bill = estimate(paper)
+    price = price_of(answerer.info.id)
+    cost = ""
+    if price:
+        own = price_of(judge.info.id) if judge else price
+        least, most = bill.dollars(price, own), bill.dollars(price, own, cache=False)
+        cost = f", about ${least:.2f} with a prompt cache and ${most:.2f} without"
+    question = (
+        f"{len(points)} points, {bill.requests + bill.judge_requests:,} requests to {answerer.info.id}, "
+        f"{bill.tokens:,} tokens{cost}. Ask?"
+    )
+    if yes:
+        note(question.removesuffix(" Ask?"))
+    if not confirmed(question, yes=yes, how="--yes"):
+        return None
+    with Bar(bill.requests + bill.judge_requests, unwatched=note) as bar:
+        sitting = Sitting(paper, answerer=answerer, judge=judge, progress=bar.step)
+        await sitting.run()
+    return Judgement(sitting.record)

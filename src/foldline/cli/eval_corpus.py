@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import json
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -20,7 +20,7 @@ from concurrent.futures import (
     wait,
 )
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from io import BytesIO
 from itertools import islice
@@ -30,15 +30,20 @@ from threading import Thread
 from typing import Any
 
 from foldline.agent.settings import Settings
-from foldline.evaluation.comparison import Cell, NotCompared, Setup, check_arms, compare
+from foldline.evaluation.arms import recording
+from foldline.evaluation.comparison import Cell, NotCompared, Setup, Subject, check_arms, compare
 from foldline.evaluation.figures import meter_named
 from foldline.evaluation.recall import ATOMS_VERSION
+from foldline.evaluation.record import Meter
+from foldline.evaluation.replay import recorded_messages, recorded_pins, session_name
 from foldline.files import is_folder, put_whole
 from foldline.formats import session_file
-from foldline.protocol import FoldlineError, system_words
+from foldline.formats.codex_items import ABSENT, SEALED
+from foldline.protocol import AssistantMessage, Compaction, FoldlineError, UserMessage, system_words
 from foldline.version import __version__
 
 from .output import Bar
+from .sources import read_source
 
 # What one session came to: key, source, session, rows as `--json` has them, not_compared, error.
 Line = dict[str, Any]
@@ -82,6 +87,31 @@ def sessions_in(sources: Sequence[str]) -> list[str]:
     return list(found)
 
 
+def subjects_of(sources: Sequence[str], format_name: str | None, meter: Meter) -> list[Subject]:
+    """The sessions, each once. Where two would be called the same, they are called as they were asked for."""
+    by_source = {source: _subject(source, format_name, meter) for source in dict.fromkeys(sources)}
+    named = Counter(subject.name for subject in by_source.values())
+    return [
+        replace(subject, name=source) if named[subject.name] > 1 else subject
+        for source, subject in by_source.items()
+    ]
+
+
+def _subject(source: str, format_name: str | None, meter: Meter) -> Subject:
+    found = read_source(source, format_name)
+    history = recorded_messages(found.entries)
+    if not any(isinstance(message, UserMessage) for message in history):
+        raise FoldlineError(f"{source} holds no request of a user: there is nothing to replay.")
+    if not any(isinstance(message, AssistantMessage) for message in history):
+        raise FoldlineError(f"{source} holds no answer of a model: there is nothing to replay.")
+    name = session_name(Path(found.name))
+    whole = all(
+        entry.summary not in (SEALED, ABSENT) for entry in found.entries if isinstance(entry, Compaction)
+    )
+    own = recording(found.entries, session=name, meter=meter) if whole else None
+    return Subject(name, history, Path(found.header.cwd), recorded_pins(found.entries), own)
+
+
 def tasks_of(
     files: Sequence[str], setup: Setup, tokenizer: str, settings: Settings, format_name: str | None
 ) -> list[Task]:
@@ -99,8 +129,6 @@ def tasks_of(
 
 def measured_session(task: Task) -> Line:
     """All rows of one session. Runs in the process of a worker, and asks no model."""
-    from .eval_run import subjects_of
-
     meter, sizes = meter_named(task.tokenizer), task.settings.budget_settings
     setup = Setup(arms=task.arms, windows=task.windows, meter=meter, sizes=sizes)
 

@@ -2,15 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from foldline.formats.detection import FOREIGN
 from foldline.formats.homes import AGENTS, PLACES, FoundSession, Place, found_sessions
-from foldline.history import (
-    age,
-    utc_now,
-)
+from foldline.history import age, utc_now
 from foldline.history.paths import with_tilde
 
 from .arguments import UsageError
@@ -33,7 +31,7 @@ def foreign_sessions(agent: str, everywhere: bool, archived: bool, limit: int | 
     places = [place for place in PLACES if agent in (place.agent, _EVERY_AGENT)]
     found = found_sessions([place.agent for place in places], None if everywhere else Path.cwd(), limit)
     if as_json:
-        say_json([_found_json(session) for session in found])
+        say_json([asdict(session) for session in found])
     elif found:
         _say_found(found, agents=agent == _EVERY_AGENT, folders=everywhere)
     _say_what_is_not_listed(places, bool(found), everywhere)
@@ -41,21 +39,6 @@ def foreign_sessions(agent: str, everywhere: bool, archived: bool, limit: int | 
         ref = "AGENT:ID" if agent == _EVERY_AGENT else f"{agent}:ID"
         note(f"`foldline open {ref}` looks at one; `foldline import {ref}` copies it, to continue it.")
     return 0
-
-
-def _found_json(session: FoundSession) -> dict[str, object]:
-    return {
-        "id": session.id,
-        "agent": session.agent,
-        "title": session.title,
-        "cwd": session.cwd,
-        "path": str(session.path),
-        "size": session.size,
-        "updated_at": session.updated_at.isoformat(),
-        "first_prompt": session.first_prompt,
-        "model": session.model,
-        "note": session.note,
-    }
 
 
 def _say_found(found: Sequence[FoundSession], *, agents: bool, folders: bool) -> None:

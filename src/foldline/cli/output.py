@@ -5,14 +5,14 @@ import os
 import shutil
 import sys
 import time
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from foldline.context.harmless import json_with_escapes, with_signs
 from foldline.context.numbers import elapsed, many
-from foldline.history.meta import clip_cells
+from foldline.history.meta import cells, clip_cells
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError
 
@@ -54,8 +54,13 @@ def note(sentence: str) -> None:
 
 def say_json(value: object, *, pretty: bool = True) -> None:
     """One JSON value for programs, on stdout; on one line unless `pretty`."""
-    text = json.dumps(value, ensure_ascii=False, indent=2 if pretty else None)
+    text = json.dumps(value, ensure_ascii=False, indent=2 if pretty else None, default=_as_json)
     write_out(json_with_escapes(text) + "\n")
+
+
+def _as_json(value: object) -> str:
+    """A path, or a time."""
+    return value.isoformat() if isinstance(value, datetime) else os.fspath(value)  # type: ignore[call-overload]
 
 
 def entries_of(count: int) -> str:
@@ -126,25 +131,15 @@ def _coloured() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def cells(text: str) -> int:
-    """How many terminal cells a text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in text
-    )
-
-
 def width() -> int:
     """Columns of the terminal; of a table where there is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_WIDTH
 
 
-def shown_folder(path: str, cells: int) -> str:
+def shown_folder(path: str, most: int) -> str:
     """A folder in about so many cells, cut on its left at a folder's name: its end says most."""
     shown = with_tilde(path)
-    while len(shown) > cells and os.sep in shown.removeprefix("…" + os.sep):
+    while len(shown) > most and os.sep in shown.removeprefix("…" + os.sep):
         shown = "…" + os.sep + shown.removeprefix("…" + os.sep).split(os.sep, 1)[1]
     return shown
 

@@ -13,7 +13,7 @@ from foldline.termination import run_async
 from .agents import Refused
 from .output import Column, entries_of, note, say, say_table, width
 from .screens import read_along
-from .session_table import session_table
+from .sessions import session_table
 
 _CHOICES: Final = 20
 """Sessions that are offered."""

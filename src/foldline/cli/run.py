@@ -1,59 +1,36 @@
 """`foldline run`: one prompt without a screen. Progress is sentences, or events as lines of JSON."""
 
+import asyncio
+import os
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from .arguments import (
-    Handler,
-    UsageError,
-    add_continue,
-    add_json,
-    add_model,
-    add_strategy,
-    add_window,
-    add_yes,
-    count_of,
-    text_of,
-)
+from foldline.agent import Agent
+from foldline.agent.settings import Settings, connect_llm
+from foldline.agent.trust import brought, decide
+from foldline.context.conversation import with_piped
+from foldline.context.numbers import tokens
+from foldline.history import Session, short_id
+from foldline.protocol import AssistantMessage, FoldlineError, events, operations
+from foldline.protocol.events import Event
+from foldline.termination import run_async
 
+from .agents import Refused, agent_for, chosen_session, claimed, settings_here
+from .arguments import UsageError
+from .output import entries_of, note, say, say_json
+from .resume import instead
+from .streams import UNREAD, flush_out, forget
+
+LIMIT: Final = 3
+"""The exit code of a run that reached one of its bounds."""
 STDIN: Final = "-"
 """Stands for what is piped in: as the prompt, or behind it as what it is about."""
 MOST_PIPED = 32 * 1024 * 1024
 """Bytes: more than the largest windows hold (two million tokens, of some ten bytes each)."""
-
-
-def run_command(parser: ArgumentParser) -> Handler:
-    parser.add_argument(
-        "prompt", type=text_of, metavar="PROMPT", help="the prompt, in quotes; - reads it from stdin"
-    )
-    parser.add_argument("piped", nargs="?", metavar="-", help="what is piped in, sent below the prompt")
-    add_continue(parser)
-    add_yes(parser, "run every tool call; without it, only those that just look")
-    parser.add_argument(
-        "--trust", action="store_true", help="agree to the settings and instruction files of this folder"
-    )
-    parser.add_argument(
-        "--max-steps",
-        type=count_of,
-        metavar="N",
-        help="limits.turn_steps: stop after N requests to the model, with exit code 3",
-    )
-    parser.add_argument(
-        "--limit",
-        action="append",
-        type=_limit_of,
-        metavar="NAME=N",
-        default=[],
-        help="another bound of [limits], as in turn_cost=25 or turn_tokens=50M; 0 takes it away",
-    )
-    add_model(parser)
-    add_window(parser)
-    add_strategy(parser)
-    add_json(parser, "every event as a line of JSON")
-    return run
 
 
 def run(
@@ -69,17 +46,8 @@ def run(
     strategy: str | None,
     as_json: bool,
 ) -> int:
-    from foldline.termination import run_async
-
-    from .agents import Refused, chosen_session, claimed, settings_here
-    from .output import note
-    from .resume import instead
-    from .run_progress import JsonLines, Sentences, answer_prompt
-
     text = _prompt(prompt, piped)
     if trust:
-        from foldline.agent.trust import brought, decide
-
         decide(brought(Path.cwd()), "agreed")
     limits: dict[str, Any] = {"limits__turn_steps": max_steps}
     limits |= {f"limits__{name}": value for name, value in limit}
@@ -108,17 +76,8 @@ def run(
     return run_async(answer_prompt(session, settings, text, yes=yes, reporter=reporter))
 
 
-def _limit_of(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign:
-        raise ArgumentTypeError("NAME=N is wanted, as in turn_cost=25")
-    return name.strip(), value.strip()
-
-
 def _prompt(prompt: str, piped: str | None) -> str:
     """The text to send. `PROMPT -` puts what is piped in below the prompt, marked as such."""
-    from foldline.context.conversation import with_piped
-
     if piped not in (None, STDIN):
         raise UsageError(f"{piped!r} is not understood: a prompt of several words goes in quotes.")
     if prompt == STDIN and piped is not None:
@@ -135,3 +94,203 @@ def _stdin() -> str:
     if len(data) > MOST_PIPED:
         raise UsageError("More than 32 MB were piped in: no model holds that. Nothing was sent.")
     return data.decode("utf-8", "replace")
+
+
+async def answer_prompt(
+    session: Session,
+    settings: Settings,
+    text: str,
+    *,
+    yes: bool,
+    reporter: "Reporter",
+) -> int:
+    """The exit code: 0, 3 where a bound was reached, or 141 where nobody reads stdout any more.
+
+    Raises:
+        OSError: stdout takes no more, such as on a full disk.
+        FoldlineError: it failed.
+    """
+    llm = connect_llm(settings, os.environ)
+    agent = agent_for(session, settings, llm, yes=yes)
+    agent.state.bounds.then = "`foldline run -c PROMPT` continues, and --limit raises it"
+    output = _WhileRead(reporter)
+    answer, failure = None, None
+    try:
+        await agent.state.prepare()
+        output.begin(agent)
+        agent.executor.subscribe(output.on_event)
+        agent.executor.subscribe(_declining(agent))
+        answered = await agent.prompt(text)
+        if not answered.text.strip():
+            raise FoldlineError(_without_words(answered))
+        answer = answered
+        return 0
+    except asyncio.CancelledError:
+        if output.lost is None:
+            raise
+        if not isinstance(output.lost, BrokenPipeError):
+            raise output.lost from None
+        forget(sys.stdout)
+        return UNREAD
+    except Exception as error:
+        failure = error
+        if not agent.state.bounds.reached:
+            raise
+        note(str(error))
+        return LIMIT
+    finally:
+        output.work_is_over()
+        await agent.aclose()
+        output.end(agent, answer, failure)
+
+
+def _without_words(answer: AssistantMessage) -> str:
+    """Why a run has nothing to print."""
+    if not answer.thinking.strip():
+        return "The model gave an empty answer: try again."
+    cut = ", and was cut off before it answered" if answer.stop_reason == "length" else ""
+    return f"The model only thought{cut}: ask again, with less to do at a time, or choose another model."
+
+
+def _declining(agent: Agent) -> Callable[[Event], None]:
+    """Answers for the user who is not there: what must be approved is declined."""
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, events.ApprovalRequested):
+            agent.executor.submit(operations.Approve(call_id=event.call_id, answer="deny"))
+            note(f"declined, nobody is here to approve it: {event.name} {event.title} (--yes allows all).")
+
+    return on_event
+
+
+# --- what is reported --------------------------------------------------------------------------------
+
+
+class Reporter(Protocol):
+    """Reports a run from its beginning to its end."""
+
+    def begin(self, agent: Agent) -> None: ...
+
+    def on_event(self, event: Event) -> None: ...
+
+    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
+        """The run is over: with the final answer, with a failure, or (neither) cancelled."""
+
+
+class Sentences:
+    """Progress on stderr, the final text on stdout."""
+
+    def __init__(self) -> None:
+        self._titles: dict[str, str] = {}
+
+    def begin(self, agent: Agent) -> None:
+        pass
+
+    def on_event(self, event: Event) -> None:
+        match event:
+            case events.ToolStarted():
+                self._titles[event.call_id] = event.title
+            case events.ToolFinished():
+                note(f"{event.name} {self._titles.pop(event.call_id, '')} · {event.brief}")
+            case events.Retrying():
+                note(str(event))
+            case events.Notice():
+                note(event.text)
+            case events.CompactionEnd(aborted=False, nothing=False):
+                sizes = f"{tokens(event.tokens_before)} → {tokens(event.tokens_after)} tokens"
+                note(f"compacted: {sizes} · {entries_of(event.folded)}.")
+            case _:
+                pass
+
+    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
+        if answer is None:
+            return
+        if answer.text.strip():
+            say(answer.text.rstrip())
+        note(f"session {short_id(agent.session.id)}; `foldline run -c PROMPT` continues it.")
+
+
+class JsonLines:
+    """Every event on stdout; the first line says which session it is, the last how it ended."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def begin(self, agent: Agent) -> None:
+        session, info = agent.session, agent.state.llm.info
+        self._write(
+            {
+                "type": "run_started",
+                "session": session.id,
+                "cwd": session.cwd,
+                "model": info.id,
+                "window": agent.state.window,
+            }
+        )
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, events.StepStarted):
+            self._counts["steps"] += 1
+        elif isinstance(event, events.UsageReported):
+            self._counts.update(event.usage.model_dump())
+        self._write(event.model_dump(mode="json"))
+
+    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
+        outcome = "done" if answer is not None else "cancelled" if failure is None else "failed"
+        self._write(
+            {
+                "type": "run_finished",
+                "outcome": outcome,
+                "session": agent.session.id,
+                "text": answer.text if answer is not None else None,
+                "error": None if failure is None else str(failure),
+                "steps": self._counts["steps"],
+                "usage": {name: self._counts[name] for name in ("input", "cached", "output", "reasoning")},
+            }
+        )
+
+    def _write(self, line: dict[str, object]) -> None:
+        say_json(line, pretty=False)
+        flush_out()
+
+
+class _WhileRead:
+    """A reporter as long as its output is read. Where stdout takes no more, the run is cancelled: it would
+    work on for nobody, and at somebody's cost. Made in the task of that run."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._run = asyncio.current_task()
+        self.lost: OSError | None = None
+        """Why nothing more could be written."""
+
+    def begin(self, agent: Agent) -> None:
+        self._report(partial(self._reporter.begin, agent))
+
+    def on_event(self, event: Event) -> None:
+        self._report(partial(self._reporter.on_event, event))
+
+    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
+        """Raises:
+        OSError: the answer came, and could not be written.
+        """
+        if self.lost is not None:
+            return
+        try:
+            self._reporter.end(agent, answer, failure)
+        except BrokenPipeError:
+            forget(sys.stdout)  # its reader has seen enough
+
+    def work_is_over(self) -> None:
+        """Only tidying up comes from here on, and is not broken into."""
+        self._run = None
+
+    def _report(self, report: Callable[[], None]) -> None:
+        if self.lost is not None:
+            return
+        try:
+            report()
+        except OSError as error:  # not raised here: whoever emits an event has work to finish
+            self.lost = error
+            if self._run is not None:
+                self._run.cancel()

@@ -4,14 +4,13 @@ The chat imports this before its first paint: whatever is slow is imported in th
 """
 
 import os
-from argparse import ArgumentParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from foldline.agent.layers import keys_given, theme_name
 from foldline.data import config_dir
 
-from .arguments import Handler, UsageError, add_source, add_theme
+from .arguments import UsageError
 from .streams import has_terminal
 
 if TYPE_CHECKING:
@@ -82,12 +81,6 @@ def _prepare(app: "FoldlineApp | InspectorApp", theme: str | None) -> None:
 # --- foldline open ------------------------------------------------------------------------------------
 
 
-def open_command(parser: ArgumentParser) -> Handler:
-    add_source(parser)
-    add_theme(parser)
-    return open_session
-
-
 def open_session(source: str, format_name: str | None, theme: str | None) -> int:
     followed, name = _followed(source, format_name)
     if not has_terminal():
@@ -149,11 +142,6 @@ def _is_ours(path: Path) -> bool:
 
 
 # --- foldline demo ------------------------------------------------------------------------------------
-
-
-def demo_command(parser: ArgumentParser) -> Handler:
-    add_theme(parser)
-    return demo
 
 
 def demo(theme: str | None) -> int:

@@ -1,49 +1,39 @@
 """`foldline search`: in which session something was said, called or returned."""
 
-from argparse import ArgumentParser
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from .arguments import Handler, UsageError, add_json, count_of, text_of
+from foldline.context.harmless import with_signs
+from foldline.context.numbers import many
+from foldline.history import MessageKind, age, data_home, short_id, utc_now
+from foldline.history.meta import cells, clip_cells
+from foldline.history.session_search import (
+    IndexProgress,
+    SessionHit,
+    SessionHits,
+    SessionSearch,
+    SessionsFound,
+)
 
-if TYPE_CHECKING:
-    from foldline.history import MessageKind
+from .arguments import UsageError
+from .output import Bar, Style, note, paint, say, say_json, shown_folder, width
+from .streams import write_out
 
-
+_LONG = 16 * 2**20
+"""Bytes of event files from which a bar is worth its while: a second's work."""
+_HITS: Final = 3
+"""Shown of each session."""
+_INDENT: Final = 4
 _LIMIT: Final = 10
-
-
-def search_command(parser: ArgumentParser) -> Handler:
-    parser.add_argument(
-        "words",
-        type=text_of,
-        nargs="+",
-        metavar="QUERY",
-        help="words that stand in one entry, in any script; '\"several words\"' as they stand together",
-    )
-    parser.add_argument("--here", action="store_true", help="only in the sessions of this folder")
-    parser.add_argument(
-        "--kind",
-        choices=("user", "assistant", "tool_result"),
-        help="only what you said, what the model said and called, or what tools returned",
-    )
-    parser.add_argument(
-        "--limit", type=count_of, metavar="N", help="the most sessions to list; 10 by default"
-    )
-    add_json(parser)
-    return search
+"""Sessions that are listed, where nobody says how many."""
 
 
 def search(
-    words: Sequence[str], here: bool, kind: "MessageKind | None", limit: int | None, as_json: bool
+    words: Sequence[str], here: bool, kind: MessageKind | None, limit: int | None, as_json: bool
 ) -> int:
-    from foldline.history import data_home
-    from foldline.history.session_search import SessionSearch
-
-    from .output import note, say_json
-    from .search_results import hits_json, refreshed, say_found
-
     query = " ".join(words)
     if not query.strip():
         raise UsageError("Say what to look for: `foldline search WORD…`.")
@@ -58,3 +48,112 @@ def search(
     else:
         say_found(found, query, here, kind)
     return 0
+
+
+def refreshed(index: SessionSearch) -> bool:
+    """Takes what is new into the index, with a bar where that takes long; whether it holds everything now."""
+    with ExitStack() as until_done:
+        bar: Bar | None = None
+        shown = 0
+
+        def show(progress: IndexProgress) -> None:
+            nonlocal bar, shown
+            if bar is None and progress.total - shown > _LONG:
+                bar = until_done.enter_context(Bar(progress.total))
+            if bar is not None:
+                bar.step(f"taking in {clip_cells(progress.name, 40)}", progress.done - shown)
+                shown = progress.done
+
+        return index.refresh(show)
+
+
+def hits_json(session: SessionHits) -> dict[str, object]:
+    return {
+        "id": session.id,
+        "title": session.title,
+        "cwd": session.cwd,
+        "updated_at": session.updated_at,
+        "archived": session.archived,
+        "path": session.path,
+        "matches": session.total,
+        "more": session.more,
+        "hits": list(map(asdict, session.hits)),
+    }
+
+
+def say_found(found: SessionsFound, query: str, here: bool, kind: MessageKind | None) -> None:
+    if not found.sessions:
+        note(_nothing(query, here, kind))
+    for place, session in enumerate(found.sessions):
+        if place:
+            say()
+        _say_session(session)
+    if found.sessions:
+        best = short_id(found.sessions[0].id)
+        note(f"`foldline -r {best}` continues the first of them, `foldline open {best}` shows it.")
+    if not found.complete:
+        note("There may be more: another word narrows it down, --limit shows more sessions.")
+    if found.clipped:
+        was = "was" if found.clipped == 1 else "were"
+        long = many(found.clipped, "very long entry", "very long entries")
+        note(f"{long} {was} searched only at beginning and end.")
+
+
+def _nothing(query: str, here: bool, kind: MessageKind | None) -> str:
+    where = "No session of this folder" if here else "No session"
+    what = f" as {kind}" if kind else ""
+    several = " in one entry" if len(query.split()) > 1 else ""
+    rest = "; without --here, all are searched" if here else ""
+    return f"{where} contains {clip_cells(query, 60)}{several}{what}{rest}."
+
+
+def _say_session(session: SessionHits) -> None:
+    room = width()
+    _say_painted(clip_cells(session.title or "(nothing said yet)", room), "bold")
+    written = age(session.updated_at, utc_now().astimezone())
+    about = [short_id(session.id), written, *(["archived"] if session.archived else [])]
+    folder = shown_folder(session.cwd, max(20, room - 30))
+    _say_painted("  " + clip_cells(" · ".join([*about, folder]), room - 2), "muted")
+    shown = session.hits[:_HITS]
+    numbers = max(len(str(hit.index)) for hit in shown)
+    for hit in shown:
+        left = f"{'':{_INDENT}}{hit.index:>{numbers}}  {hit.kind:<11}  "
+        write_out(left + _marked(hit, room - len(left)) + "\n")
+    more = session.total - len(shown)
+    if more > 0:
+        at_least = ", at least" if session.more else ""
+        _say_painted(f"{'':{_INDENT + numbers + 2}}and {more} more{at_least}", "muted")
+
+
+def _say_painted(text: str, style: Style) -> None:
+    write_out(paint(with_signs(text), style) + "\n")
+
+
+def _marked(hit: SessionHit, room: int) -> str:
+    """As much of the excerpt as fits around its first match, the matches painted."""
+    start, end = _around(hit, room)
+    shown = [paint("…", "muted")] if start else []
+    at = start
+    for first, last in hit.marks:
+        if last <= start or first >= end:
+            continue
+        shown.append(with_signs(hit.excerpt[at : max(at, first)]))
+        shown.append(paint(with_signs(hit.excerpt[max(at, first) : min(last, end)]), "altered"))
+        at = min(last, end)
+    shown.append(with_signs(hit.excerpt[at:end]))
+    return "".join(shown) + (paint("…", "muted") if end < len(hit.excerpt) else "")
+
+
+def _around(hit: SessionHit, room: int) -> tuple[int, int]:
+    """The characters of the excerpt that are shown: a third of the room before its first match."""
+    text = hit.excerpt
+    if cells(text) <= room:
+        return 0, len(text)
+    first = hit.marks[0][0] if hit.marks else 0
+    start = first
+    while start > 0 and cells(text[start - 1 : first]) <= room // 3:
+        start -= 1
+    end = start
+    while end < len(text) and cells(text[start : end + 1]) <= room - 2:
+        end += 1
+    return start, end

@@ -1,28 +1,47 @@
 """`foldline sessions`, `rename`, `fork`, `archive` and `delete`: the sessions that are kept."""
 
-from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from .arguments import Handler, UsageError, add_json, add_yes, count_of, number_of, text_of
+from foldline.context.numbers import many, tokens
+from foldline.history import (
+    Folder,
+    Session,
+    SessionInfo,
+    age,
+    archive,
+    data_home,
+    delete,
+    find_session,
+    info_of,
+    list_sessions,
+    short_id,
+    title_entry,
+    unarchive,
+    utc_now,
+)
+from foldline.history.meta import clip_cells
+from foldline.termination import run_async
+
+from .arguments import UsageError
+from .output import (
+    WIDE,
+    Cell,
+    Column,
+    confirmed,
+    entries_of,
+    note,
+    say,
+    say_json,
+    say_table,
+    shown_folder,
+    sized_cell,
+    width,
+)
 
 # --- foldline sessions -------------------------------------------------------------------------------
-
-
-def sessions_command(parser: ArgumentParser) -> Handler:
-    parser.add_argument(
-        "-a", "--all", dest="everywhere", action="store_true", help="of all folders, not only this one"
-    )
-    parser.add_argument("--archived", action="store_true", help="those that were archived instead")
-    parser.add_argument("--limit", type=count_of, metavar="N", help="only the N last written ones")
-    parser.add_argument(
-        "--from",
-        dest="agent",
-        metavar="AGENT",
-        help="those of another agent, in its own folders: claude-code, codex, pi, kimi-cli, klaude-code, "
-        "qwen-code, gemini-cli, opencode, or all",
-    )
-    add_json(parser)
-    return sessions
 
 
 def sessions(everywhere: bool, archived: bool, limit: int | None, agent: str | None, as_json: bool) -> int:
@@ -30,11 +49,6 @@ def sessions(everywhere: bool, archived: bool, limit: int | None, agent: str | N
         from .foreign_sessions import foreign_sessions  # the readers come along: of no use to our own
 
         return foreign_sessions(agent, everywhere, archived, limit, as_json)
-    from foldline.history import data_home, list_sessions, utc_now
-
-    from .output import note, say_json, say_table, width
-    from .session_table import session_json, session_table
-
     infos = list_sessions(data_home(), None if everywhere else Path.cwd(), archived=archived)
     shown = infos[:limit]
     if as_json:
@@ -62,22 +76,8 @@ def sessions(everywhere: bool, archived: bool, limit: int | None, agent: str | N
 # --- foldline rename, fork ---------------------------------------------------------------------------
 
 
-def rename_command(parser: ArgumentParser) -> Handler:
-    parser.add_argument("source", metavar="ID", help="the session: its id, or an end of it")
-    parser.add_argument(
-        "title", type=text_of, nargs="+", metavar="TITLE", help="what it is called from now on"
-    )
-    add_json(parser)
-    return rename
-
-
 def rename(source: str, title: list[str], as_json: bool) -> int:
     """Gives a session another title, as one more entry of its history."""
-    from foldline.history import Session, data_home, find_session, short_id, title_entry
-    from foldline.termination import run_async
-
-    from .output import say, say_json
-
     entry = title_entry(" ".join(title))
     if entry is None:
         raise UsageError("The title is empty: nothing was renamed.")
@@ -96,21 +96,8 @@ def rename(source: str, title: list[str], as_json: bool) -> int:
     return 0
 
 
-def fork_command(parser: ArgumentParser) -> Handler:
-    parser.add_argument("source", metavar="ID", help="the session: its id, or an end of it")
-    what = "the last entry that comes along; all by default"
-    parser.add_argument("--at", type=number_of, metavar="INDEX", help=what)
-    add_json(parser)
-    return fork
-
-
 def fork(source: str, at: int | None, as_json: bool) -> int:
     """Makes a new session that begins with the entries of another one, up to any of them."""
-    from foldline.history import Folder, Session, data_home, find_session, short_id
-    from foldline.termination import run_async
-
-    from .output import entries_of, note, say, say_json
-
     session = Session.open(find_session(data_home(), source))
     place = Folder(Path.cwd()).place(session.header)
     folder = place.folder if place.tie is not None else session.cwd
@@ -137,23 +124,8 @@ def fork(source: str, at: int | None, as_json: bool) -> int:
 # --- foldline archive, delete ------------------------------------------------------------------------
 
 
-def _add_ids(parser: ArgumentParser) -> None:
-    parser.add_argument("sources", nargs="+", metavar="ID", help="the sessions: their ids, or ends of them")
-
-
-def archive_command(parser: ArgumentParser) -> Handler:
-    _add_ids(parser)
-    parser.add_argument("--back", action="store_true", help="list them again")
-    add_json(parser)
-    return archive_sessions
-
-
 def archive_sessions(sources: list[str], back: bool, as_json: bool) -> int:
     """Leaves sessions out of the lists from now on, or lists them again."""
-    from foldline.history import archive, data_home, find_session, short_id, unarchive
-
-    from .output import say, say_json
-
     home = data_home()
     paths = dict.fromkeys(find_session(home, source) for source in sources)
     moved: list[Path] = []
@@ -171,21 +143,8 @@ def archive_sessions(sources: list[str], back: bool, as_json: bool) -> int:
     return 0
 
 
-def delete_command(parser: ArgumentParser) -> Handler:
-    _add_ids(parser)
-    add_yes(parser, "delete them without asking")
-    add_json(parser)
-    return delete_sessions
-
-
 def delete_sessions(sources: list[str], yes: bool, as_json: bool) -> int:
     """Deletes sessions for good, after a question."""
-    from foldline.context.numbers import many
-    from foldline.history import data_home, delete, find_session, info_of, short_id
-
-    from .output import confirmed, note, say, say_json
-    from .session_table import delete_question
-
     home = data_home()
     paths = dict.fromkeys(find_session(home, source) for source in sources)
     gone: list[dict[str, object]] = []
@@ -202,3 +161,107 @@ def delete_sessions(sources: list[str], yes: bool, as_json: bool) -> int:
         if as_json:
             say_json(gone)
     return 0
+
+
+# --- a list of sessions -------------------------------------------------------------------------------
+
+_VERY_WIDE: Final = 140
+"""Columns of the terminal from which a table shows more."""
+_DAMAGED_TITLE: Final = 24
+"""Cells of the title of a damaged session, so that what is wrong with it has room."""
+
+
+def session_json(info: SessionInfo) -> dict[str, object]:
+    meta = info.meta
+    return {
+        "id": info.id,
+        "title": meta.title,
+        "cwd": meta.cwd,
+        "entries": meta.entries,
+        "tokens": meta.tokens,
+        "updated_at": meta.updated_at.isoformat(),
+        "model": meta.model,
+        "path": str(info.path),
+        "note": meta.note,
+        "first_prompt": meta.first_prompt,
+        "last_prompt": meta.last_prompt,
+        "size": meta.size,
+        "created_at": meta.created_at.isoformat(),
+        "archived": info.archived,
+        "tie": info.tie,
+        "moved_from": info.moved_from,
+    }
+
+
+class _Field(NamedTuple):
+    column: Column
+    cell: Callable[[SessionInfo], Cell | str]
+
+
+def session_table(
+    infos: Sequence[SessionInfo], width: int, now: datetime, *, folders: bool
+) -> tuple[list[Column], list[list[Cell | str]]]:
+    """Columns and rows of a list in so many terminal cells: what matters first, more where there is room.
+
+    `folders`: whether it is of several folders.
+    """
+    moved = any(info.moved_from for info in infos)
+    fields = _fields(width, now, folders=folders, moved=moved)
+    rows = [[field.cell(info) for field in fields] for info in infos]
+    return [field.column for field in fields], rows
+
+
+def _fields(width: int, now: datetime, *, folders: bool, moved: bool) -> list[_Field]:
+    wide, very_wide = width >= WIDE, width >= _VERY_WIDE
+    path_cells = 36 if wide else 20
+    fields = [
+        _Field(Column("id"), lambda info: short_id(info.id)),
+        _Field(Column("written"), lambda info: Cell(age(info.meta.updated_at, now), "muted")),
+        _Field(Column("entries", right=True), lambda info: str(info.meta.entries)),
+        _Field(
+            Column("tokens", right=True), lambda info: tokens(info.meta.tokens) if info.meta.tokens else ""
+        ),
+    ]
+    if very_wide:
+        fields.append(
+            _Field(Column("size", right=True), lambda info: Cell(sized_cell(info.meta.size), "muted"))
+        )
+    if wide:
+        fields.append(_Field(Column("model", most=24), lambda info: info.meta.model))
+    elif not (folders or moved):
+        fields.append(_Field(Column("model", most=16), lambda info: info.meta.model.rsplit("/", 1)[-1]))
+    if folders:
+        fields.append(
+            _Field(Column("folder", most=path_cells), lambda info: shown_folder(info.meta.cwd, path_cells))
+        )
+    elif moved:
+        place = Column("moved from", most=path_cells)
+        fields.append(_Field(place, lambda info: Cell(shown_folder(info.moved_from, path_cells), "altered")))
+    fields.append(_Field(Column("title", grows=True), _title_cell))
+    if very_wide:
+        fields.append(_Field(Column("last prompt", most=min(60, width - 110)), _last_prompt))
+    return fields
+
+
+def _last_prompt(info: SessionInfo) -> Cell:
+    meta = info.meta
+    return Cell("" if meta.last_prompt in (meta.title, meta.first_prompt) else meta.last_prompt, "muted")
+
+
+def _title_cell(info: SessionInfo) -> Cell:
+    """The title of a session; of a damaged one, what is wrong with it, too."""
+    damage = info.meta.note.replace(str(info.path), "its file").replace(str(info.path.parent), "its folder")
+    if not damage:
+        return Cell(info.meta.title or "(nothing said yet)")
+    title = clip_cells(info.meta.title, _DAMAGED_TITLE)
+    return Cell(f"{title}: {damage}" if title else damage, "alert")
+
+
+def delete_question(info: SessionInfo) -> str:
+    meta = info.meta
+    known = [
+        entries_of(meta.entries) if info.readable else "unreadable",
+        f"last written {age(meta.updated_at, utc_now().astimezone())}",
+        *([f"“{meta.title}”"] if meta.title else []),
+    ]
+    return f"Delete {short_id(info.id)} ({', '.join(known)}) for good?"

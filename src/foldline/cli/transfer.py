@@ -2,33 +2,36 @@
 
 import os
 import sys
-from argparse import ArgumentParser
 from pathlib import Path
-from typing import Final
 
-from .arguments import Handler, UsageError, add_json, add_source
+from foldline.agent.api_keys import mask_of
+from foldline.context.harmless import with_signs
+from foldline.data import real_path
+from foldline.files import is_folder
+from foldline.formats.bundle import BUNDLED, unpack
+from foldline.formats.export import (
+    Original,
+    destination,
+    export_format,
+    only_view,
+    uncompacted,
+    write_exported,
+)
+from foldline.history import EVENTS, Session, short_id
+from foldline.history.contents import share_files
+from foldline.history.paths import holds_home
+from foldline.termination import run_async
+
+from .arguments import UsageError
+from .output import entries_of, note, say, say_json
+from .sources import Source, read_source
+from .streams import write_data, write_out
 
 # --- foldline import ---------------------------------------------------------------------------------
 
 
-def import_command(parser: ArgumentParser) -> Handler:
-    add_source(parser)
-    add_json(parser)
-    return import_session
-
-
 def import_session(source: str, as_json: bool, format_name: str | None) -> int:
     """Copies another agent's session, or ours as one file, into one that can be continued."""
-    from foldline.agent.api_keys import mask_of
-    from foldline.data import real_path
-    from foldline.history import short_id
-    from foldline.history.paths import holds_home
-    from foldline.termination import run_async
-
-    from .output import entries_of, note, say, say_json
-    from .sources import read_source
-    from .transfer_files import bring_along, folder_held
-
     found = read_source(source, format_name)
     recorded = found.header.cwd
     folder = folder_held(recorded)
@@ -56,33 +59,26 @@ def import_session(source: str, as_json: bool, format_name: str | None) -> int:
     return 0
 
 
+def bring_along(found: Source, copy: Session) -> None:
+    """Copies the whole outputs and kept contents that lie beside the session, or are packed with it."""
+    assert copy.path is not None
+    folder = copy.path.parent
+    if found.ours and found.path.name == EVENTS:
+        share_files(found.path.parent, folder)
+    elif found.format == BUNDLED:
+        damaged = unpack(found.path, folder)
+        if damaged:
+            note(f"{found.name}: damaged, and left out: {', '.join(damaged)}.")
+
+
+def folder_held(recorded: str) -> Path:
+    """Where the session was held, if that is a folder here that is worked in; else the current one."""
+    held = Path(recorded)
+    is_here = bool(recorded) and held.is_absolute() and is_folder(held)
+    return held if is_here and not holds_home(held) else Path.cwd()
+
+
 # --- foldline export ---------------------------------------------------------------------------------
-
-
-EXPORTS: Final = ("openai", "kimi-cli", "pi", "markdown", "html", "foldline")
-"""The names of `formats.export.WRITTEN`, in the order of the help."""
-
-
-def export_command(parser: ArgumentParser) -> Handler:
-    parser.description = (
-        "Write a session for another agent or for people. What is written shows the next model what this "
-        "session's model sees now, and as much of the history before it as the format can hold."
-    )
-    add_source(parser)
-    parser.add_argument("--to", required=True, choices=EXPORTS, metavar="FORMAT", help=", ".join(EXPORTS))
-    parser.add_argument(
-        "--out",
-        metavar="PATH",
-        help="the new file, or the new folder for kimi-cli; without it, a single file goes to stdout",
-    )
-    extent = parser.add_mutually_exclusive_group()
-    extent.add_argument("--view", action="store_true", help="only what the model sees now, and no history")
-    extent.add_argument(
-        "--whole", action="store_true", help="every message as it was said, as if nothing was ever compacted"
-    )
-    parser.add_argument("--redact", action="store_true", help="replace what looks like a credential")
-    add_json(parser, "write to a file, and say what was written as JSON")
-    return export
 
 
 def export(
@@ -95,12 +91,6 @@ def export(
     as_json: bool,
     format_name: str | None,
 ) -> int:
-    from foldline.formats.export import destination, export_format, only_view, uncompacted, write_exported
-
-    from .output import entries_of, note, say, say_json
-    from .sources import read_source
-    from .transfer_files import original_of, say_data
-
     form = export_format(to)
     out = None if out == "-" else out
     to_stdout = out is None and form.kind != "folder" and not as_json
@@ -108,7 +98,8 @@ def export(
         raise UsageError(f"{form.title}, is no text for a terminal: name a new file with --out.")
     found = read_source(source, format_name)
     path = None if to_stdout else destination(out, form, found.header.id)
-    original = original_of(found)
+    folder = found.path.parent if found.ours and found.path.name == EVENTS else None
+    original = Original(found.header, found.entries, found.project(), folder)
     if redact:
         from foldline.formats.redaction import redacted  # its detectors cost time
 
@@ -133,3 +124,11 @@ def export(
         main = path / exported.main if is_folder_form else path
         say(f"{main}: {entries_of(len(original.entries))} of {found.name}, as {form.title}.")
     return 0
+
+
+def say_data(data: bytes) -> None:
+    """The export itself, byte for byte; to a terminal without what would act on it."""
+    if sys.stdout.isatty():
+        write_out(with_signs(data.decode("utf-8", "replace")))
+    else:
+        write_data(data)

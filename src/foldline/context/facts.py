@@ -529,6 +529,11 @@ def joined(text: str) -> str:
     return _CONTINUED.sub(" ", text)
 
 
+def deeds(lines: Iterable[str]) -> tuple[str, ...]:
+    """What command lines do: their `effective_commands`."""
+    return tuple(command for line in lines for command in effective_commands(line))
+
+
 def effective_commands(line: str) -> Iterator[str]:
     """The commands of a line that do something: `npm test` of `cd web && npm test 2>&1 | tail -5`; first
     lines only."""

@@ -16,7 +16,7 @@ from foldline.protocol import AssistantMessage, ImagePart, ToolCallPart, ToolRes
 
 from .budget import Unit
 from .conversation import shorten
-from .facts import command_arguments, constraints, effective_commands, errors, sentences, todos
+from .facts import command_arguments, constraints, deeds, errors, sentences, todos
 from .permissions import is_consent, needs_context
 from .todos import todo_list
 from .tokens import estimate_tokens
@@ -221,7 +221,10 @@ def _called_again(units: Sequence[Unit]) -> Iterator[int]:
     """Tool groups whose every call was made again later: what came back then is newer."""
     later: set[tuple[str, ...]] = set()
     for place in range(len(units) - 1, -1, -1):
-        calls = {_deeds(call) or (call.name, call.arguments) for call in units[place].calls}
+        calls = {
+            deeds(command_arguments(call.parsed())) or (call.name, call.arguments)
+            for call in units[place].calls
+        }
         if calls and calls <= later:
             yield place
         later |= calls
@@ -237,7 +240,7 @@ def _failures(units: Sequence[Unit]) -> Iterator[UnitPoint]:
     changed_at = -1
     for place, unit in enumerate(units):
         for call, result in _runs(unit):
-            did = _deeds(call)
+            did = deeds(command_arguments(call.parsed()))
             if not did:
                 if result.is_error and not any(command_arguments(call.parsed())):
                     yield place, "stumble", MOST_POINTS["stumble"]
@@ -261,10 +264,6 @@ def _runs(unit: Unit) -> Iterator[tuple[ToolCallPart, ToolResultMessage]]:
     for call in unit.calls:
         if call.call_id in results:
             yield call, results[call.call_id]
-
-
-def _deeds(call: ToolCallPart) -> tuple[str, ...]:
-    return tuple(command for line in command_arguments(call.parsed()) for command in effective_commands(line))
 
 
 def _without_options(command: str) -> str:

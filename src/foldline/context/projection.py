@@ -49,6 +49,7 @@ from .view_state import (
     annulled,
     dmail_of,
     in_force,
+    left_behind,
     undo_refusal,
     unmarked,
 )
@@ -442,7 +443,8 @@ class Projection(ViewState):
                 self._revert(marker)
         before = self._fates.recorded()
         sizes = (size, self._estimate())
-        self._changes.append(Change.of(marker, position, pins, before, weighed, sizes, view, self.view))
+        left = left_behind(marker, view, self.view)
+        self._changes.append(Change(marker, position, pins, before, weighed, sizes, left))
         self._in_force.append(marker)
         if isinstance(marker, Revert):
             self._in_force = in_force(self._markers, self._annulled, self._checkpoints)

@@ -140,25 +140,7 @@ class Change:
     sizes: tuple[int, int]
     """Of the view it found and of the one it left, estimated and calibrated then, in tokens."""
     _view: Sequence[_Left]
-
-    @classmethod
-    def of(
-        cls,
-        marker: ViewMarker,
-        position: int,
-        pins: frozenset[int],
-        fates: Before,
-        weighed: Weighed,
-        sizes: tuple[int, int],
-        view: Sequence[ViewItem],
-        now: Iterable[ViewItem],
-    ) -> "Change":
-        """`view` is the one before, which becomes its own, `now` the one after it."""
-        if isinstance(marker, Edit):  # takes out one entry at most: not worth a look at all the others
-            return cls(marker, position, pins, fates, weighed, sizes, view)
-        stays = set(map(id, now))
-        left = [item if id(item) in stays or not _as_it_came(item) else item.outline for item in view]
-        return cls(marker, position, pins, fates, weighed, sizes, left)
+    """See `left_behind`."""
 
     def messages_within(self, spans: Sequence[tuple[int, int]]) -> int:
         """How many messages of the view it found, earlier summaries apart, lie in these spans of indices."""
@@ -168,6 +150,14 @@ class Change:
     def view_before(self, source: Messages) -> list[ViewItem]:
         """The view it found. What it took out as it came is made anew, with messages from `source`."""
         return [item if isinstance(item, ViewItem) else item_from(item, source) for item in self._view]
+
+
+def left_behind(marker: ViewMarker, view: Sequence[ViewItem], now: Iterable[ViewItem]) -> Sequence[_Left]:
+    """What a change keeps of the view before it; `now` is the one after it."""
+    if isinstance(marker, Edit):  # takes out one entry at most: not worth a look at all the others
+        return view
+    stays = set(map(id, now))
+    return [item if id(item) in stays or not _as_it_came(item) else item.outline for item in view]
 
 
 def _as_it_came(item: ViewItem) -> bool:

@@ -1,30 +1,21 @@
 """A comparison: recorded sessions replayed under each arm at each window, and measured the same way."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
-from foldline.compaction import (
-    BUILT_IN,
-    Dependencies,
-    DigestCompaction,
-    TruncateTurns,
-    dependencies,
-    load_strategy,
-)
+from foldline.compaction import dependencies
 from foldline.context.budget import BudgetSettings
-from foldline.context.ledger_score import Score, likelihood
+from foldline.context.ledger import Score, likelihood
 from foldline.llm import LLM, Embedder
 from foldline.llm.models import Price
 from foldline.llm.offline import OfflineLLM
-from foldline.protocol import BaseMessage, FoldlineError
+from foldline.protocol import BaseMessage
 
+from .arms import ORACLE, RAW, RECORDED, Recording, arm_named, foresight
 from .figures import Figures, Instrument
-from .headroom import HeadroomCompaction
-from .oracle import ORACLE, foresight
 from .record import Meter, Run
-from .recorded import RECORDED, Recording
 from .replay import UNLIMITED, Arm, Sizes, WindowTooSmall, replay
 
 DIGEST = "digest"
@@ -34,50 +25,6 @@ DIGEST = "digest"
 def digest_summariser(window: int) -> LLM:
     """Writes the same digest for the same request, at once."""
     return OfflineLLM(window, pace=0)
-
-
-# --- arms ---------------------------------------------------------------------------------------------
-
-RAW = "raw"
-"""The whole history with each request: what would be remembered and paid if windows had no end."""
-TRUNCATE, HEADROOM = "truncate", "headroom"
-REFERENCES = {
-    RAW: "nothing is ever compacted; marked where it exceeds the window",
-    TRUNCATE: "leaves out the oldest turns, down to half of the window",
-    HEADROOM: "headroom-ai's compress(), which is installed by itself",
-    ORACLE: "impossible: the digest, and a ledger that knows what comes",
-    RECORDED: "what the session's own agent kept; all others at its moments, at equal size",
-}
-"""Arms beside the strategies, and what each is."""
-
-
-def default_arms() -> list[str]:
-    """What is compared where nobody says: all that comes along, and the references that need nothing else."""
-    return [RAW, *BUILT_IN, TRUNCATE]
-
-
-def arm_named(name: str, window: int, dependencies: Dependencies, score: Score = likelihood) -> Arm:
-    """The arm of this name, made anew: strategies may remember what they did. `score` is the oracle's.
-
-    Raises:
-        FoldlineError: there is no such strategy, or it cannot be made.
-    """
-    match name:
-        case "raw":
-            return Arm(name, None)
-        case "truncate":
-            return Arm(name, TruncateTurns(window // 2))
-        case "headroom":
-            return Arm(name, HeadroomCompaction())
-        case "oracle":
-            return Arm(name, DigestCompaction(), score)
-        case _:
-            if name not in BUILT_IN and ":" not in name:
-                known = ", ".join([*REFERENCES, *BUILT_IN])
-                raise FoldlineError(
-                    f"There is no strategy {name}; there are {known}, and your own as module:ClassName."
-                )
-            return Arm(name, load_strategy(name, dependencies))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +97,8 @@ async def compare(
     for subject in subjects[:1]:
         check_arms(setup, subject.cwd)
     for subject in subjects:
-        raw = await _played(subject, RAW, UNLIMITED, setup, progress)
-        instrument = Instrument(subject.history, raw, setup.meter, setup.price)
-        player = _Comparison(subject, setup, raw, instrument, progress)
+        player = _Comparison(subject, setup, progress)
+        await player.begin()
         for window in setup.windows:
             for cell in await player.at_window(window):
                 yield cell
@@ -161,15 +107,20 @@ async def compare(
                 yield cell
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class _Comparison:
     """One session under all arms."""
 
     subject: Subject
     setup: Setup
-    raw: Run
-    instrument: Instrument
     progress: Progress
+    raw: Run = field(init=False)
+    instrument: Instrument = field(init=False)
+
+    async def begin(self) -> None:
+        """The raw run, which the others are held against."""
+        self.raw = await self._play(RAW, UNLIMITED)
+        self.instrument = Instrument(self.subject.history, self.raw, self.setup.meter, self.setup.price)
 
     async def at_window(self, window: int) -> Sequence[Cell | NotCompared]:
         runs: list[Run] = []
@@ -195,9 +146,27 @@ class _Comparison:
         return self._cells(base, [replace(run, window=0) for run in runs], "")
 
     async def _play(self, arm: str, window: int, moments: Mapping[int, int] | None = None) -> Run:
-        score = foresight(self.subject.history, self.instrument.needs.all) if arm == ORACLE else likelihood
-        return await _played(
-            self.subject, arm, window, self.setup, self.progress, score=score, moments=moments
+        subject, setup, reported = self.subject, self.setup, 0
+        score = foresight(subject.history, self.instrument.needs.all) if arm == ORACLE else likelihood
+
+        def tell(played: int) -> None:
+            nonlocal reported
+            if played - reported >= _EVERY or played == len(subject.history):
+                self.progress(f"{subject.name} · {arm}", played - reported)
+                reported = played
+
+        return await replay(
+            subject.history,
+            _made(arm, window, setup, subject.cwd, score),
+            session=subject.name,
+            window=window,
+            summariser=setup.summariser(window),
+            summarised_by=setup.summarised_by,
+            meter=setup.meter,
+            sizes=setup.sizes,
+            pins=subject.pins,
+            moments=moments,
+            progress=tell,
         )
 
     def _cells(self, raw: Run, runs: Sequence[Run], why: str) -> Sequence[Cell | NotCompared]:
@@ -221,39 +190,6 @@ def check_arms(setup: Setup, folder: Path) -> None:
 def _made(arm: str, window: int, setup: Setup, folder: Path, score: Score = likelihood) -> Arm:
     llm = setup.summariser(window)
     return arm_named(arm, window, dependencies(llm, folder, embedder=setup.embedder), score)
-
-
-async def _played(
-    subject: Subject,
-    arm: str,
-    window: int,
-    setup: Setup,
-    progress: Progress,
-    *,
-    score: Score = likelihood,
-    moments: Mapping[int, int] | None = None,
-) -> Run:
-    reported = 0
-
-    def tell(played: int) -> None:
-        nonlocal reported
-        if played - reported >= _EVERY or played == len(subject.history):
-            progress(f"{subject.name} · {arm}", played - reported)
-            reported = played
-
-    return await replay(
-        subject.history,
-        _made(arm, window, setup, subject.cwd, score),
-        session=subject.name,
-        window=window,
-        summariser=setup.summariser(window),
-        summarised_by=setup.summarised_by,
-        meter=setup.meter,
-        sizes=setup.sizes,
-        pins=subject.pins,
-        moments=moments,
-        progress=tell,
-    )
 
 
 _EVERY = 25  # messages between two words about progress

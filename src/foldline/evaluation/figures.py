@@ -11,14 +11,7 @@ from foldline.context.tokens import MESSAGE_OVERHEAD, message_tokens
 from foldline.llm.models import Price
 from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError
 
-from .cost import (
-    OPENAI_CACHE,
-    RHO_SWEEP,
-    Rates,
-    churn,
-    cost,
-    elongation_tolerance,
-)
+from .cost import OPENAI_CACHE, RHO_SWEEP, Rates, churn, cost, elongation_tolerance
 from .recall import STATES, needs, recall
 from .record import Meter, Run, Share
 from .safety import violations

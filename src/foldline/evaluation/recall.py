@@ -8,7 +8,7 @@ repeat exactly, found word for word by versioned rules. So it is a floor for sum
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean
@@ -16,18 +16,15 @@ from typing import Literal, NamedTuple, get_args
 
 from foldline.context import facts
 from foldline.context.facts import path_parts
-from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, ToolResultMessage, UserMessage
+from foldline.protocol import AssistantMessage, BaseMessage, ToolCallPart
 
-from .arguments import Argument, arguments, old_texts
 from .record import Meter, PerMessage, Presence, Run, Share
 
 ATOMS_VERSION = 2
 """Of these rules and of the regular expressions behind them. Figures of different versions do not compare."""
 
-AtomKind = Literal["path", "identifier", "error", "url", "hash", "number", "line", "constraint", "todo"]
-KINDS: tuple[AtomKind, ...] = get_args(AtomKind)
-USABLE: tuple[AtomKind, ...] = ("path", "identifier", "url", "hash", "line")
-"""Kinds that an answer can be seen to use."""
+AtomKind = Literal["path", "identifier", "url", "hash", "line"]
+"""What an answer can be seen to use."""
 
 
 class Atom(NamedTuple):
@@ -35,15 +32,10 @@ class Atom(NamedTuple):
     text: str
 
 
-def atoms(message: BaseMessage, kinds: Collection[AtomKind] = KINDS) -> tuple[Atom, ...]:
+def atoms(message: BaseMessage) -> tuple[Atom, ...]:
     """The atoms of a message as they stand there, none twice. Thinking is not looked at."""
     text = "\n".join(facts.texts(message))
-    found = [Atom(kind, atom) for kind in kinds if kind in _READERS for atom in _READERS[kind](text)]
-    if "constraint" in kinds:
-        found += [Atom("constraint", sentence) for sentence in facts.constraints(_rules(message))]
-    if "todo" in kinds:
-        found += [Atom("todo", item) for item in _todos(message)]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys([*_names(text), *_lines(text)]))
 
 
 def needed(message: AssistantMessage) -> tuple[Atom, ...]:
@@ -55,7 +47,7 @@ def needed(message: AssistantMessage) -> tuple[Atom, ...]:
 
 
 def _names(text: str) -> list[Atom]:
-    return [Atom(kind, atom) for kind in USABLE if kind != "line" for atom in _READERS[kind](text)]
+    return [Atom(kind, name) for kind, find in _FINDERS for name in find(text)]
 
 
 def _lines(text: str) -> list[Atom]:
@@ -67,32 +59,58 @@ def lines(text: str) -> Iterator[str]:
     return (stripped for line in text.splitlines() if len(stripped := line.strip()) >= facts.SHORTEST_LINE)
 
 
-_READERS: Mapping[AtomKind, Callable[[str], Iterable[str]]] = {
-    "path": facts.paths,
-    "identifier": facts.identifiers,
-    "error": facts.errors,
-    "url": facts.urls,
-    "hash": facts.hashes,
-    "number": facts.numbers,
-    "line": lines,
-}
+_FINDERS: tuple[tuple[AtomKind, Callable[[str], Iterable[str]]], ...] = (
+    ("path", facts.paths),
+    ("identifier", facts.identifiers),
+    ("url", facts.urls),
+    ("hash", facts.hashes),
+)
 
 
-def _rules(message: BaseMessage) -> str:
-    """What of a message may command or forbid."""
-    match message:
-        case UserMessage():
-            return message.typed
-        case _:
-            return message.text if isinstance(message, DeveloperMessage) else ""
+# -- the arguments of calls ------------------------------------------------------------------------
+#
+# The second judge: which arguments of the recorded next call could have been written from the view alone. One
+# could where *all* stands in the request that it takes from what was said before: the lines of a text to
+# replace, the names in the others. What it says for the first time is the model's own and asked of no view;
+# an argument that says nothing from before is not counted.
+
+Argument = Literal["path", "old text", "command", "pattern"]
+_PATTERNS = ("pattern", "query", "regex")
+_PATCHED = ("*** Update File: ", "*** Delete File: ")
 
 
-def _todos(message: BaseMessage) -> Iterator[str]:
-    if not isinstance(message, ToolResultMessage):
-        yield from facts.todos(message.text)
-    if isinstance(message, AssistantMessage):
-        for call in message.calls:
-            yield from facts.open_todos(call.parsed()) or ()
+def arguments(message: AssistantMessage) -> Iterator[tuple[Argument, str]]:
+    """The arguments of an answer's calls, each with its text."""
+    for call in message.calls:
+        given = call.parsed()
+        yield from (
+            ("path", path) for name in facts.PLACE_ARGUMENTS if isinstance(path := given.get(name), str)
+        )
+        yield from (("pattern", text) for name in _PATTERNS if isinstance(text := given.get(name), str))
+        yield from (("command", line) for line in facts.command_arguments(given) if facts.PATCH not in line)
+        yield from (("old text", old) for old in old_texts(call))
+        yield from (("path", path) for patch in facts.patches(given) for path in _patched(patch))
+
+
+def old_texts(call: ToolCallPart) -> Iterator[str]:
+    """What an edit says is in the file: each replacement, each hunk of a patch."""
+    given = call.parsed()
+    yield from facts.named(given, facts.OLD_ARGUMENTS)
+    for patch in facts.patches(given):
+        hunk: list[str] = []
+        for line in [*patch.splitlines(), "@@"]:
+            if line[:1] in ("-", " "):
+                hunk.append(line[1:])
+            elif line.startswith(("@@", "***")) and hunk:
+                yield "\n".join(hunk)
+                hunk = []
+
+
+def _patched(patch: str) -> Iterator[str]:
+    for line in patch.splitlines():
+        for sign in _PATCHED:
+            if line.startswith(sign):
+                yield line[len(sign) :].strip()
 
 
 # -- forms -----------------------------------------------------------------------------------------
@@ -195,7 +213,7 @@ class Needs:
         self.held_by = PerMessage(self._held_by, known)
         """The needed forms that a message says."""
         self.behind = PerMessage(self._behind)
-        """The needed forms that a stub or a clip leads to."""
+        """The needed forms that a placeholder or a clip leads to."""
 
     def _arguments(self, message: AssistantMessage) -> list[tuple[Argument, frozenset[Atom]]]:
         known = {need.atom for need in self.by_step[message.index]}
@@ -206,7 +224,7 @@ class Needs:
         return [(kind, frozenset(atoms)) for kind, atoms in taken if atoms]
 
     def _held_by(self, message: BaseMessage) -> frozenset[Form]:
-        return said(atoms(message, USABLE)) & self._wanted
+        return said(atoms(message)) & self._wanted
 
     def _behind(self, message: BaseMessage) -> frozenset[Form]:
         replaced = self._originals.get(message.key)
@@ -218,7 +236,7 @@ class Needs:
 
 
 _HANDLE = re.compile(r"history_read\((\d{1,9})\)")
-"""How stubs and clips tell the model to read an entry again (context.stubs)."""
+"""How placeholders and clips tell the model to read an entry again (context.view)."""
 
 
 def _handles(message: BaseMessage) -> set[int]:
@@ -229,7 +247,7 @@ def _handles(message: BaseMessage) -> set[int]:
 def needs(history: Sequence[BaseMessage], meter: Meter) -> Needs:
     """What each answer used of what was said before it. Linear in the text."""
     before = list(accumulate(map(meter.tokens, history), initial=0))
-    read = [said(atoms(message, USABLE)) for message in history]
+    read = [said(atoms(message)) for message in history]
     newest: dict[Form, int] = {}
     found: list[Need] = []
     for position, message in enumerate(history):
@@ -248,8 +266,8 @@ STATES: tuple[State, ...] = get_args(State)
 
 
 class Tally(Counter[State]):
-    """Where needed things were when they were needed: in the view; behind a stub or a clip with a handle that
-    leads to them; or nowhere."""
+    """Where needed things were when they were needed: in the view; behind a placeholder or clip with a handle
+    that leads to them; or nowhere."""
 
     @property
     def needs(self) -> int:

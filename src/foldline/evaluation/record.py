@@ -50,7 +50,6 @@ class Compacted:
     after: tuple[BaseMessage, ...]
     requests: int
     """How many requests had left when it was committed, its own included."""
-    model_calls: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ class Share:
 
 # --- values of messages -------------------------------------------------------------------------------
 # A thousand requests of five hundred messages are cheap to look at because they share their messages. These
-# are known by identity and kept alive, so that no identity is used again meanwhile.
+# are known by identity and kept alive, so that no identity is used twice.
 
 T = TypeVar("T")
 

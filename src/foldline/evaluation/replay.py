@@ -18,8 +18,7 @@ from foldline.compaction.ledger import SessionLedger
 from foldline.context.budget import LEAST_ANSWER, Budget, BudgetSettings
 from foldline.context.calls import paired
 from foldline.context.invariants import broken
-from foldline.context.ledger import Ledger
-from foldline.context.ledger_score import Score, likelihood
+from foldline.context.ledger import Ledger, Score, likelihood
 from foldline.context.projection import Projection, project
 from foldline.context.todos import newly_completed
 from foldline.context.tokens import message_tokens
@@ -177,7 +176,6 @@ class _Player:
         self.session = _MemorySession(self._record_compaction)
         self.clock = 0.0
         self.newest: BaseMessage | None = None
-        self._summaries = 0
         self._due = 0
         self._length = PerMessage(self.meter.tokens)
         limit = self.window if self.arm.strategy else UNLIMITED
@@ -294,7 +292,6 @@ class _Player:
             return
         self._due += 1
         asked = "manual" if reason == "threshold" and auto_compact_blocker(self.state) else reason
-        self._summaries = 0
         with suppress(FoldlineError):  # noted by `_on_event`
             await compact(
                 self.state, CompactionRequest(asked, pending=pending, will_retry=reason == "overflow")
@@ -305,10 +302,10 @@ class _Player:
         keep more or less of the newest work, the one that comes nearest."""
         self._due += 1
         sent = len(self.requests)
-        drafts: list[tuple[int, Proposal, list[Sent], int]] = []
+        drafts: list[tuple[int, Proposal, list[Sent]]] = []
         least, most = 1, _PARTS
         while least < most:
-            part, self._summaries = (least + most) // 2, 0
+            part = (least + most) // 2
             del self.requests[sent:]
             try:
                 proposal = await draft_now(self.state, _to_size(size, part), self._on_event)
@@ -318,13 +315,13 @@ class _Player:
             if proposal is None:
                 break
             tokens = sum(map(self._length, proposal.after))
-            drafts.append((tokens, proposal, self.requests[sent:], self._summaries))
+            drafts.append((tokens, proposal, self.requests[sent:]))
             least, most = (part + 1, most) if tokens <= size else (least, part)
         del self.requests[sent:]
         if drafts:
             fitting = [draft for draft in drafts if draft[0] <= size]
             drafts.sort(key=lambda draft: draft[0])
-            _, proposal, asked, self._summaries = drafts[max(0, len(fitting) - 1)]
+            _, proposal, asked = drafts[max(0, len(fitting) - 1)]
             self.requests += asked
             await commit(self.state, proposal)
 
@@ -333,7 +330,7 @@ class _Player:
         wrong = broken(self.session.projection)
         where = f"compaction {len(self.compactions) + 1} of {self.arm.name}"
         self.broken += [f"{where}: {fault}" for fault in wrong]
-        self.compactions.append(Compacted(entry, before, after, len(self.requests), self._summaries))
+        self.compactions.append(Compacted(entry, before, after, len(self.requests)))
 
     def _on_event(self, event: events.Event) -> None:
         if isinstance(event, events.CompactionEnd) and event.error:
@@ -344,7 +341,6 @@ class _Player:
         length = sum(map(self._length, messages))
         # The cache-preserving form is the ordinary request and one instruction more: it has the tools, too.
         goes_on = messages[:1] == self.session.view[:1]
-        self._summaries += 1
         self.requests.append(
             Sent("summary", messages, length, self._length(answer), self.clock, tools=goes_on)
         )

@@ -84,12 +84,9 @@ FRESH_SHARE = 4
 window, with the way to recall the rest."""
 
 
-def violations(run: Run, meter: Meter, *, reserved: int = 0, tools: int = 0) -> list[str]:
-    """Every violation of a run; one that later requests repeat is reported once.
-
-    `reserved` tokens are kept free for a step's answer, `tools` are those of the tool schemas.
-    """
-    check = _Check(run, PerMessage(meter.tokens), reserved, tools)
+def violations(run: Run, meter: Meter) -> list[str]:
+    """Every violation of a run; one that later requests repeat is reported once."""
+    check = _Check(run, PerMessage(meter.tokens))
     repeated: dict[Fault, list[str]] = {}
     for where, fault in check.all():
         repeated.setdefault(fault, []).append(where)
@@ -111,11 +108,9 @@ _Shown = Mapping[int, BaseMessage]
 class _Check:
     """The rules, each a method that names its faults."""
 
-    def __init__(self, run: Run, tokens: PerMessage[int], reserved: int, tools: int) -> None:
+    def __init__(self, run: Run, tokens: PerMessage[int]) -> None:
         self.run = run
         self.tokens = tokens
-        self.reserved = reserved
-        self.tools = tools
         self.positions = {message.index: at for at, message in enumerate(run.history)}
         self.pins = [message for message in run.history if message.index in run.pins]
         self.wire = PerMessage(_on_the_wire)
@@ -140,14 +135,13 @@ class _Check:
             yield from self.fresh_verbatim(sent.answer, shown)
 
     def window(self, sent: Sent) -> Iterator[Fault]:
-        """W1: input and answer fit. A summary's answer is known, so that nothing is reserved for it.
+        """W1: input and a summary's answer, which is known, fit.
 
         A recorded answer, or what else must stay, may be longer than the window by itself: the session was
         not held in so small a one, and no strategy can help.
         """
-        takes = sent.tokens + (self.tools if sent.tools else 0)
-        output = self.reserved if sent.kind == "step" else sent.output
-        if self.run.window and takes + output > self.run.window >= self._must_stay(sent):
+        takes = sent.tokens + (0 if sent.kind == "step" else sent.output)
+        if self.run.window and takes > self.run.window >= self._must_stay(sent):
             what = f"a {sent.kind} does not fit the window of {self.run.window:,} tokens"
             yield ("W1", what)
 

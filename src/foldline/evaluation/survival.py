@@ -21,6 +21,7 @@ from foldline.context.audit import (
     namesakes,
     taken,
 )
+from foldline.context.digest import one_line
 from foldline.context.todos import open_todos
 from foldline.protocol import BaseMessage, ToolResultMessage, UserMessage
 
@@ -83,7 +84,7 @@ class Known:
         return frozenset(n for n in likely if view.holds(self.facts[n]))
 
     def _quotes(self, message: BaseMessage) -> frozenset[int]:
-        said = _spaced("\n".join(facts.texts(message)))
+        said = one_line("\n".join(facts.texts(message)))
         return frozenset(n for n, constraint in enumerate(self.constraints) if constraint.text in said)
 
     def open_todos(self, upto: int) -> frozenset[str]:
@@ -198,7 +199,7 @@ def _constraints(history: Sequence[BaseMessage]) -> Iterator[_Constraint]:
     said: set[str] = set()
     for message in history:
         if isinstance(message, UserMessage) and message.origin == "typed":
-            new = dict.fromkeys(map(_spaced, facts.constraints(message.typed)))
+            new = dict.fromkeys(map(one_line, facts.constraints(message.typed)))
             yield from (_Constraint(text, message.index) for text in new if text not in said)
             said |= new.keys()
 
@@ -216,10 +217,6 @@ def _constraints_present(run: Run, known: Known) -> tuple[list[int], frozenset[i
     shown.show(run.last_view)
     at_end = frozenset(n for n in range(len(known.constraints)) if n in shown)
     return sorted(asked), frozenset(asked - missed), at_end
-
-
-def _spaced(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _share(kept: Iterable[bool]) -> Share:

@@ -11,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from foldline.files import read_regular
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
@@ -26,7 +25,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import ForeignSession, Json, JsonObject, json_lines, parse_document
+from .base import ForeignSession, Json, JsonObject, bytes_in, json_lines, parse_document
 from .parts import UsageFields, anthropic_part, arguments_text, user_messages
 from .tool_results import Changes, changes_of, tool_result
 from .transcript import Transcript
@@ -108,10 +107,7 @@ def _truncated(path: Path) -> tuple[int, int] | None:
     """The messages that Cline no longer sends: its `ui_messages.json`, beside the chat, says which."""
     if path.stem != _CLINE:
         return None
-    try:
-        beside = parse_document(read_regular(path.with_name("ui_messages.json")), "messages")
-    except OSError:
-        return None
+    beside = parse_document(bytes_in(path.with_name("ui_messages.json")), "messages")
     shown = beside.objects("messages") if beside else []
     spans = [message.array("conversationHistoryDeletedRange") for message in shown]
     first, last = next((span for span in reversed(spans) if len(span) == 2), (None, None))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from foldline.files import read_regular
 from foldline.history import Damage
 from foldline.protocol import Entry, FoldlineError, SessionHeader
 
@@ -158,7 +159,7 @@ def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
 
 
 def known_lines(
-    data: bytes, path: Path, recognises: Callable[[list[JsonObject]], bool], lacks: str
+    data: bytes, path: Path, recognises: Callable[[JsonObject], bool], lacks: str
 ) -> tuple[list[JsonLine], Damage]:
     """The same, of a file that has to be of one format.
 
@@ -166,7 +167,7 @@ def known_lines(
         FoldlineError: it is none: `lacks` says what it has not, the end of a sentence.
     """
     lines, damage = json_lines(data)
-    if not recognises([line.record for line in lines]):
+    if not any(recognises(line.record) for line in lines):
         raise FoldlineError(f"{path} has no {lacks}.")
     return lines, damage
 
@@ -186,6 +187,19 @@ def parse_object(text: bytes) -> JsonObject | None:
     if not isinstance(value, dict) or _is_too_deep(text, value):
         return None
     return JsonObject.of(_mended(value) if _LONE_SURROGATE.search(text) else value)
+
+
+def bytes_in(path: Path) -> bytes:
+    """The content of a file that only adds to what is known; nothing where it cannot be had."""
+    try:
+        return read_regular(path)
+    except OSError:
+        return b""
+
+
+def object_in(path: Path) -> JsonObject:
+    """The JSON object in such a file; an empty one where there is none."""
+    return parse_object(bytes_in(path)) or JsonObject()
 
 
 def parse_document(data: bytes, name: str) -> JsonObject | None:

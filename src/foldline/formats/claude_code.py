@@ -37,11 +37,7 @@ _SPOKEN = ("user", "assistant", "attachment")
 _NAMED_BRANCHES = 5
 
 
-def is_claude_code(records: list[JsonObject]) -> bool:
-    return any(map(_is_record, records))
-
-
-def _is_record(record: JsonObject) -> bool:
+def is_claude_code(record: JsonObject) -> bool:
     kind = record.text("type")
     if kind in ("system", "progress", *_SPOKEN):
         return isinstance(record.get("uuid"), str) and "parentUuid" in record

@@ -65,11 +65,9 @@ _SILENT = (
 """Rows that say nothing to the model: what an event says to it, an item says, too."""
 
 
-def is_codex(records: Sequence[JsonObject]) -> bool:
-    return any(
-        (record.get("type") in _ROWS and isinstance(record.get("payload"), dict)) or _is_bare_header(record)
-        for record in records
-    )
+def is_codex(record: JsonObject) -> bool:
+    in_row = record.get("type") in _ROWS and isinstance(record.get("payload"), dict)
+    return in_row or _is_bare_header(record)
 
 
 def _is_bare_header(record: JsonObject) -> bool:

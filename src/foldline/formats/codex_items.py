@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from foldline.context.facts import strings
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -23,7 +24,7 @@ from foldline.protocol import (
 
 from .base import Json, JsonObject
 from .parts import UsageFields, arguments_of, arguments_text, by_voice, call_part, parts_of, text_in
-from .tool_results import Changes, line_count, patched, texts_in, touched
+from .tool_results import Changes, line_count, patched, touched
 from .tool_results import tool_result as result_of
 from .transcript import Transcript
 
@@ -227,7 +228,7 @@ def _written_in(call: ToolCallPart) -> Changes | None:
     if call.name in _READS:
         return touched(call)
     arguments = arguments_of(call)
-    patch = next((text for text in texts_in(arguments) if "*** Begin Patch\n" in text), None)
+    patch = next((text for text in strings(arguments) if "*** Begin Patch\n" in text), None)
     return patched(patch) if patch else None
 
 

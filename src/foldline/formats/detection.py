@@ -38,14 +38,13 @@ class ForeignFormat:
     module: str
     recogniser: str
     reader: str
-    sees: Literal["lines", "any line", "document", "messages"] = "lines"
+    sees: Literal["lines", "document", "messages"] = "lines"
+    """What is recognised: any line, the document that it is, or its messages together."""
 
     def recognises(self, head: Head) -> bool:
         recogniser = getattr(self._module(), self.recogniser)
         match self.sees:
             case "lines":
-                return bool(recogniser(head.lines))
-            case "any line":
                 return any(map(recogniser, head.lines))
             case "document":
                 return bool(head.document) and bool(recogniser(head.document))
@@ -65,7 +64,7 @@ FOREIGN = (
     ForeignFormat("qwen-code", "Qwen Code", "qwen", "is_qwen", "read_qwen"),
     ForeignFormat("claude-code", "Claude Code", "claude_code", "is_claude_code", "read_claude_code"),
     ForeignFormat("codex", "Codex", "codex", "is_codex", "read_codex"),
-    ForeignFormat("pi", "pi", "pi", "is_pi", "read_pi", sees="any line"),
+    ForeignFormat("pi", "pi", "pi", "is_pi", "read_pi"),
     ForeignFormat("kimi-cli", "kimi-cli", "kimi", "is_kimi", "read_kimi"),
     ForeignFormat("klaude-code", "klaude-code", "klaude", "is_klaude", "read_klaude"),
     ForeignFormat("gemini-cli", "Gemini CLI", "gemini", "is_gemini", "read_gemini", sees="messages"),

@@ -86,7 +86,7 @@ class ExportFormat:
 
 
 WRITTEN = (
-    ExportFormat("openai", "OpenAI chat", ".json", "writers.openai", "write_openai"),
+    ExportFormat("openai", "OpenAI chat", ".json", "openai_chat", "write_openai"),
     ExportFormat("kimi-cli", "kimi-cli", ".jsonl", "writers.kimi", "write_kimi", kind="folder"),
     ExportFormat("pi", "pi", ".jsonl", "writers.pi", "write_pi"),
     ExportFormat("markdown", "Markdown", ".md", "writers.markdown", "write_markdown"),

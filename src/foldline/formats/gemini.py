@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from foldline.files import read_regular
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
@@ -26,7 +25,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import ForeignSession, Json, JsonObject, json_lines, parse_document
+from .base import ForeignSession, Json, JsonObject, bytes_in, json_lines, parse_document
 from .parts import UsageFields, call_part, sub_agent_note, user_messages
 from .tool_results import Changes, changes_of, tool_result
 from .transcript import Transcript
@@ -199,8 +198,8 @@ def read_gemini(data: bytes, path: Path) -> ForeignSession:
 def project_of(path: Path) -> str:
     """The folder that the sessions beside this one are of; empty where nothing says so."""
     try:
-        return read_regular(path.parent.parent / _ROOT).decode().strip()
-    except (OSError, ValueError):
+        return bytes_in(path.parent.parent / _ROOT).decode().strip()
+    except ValueError:
         return ""
 
 

@@ -227,11 +227,7 @@ PLACES = (
     ),
     Place("klaude-code", ("*/sessions/*/events.jsonl",)),
     Place("opencode"),
-    Place(
-        "gemini-cli",
-        ("*/chats/session-*.jsonl", "*/chats/session-*.json"),
-        by_agent=b'"kind":"subagent"',
-    ),
+    Place("gemini-cli", ("*/chats/session-*.jsonl", "*/chats/session-*.json"), by_agent=b'"kind":"subagent"'),
     Place("qwen-code", ("*/chats/*.jsonl",)),
 )
 
@@ -255,17 +251,18 @@ _DAMAGED = "Damaged records are left out."
 
 @dataclass(frozen=True, slots=True)
 class FoundSession:
-    """One line of a list of another agent's sessions, from the beginning and the end of its file."""
+    """One line of a list of another agent's sessions, from the beginning and the end of its file. Its fields
+    are what `--json` says, in this order."""
 
-    agent: Format
     id: str
+    agent: Format
+    title: str
+    """The agent's own, else the first prompt; empty where nothing was typed near the beginning."""
+    cwd: str
     path: Path
     size: int
     """Of the file, in bytes; 0 where it has none of its own."""
     updated_at: datetime
-    cwd: str = ""
-    title: str = ""
-    """The agent's own, else the first prompt; empty where nothing was typed near the beginning."""
     first_prompt: str = ""
     model: str = ""
     note: str = ""
@@ -348,10 +345,10 @@ def _stored(agents: Sequence[str]) -> Iterator[FoundSession]:
             for one in place.stored():
                 if not one.parent:
                     updated = datetime.fromtimestamp(min(one.updated, _LATEST) / 1000, UTC)
-                    yield FoundSession(place.agent, one.id, one.path, 0, updated, one.cwd, one.title)
+                    yield FoundSession(one.id, place.agent, one.title, one.cwd, one.path, 0, updated)
         except FoldlineError as error:
             folder = place.folders()[0]
-            yield FoundSession(place.agent, folder.name, folder, 0, EPOCH, note=str(error))
+            yield FoundSession(folder.name, place.agent, "", "", folder, 0, EPOCH, note=str(error))
 
 
 class _Here:

@@ -47,11 +47,8 @@ _CODE_RECORDS = (
 _FAILED = "<system>ERROR"
 
 
-def is_kimi(records: Sequence[JsonObject]) -> bool:
-    return any(
-        record.get("role") in _CONTEXT_ROLES or _is_wire(record) or _is_code_wire(record)
-        for record in records
-    )
+def is_kimi(record: JsonObject) -> bool:
+    return record.get("role") in _CONTEXT_ROLES or _is_wire(record) or _is_code_wire(record)
 
 
 def _is_wire(record: JsonObject) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from foldline.files import read_regular
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -31,7 +30,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import ForeignSession, JsonLine, JsonObject, known_lines, parse_object
+from .base import ForeignSession, JsonLine, JsonObject, known_lines, object_in
 from .parts import UsageFields, call_part, image_at, stop_reason, sub_agent_note, text_in
 from .tool_results import line_count, tool_result, touched
 from .transcript import Moment, Transcript
@@ -47,8 +46,8 @@ _CHECKPOINT = re.compile(r"<system-reminder>Checkpoint ([0-9]{1,18})</system-rem
 _USAGE = UsageFields(("input_tokens",), ("output_tokens",), "cached_tokens", "reasoning_tokens")
 
 
-def is_klaude(records: Sequence[JsonObject]) -> bool:
-    return any(record.get("type") in _KINDS and isinstance(record.get("data"), dict) for record in records)
+def is_klaude(record: JsonObject) -> bool:
+    return record.get("type") in _KINDS and isinstance(record.get("data"), dict)
 
 
 def read_klaude(data: bytes, path: Path) -> ForeignSession:
@@ -69,10 +68,7 @@ def read_klaude(data: bytes, path: Path) -> ForeignSession:
 
 def beside(path: Path) -> JsonObject:
     """What lies beside the events, in `meta.json`; empty where nothing readable does."""
-    try:
-        return parse_object(read_regular(path.with_name("meta.json"))) or JsonObject()
-    except OSError:
-        return JsonObject()
+    return object_in(path.with_name("meta.json"))
 
 
 def is_by_agent(meta: JsonObject) -> bool:

@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from hashlib import md5, sha256
 from pathlib import Path
 
-from foldline.files import read_regular
-
 from . import klaude
-from .base import JsonObject, parse_object
+from .base import JsonObject, bytes_in, json_lines, object_in
 from .gemini import project_of
 
 Names = dict[str, str]
@@ -53,21 +51,21 @@ class Neighbours:
         if path.parts[-3:-1] == ("agents", "main"):
             folder = path.parents[2]
             folders = self._in_index(folder.parents[2], "sessionId", "workDir")
-            state = _object(_bytes(folder / "state.json"))
+            state = object_in(folder / "state.json")
             return Beside(title=state.text("title"), cwd=folders.get(session_id, ""))
         inside = path.name in ("context.jsonl", "wire.jsonl")
         bucket = path.parent.parent if inside else path.parent
         known = bucket.parent.parent / "kimi.json"
         if known not in self._shared:
-            self._shared[known] = _kimi_folders(_bytes(known))
-        state = _object(_bytes(path.with_name("state.json"))) if inside else JsonObject()
+            self._shared[known] = _kimi_folders(object_in(known))
+        state = object_in(path.with_name("state.json")) if inside else JsonObject()
         cwd = self._shared[known].get(bucket.name.rpartition("_")[2], "")
         return Beside(title=state.text("custom_title"), cwd=cwd)
 
     def _in_index(self, home: Path, key: str, value: str) -> Names:
         path = home / "session_index.jsonl"
         if path not in self._shared:
-            records = [_object(line) for line in _bytes(path).splitlines()]
+            records = [line.record for line in json_lines(bytes_in(path))[0]]
             self._shared[path] = {record.text(key): record.text(value) for record in records}
         return self._shared[path]
 
@@ -82,19 +80,7 @@ def _gemini_folder(path: Path) -> str:
     return named or (here if path.parent.parent.name == digest else "")
 
 
-def _kimi_folders(data: bytes) -> Names:
+def _kimi_folders(known: JsonObject) -> Names:
     """Working folders by their digest, which is what kimi-cli calls a folder of sessions."""
-    paths = [folder.text("path") for folder in _object(data).objects("work_dirs")]
+    paths = [folder.text("path") for folder in known.objects("work_dirs")]
     return {md5(path.encode(), usedforsecurity=False).hexdigest(): path for path in paths}
-
-
-def _object(data: bytes) -> JsonObject:
-    return parse_object(data) or JsonObject()
-
-
-def _bytes(path: Path) -> bytes:
-    """The content of a file; nothing where it cannot be had: such files only add to what is known."""
-    try:
-        return read_regular(path)
-    except OSError:
-        return b""

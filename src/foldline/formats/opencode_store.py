@@ -13,12 +13,10 @@ from shutil import copyfile
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
-from foldline.files import read_regular
 from foldline.protocol import FoldlineError
 
-from .base import Json, JsonObject, parse_object
+from .base import Json, JsonObject, object_in, parse_object
 
-DATABASE = "opencode.db"
 _SESSIONS, _MESSAGES, _PARTS = "session", "message", "part"
 """The folders of the older store, and the tables of the database."""
 
@@ -62,8 +60,8 @@ def exported_files(info: JsonObject, path: Path) -> JsonObject:
 def stored_in_files(store: Path) -> Iterator[StoredSession]:
     """The sessions of a folder, in no order."""
     for path in store.glob(f"{_SESSIONS}/*/*.json"):
-        info = _object(path)
-        if info is not None and is_session_info(info):
+        info = object_in(path)
+        if is_session_info(info):
             yield _stored(info, path)
 
 
@@ -84,14 +82,7 @@ def _objects(folder: Path) -> list[JsonObject]:
         paths = sorted(path for path in folder.iterdir() if path.suffix == ".json")
     except OSError:
         return []
-    return [found for path in paths if (found := _object(path)) is not None]
-
-
-def _object(path: Path) -> JsonObject | None:
-    try:
-        return parse_object(read_regular(path))
-    except OSError:
-        return None
+    return [found for path in paths if (found := object_in(path))]
 
 
 # --- the database -----------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ _USAGE = UsageFields(
 def read_pi(data: bytes, path: Path) -> ForeignSession:
     """A pi session."""
     lacks = "record of pi: neither a session header with id, time and folder, nor a message"
-    lines, damage = known_lines(data, path, lambda records: any(map(is_pi, records)), lacks)
+    lines, damage = known_lines(data, path, is_pi, lacks)
     heads = [line.record for line in lines if line.record.kind == "session"]
     head = next(filter(_is_header, heads), heads[0] if heads else JsonObject())
     notes: list[str] = []

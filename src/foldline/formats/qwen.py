@@ -46,13 +46,9 @@ _USAGE = UsageFields(
 )
 
 
-def is_qwen(records: Sequence[JsonObject]) -> bool:
-    return any(
-        record.get("type") in _KINDS
-        and {"uuid", "parentUuid"} <= record.keys()
-        and (is_content(record.object("message")) or not record.keys().isdisjoint(_OWN_KEYS))
-        for record in records
-    )
+def is_qwen(record: JsonObject) -> bool:
+    in_tree = record.get("type") in _KINDS and {"uuid", "parentUuid"} <= record.keys()
+    return in_tree and (is_content(record.object("message")) or not record.keys().isdisjoint(_OWN_KEYS))
 
 
 def read_qwen(data: bytes, path: Path) -> ForeignSession:

@@ -17,12 +17,11 @@ from urllib.parse import quote
 from foldline.context.numbers import many
 from foldline.context.projection import project
 from foldline.context.proof import prove
-from foldline.files import read_regular
 from foldline.history.contents import CONTENTS, OUTPUTS
 from foldline.protocol import BaseMessage, Compaction, Entry, RequestRecord
 from foldline.protocol.messages import Record
 
-from .base import Json
+from .base import Json, bytes_in
 from .export import Original
 
 
@@ -523,10 +522,9 @@ def _texts(original: Original) -> Iterator[str]:
         yield from gathered
         gathered.clear()
     for path in side_files(original.folder):
-        try:
-            yield read_regular(path).decode("utf-8", "surrogateescape")
-        except OSError:
-            continue  # whoever writes it says so
+        yield bytes_in(path).decode(
+            "utf-8", "surrogateescape"
+        )  # of one that cannot be read, whoever writes says so
 
 
 def side_files(folder: Path | None) -> list[Path]:

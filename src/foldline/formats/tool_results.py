@@ -7,7 +7,7 @@ from typing import Literal
 
 from foldline.protocol import FileTouch, Part, ToolCallPart, ToolDetails, ToolResultMessage
 
-from .base import Json, JsonObject
+from .base import JsonObject
 from .parts import arguments_of, text_in
 
 Action = Literal["read", "modified"]
@@ -188,20 +188,3 @@ def patched(text: str) -> Changes:
             added, removed = added + line.startswith("+"), removed + line.startswith("-")
             touches[-1] = touches[-1].model_copy(update={"added": added, "removed": removed})
     return Changes(tuple(touches))
-
-
-def texts_in(value: Json) -> Sequence[str]:
-    """Every string inside a value, in order: of the arguments of a call, its commands and contents."""
-    found: list[str] = []
-    waiting = [value]
-    while waiting:
-        match waiting.pop():
-            case str() as text:
-                found.append(text)
-            case dict() as object_:
-                waiting.extend(reversed(list(object_.values())))
-            case list() as items:
-                waiting.extend(reversed(items))
-            case _:
-                pass
-    return found

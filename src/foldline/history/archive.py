@@ -39,8 +39,8 @@ def kept_folder(home: Path, events: Path) -> Path:
 
 
 @contextmanager
-def held(folder: Path, deed: str) -> Iterator[None]:
-    """Nobody else writes to the session in `folder` during it; `deed` is what cannot be done where somebody
+def held(folder: Path, done: str) -> Iterator[None]:
+    """Nobody else writes to the session in `folder` during it; `done` is what cannot be done where somebody
     does: "moved". Raises FoldlineError."""
     lock = WriterLock(folder)
     try:
@@ -48,10 +48,10 @@ def held(folder: Path, deed: str) -> Iterator[None]:
     except SessionHeld:
         who = noted_holder(folder)
         raise FoldlineError(
-            f"The session {folder.name} is being written by {who}: it cannot be {deed} now."
+            f"The session {folder.name} is being written by {who}: it cannot be {done} now."
         ) from None
     except OSError as error:
-        raise FoldlineError(f"The session in {folder} cannot be {deed}: {system_words(error)}.") from None
+        raise FoldlineError(f"The session in {folder} cannot be {done}: {system_words(error)}.") from None
     try:
         yield
     finally:
@@ -80,7 +80,8 @@ def _moved(events: Path, source: Path, target: Path) -> Path:
     return goal / EVENTS
 
 
-_LEAVING = ".deleted"
+LEAVING = ".deleted"
+"""Ends the name of a folder that is being taken away."""
 
 
 class Deleted(NamedTuple):
@@ -96,7 +97,7 @@ def delete(home: Path, events: Path) -> Deleted:
     """Delete a session with its folder: it leaves the lists in one step, before the first file goes. Links in
     it go, what they lead to stays. Raises FoldlineError; its sentence says where what is left lies."""
     folder = kept_folder(home, events)
-    leaving = folder.with_name(f".{folder.name}{_LEAVING}")
+    leaving = folder.with_name(f".{folder.name}{LEAVING}")
     files, size = _measured(folder)
     with held(folder, "deleted"):
         try:

@@ -303,15 +303,10 @@ def _rebuilt(events: Path, earlier: Meta | None) -> Meta:
 
 
 def _unreadable(events: Path, note: str) -> Meta:
-    written = _modified(events)
+    written = file_time(0)
+    with suppress(OSError):
+        written = file_time(events.stat().st_mtime)
     return Meta(id=events.parent.name, cwd="", created_at=written, updated_at=written, note=note)
-
-
-def _modified(path: Path) -> datetime:
-    try:
-        return file_time(path.stat().st_mtime)
-    except OSError:
-        return file_time(0)
 
 
 _MOST_CELLS = 200

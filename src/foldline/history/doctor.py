@@ -35,9 +35,8 @@ from foldline.protocol import (
 
 from .catalog import read_header
 from .contents import CONTENTS, OUTPUTS, content_id
-from .lines import BLANK, WHITE, LineReader, Progress
 from .lock import Holder, holder_of
-from .log import FORMAT_VERSION, our_header
+from .log import BLANK, FORMAT_VERSION, WHITE, LineReader, Progress, our_header
 from .meta import Meta, describe
 from .paths import HOLDER, INDEX, META
 from .session import Session
@@ -237,7 +236,7 @@ class InspectedSession:
     @cached_property
     def open_to_others(self) -> tuple[Path, ...]:
         """What others than its owner may look into: the folder, the event file."""
-        if not self.in_folder or os.name != "posix":
+        if not self.in_folder:
             return ()
         return tuple(path for path in (self.folder, self.events) if path.stat().st_mode & 0o077)
 

@@ -9,9 +9,8 @@ from foldline.data import EVENTS
 from foldline.files import opened
 from foldline.protocol import Entry, FoldlineError, system_words
 
-from .lines import LineReader, Progress
 from .lock import Holder, holder_of
-from .log import Damage, cannot_be_read, parse_header
+from .log import Damage, LineReader, Progress, cannot_be_read, parse_header
 from .paths import events_file
 from .session import Session
 

@@ -47,8 +47,7 @@ from foldline.files import open_own, open_regular, opened, put_private
 from foldline.protocol import FileTouch, SessionHeader, dump_entry, parse_entry
 from foldline.protocol.messages import Record
 
-from .lines import ByteRange, LineReader, Progress
-from .log import Damage, Log, cannot_be_read, parse_header
+from .log import ByteRange, Damage, LineReader, Log, Progress, cannot_be_read, parse_header
 from .meta import Describer, Meta
 from .paths import INDEX
 from .stored import Records, StoredEntries

@@ -1,6 +1,7 @@
 """One writer per session: an OS lock that dies with its process, and a note of who holds it."""
 
 import errno
+import fcntl
 import os
 import socket
 from contextlib import suppress
@@ -20,11 +21,6 @@ from .paths import HOLDER, LOCK, short_id
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-
-try:
-    import fcntl
-except ImportError:  # Windows: writers exclude one another there too, but nobody can be asked about it
-    fcntl = None  # type: ignore[assignment]
 
 _NOTE_BYTES = 4096
 _HELD = {errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK}
@@ -113,8 +109,6 @@ def noted_holder(folder: Path) -> Holder:
 
 
 def _is_held(lock: Path) -> bool:
-    if fcntl is None:
-        return False
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
@@ -155,8 +149,6 @@ def _is_running(note: _Note) -> bool:
     state, ticks = _process(note.pid)
     if state:
         return not note.ticks or ticks == note.ticks
-    if fcntl is None:
-        return True  # to ask would be a Ctrl+C there
     try:
         os.kill(note.pid, 0)
     except PermissionError:

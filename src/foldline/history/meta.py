@@ -142,26 +142,30 @@ def prompt_line(message: UserMessage) -> str:
     return ""
 
 
-def clip_cells(text: str, cells: int) -> str:
+def clip_cells(text: str, most: int) -> str:
     """One line of at most this many terminal cells: control characters go, what does not fit becomes `…`."""
-    text = text.lstrip()[: cells * 8]  # enough for any line; a pasted file may be one of megabytes
+    text = text.lstrip()[: most * 8]  # enough for any line; a pasted file may be one of megabytes
     text = "".join(char if unicodedata.category(char) not in ("Cc", "Cf", "Cs") else " " for char in text)
     text = " ".join(text.split())
     used = 0
     for position, char in enumerate(text):
-        used += _cells(char)
-        if used > cells:
-            return _fit(text[:position], cells - 1) + "…"
+        used += cells(char)
+        if used > most:
+            return _fit(text[:position], most - 1) + "…"
     return text
 
 
-def _fit(text: str, cells: int) -> str:
-    while sum(map(_cells, text)) > cells:
+def _fit(text: str, most: int) -> str:
+    while cells(text) > most:
         text = text[:-1]
     return text.rstrip()
 
 
-def _cells(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+def cells(text: str) -> int:
+    """How many terminal cells a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )

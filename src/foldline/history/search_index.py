@@ -30,8 +30,7 @@ from foldline.protocol import (
 )
 
 from .catalog import subfolders
-from .lines import BLANK, entry_in
-from .log import FORMAT_VERSION, our_header
+from .log import BLANK, FORMAT_VERSION, entry_in, our_header
 from .meta import TITLE_CELLS, aware, clip_cells, prompt_line
 from .search import LARGEST_NUMBER
 
@@ -471,13 +470,27 @@ _DEAD_AT_LEAST = 20_000
 
 def all_known(database: "sqlite3.Connection") -> dict[str, IndexedSession]:
     """What the index knows, by folder."""
+    found = map(_known, database.execute(f"SELECT {_COLUMNS} FROM sessions"))  # noqa: S608 (names of ours)
+    return {known.folder: known for known in found}
+
+
+def session_of(database: "sqlite3.Connection", block: int) -> IndexedSession | None:
+    """The session that a block belongs to; None where it is gone."""
+    row = database.execute(
+        f"SELECT {_COLUMNS} FROM blocks JOIN sessions ON sessions.id = blocks.session "  # noqa: S608 (names of ours)
+        "WHERE blocks.id = ?",
+        (block,),
+    ).fetchone()
+    return None if row is None else _known(row)
+
+
+def _known(row: "tuple[object, ...]") -> IndexedSession:
     import sqlite3
 
-    rows = database.execute(f"SELECT {_COLUMNS} FROM sessions")  # noqa: S608 (names of ours)
-    found = [IndexedSession(*sound(row, _TYPES)) for row in rows]
-    if not all(is_place(known.folder) and is_moment(known.updated) for known in found):
+    known = IndexedSession(*sound(row, _TYPES))
+    if not (is_place(known.folder) and is_moment(known.updated)):
         raise sqlite3.DatabaseError("not what was written")
-    return {known.folder: known for known in found}
+    return known
 
 
 def give_up(database: "sqlite3.Connection") -> None:

@@ -17,8 +17,7 @@ from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader, dump_ent
 from .catalog import save_snapshot
 from .contents import share_files
 from .index import LEAST, Index, open_file
-from .lines import ByteRange, Progress
-from .log import NO_DAMAGE, Damage, Log, WriteFailed
+from .log import NO_DAMAGE, ByteRange, Damage, Log, Progress, WriteFailed
 from .meta import Describer, Meta, describer_of
 from .origin import FOLDER, PARENT, FolderMark, Parent, foreign_upto, mark_of, recorded_mark
 from .paths import events_file, new_session_id, session_dir

@@ -67,12 +67,12 @@ class SessionHit:
     index: int
     kind: str
     """The entry's type: `user`, `assistant`, `tool_result`, `title` or `revert`."""
+    line: int
+    """The line of the match in what the entry says, counted from 1."""
     excerpt: str
     """The text around the match, on one line."""
     marks: Sequence[tuple[int, int]]
     """What matches in it: characters from, to."""
-    line: int
-    """The line of the match in what the entry says, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,25 +246,12 @@ def _tail(folder: str) -> str:
 # --- one search -----------------------------------------------------------------------------------
 
 
-class SessionRow(NamedTuple):
-    """A session as the index knows it."""
-
-    id: int
-    folder: str
-    """Below the data folder."""
-    name: str
-    cwd: str
-    title: str
-    prompt: str
-    updated: str
-
-
 class Candidate(NamedTuple):
     """An entry that may match, and where it stands."""
 
     id: int
     """Higher is newer."""
-    session: SessionRow
+    session: IndexedSession
     index: int  # type: ignore[assignment]  # tuple's method of that name is not used
     kind: str
     offset: int
@@ -287,13 +274,13 @@ class _Search:
     kind: MessageKind | None
     stopped: Callable[[], bool]
 
-    def best(self, limit: int, belongs: Callable[[SessionRow], bool]) -> SessionsFound:
-        per_session: Counter[int] = Counter()
+    def best(self, limit: int, belongs: Callable[[IndexedSession], bool]) -> SessionsFound:
+        per_session: Counter[str] = Counter()
         matches: list[_Match] = []
         complete = True
 
-        def wanted(session: SessionRow) -> bool:
-            return per_session[session.id] < _PER_SESSION and belongs(session)
+        def wanted(session: IndexedSession) -> bool:
+            return per_session[session.folder] < _PER_SESSION and belongs(session)
 
         for read, candidate in enumerate(candidates(self.database, self.asked.terms, self.kind, wanted)):
             if self.stopped() or len(matches) >= _PER_SESSION * limit or read >= _MOST_READ:
@@ -302,10 +289,10 @@ class _Search:
             text = casefolded(self.records.text(candidate))
             if text and self.asked.matches(text):
                 matches.append(_Match(candidate, self.asked.whole in text, self.asked.relevance(text)))
-                per_session[candidate.session.id] += 1
+                per_session[candidate.session.folder] += 1
         relevant_first = sorted(matches, key=lambda match: -match.relevance)
         scores = fused_scores([match.candidate.id for match in relevant_first])
-        by_session: dict[SessionRow, list[Candidate]] = {}
+        by_session: dict[IndexedSession, list[Candidate]] = {}
         for match in sorted(matches, key=lambda match: (not match.whole, -scores[match.candidate.id])):
             by_session.setdefault(match.candidate.session, []).append(match.candidate)
         found = [
@@ -315,7 +302,7 @@ class _Search:
         [clipped] = self.database.execute("SELECT coalesce(sum(clipped), 0) FROM sessions").fetchone()
         return SessionsFound(found, complete and len(by_session) <= limit, clipped)
 
-    def _hits(self, session: SessionRow, matching: Sequence[Candidate], more: bool) -> SessionHits:
+    def _hits(self, session: IndexedSession, matching: Sequence[Candidate], more: bool) -> SessionHits:
         return SessionHits(
             path=self.records.home / session.folder / EVENTS,
             id=session.name,
@@ -332,7 +319,7 @@ class _Search:
         text = self.records.text(found)
         folded = casefolded(text)
         shown = excerpt(text, folded, max(0, self.asked.place_in(folded)))
-        return SessionHit(found.index, found.kind, shown.text, marks(shown.text, self.asked), shown.line)
+        return SessionHit(found.index, found.kind, shown.line, shown.text, marks(shown.text, self.asked))
 
 
 class _Records:
@@ -370,12 +357,12 @@ class _Records:
                 continue
 
 
-def _of_folder(home: Path, cwd: Path | str | None) -> Callable[[SessionRow], bool]:
+def _of_folder(home: Path, cwd: Path | str | None) -> Callable[[IndexedSession], bool]:
     """Whether a session belongs to a folder, as it does for lists; all do where none is given."""
     key, folder = (None, None) if cwd is None else (workdir_key(cwd), Folder(cwd))
 
     @cache
-    def belongs(session: SessionRow) -> bool:
+    def belongs(session: IndexedSession) -> bool:
         if folder is None or session.folder.split("/")[1] == key:
             return True
         return tie_to(folder, home / session.folder / EVENTS) is not None
@@ -390,7 +377,7 @@ def candidates(
     database: "sqlite3.Connection",
     terms: Sequence[str],
     kind: str | None,
-    wanted: Callable[[SessionRow], bool],
+    wanted: Callable[[IndexedSession], bool],
 ) -> Iterator[Candidate]:
     """What may hold all these terms, the newest first. Once a session is not `wanted`, it never is again.
     Raises sqlite3.DatabaseError where the index holds what nobody wrote."""
@@ -399,7 +386,7 @@ def candidates(
     expression = _match_expression(database, terms) if search_index.has_trigrams(database) else None
     if not terms or expression == "":
         return
-    session_of = _sessions(database)
+    session_of = cache(partial(search_index.session_of, database))
     last = 1 << 62
     below: int | None = last
     while below is not None:
@@ -471,24 +458,3 @@ def _rows(
         f"WHERE said MATCH :match AND said.rowid < :below {of_kind} ORDER BY said.rowid DESC",
         given,
     )
-
-
-def _sessions(database: "sqlite3.Connection") -> Callable[[int], SessionRow | None]:
-    """Which session a block belongs to; None where it is gone."""
-    import sqlite3
-
-    @cache
-    def session_of(block: int) -> SessionRow | None:
-        row = database.execute(
-            "SELECT sessions.id, folder, name, cwd, title, prompt, updated "
-            "FROM blocks JOIN sessions ON sessions.id = blocks.session WHERE blocks.id = ?",
-            (block,),
-        ).fetchone()
-        if row is None:
-            return None
-        session = SessionRow(*search_index.sound(row, (int, str, str, str, str, str, str)))
-        if not (search_index.is_place(session.folder) and search_index.is_moment(session.updated)):
-            raise sqlite3.DatabaseError("not what was written")
-        return session
-
-    return session_of

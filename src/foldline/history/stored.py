@@ -42,7 +42,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .lines import ByteRange
+from .log import ByteRange
 
 ROOM = 8 * 1024 * 1024
 """Bytes of records that are kept parsed, twice the largest window. In memory they take two and a half times

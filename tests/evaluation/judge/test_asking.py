@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from foldline.evaluation.judge.exam import Exam, Point, estimate, exam_of
-from foldline.evaluation.judge.result import Judgement, Row
-from foldline.evaluation.judge.sitting import CONCURRENCY, Sitting
+from foldline.evaluation.judge.sitting import CONCURRENCY, Judgement, Row, Sitting
 from foldline.llm import LLMError, Request
 from foldline.protocol import Usage
 from support.clients import chat_at

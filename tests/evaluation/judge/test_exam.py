@@ -81,7 +81,7 @@ def test_points_are_where_any_run_folded() -> None:
         summary = SystemMessage(origin="summary", index=10_000, parts=text_parts("notes"))
         folds = tuple(
             Compacted(
-                Compaction(first_kept_index=place, strategy=strategy), (summary, *SESSION[:place]), (), 0, 0
+                Compaction(first_kept_index=place, strategy=strategy), (summary, *SESSION[:place]), (), 0
             )
             for place in places
         )

@@ -6,8 +6,7 @@ import pytest
 
 from foldline.evaluation.judge.answers import Ground, Probe, Text
 from foldline.evaluation.judge.exam import CEILING, ENOUGH, FLOOR, WEIGHTS, Exam, Point, Sheet
-from foldline.evaluation.judge.result import Judgement, Row, half_width
-from foldline.evaluation.judge.sitting import CRITERIA, Record, Reply
+from foldline.evaluation.judge.sitting import CRITERIA, Judgement, Record, Reply, Row, half_width
 
 RECALL = Probe("recall", "Which number?", Text("75"))
 DECISION = Probe("decision", "What was decided?", Ground(("To retry.",)))

@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from foldline.cli.agents import Window
-from foldline.cli.view_rows import view_json
+from foldline.cli.view import view_json
 from foldline.context.moments import at_request
 from foldline.context.projection import Projection, project
 from foldline.context.proof import proof_of, recorded_requests

@@ -17,7 +17,7 @@ def row(name: str, title: str, hours: int = 0) -> Listed:
 
 
 def hits(name: str, *indices: int, kind: str = "user", total: int = 0) -> SessionHits:
-    found = [SessionHit(index, kind, "text", [(0, 4)], 1) for index in indices]
+    found = [SessionHit(index, kind, 1, "text", [(0, 4)]) for index in indices]
     path = Path(f"/s/{name}/events.jsonl")
     return SessionHits(path, name, "/w", "", NOON, False, found, total or len(found), False)
 

@@ -53,13 +53,13 @@ def test_a_match_is_never_wider_than_the_list_and_always_clean(
 ) -> None:
     start = min(start, len(text))
     marks = [(start, min(start + length, len(text)))]
-    spans = hit_row(SessionHit(352, "user", text, marks, 1), 12, width)
+    spans = hit_row(SessionHit(352, "user", 1, text, marks), 12, width)
     assert width_of(spans) <= width
     assert all(clean(each) == each and "\n" not in each for each, _ in spans)
 
 
 def test_a_match_stands_in_sight_however_far_into_its_excerpt_it_is() -> None:
-    hit = SessionHit(352, "tool_result", "so much before " * 8 + "needle" + " and after" * 9, [(120, 126)], 1)
+    hit = SessionHit(352, "tool_result", 1, "so much before " * 8 + "needle" + " and after" * 9, [(120, 126)])
     spans = hit_row(hit, 3, 80)
     assert ("needle", MATCH) in spans
     assert drawn(spans).startswith("        352  result  …")

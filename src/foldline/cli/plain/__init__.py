@@ -1,6 +1,7 @@
 """`foldline --plain`: a chat as linear text, for screen readers, pipes and terminals that cannot do more."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from foldline.agent.model_choice import is_first_start
@@ -15,15 +16,8 @@ from .chat import PlainChat
 from .terminal import LineReader, Paper
 
 
-def talk(
-    prompt: str | None,
-    continues: bool,
-    resume: str | None,
-    model: str | None,
-    window: int | None,
-    strategy: str | None,
-) -> int:
-    """Hold the chat; the exit code.
+def talk(prompt: str | None, continues: bool, resume: str | None, chosen: Mapping[str, object]) -> int:
+    """Hold the chat; the exit code. `chosen` are the settings that the options set.
 
     Raises:
         FoldlineError: it cannot begin.
@@ -33,7 +27,6 @@ def talk(
     root = folder_of(resume, Path.cwd()) if resume else Path.cwd()
     reader, paper = LineReader(), Paper()
     session = chosen_session(continues, resume, root)
-    chosen = {"model": model, "context__window": window, "compaction__strategy": strategy}
     settings = settings_here(session.cwd, **chosen)
     agent = agent_for(session, settings, connect_llm(settings, os.environ), interactive=reader.is_terminal)
     ref, title = short_id(session.id), session.meta().title

@@ -263,7 +263,7 @@ class PlainChat:
 
     @contextmanager
     def _reads(self) -> Iterator[None]:
-        """While the person types: what comes meanwhile waits, and a signal breaks off the reading."""
+        """While the person types: what comes waits, and a signal breaks off the reading."""
         self._paper.reading(True)
         self._reading, ended = True, False
         try:

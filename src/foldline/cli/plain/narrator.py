@@ -311,11 +311,7 @@ def _call(question: Question) -> Asked:
     promise = nothing_hidden(question.promises[0]) if question.promises else ""
     return Asked(
         question.id,
-        (
-            f"{clean_line(question.sentence)}{beyond}",
-            nothing_hidden(question.title),
-            *diff,
-        ),
+        (f"{clean_line(question.sentence)}{beyond}", nothing_hidden(question.title), *diff),
         tuple(
             Answer(
                 option.key,

@@ -15,7 +15,7 @@ from foldline.context.harmless import with_signs
 
 class Paper:
     """Writes stdout, from any thread. While the reader writes a prompt, nothing breaks into it: what comes
-    meanwhile is written after it."""
+    then is written after it."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

@@ -2,42 +2,14 @@
 
 import ipaddress
 import secrets
-from argparse import ArgumentParser, ArgumentTypeError
 from importlib.util import find_spec
 
-from foldline.cli.arguments import (
-    Handler,
-    UsageError,
-    add_continue,
-    add_model,
-    add_strategy,
-    add_theme,
-    add_window,
-    number_of,
-)
+from foldline.cli.arguments import UsageError
+from foldline.cli.output import note
+from foldline.protocol import FoldlineError
+from foldline.termination import run_async
 
 MISSING = "`foldline serve` needs textual-serve: `pip install 'foldline[serve]'` brings it."
-
-
-def serve_command(parser: ArgumentParser) -> Handler:
-    what = "where to listen; by default, on this machine"
-    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help=what)
-    parser.add_argument("--port", type=_port, default=8000, metavar="N", help="8000; 0 is any that is free")
-    what = "let other machines in: whoever has the address acts as you"
-    parser.add_argument("--expose", action="store_true", help=what)
-    add_continue(parser)
-    add_model(parser)
-    add_window(parser)
-    add_strategy(parser)
-    add_theme(parser)
-    return serve
-
-
-def _port(text: str) -> int:
-    port = number_of(text)
-    if not 0 <= port <= 65_535:
-        raise ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
-    return port
 
 
 def serve(
@@ -50,8 +22,6 @@ def serve(
     strategy: str | None,
     theme: str | None,
 ) -> int:
-    from foldline.protocol import FoldlineError
-
     if not is_loopback(host) and not expose:
         raise UsageError(
             f"{host} can be reached from other machines, and whoever reaches it with the address that is "
@@ -59,10 +29,7 @@ def serve(
         )
     if find_spec("textual_serve") is None:
         raise FoldlineError(MISSING)
-    from foldline.cli.output import note
-    from foldline.termination import run_async
-
-    from .server import FoldlineServer
+    from .server import FoldlineServer  # imports textual-serve
 
     if not is_loopback(host):
         note("other machines can reach this, unencrypted: whoever has the address runs commands as you.")

@@ -7,9 +7,3 @@ sitting = Sitting(exam, answerer=llm, judge=other)
 await sitting.run()
 result = Judgement(sitting.record)                        # also after a cancel or a failure
 """
-
-from .exam import ENOUGH, estimate, exam_of, points_of
-from .result import Judgement
-from .sitting import Sitting
-
-__all__ = ["ENOUGH", "Judgement", "Sitting", "estimate", "exam_of", "points_of"]

@@ -80,7 +80,7 @@ class Material:
                     pass
         self.turns = [turn for turn in self.turns if turn.choices]
         self._texts = [everything(message) for message in history]
-        self._squeezed = [squeezed(text) for text in self._texts]
+        self._squeezed = [facts.same_words(text) for text in self._texts]
         self._tokens = (0, *accumulate(map(message_tokens, history)))
 
     def count(self, position: int) -> int:
@@ -99,7 +99,7 @@ class Material:
 
     def mentions(self, name: str, position: int) -> bool:
         """Whether a name stands anywhere up to an entry, however it is spelt: `a-b`, `a_b`, `aB`."""
-        return any(squeezed(name) in text for text in self._squeezed[: self.count(position)])
+        return any(facts.same_words(name) in text for text in self._squeezed[: self.count(position)])
 
     def newest_request(self, position: int) -> BaseMessage | None:
         past = self.history[: self.count(position)]
@@ -132,11 +132,6 @@ class Material:
 
 def _said(index: int, speaker: str, lines: Iterable[str]) -> list[Saying]:
     return [Saying(index, speaker, line) for line in map(one_line, lines) if SHORTEST <= len(line) <= LONGEST]
-
-
-def squeezed(text: str) -> str:
-    """The letters and digits of a text, small."""
-    return "".join(char for char in text.casefold() if char.isalnum())
 
 
 def everything(message: BaseMessage) -> str:
@@ -205,7 +200,7 @@ def _change(old: str, new: str) -> Change | None:
     tail = _shared(a[head:][::-1], b[head:][::-1])
     before, after = "".join(a[head : len(a) - tail]), "".join(b[head : len(b) - tail])
     around = f"{''.join(b[:head])}{GAP}{''.join(b[len(b) - tail :])}"
-    if not (_is_value(before) and _is_value(after)) or len(squeezed(around)) < _AROUND:
+    if not (_is_value(before) and _is_value(after)) or len(facts.same_words(around)) < _AROUND:
         return None
     return Change(before.strip().strip("\"'"), after.strip().strip("\"'"), around, new)
 

@@ -14,12 +14,12 @@ from foldline.compaction.strategy import load_prompt
 from foldline.context import facts
 from foldline.context.calls import subject_of
 from foldline.context.digest import clip, one_line
-from foldline.context.facts import path_parts
+from foldline.context.facts import path_parts, same_words
 from foldline.context.todos import open_todos
 from foldline.protocol import AssistantMessage, BaseMessage, UserMessage
 
 from .answers import Absent, Ground, Kind, Place, Probe, Text, leaks, normal, same_file
-from .material import GAP, Change, Edited, Material, Saying, Touched, Turn, changes, squeezed
+from .material import GAP, Change, Edited, Material, Saying, Touched, Turn, changes
 
 Piece = TypeVar("Piece", Edited, Saying, Touched, Turn)
 QUOTAS: Final[dict[Kind, int]] = {"recall": 4, "superseded": 2, "absent": 2, "decision": 1, "continuation": 1}
@@ -130,8 +130,8 @@ def _cuts(sentence: str) -> tuple[tuple[str, str], ...]:
     found = []
     for answer in _facts(sentence):
         around = sentence.replace(answer, GAP)
-        stem = squeezed(path_parts(answer)[-1].partition(".")[0] if facts.is_path(answer) else answer)
-        if around.count(GAP) == 1 and len(around) >= _AROUND and stem and stem not in squeezed(around):
+        stem = same_words(path_parts(answer)[-1].partition(".")[0] if facts.is_path(answer) else answer)
+        if around.count(GAP) == 1 and len(around) >= _AROUND and stem and stem not in same_words(around):
             found.append((around, answer))
     return tuple(found)
 

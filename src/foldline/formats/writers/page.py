@@ -139,7 +139,7 @@ class Page:
 
 
 def page_of(original: Original) -> Page:
-    """The whole session, asides that are for programs left out."""
+    """The whole session, records that are for programs left out."""
     entries = list(original.entries)
     return Page(
         title=_title(original.projection, entries) or f"Session {one_line(original.header.id)}",

@@ -1,15 +1,75 @@
-"""What `foldline stats --cache` and `view --request` say of what providers had in their caches."""
+"""`foldline stats`: what a session took; with `--cache`, what providers had in their caches."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from foldline.context.cache_use import CacheUse, cache_uses
+from foldline.context.compactions import taken_out
+from foldline.context.files import file_lists
 from foldline.context.numbers import many, percent, price, tokens
+from foldline.context.numbers import seconds as duration
 from foldline.context.projection import Projection
+from foldline.context.stats import Stats, stats_of
+from foldline.context.weight import view_size
 from foldline.llm.models import price_of, price_table
 
-from .output import Cell, Column, say, say_heading, say_json, say_table
+from .output import Cell, Column, entries_of, say, say_heading, say_json, say_table
+from .sources import read_source
+
+
+def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> int:
+    found = read_source(source, format_name)
+    projection = found.project()
+    if cache:
+        show_cache(projection, found.name, as_json)
+        return 0
+    stats, files = stats_of(found.entries), file_lists(projection)
+    size, away = view_size(projection), taken_out(projection)
+    if as_json:
+        view = {"tokens": size.tokens, "view_items": len(projection.view), "folded_away": away.tokens}
+        say_json({**asdict(stats), **view, **files.model_dump()})
+        return 0
+    counted = (entries_of(stats.entries), many(stats.prompts, "prompt"), many(stats.answers, "answer"))
+    say_heading(", ".join(counted))
+    if stats.first is not None and stats.last is not None:
+        first, last = (at.astimezone().strftime("%Y-%m-%d %H:%M") for at in (stats.first, stats.last))
+        say(f"from {first} to {last}")
+    undone = stats.folds - len(projection.compactions())
+    made = f"{stats.folds:,}" + (f", {undone:,} undone" if undone else "")
+    weight = tokens(size.tokens, estimated=size.estimated)
+    say(f"view         {weight} tokens in {len(projection.view):,} items")
+    gone = f"{tokens(away.tokens, estimated=away.estimated)} tokens taken out of the view"
+    say(f"compactions  {made}, {gone}")
+    say(f"files        {len(files.modified_files):,} modified, {len(files.read_files):,} read")
+    say_uses(stats)
+    return 0
+
+
+def say_uses(stats: Stats) -> None:
+    if stats.models:
+        rows = []
+        for name, model in stats.models.items():
+            cached = percent(model.cached, model.input) if model.input else ""
+            rows.append([name, f"{model.requests:,}", tokens(model.input), cached, tokens(model.output)])
+        _say_counts(("model", "requests", "input", "cached", "output"), rows)
+        if stats.failed:
+            say(f"{stats.failed:,} of the requests ended in an error.")
+    if stats.tools:
+        rows = []
+        for name, tool in sorted(stats.tools.items(), key=lambda item: -item[1].calls):
+            errors = f"{tool.errors:,}" if tool.errors else ""
+            took = duration(tool.seconds) if tool.seconds else ""
+            rows.append([name, f"{tool.calls:,}", errors, took])
+        _say_counts(("tool", "calls", "errors", "took"), rows)
+
+
+def _say_counts(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    say()
+    say_table([Column(titles[0]), *(Column(title, right=True) for title in titles[1:])], rows)
+
+
+# --- foldline stats --cache --------------------------------------------------------------------------
 
 _COLUMNS = (
     *(Column(title, right=True) for title in ("request", "entry", "input", "cached", "expected", "cost")),
