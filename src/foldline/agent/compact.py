@@ -152,6 +152,7 @@ async def draft_now(
         focus=request.focus,
         pending=request.pending,
         tools=state.specs,
+        recalls="history_read" in {spec.name for spec in state.specs},
         overhead=state.overhead,
         options=request.options,
         alone=alone or request.strategy is not None,

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 from typing import Any, assert_never
 
-from foldline.compaction import load_strategy
+from foldline.compaction import load_strategy, strategy_name
 from foldline.llm import LLM
 from foldline.protocol import Clear, FoldlineError, events, operations
 from foldline.protocol.events import Event, TaskFinished
@@ -298,7 +298,7 @@ class Executor:
                 await switch_model(state, operation.model, self._connect)
             case operations.SwitchStrategy():
                 state.strategy = load_strategy(operation.strategy, state.dependencies)
-                name = type(state.strategy).__name__
+                name = strategy_name(state.strategy)
                 self.emit(events.Notice(text=f"Compactions are made by {name} now."))
             case _:
                 assert_never(operation)

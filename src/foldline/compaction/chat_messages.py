@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
 
+from foldline.context.view import without_recall, without_search
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -29,13 +30,6 @@ ChatMessage = dict[str, Any]
 
 _MOST_OF_UNKNOWN = 12_000
 """Characters of a block of a kind unknown here that count: audio and documents are no text."""
-_SEARCH = re.compile(r"; history_search finds them|`history_search` finds them, ")
-"""How a view says that the model can search, which only Foldline's own can."""
-_RECALL = re.compile(
-    r" history_read\(\d+\) shows it again\.|; history_read\(\d+\) shows all of entry \d+"
-    r"| The originals are kept: `history_read` shows an entry whole\.|; `history_read` opens it"
-)
-"""How it says that the model can read an original."""
 _FRAME = re.compile(r"<summary>\n.*\n</summary>\s*\Z", re.DOTALL)
 
 
@@ -201,8 +195,7 @@ def written(
 
 
 def _said(text: str, recall: str | None) -> str:
-    found = _SEARCH.sub("", text)
-    return found.replace("history_read", recall) if recall else _RECALL.sub("", found)
+    return without_search(text).replace("history_read", recall) if recall else without_recall(text)
 
 
 def _shortened(

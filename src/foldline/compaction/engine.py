@@ -23,7 +23,7 @@ from foldline.context.cut import (
 )
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
-from foldline.context.view import ViewItem, total_tokens
+from foldline.context.view import ViewItem, total_tokens, with_text, without_recall
 from foldline.context.weight import view_size
 from foldline.llm import LLM, ToolSpec
 from foldline.protocol import NEW, BaseMessage, Compaction, Reason
@@ -237,6 +237,7 @@ async def propose(
     alone: bool = False,
     ledger: SessionLedger | None = None,
     session: str = "",
+    recalls: bool = True,
     progress: Progress = lambda _: None,
     on_request: OnRequest = lambda *_: None,
 ) -> Proposal | None:
@@ -251,6 +252,7 @@ async def propose(
         alone: whether nothing but the strategy is tried.
         ledger: the session's, which need not be built anew.
         session: its name, which goes with the requests.
+        recalls: whether the model can read the history, which else is not said in what is written.
         on_request: called after each request to the model, also where nothing comes of it.
 
     Raises:
@@ -305,6 +307,12 @@ async def propose(
     after = await asyncio.to_thread(
         _with_ledger, projection, ctx, after, need.enough, full, ledger or SessionLedger()
     )
+    if not recalls:
+        known = {message.key: message for message in ctx.history}
+        after = [
+            message if known.get(message.key) == message else with_text(message, without_recall(message.text))
+            for message in after
+        ]
     return await asyncio.to_thread(
         _proposed, projection, view, climb, planned, after, redraft, reason, overhead
     )

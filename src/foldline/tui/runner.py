@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from foldline.agent import Agent
 from foldline.agent.auto_compact import auto_compact_blocker
-from foldline.compaction import BUILT_IN
+from foldline.compaction import BUILT_IN, strategy_name
 from foldline.context.numbers import many
 from foldline.history import Session, Unsent, keep_unsent, parent_of, short_id, take_unsent
 from foldline.protocol import Part, UserMessage, events, operations, text_parts
@@ -289,7 +289,7 @@ def compaction_commands(
         if name:
             runner.submit(operations.SwitchStrategy(strategy=name))
         else:
-            now = type(runner.agent.state.strategy).__name__
+            now = strategy_name(runner.agent.state.strategy)
             remark(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName")
 
     def compact_first(runner: Runner, _: str) -> None:
