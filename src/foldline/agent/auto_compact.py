@@ -32,7 +32,7 @@ from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
 from foldline.llm import ContextOverflow, LLMError
 from foldline.llm.models import cached_price, price_of
-from foldline.protocol import NEW, AssistantMessage, Edit, FoldlineError, Reason, UserMessage
+from foldline.protocol import NEW, AssistantMessage, Cause, Edit, FoldlineError, Reason, UserMessage
 from foldline.protocol.events import Notice, Option
 
 from .compact import CompactionRequest, begin_draft, compact
@@ -222,7 +222,7 @@ class AutoCompact:
             )
 
 
-async def compact_between_turns(state: AgentState) -> None:
+async def compact_between_turns(state: AgentState, cause: Cause = "") -> None:
     """Between two turns: draft a compaction, and compact once the draft is there. In mode `ask` it waits for
     the user; where nobody is there, it is made now.
 
@@ -233,11 +233,11 @@ async def compact_between_turns(state: AgentState) -> None:
         return
     draft, basis = state.draft, state.basis
     if not draft.on or (draft.ready and draft.serves(basis)):
-        await compact(state, CompactionRequest("phase", preview=state.mode == "ask"))
+        await compact(state, CompactionRequest("phase", cause, preview=state.mode == "ask"))
         return
     if not draft.serves(basis):
         begin_draft(state)
-    draft.overdue = draft.drafting
+    draft.overdue, draft.cause = draft.drafting, cause
 
 
 def _keeps_little(state: AgentState) -> bool:
@@ -275,7 +275,10 @@ async def make_room(
         at, model = short_tokens(tier.threshold), state.llm.info.id
         state.emit(Notice(text=f"Compacting at {at} tokens: above, {model} costs more."))
     return await compact(
-        state, CompactionRequest(reason, will_retry=reason == "overflow", pending=pending, budget=tier)
+        state,
+        CompactionRequest(
+            reason, "price" if tier else "", will_retry=reason == "overflow", pending=pending, budget=tier
+        ),
     )
 
 

@@ -196,7 +196,7 @@ class Executor:
     def _compact_overdue(self) -> None:
         """Compact with the overdue draft that is ready; a turn that runs commits it between two steps."""
         if self._running is None:
-            self.submit(operations.CompactSession(reason="phase"))
+            self.submit(operations.CompactSession(reason="phase", cause=self.state.draft.cause))
 
     # --- running ---------------------------------------------------------------------------------
 
@@ -316,7 +316,7 @@ class Executor:
             preview = asked.preview or state.mode == "ask"
             await compact(state, CompactionRequest("manual", focus=asked.focus, preview=preview))
         elif asked.reason == "phase":
-            await compact_between_turns(state)
+            await compact_between_turns(state, asked.cause)
         else:
             await make_room(state, asked.reason, pending=asked.pending)
 

@@ -335,6 +335,16 @@ class ChatScreen(Screen[None]):
         event.stop()
         self.transcript.follow_end()
 
+    @on(Prompt.EnteredNothing)
+    def _entered_nothing(self, event: Prompt.EnteredNothing) -> None:
+        event.stop()
+        self.reading.toggle_compaction()
+
+    @on(ReadingPane.UndoWanted)
+    def _undo_wanted(self, event: ReadingPane.UndoWanted) -> None:
+        event.stop()
+        self.run_command("undo")
+
     @on(Welcome.Picked)
     def _welcome_picked(self, event: Welcome.Picked) -> None:
         event.stop()

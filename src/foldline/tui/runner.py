@@ -294,7 +294,7 @@ def compaction_commands(
 
     def compact_first(runner: Runner, _: str) -> None:
         runner.agent.state.draft.declined = False  # who asks for it wants the draft that was stopped
-        runner.submit(operations.CompactSession(reason="phase"))
+        runner.submit(operations.CompactSession(reason="phase", cause="asked"))
 
     return {
         "compact": compact,

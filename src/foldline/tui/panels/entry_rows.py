@@ -161,8 +161,8 @@ class MarkerRow(_OneLine):
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         name, *more = self.label.split(" · ")
         # Where there is no room for all of it, the reason of a compaction goes, and its sizes stay.
-        brief = " · ".join([name, *more[1:]]) if isinstance(self.marker, CompactionOutline) else ""
-        return RuleBlock(self.key, self.label, align="centre", brief=brief).render(width, styles)
+        briefs = (" · ".join([name, *more[1:]]),) if isinstance(self.marker, CompactionOutline) else ()
+        return RuleBlock(self.key, self.label, align="centre", briefs=briefs).render(width, styles)
 
     def text(self) -> str:
         entry = (
@@ -277,8 +277,8 @@ def view_rows(
 
     for position, item in enumerate(view[start:stop], start):
         if divider is not None and divider[0] == position:
-            brief = divider[1].rpartition(" · ")[2]
-            rows.append(RuleBlock(DIVIDER_KEY, divider[1], "muted", brief=brief, stop=False))
+            briefs = (divider[1].rpartition(" · ")[2],)
+            rows.append(RuleBlock(DIVIDER_KEY, divider[1], "muted", briefs=briefs, stop=False))
         if wanted(item) and not shared(position + 1):
             caller = view[position - 1] if shared(position) else None
             rows += item_rows(source, item, opened, names, caller)
