@@ -62,26 +62,21 @@ _CAUSES: dict[Cause | Reason, str] = {
 }
 
 
-def why_words(compaction: Compaction) -> str:
-    """Why it was made, in two or three words: `end of task`."""
-    return _CAUSES[compaction.cause or compaction.reason]
-
-
-def why_compacted(projection: Projection, compaction: Compaction) -> str:
+def why_compacted(projection: Projection, compaction: Compaction) -> tuple[str, str]:
     """Why it was made, with how full the window was and the limit it was held against, as far as that is on
-    record: `61% full: end of task, soft limit 60%`."""
-    why, size = why_words(compaction), sizes_of(projection, compaction)[0].tokens
+    record: `61% full: end of task, soft limit 60%`; and without the limit."""
+    why, size = _CAUSES[compaction.cause or compaction.reason], sizes_of(projection, compaction)[0].tokens
     window, limit = compaction.window or _window_before(projection, compaction.index), compaction.limit
     if not (window and size):
-        return why
+        return why, why
     full = f"{percent(size, window)} full"
     if compaction.cause or not limit:
-        return f"{full}: {why}"
+        return f"{full}: {why}", f"{full}: {why}"
     if compaction.reason == "threshold":
-        prompt = ", with the prompt" if size < limit else ":"
-        return f"{full}{prompt} past the limit of {percent(limit, window)}"
+        prompt = "" if size >= limit else " + the prompt"
+        return f"{full}{prompt}, limit {percent(limit, window)}", f"{full}{prompt}"
     what = f"soft limit {percent(limit, window)}" if size >= limit else "already worth it"
-    return f"{full}: {why}, {what}"
+    return f"{full}: {why}, {what}", f"{full}: {why}"
 
 
 def _window_before(projection: Projection, index: int) -> int:

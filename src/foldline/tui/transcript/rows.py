@@ -11,7 +11,6 @@ from foldline.context.compactions import (
     describe_compaction,
     sizes_words,
     why_compacted,
-    why_words,
 )
 from foldline.context.numbers import many
 from foldline.context.outline import MessageOutline, Outline
@@ -173,7 +172,7 @@ def earlier_block(count: int) -> RuleBlock:
 def compaction_block(compaction: Compaction, projection: Projection, *, opened: bool) -> RuleBlock:
     """The one line a compaction leaves in the transcript; opened, its summary below. That of the newest says
     which keys act on it."""
-    sizes, why = sizes_words(projection, compaction), why_compacted(projection, compaction)
+    sizes, (why, brief) = sizes_words(projection, compaction), why_compacted(projection, compaction)
     how = clean_line(rung_words(compaction.rung))
     taken = (
         describe_compaction(projection, compaction)
@@ -192,8 +191,8 @@ def compaction_block(compaction: Compaction, projection: Projection, *, opened: 
             (sizes and f"{sizes} tokens", why, taken, lost, how),
             (sizes, why, how or taken),
             (sizes, why),
-            (sizes, why_words(compaction)),
-            (sizes or why_words(compaction),),
+            (sizes, brief),
+            (sizes or brief,),
         )
     )
     key = (compaction.index, 0)
