@@ -208,7 +208,7 @@ class ChatScreen(Screen[None]):
         self.meter.show(partial(meter_row, state))
         if asked and state.question is None:
             self.set_focus(self.prompt.editor)
-        elif is_other and state.question and not state.asks_choice and self.prompt.is_untouched:
+        elif is_other and state.question and self.prompt.is_untouched:
             self.set_focus(self.dock)
         if is_other:
             self.call_after_refresh(self._place_above_prompt)

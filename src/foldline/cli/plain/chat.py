@@ -235,7 +235,7 @@ class PlainChat:
             self._paper.line(line)
         if not self._reader.is_terminal or self._paper.lost is not None:  # unprinted, it is not allowed
             answer = asked.answers[-1]
-            self._paper.line(f"Nobody is at a terminal to answer: {answer.words}.")
+            self._paper.line(f"Nobody is at a terminal to answer: {answer.words.partition(', and ')[0]}.")
             self._work(self._runner.submit, answer.operation)
             return
         shown = time.monotonic()
@@ -258,8 +258,16 @@ class PlainChat:
                 self._paper.line("The question had only just come: answer it once more.")
                 shown -= _DEAF
             else:
-                self._work(self._runner.submit, answer_given.operation)
+                self._work(self._runner.submit, answer_given.told(self._why() if answer_given.declines else ""))
                 return
+
+    def _why(self) -> str:
+        """What the model is told of a call that is declined."""
+        try:
+            with self._reads():
+                return self._reader.answer("Why, and what instead (an empty line says nothing): ").strip()
+        except (EOFError, KeyboardInterrupt):
+            return ""
 
     @contextmanager
     def _reads(self) -> Iterator[None]:

@@ -263,7 +263,7 @@ _ANSWERS: Final[dict[str, tuple[Literal["once", "always", "project", "deny"], st
     "y": ("once", "yes, this once"),
     "a": ("always", "yes, and in this session always: {promise}"),
     "p": ("project", "yes, and in this project always: {promise}"),
-    "n": ("deny", "no"),
+    "n": ("deny", "no, and tell it why"),
 }
 """What the letters of a call's question mean."""
 
@@ -275,6 +275,15 @@ class Answer:
     key: str
     words: str
     operation: Operation
+
+    @property
+    def declines(self) -> bool:
+        """Whether it declines a call: then the model can be told why."""
+        return isinstance(self.operation, operations.Approve) and self.operation.answer == "deny"
+
+    def told(self, why: str) -> Operation:
+        """What it asks, with what the model is told."""
+        return self.operation.model_copy(update={"why": why}) if why else self.operation
 
 
 @dataclass(frozen=True, slots=True)
