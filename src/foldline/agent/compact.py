@@ -60,7 +60,7 @@ async def compact(
     Raises:
         FoldlineError: it failed, and the view is as it was.
     """
-    planned = state.plan(request.reason, request.budget)
+    planned = state.plan(request.reason, request.budget, request.pending)
     if planned is None and plans_by_cut(_strategy(state, request)) and request.reason != "overflow":
         if request.reason == "manual":
             state.emit(events.CompactionEnd(reason="manual", nothing=True))
@@ -158,7 +158,7 @@ async def draft_now(
         llm=await summariser(state, request.writer or state.llm),
         budget=request.budget or state.budget,
         reason=request.reason,
-        planned=None if request.options else state.plan(request.reason, request.budget),
+        planned=None if request.options else state.plan(request.reason, request.budget, request.pending),
         focus=request.focus,
         pending=request.pending,
         tools=state.specs,
