@@ -452,7 +452,7 @@ async def test_one_compaction_makes_room_for_a_long_prompt_where_it_can(
     tmp_path: Path, compaction: str, times: int
 ) -> None:
     """Also where that leaves less than is usually kept, or the window, not the threshold, has room."""
-    agent, watch, _ = await filled(tmp_path, window=16_384, compaction=compaction)
+    agent, *_ = await filled(tmp_path, window=16_384, compaction=compaction)
     assert (await agent.prompt(long(9, times))).text == "done"
     [fold] = folds_of(agent.session.projection)
     assert fold.rung == "strategy", "no turn is left out for it"

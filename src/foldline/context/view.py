@@ -39,14 +39,10 @@ def hidden_placeholder(result: ToolResultMessage) -> str:
     return f"{_HIDDEN}; it was entry {result.index} ({what}). history_read({result.index}) shows it again.]"
 
 
-def without_search(text: str) -> str:
-    """What a compaction wrote, for a model that cannot search the history."""
-    return _SEARCH.sub("", text)
-
-
-def without_recall(text: str) -> str:
-    """What a compaction wrote, for a model that can neither search the history nor read it."""
-    return _RECALL.sub("", without_search(text))
+def with_recall(text: str, tool: str | None) -> str:
+    """What a compaction wrote, for a model that cannot search the history, and reads it with this tool."""
+    text = _SEARCH.sub("", text)
+    return text.replace("history_read", tool) if tool else _RECALL.sub("", text)
 
 
 def is_hidden_placeholder(text: str) -> bool:

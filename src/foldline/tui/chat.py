@@ -81,7 +81,7 @@ class ChatScreen(Screen[None]):
         self._wake: Timer | None = None
         self._remark_timer: Timer | None = None
         self.header = Row("header")
-        self.reading = ReadingPane(self.remark)
+        self.reading = ReadingPane(self.remark, self.run_command)
         self.transcript: BlockView = self.reading.view
         self.welcome = Welcome()
         self.sidebar = Sidebar()
@@ -339,11 +339,6 @@ class ChatScreen(Screen[None]):
     def _entered_nothing(self, event: Prompt.EnteredNothing) -> None:
         event.stop()
         self.reading.toggle_compaction()
-
-    @on(ReadingPane.UndoWanted)
-    def _undo_wanted(self, event: ReadingPane.UndoWanted) -> None:
-        event.stop()
-        self.run_command("undo")
 
     @on(Welcome.Picked)
     def _welcome_picked(self, event: Welcome.Picked) -> None:

@@ -460,7 +460,7 @@ async def test_a_text_that_became_stale_is_asked_about_too() -> None:
 async def test_only_enter_throws_away_and_not_one_that_was_typed_ahead(panel: str) -> None:
     async with running() as (app, pilot):
         await pilot.press(panel, "x")
-        assert "Throw away the draft? The session stays as it is." in status(app)
+        assert "Throw away the draft? The session stays as is." in status(app)
         await pilot.press("x")
         assert "Throw away" not in status(app)
         await pilot.press("x", "escape", "x", "down")

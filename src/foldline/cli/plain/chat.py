@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from foldline.agent import Agent
 from foldline.cli.streams import UNREAD
+from foldline.protocol.operations import Approve
 from foldline.termination import end_soon
 from foldline.tui.figures import Figures
 from foldline.tui.keys.commands import Command, InterruptFacts, interrupt_step
@@ -258,7 +259,10 @@ class PlainChat:
                 self._paper.line("The question had only just come: answer it once more.")
                 shown -= _DEAF
             else:
-                self._work(self._runner.submit, answer_given.told(self._why() if answer_given.declines else ""))
+                operation = answer_given.operation
+                if isinstance(operation, Approve) and operation.answer == "deny":
+                    operation = operation.model_copy(update={"why": self._why()})
+                self._work(self._runner.submit, operation)
                 return
 
     def _why(self) -> str:

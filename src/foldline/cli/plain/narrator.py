@@ -276,15 +276,6 @@ class Answer:
     words: str
     operation: Operation
 
-    @property
-    def declines(self) -> bool:
-        """Whether it declines a call: then the model can be told why."""
-        return isinstance(self.operation, operations.Approve) and self.operation.answer == "deny"
-
-    def told(self, why: str) -> Operation:
-        """What it asks, with what the model is told."""
-        return self.operation.model_copy(update={"why": why}) if why else self.operation
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:

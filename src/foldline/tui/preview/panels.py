@@ -310,13 +310,13 @@ class PreviewPanels(Workbench):
     def _effect(self, facts: Facts) -> str | list[Piece]:
         """What Enter would do, or what is waited for."""
         state, outlook = self.state, self._outlook
-        if self._mode == "asking":
-            return "You have changed the text. Keep it as guidance for the new draft?"
-        if self._mode == "discarding":
-            what = "your text and the draft" if self._by_hand else "the draft"
-            return f"Throw away {what}? The session stays as it is."
-        if self._mode == "editing":
-            return "What you write replaces the draft. The lists from the history stay below it."
+        asks = {
+            "asking": "You have changed the text. Keep it as guidance for the new draft?",
+            "discarding": f"Throw away {'your text and ' * self._by_hand}the draft? The session stays as is.",
+            "editing": "What you write replaces the draft. The lists from the history stay below it.",
+        }
+        if self._mode in asks:
+            return asks[self._mode]
         if state.drafting is not None:
             if (again := state.drafting.waits_at(self._clock())) is not None:
                 return retry_pieces(again, self._clock())

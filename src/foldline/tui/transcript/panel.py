@@ -267,16 +267,13 @@ class ReadingPane(Vertical):
     class Changed(Message):
         """Other keys work now, or Esc does something else."""
 
-    class UndoWanted(Message):
-        """The newest compaction is to be taken back."""
-
-    def __init__(self, remark: Callable[[str], None]) -> None:
-        """`remark` answers a key in the status row."""
+    def __init__(self, remark: Callable[[str], None], run: Callable[[str], None]) -> None:
+        """`remark` answers a key in the status row, `run` carries out a command of the chat."""
         super().__init__(id="reading")
         self.view = TranscriptPanel(lambda: self.facts)
         self.bar = SearchBar()
         self.source: Transcript | None = None
-        self._remark = remark
+        self._remark, self._run_command = remark, run
         self._search = Search()
         self._began: tuple[Key, int] | None = None
         """The top line when the search began."""
@@ -380,7 +377,7 @@ class ReadingPane(Vertical):
             case "next-match" | "previous-match":
                 self._step(1 if event.command.startswith("next") else -1)
             case "undo":
-                self.post_message(self.UndoWanted())
+                self._run_command("undo")
             case "inspect" if self.view.cursor is not None and self.source is not None:
                 self.post_message(EntryWanted(self.source.entry_of(self.view.cursor)))
 
