@@ -80,8 +80,8 @@ def test_a_session_from_start_to_quit_at_any_size(tmp_path: Path, columns: int, 
         for name in "abcdef":
             term.ask(f"read {name}.txt")
             term.until("90 lines")
-        assert b"entries compacted" in term.raw
-        term.until("entries compacted")  # the last one comes with its draft
+        assert b"% full" in term.raw
+        term.until("% full")  # the last one comes with its draft
         term.send("\x1bOQ")  # F2
         term.until("state no.")  # beside the chat, where there is the room
         assert "a.txt" in term.text

@@ -189,7 +189,7 @@ class RuleBlock(_OpenableBlock):
         else:
             line = f"{lead}{label}"
         behind = f" {'─' * (inner - cell_len(line) - width_of(hint) - 1)}" if cell_len(line) < inner else ""
-        spans = [(line, self.style), *hint, (behind, self.style)]
+        spans = [(line, self.style), *hint, (behind, self.style)] if hint else [(line + behind, self.style)]
         return [*spans, *((("   ", ""), *self.right) if remark else ())]
 
     @property
