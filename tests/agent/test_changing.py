@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.settings import load_settings
-from foldline.agent.settings_edit import change, in_toml
+from foldline.agent.settings_edit import change, in_toml, shown
 from foldline.protocol import FoldlineError
 
 
@@ -22,6 +22,11 @@ from foldline.protocol import FoldlineError
 )
 def test_what_was_typed_as_a_file_says_it(key: str, text: str, value: object) -> None:
     assert in_toml(key, text) == value
+
+
+@pytest.mark.parametrize(("value", "words"), [(50.0, "50"), (0.008, "0.008"), (True, "true"), (None, "")])
+def test_a_value_in_force_is_shown_as_a_file_would_say_it(value: object, words: str) -> None:
+    assert shown(value) == words
 
 
 def test_a_wrong_value_is_refused_in_the_words_of_the_settings() -> None:

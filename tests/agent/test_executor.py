@@ -354,7 +354,7 @@ async def test_the_strategy_can_be_switched_and_a_name_that_leads_nowhere_change
     assert type(agent.state.strategy).__name__ == "SimpleCompaction"
     switch = operations.SwitchStrategy
     done = await agent.executor.wait_for(agent.executor.submit(switch(strategy="digest")))
-    assert (done.outcome, watch.notices[-1]) == ("done", "Compactions are made by DigestCompaction now.")
+    assert (done.outcome, watch.notices[-1]) == ("done", "Compactions are made by digest now.")
     failed = await agent.executor.wait_for(agent.executor.submit(switch(strategy="no:Such")))
     assert (failed.outcome, type(agent.state.strategy).__name__) == ("failed", "DigestCompaction")
     assert "there is no module no" in (failed.error or "")

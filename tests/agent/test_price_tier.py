@@ -10,6 +10,7 @@ from foldline.agent import state as agent_state
 from foldline.context.budget import BudgetSettings
 from foldline.llm import ModelInfo
 from foldline.llm.models import LongPrice, Price
+from foldline.protocol import Compaction
 from support.agents import PlayedLLM, Watch, agent_in, calling
 
 ABOVE = 20_000
@@ -47,6 +48,8 @@ async def test_a_long_session_is_compacted_at_the_tier_and_the_user_told_why(tmp
     assert watch.notices.count(COMPACTS) == len(agent.session.projection.all_compactions) >= 1
     assert all(sent.tokens <= ABOVE for sent in agent.session.projection.requests)
     assert CROSSES not in watch.notices
+    [*_, made] = [entry for entry in agent.session.entries if isinstance(entry, Compaction)]
+    assert (made.reason, made.cause, made.window) == ("threshold", "price", agent.state.window)
 
 
 async def test_where_few_requests_would_pay_it_the_price_is_only_said(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.tools import ToolContext, ToolOutcome
+from foldline.agent.tools import Tool, ToolContext, ToolOutcome, default_tools
 from foldline.agent.tools.history import recall_tools
 from foldline.context.tokens import estimate_tokens
+from foldline.context.view import is_hidden_placeholder
 from foldline.history import EntrySearch, Found, Session
 from foldline.protocol import Compaction, SessionHeader, ToolCallPart, ToolResultMessage, UserMessage
 from support.agents import PlayedLLM, agent_in, calling, write_lines
@@ -44,6 +45,21 @@ async def folded(tmp_path: Path) -> tuple[Agent, ToolResultMessage]:
     [result] = [entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)]
     assert agent.session.projection.fate(result.index).kind == "summarised"
     return agent, result
+
+
+@pytest.mark.parametrize("tools", [default_tools(), None])
+async def test_what_is_hidden_names_history_read_only_to_a_model_that_has_it(
+    tmp_path: Path, tools: list[Tool] | None
+) -> None:
+    write_lines(tmp_path / "a.txt", 60)
+    reads = [calling(("read", {"path": "a.txt"}), stem=f"read{nth}-") for nth in range(9)]
+    agent, _ = agent_in(tmp_path, PlayedLLM(*reads), tools=tools, compaction="hide")
+    await agent.prompt("read it, again and again")
+    await agent.compact()
+    hidden = [item for item in agent.session.projection.view if item.fate == "hidden"]
+    assert hidden and all(is_hidden_placeholder(item.message.text) for item in hidden)
+    assert all(("history_read(" in item.message.text) == (tools is None) for item in hidden)
+    await agent.aclose()
 
 
 async def test_a_folded_result_is_found_and_read_back_exactly(tmp_path: Path) -> None:

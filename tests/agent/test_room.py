@@ -444,3 +444,18 @@ async def test_a_prompt_that_can_never_fit_is_refused_before_it_stands_in_the_hi
     assert len(llm.requests) == 1
     assert len([entry for entry in agent.session.entries if isinstance(entry, UserMessage)]) == 1
     await agent.aclose()
+
+
+@pytest.mark.parametrize("compaction", ["adaptive", "summary"])
+@pytest.mark.parametrize("times", [600, 900, 1_000])
+async def test_one_compaction_makes_room_for_a_long_prompt_where_it_can(
+    tmp_path: Path, compaction: str, times: int
+) -> None:
+    """Also where that leaves less than is usually kept, or the window, not the threshold, has room."""
+    agent, *_ = await filled(tmp_path, window=16_384, compaction=compaction)
+    assert (await agent.prompt(long(9, times))).text == "done"
+    [fold] = folds_of(agent.session.projection)
+    assert fold.rung == "strategy", "no turn is left out for it"
+    assert agent.session.entries.index(fold) < len(agent.session.entries) - 3, "before the prompt"
+    assert broken(agent.session.projection) == []
+    await agent.aclose()

@@ -2,7 +2,13 @@
 
 import pytest
 
-from foldline.context.compactions import compacted_count, describe_compaction, sizes_words, taken_out
+from foldline.context.compactions import (
+    compacted_count,
+    describe_compaction,
+    sizes_words,
+    taken_out,
+    why_compacted,
+)
 from foldline.context.weight import view_size
 from foldline.protocol import Compaction, Kept, SystemMessage, Written, text_parts
 from support.history import history
@@ -67,3 +73,34 @@ def test_a_compaction_that_is_undone_took_nothing_out_and_says_what_is_on_record
     [fold] = undone.all_compactions
     assert sizes_words(undone, fold) == "from 185.0k"
     assert (taken_out(undone).tokens, compacted_count(undone, fold)) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        ({"reason": "threshold", "limit": 88}, "89% full, limit 88%"),
+        ({"reason": "threshold", "limit": 90}, "89% full + the prompt, limit 90%"),
+        ({"reason": "threshold"}, "89% full: window full"),
+        ({"reason": "phase", "limit": 60}, "89% full: end of task, soft limit 60%"),
+        ({"reason": "phase", "limit": 95}, "89% full: end of task, already worth it"),
+        ({"reason": "phase", "limit": 60, "cause": "cache"}, "89% full: before the cache ends"),
+        ({"reason": "phase", "limit": 60, "cause": "asked"}, "89% full: you asked"),
+        ({"reason": "threshold", "limit": 20, "cause": "price"}, "89% full: before a higher price"),
+        ({"reason": "threshold", "limit": 50, "cause": "model"}, "89% full: for another model"),
+        ({"reason": "overflow"}, "89% full: refused as too long"),
+        ({"reason": "manual"}, "89% full: you asked"),
+        ({"reason": "manual", "window": 0}, "you asked"),
+    ],
+)
+def test_why_it_was_made_is_told_by_what_is_on_record(made: dict[str, object], says: str) -> None:
+    fold = Compaction.model_validate({"first_kept_index": 1, "tokens_before": 89, "window": 100, **made})
+    built = history().user("go").assistant("ok").asked().add(fold)
+    assert why_compacted(built.projection(), fold.model_copy(update={"index": built.last}))[0] == says
+
+
+def test_an_older_compaction_is_held_against_the_window_the_request_before_it_had() -> None:
+    fold = Compaction(first_kept_index=1, tokens_before=5_000, reason="phase")
+    built = history().user("go").assistant("ok").asked(window=10_000).user("on").add(fold)
+    built = built.assistant("yes").asked(window=90_000)
+    [done] = [entry for entry in built.entries if isinstance(entry, Compaction)]
+    assert why_compacted(built.projection(), done)[0] == "50% full: end of task"

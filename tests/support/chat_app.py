@@ -96,7 +96,6 @@ def folding_state(**changes: object) -> ChatState:
         ),
         room=Room(116_200, 131_072, 98_304, 114_688, 92_000, Weights(6_400, 4_100, 0, 105_700)),
         cached=113_000,
-        cost=1.84,
     )
 
 
@@ -113,7 +112,6 @@ def running_state() -> ChatState:
         waiting=Waiting(queued=("one", "two")),
         room=Room(26_700, 131_072, 98_304, 114_688, None, Weights(6_400, 4_800, 0, 15_500)),
         cached=26_600,
-        cost=1.91,
     )
 
 

@@ -52,7 +52,7 @@ def day(folder: Path, turns: int) -> None:
     assert -1 not in places and places == sorted(places), "a line of the transcript is missing, or misplaced"
     events = next(folder.parent.rglob("events.jsonl")).read_text("utf-8")
     folds = events.count('"type":"compaction"')
-    assert folds and shown.count("entries compacted") == folds
+    assert folds and shown.count("% full") == folds
 
 
 def play(term: Terminal, turns: int, seed: int = 7) -> None:

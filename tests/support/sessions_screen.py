@@ -131,6 +131,11 @@ class Seen:
         end = next(at for at, row in enumerate(inside) if row[:1] in "┗┠")
         return [row[1:-1].rstrip() for row in inside[:end] if row[1:-1].strip()]
 
+    async def later(self, key: str) -> None:
+        """Press a key once a question has been there for long enough."""
+        clock, self.app.sessions.clock = self.app.sessions.clock, lambda: clock() + 2
+        await self.press(key)
+
     async def press(self, *keys: str) -> None:
         """As Pilot's, but a key is waited for until it is worked off, not until the process is idle."""
         for key in keys:

@@ -215,7 +215,7 @@ async def test_a_prompt_is_held_while_a_fold_makes_room(tmp_path: Path) -> None:
         await running.until(lambda: len(prompts(running)) == 7)
         await running.at_rest()
         fold = next(entry for entry in running.entries if isinstance(entry, Compaction))
-        assert "entries compacted · Enter to read" in "\n".join(
+        assert "entries compacted" in "\n".join(
             block.text() for block in running.blocks if block.key[0] == fold.index
         )
         assert "1 held" not in running.text
@@ -280,7 +280,71 @@ async def test_a_commit_turns_rails_adds_one_line_and_moves_no_row(tmp_path: Pat
         assert fold.first_kept_index == planned.key[0]
         assert [block.key for block in running.blocks][-1] == (fold.index, 0)
         await running.press("ctrl+end")
-        assert "entries compacted · Enter to read" in running.text
+        assert "full: you asked" in running.text and " · Enter opens · u undo" in running.text
+
+
+async def compacted(running: Live) -> int:
+    """Some long prompts, compacted by hand: the index of that; its line is on the screen."""
+    for _ in range(3):
+        await running.ask(FULL)
+    await running.enter("/compact")
+    await running.until(lambda: running.agent.session.projection.all_compactions)
+    await running.at_rest()
+    return int(running.agent.session.projection.all_compactions[-1].index)
+
+
+def line_of_compaction(running: Live) -> int:
+    """The row of the screen that has it."""
+    return next(row for row, line in enumerate(running.screen) if "full: you asked" in line)
+
+
+async def test_enter_in_the_empty_prompt_opens_the_newest_compaction_and_closes_it(tmp_path: Path) -> None:
+    async with live(tmp_path, window=16_384) as running:
+        await compacted(running)
+        assert "Enter opens" in running.screen[line_of_compaction(running)]
+        await running.press("enter")
+        row = line_of_compaction(running)
+        assert "Enter closes" in running.screen[row]
+        assert "Goal" in running.screen[row + 1], "what it opens is in sight"
+        assert running.app.chat.prompt.editor.has_focus
+        await running.press("enter")
+        assert "Goal" not in running.text and running.app.chat.transcript.follow
+        await running.press("pageup", "pageup")
+        await running.until(lambda: "you asked" not in running.text)
+        before = running.transcript_rows()
+        await running.press("enter")
+        assert running.transcript_rows() == before, "what is out of sight is left alone"
+
+
+async def test_u_on_the_line_of_a_compaction_takes_it_back_and_the_offer_goes(tmp_path: Path) -> None:
+    async with live(tmp_path, window=16_384) as running:
+        await compacted(running)
+        await running.type("u")
+        assert running.editor_text == "u" and running.agent.session.projection.compactions()
+        await running.press("backspace", "tab")
+        assert "u undo" in running.screen[-1], "the keys that work here"
+        await running.press("u")
+        await running.until(lambda: not running.agent.session.projection.compactions())
+        await running.at_rest()
+        assert "u undo" not in running.text and "undone" in running.text
+
+
+async def test_a_click_on_the_line_of_a_compaction_opens_it_and_on_its_undo_takes_it_back(
+    tmp_path: Path,
+) -> None:
+    async with live(tmp_path, window=16_384) as running:
+        await compacted(running)
+        row = line_of_compaction(running)
+        await running.pilot.click(offset=(8, row))
+        assert "Enter closes" in running.text
+        row = line_of_compaction(running)
+        await running.pilot.click(offset=(8, row))
+        assert "Enter opens" in running.text
+        row = line_of_compaction(running)
+        await running.pilot.click(offset=(running.screen[row].index("u undo") + 2, row))
+        await running.until(lambda: not running.agent.session.projection.compactions())
+        await running.at_rest()
+        assert "undone" in running.text and "Enter opens" in running.text
 
 
 async def test_compact_with_a_focus_folds_at_once(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A choice in the dock: its letters, its second of deafness, and how it is left."""
+"""A choice in the dock: its numbers, its second of deafness, and how it is left."""
 
 from dataclasses import replace
 
@@ -34,13 +34,13 @@ class Asked(ChatApp):
         return [(each.choice, each.key) for each in wanted if isinstance(each, Choose)]
 
 
-@pytest.mark.parametrize(("key", "answer"), [("c", "c"), ("x", "x"), ("s", "s"), ("escape", "")])
-async def test_the_letters_of_its_options_answer_a_choice_and_esc_leaves_it(key: str, answer: str) -> None:
+@pytest.mark.parametrize(("key", "answer"), [("1", "c"), ("3", "x"), ("4", "s"), ("escape", "")])
+async def test_the_numbers_of_its_options_answer_a_choice_and_esc_leaves_it(key: str, answer: str) -> None:
     clock = Clock()
     app = Asked(asking(), clock=clock)
     async with app.run_test(size=(120, 36)) as pilot:
         clock.now += 2
-        await pilot.press("tab", key)
+        await pilot.press(key)
         await pilot.pause()
         assert app.answers == [("w1", answer)]
 
@@ -50,15 +50,13 @@ async def test_on_a_low_and_narrow_screen_all_options_are_scrolled_to() -> None:
     app = Asked(asking(), clock=clock)
     async with app.run_test(size=(40, 10)) as pilot:
         clock.now += 2
-        await pilot.press("tab")
-        await pilot.pause()
         seen = ""
         for _ in range(8):
             seen += "\n".join(screen_text(app))
             await pilot.press("down")
             await pilot.pause()
-        assert all(f"{option.key} {option.label}" in seen for option in OPTIONS)
-        await pilot.press("s")
+        assert all(f"{number} {option.label}" in seen for number, option in enumerate(OPTIONS, start=1))
+        await pilot.press("4")
         await pilot.pause()
         assert app.answers == [("w1", "s")]
 
@@ -68,20 +66,21 @@ async def test_enter_takes_the_option_that_the_arrows_have_marked() -> None:
     app = Asked(asking(), clock=clock)
     async with app.run_test(size=(120, 36)) as pilot:
         clock.now += 2
-        await pilot.press("tab", "down", "down", "enter")
+        await pilot.press("down", "down", "enter")
         await pilot.pause()
         assert app.answers == [("w1", "p")]
 
 
-@pytest.mark.parametrize("key", ["enter", "y", "a", "n", "up", "z", "1"])
-async def test_no_other_key_answers_a_choice(key: str) -> None:
+@pytest.mark.parametrize("key", ["enter", "c", "x", "y", "n", "up", "5"])
+async def test_no_other_key_answers_a_choice_and_letters_are_text(key: str) -> None:
     clock = Clock()
     app = Asked(asking(), clock=clock)
     async with app.run_test(size=(120, 36)) as pilot:
         clock.now += 2
-        await pilot.press("tab", key)
+        await pilot.press(key)
         await pilot.pause()
         assert not app.posted
+        assert app.chat.prompt.editor.text == (key if len(key) == 1 else "")
 
 
 async def test_letters_are_text_while_the_prompt_has_the_focus() -> None:
@@ -96,20 +95,22 @@ async def test_letters_are_text_while_the_prompt_has_the_focus() -> None:
         assert "? window full" in screen_text(app)[-2] or "not now" in screen_text(app)[-2]
 
 
-async def test_a_choice_never_takes_the_focus_and_is_deaf_for_a_second() -> None:
+@pytest.mark.parametrize("typed", ["", "half a prompt"])
+async def test_a_choice_takes_the_focus_of_an_empty_prompt_only_and_is_deaf_for_a_second(typed: str) -> None:
     clock = Clock()
     app = Asked(IDLE, clock=clock)
     async with app.run_test(size=(120, 36)) as pilot:
+        app.chat.prompt.editor.insert(typed)
         app.chat.show(asking())
         await pilot.pause()
-        assert app.focused is app.chat.prompt.editor
-        assert "Tab to answer" in screen_text(app)[-2]
-        for key in ("tab", "c", "escape"):
+        assert app.focused is (app.chat.prompt.editor if typed else app.chat.dock)
+        assert ("Tab to answer" in screen_text(app)[-2]) == bool(typed)
+        for key in (*["tab"] * bool(typed), "1", "enter", "escape"):
             await pilot.press(key)
         await pilot.pause()
         assert not app.posted
         clock.now += 1.1
-        await pilot.press("c")
+        await pilot.press("1")
         await pilot.pause()
         assert app.answers == [("w1", "c")]
 
@@ -125,7 +126,7 @@ async def test_a_choice_behind_a_call_of_the_same_name_is_deaf_again() -> None:
         (event,) = app.posted
         assert isinstance(event, OperationWanted) and isinstance(event.operation, Approve)
         app.chat.show(asking(CHOICE))
-        await pilot.press("s")
+        await pilot.press("4")
         await pilot.pause()
         assert len(app.posted) == 1
         assert app.focused is app.chat.dock, "the reader came here, and has more to answer"
@@ -134,7 +135,7 @@ async def test_a_choice_behind_a_call_of_the_same_name_is_deaf_again() -> None:
 async def test_an_answered_choice_gives_the_focus_back_to_the_prompt() -> None:
     app = Asked(asking())
     async with app.run_test(size=(120, 36)) as pilot:
-        await pilot.press("tab")
+        await pilot.pause()
         assert app.focused is app.chat.dock
         app.chat.show(IDLE)
         await pilot.pause()
@@ -145,14 +146,13 @@ async def test_the_frame_shows_title_details_keys_and_how_to_leave() -> None:
     clock = Clock()
     app = Asked(asking(), clock=clock)
     async with app.run_test(size=(120, 36)) as pilot:
-        await pilot.press("tab")
         await pilot.pause()
         lines = screen_text(app)
         top = next(at for at, line in enumerate(lines) if "? window full" in line)
         assert lines[top].startswith("┏") and "Allow this" not in lines[top]
         assert "361 bash alembic" in lines[top + 1] and "370 bash pytest" in lines[top + 2]
         assert [line.strip("┃ ") for line in lines[top + 3 : top + 7]] == [
-            f"{option.key} {option.label}" for option in OPTIONS
+            f"{number} {option.label}" for number, option in enumerate(OPTIONS, start=1)
         ]
         assert "Esc leaves it undecided" in lines[top + 7]
         assert "Esc leaves it undecided" in lines[-2]
@@ -167,8 +167,8 @@ async def test_a_long_title_and_many_keys_are_read_in_full_at_any_width(
     options = tuple(Answerable(key, f"选项 {key} {'很长 ' * 3}") for key in "cpxst")
     app = Asked(asking(replace(CHOICE, name=title, title="", options=options)))
     async with app.run_test(size=size) as pilot:
-        if focused:
-            await pilot.press("tab")
+        if not focused:
+            app.chat.set_focus(app.chat.prompt.editor)
         await pilot.pause()
         lines = screen_text(app)
         assert {cell_len(line) for line in lines} == {size[0]}
@@ -176,7 +176,7 @@ async def test_a_long_title_and_many_keys_are_read_in_full_at_any_width(
         shown = "".join(line.strip("┃│┏┓┗┛━─ ") for line in lines[dock.y : dock.bottom])
         if size != (40, 24):  # a quarter of so small a screen does not hold it all: it scrolls
             assert "131,072。[/nope]" in shown.replace(" ", "")
-            assert all(f"{key} 选项 {key}" in shown for key in "cpxst")
+            assert all(f"{number} 选项 {key}" in shown for number, key in enumerate("cpxst", start=1))
 
 
 async def test_the_commands_of_a_call_do_not_answer_a_choice() -> None:

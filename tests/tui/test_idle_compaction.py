@@ -126,7 +126,8 @@ async def test_it_is_done_before_the_end_and_what_is_shown_of_the_cache_goes(
         await made.running.until(lambda: made.compactions == 1)
         await made.running.at_rest()
         made.pass_time(LIFE)
-        assert "cache" not in made.running.text and not made.waiting
+        assert "cache cold" not in made.running.text and not made.waiting
+        assert "full: before the cache ends · " in made.running.text
 
 
 async def test_what_stands_in_the_editor_is_never_compacted_under(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from foldline.compaction import Proposal, SessionLedger
+from foldline.context import numbers
 from foldline.context.budget import BudgetSettings
 from foldline.context.ledger import Ledger
 from foldline.protocol import Compaction, UserMessage, events
@@ -364,3 +365,27 @@ async def test_an_edit_and_its_undo_from_the_inspector_reach_the_history(tmp_pat
         await running.until(lambda: running.agent.session.projection.pins)
         await running.press("u")
         await running.until(lambda: not running.agent.session.projection.pins)
+
+
+@pytest.mark.parametrize("command", ["clear", "undo"])
+async def test_a_proposal_that_was_kept_is_advertised_no_more_once_the_view_is_another(
+    tmp_path: Path, command: str
+) -> None:
+    async with live(tmp_path) as running:
+        await fill(running)
+        if command == "undo":
+            await running.enter("/compact")
+            await running.until(lambda: folds(running))
+            await running.at_rest()
+            await fill(running, 3)
+        await running.press("f3")
+        made = await ready(running)
+        await running.press("escape")
+        await running.until(lambda: "waits for you" in running.text)
+        await running.ask("and now?")
+        assert proposal(running).id == made.id, "it has only grown"
+        assert f"→ {numbers.tokens(proposal(running).entry.tokens_after)} · waits for you" in running.text
+        await running.enter(f"/{command}")
+        await running.until(lambda: running.agent.state.review.proposal is None)
+        await running.at_rest()
+        assert "waits for you" not in running.text

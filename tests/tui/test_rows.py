@@ -223,7 +223,7 @@ def test_the_rows_of_picture_a() -> None:
     )
     assert text(meter_row(state, 120)) == (
         " ▐▓▓▒███████████████████◆█┆███┃···▌ 116.2k of 131k  89% → ~27k           "
-        "cached 113k   $1.84   git orders-idempotent ±3 "
+        "        cached 113k   git orders-idempotent ±3 "
     )
     status = text(status_row(state, StatusContext(escape="Esc cancels, prompts stay"), 100.2, 120))
     assert status[3:] == (

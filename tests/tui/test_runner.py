@@ -371,6 +371,19 @@ async def test_why_a_prompt_came_back_and_what_enter_does_is_said_until_the_user
         assert made.queue.unsent == ""
 
 
+async def test_what_is_said_of_an_unsent_prompt_follows_what_is_done_and_goes_with_the_prompt(
+    tmp_path: Path,
+) -> None:
+    async with driven(tmp_path, interactive=True, summaries=(Hang("half"),)) as made:
+        await cancelled_fold(made, FULL)
+        assert made.queue.unsent.endswith("Enter sends it without compacting.")
+        made.runner.submit(operations.ClearView())
+        await made.watch.until(lambda: "There is room now: Enter sends it." in made.queue.unsent)
+        made.editor.take()
+        made.runner.forget_unsent()
+        assert made.queue.unsent == ""
+
+
 async def test_closing_while_it_works_leaves_nothing_behind_and_gives_nothing_back(tmp_path: Path) -> None:
     async with driven(tmp_path, Hang("half")) as made:
         for text in ("one", "two"):

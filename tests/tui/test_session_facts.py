@@ -52,5 +52,6 @@ async def test_the_pages_open_over_the_chat_and_close_again(tmp_path: Path) -> N
             if command == "status":
                 names = ("session", "folder", "history", "model", "window", "strategy", "mode", "sandbox")
                 assert [name for name in names if f"{name:<9} " not in running.text] == []
+                assert "strategy  summary, auto" in running.text
             await running.press("escape")
             assert running.app.screen is running.app.chat

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from foldline.tui.keys.commands import QUIT_WITHIN
+from support.server import MODEL, running_server
 from support.terminal import CLEARS, ENTER, LEAVE, Terminal, terminal
 
 pytestmark = pytest.mark.slow
@@ -79,8 +80,8 @@ def test_a_session_from_start_to_quit_at_any_size(tmp_path: Path, columns: int, 
         for name in "abcdef":
             term.ask(f"read {name}.txt")
             term.until("90 lines")
-        assert b"entries compacted" in term.raw
-        term.until("entries compacted")  # the last one comes with its draft
+        assert b"% full" in term.raw
+        term.until("% full")  # the last one comes with its draft
         term.send("\x1bOQ")  # F2
         term.until("state no.")  # beside the chat, where there is the room
         assert "a.txt" in term.text
@@ -258,6 +259,41 @@ def test_a_paste_of_many_lines_is_one_prompt(tmp_path: Path) -> None:
         term.until("\n ┃ ❯ first line")
         quit_by_keys(term)
         assert never_cleared(term)
+
+
+def test_the_first_enter_makes_room_for_a_long_prompt_and_what_can_never_fit_is_said_until_it_is_gone(
+    tmp_path: Path,
+) -> None:
+    def paste(name: str, lines: int) -> None:
+        known = "".join(f"all there is to know about part {number} of it\n" for number in range(lines))
+        term.send(f"\x1b[200~{name}\n{known}\x1b[201~")
+        term.until("[pasted")
+        term.send("\r")
+
+    with running_server(window=16_384) as server:
+        given = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "x", "FOLDLINE_MODEL": MODEL}
+        with terminal(tmp_path / "shop", columns=100, rows=30, **given) as term:
+            term.until("Enter sends")
+            for name in ("first", "second", "third"):
+                paste(name, 240)
+                term.until(f"You said: {name}")
+            paste("longer", 700)
+            term.until("You said: longer")
+            assert "Not sent" not in term.raw.decode(errors="replace")
+            paste("longest", 2_000)
+            term.until("Not sent: Too long")
+            term.send(" more")
+            term.until("more")
+            term.settle()
+            assert "Not sent: Too long" in term.text
+            term.send("\x15")
+            term.until(lambda now: "Not sent" not in now.text and "[pasted" not in now.text)
+            term.send("something else")
+            term.until("something else")
+            assert "Not sent" not in term.text
+            term.send("\x15")
+            quit_by_keys(term)
+        assert not [request for request in server.requests() if request.rejected]
 
 
 def test_bytes_that_are_no_text_are_shown_as_such_and_end_nothing(tmp_path: Path) -> None:

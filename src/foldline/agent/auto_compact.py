@@ -4,6 +4,7 @@ Off is off: with automatic compaction off, stopped, or undone by the user, nothi
 (docs/design/invariants.md). Then the user is asked what to leave out.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from foldline.compaction import (
     largest_items,
     no_request_since_compaction,
     pause_reason,
+    plan,
     plans_by_cut,
     step_growth,
     steps_until_full,
@@ -32,7 +34,7 @@ from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
 from foldline.llm import ContextOverflow, LLMError
 from foldline.llm.models import cached_price, price_of
-from foldline.protocol import NEW, AssistantMessage, Edit, FoldlineError, Reason, UserMessage
+from foldline.protocol import NEW, AssistantMessage, Cause, Edit, FoldlineError, Reason, UserMessage
 from foldline.protocol.events import Notice, Option
 
 from .compact import CompactionRequest, begin_draft, compact
@@ -150,6 +152,8 @@ class AutoCompact:
 
     async def _room_for(self, prompt: UserMessage, pending: int) -> str:
         state, why = self._state, ""
+        if await asyncio.to_thread(_fits_once_sent, state, prompt, pending):
+            return ""
         try:
             outcome = await make_room(state, "threshold", pending=pending)
             if outcome == "nothing":
@@ -222,7 +226,7 @@ class AutoCompact:
             )
 
 
-async def compact_between_turns(state: AgentState) -> None:
+async def compact_between_turns(state: AgentState, cause: Cause = "") -> None:
     """Between two turns: draft a compaction, and compact once the draft is there. In mode `ask` it waits for
     the user; where nobody is there, it is made now.
 
@@ -233,11 +237,23 @@ async def compact_between_turns(state: AgentState) -> None:
         return
     draft, basis = state.draft, state.basis
     if not draft.on or (draft.ready and draft.serves(basis)):
-        await compact(state, CompactionRequest("phase", preview=state.mode == "ask"))
+        await compact(state, CompactionRequest("phase", cause, preview=state.mode == "ask"))
         return
     if not draft.serves(basis):
         begin_draft(state)
-    draft.overdue = draft.drafting
+    draft.overdue, draft.cause = draft.drafting, cause
+
+
+def _fits_once_sent(state: AgentState, prompt: UserMessage, pending: int) -> bool:
+    """Whether the window has room for a prompt only where it stands in the history when that is compacted:
+    what was asked before it is no longer the newest request then, which stays. In a thread."""
+    now, window = state.plan("threshold", pending=pending), state.budget.window
+    if auto_compact_blocker(state) is not None or (
+        now is not None and now.tokens_expected + round(pending * state.scale) < window
+    ):
+        return False
+    then = plan(state.projection.foreseen(prompt), state.budget, "threshold", overhead=state.overhead)
+    return then is not None and then.tokens_expected < window
 
 
 def _keeps_little(state: AgentState) -> bool:
@@ -275,7 +291,10 @@ async def make_room(
         at, model = short_tokens(tier.threshold), state.llm.info.id
         state.emit(Notice(text=f"Compacting at {at} tokens: above, {model} costs more."))
     return await compact(
-        state, CompactionRequest(reason, will_retry=reason == "overflow", pending=pending, budget=tier)
+        state,
+        CompactionRequest(
+            reason, "price" if tier else "", will_retry=reason == "overflow", pending=pending, budget=tier
+        ),
     )
 
 

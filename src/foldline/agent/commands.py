@@ -123,7 +123,7 @@ async def _make_fit(state: AgentState, llm: LLM, writer: LLM | None) -> None:
     # The new model may need more tokens for the same text: to the old one, its threshold is so much lower.
     scale = state.projection.scale_for(name)
     pending = max(0, round(budget.threshold * (1 / state.scale - 1 / scale)))
-    asked = CompactionRequest("threshold", budget=budget, pending=pending, writer=writer)
+    asked = CompactionRequest("threshold", "model", budget=budget, pending=pending, writer=writer)
     compacted = await compact(state, asked)
     size = _size_for(state, name)
     if size >= budget.window:

@@ -23,7 +23,7 @@ from foldline.compaction import (
 )
 from foldline.context.budget import Budget
 from foldline.llm import LLM, LLMError, WithStandIn
-from foldline.protocol import FoldlineError, Reason, events
+from foldline.protocol import Cause, FoldlineError, Reason, events
 
 from .proposals import Apply, Discard, Redraft
 from .state import AgentState
@@ -34,6 +34,7 @@ class CompactionRequest:
     """A compaction that was asked for."""
 
     reason: Reason
+    cause: Cause = ""
     focus: str | None = None
     will_retry: bool = False
     pending: int = 0
@@ -59,7 +60,7 @@ async def compact(
     Raises:
         FoldlineError: it failed, and the view is as it was.
     """
-    planned = state.plan(request.reason, request.budget)
+    planned = state.plan(request.reason, request.budget, request.pending)
     if planned is None and plans_by_cut(_strategy(state, request)) and request.reason != "overflow":
         if request.reason == "manual":
             state.emit(events.CompactionEnd(reason="manual", nothing=True))
@@ -131,12 +132,21 @@ async def _drafted(state: AgentState, request: CompactionRequest) -> Proposal | 
     proposal = await _drafted_before(state, request) or await draft_now(state, request, state.emit)
     if proposal is None:
         return None
+    proposal = _explained(state, request, proposal)
     if request.reason == "phase" and not proposal.model_calls:
         return proposal if proposal.left <= WORTH_WHILE else None
     if request.reason == "manual" and request.options is None and not state.past_soft_mark:
         # Facts would go for nothing, and nothing needs the room.
         return proposal if proposal.outline.tokens_after < proposal.entry.tokens_before else None
     return proposal
+
+
+def _explained(state: AgentState, request: CompactionRequest, proposal: Proposal) -> Proposal:
+    """With what shows later why it was made."""
+    budget = request.budget or state.budget
+    limits = {"threshold": budget.threshold, "phase": budget.soft_mark}
+    why = {"cause": request.cause, "window": budget.window, "limit": limits.get(request.reason, 0)}
+    return replace(proposal, entry=proposal.entry.model_copy(update=why))
 
 
 async def draft_now(
@@ -148,10 +158,11 @@ async def draft_now(
         llm=await summariser(state, request.writer or state.llm),
         budget=request.budget or state.budget,
         reason=request.reason,
-        planned=None if request.options else state.plan(request.reason, request.budget),
+        planned=None if request.options else state.plan(request.reason, request.budget, request.pending),
         focus=request.focus,
         pending=request.pending,
         tools=state.specs,
+        recalls="history_read" in {spec.name for spec in state.specs},
         overhead=state.overhead,
         options=request.options,
         alone=alone or request.strategy is not None,

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 from typing import Any, assert_never
 
-from foldline.compaction import load_strategy
+from foldline.compaction import load_strategy, strategy_name
 from foldline.llm import LLM
 from foldline.protocol import Clear, FoldlineError, events, operations
 from foldline.protocol.events import Event, TaskFinished
@@ -196,7 +196,7 @@ class Executor:
     def _compact_overdue(self) -> None:
         """Compact with the overdue draft that is ready; a turn that runs commits it between two steps."""
         if self._running is None:
-            self.submit(operations.CompactSession(reason="phase"))
+            self.submit(operations.CompactSession(reason="phase", cause=self.state.draft.cause))
 
     # --- running ---------------------------------------------------------------------------------
 
@@ -298,7 +298,7 @@ class Executor:
                 await switch_model(state, operation.model, self._connect)
             case operations.SwitchStrategy():
                 state.strategy = load_strategy(operation.strategy, state.dependencies)
-                name = type(state.strategy).__name__
+                name = strategy_name(state.strategy)
                 self.emit(events.Notice(text=f"Compactions are made by {name} now."))
             case _:
                 assert_never(operation)
@@ -316,7 +316,7 @@ class Executor:
             preview = asked.preview or state.mode == "ask"
             await compact(state, CompactionRequest("manual", focus=asked.focus, preview=preview))
         elif asked.reason == "phase":
-            await compact_between_turns(state)
+            await compact_between_turns(state, asked.cause)
         else:
             await make_room(state, asked.reason, pending=asked.pending)
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from foldline.compaction import CompactionFailed, CompactionStrategy, Progress, Proposal, RedraftOptions
 from foldline.context.projection import Projection
 from foldline.llm import LLM
-from foldline.protocol import FoldlineError, events, operations
+from foldline.protocol import Cause, FoldlineError, events, operations
 from foldline.protocol.events import Event
 
 
@@ -215,6 +215,8 @@ class BackgroundDraft:
         """The newest change of the view when the user stopped a draft."""
         self.overdue = False
         """Whether the moment to commit it has come before it was written: a task is done, or a turn."""
+        self.cause: Cause = ""
+        """What had that moment come."""
         self.on_ready: Callable[[], None] = lambda: None
         """Called once one that is overdue is there."""
         self._basis: Basis | None = None
@@ -271,7 +273,7 @@ class BackgroundDraft:
         """Give the draft up; one that is still being written is cancelled."""
         task, self._task, self._basis, self._listener = self._task, None, None, None
         self._written, self._drafted, self._told = [], 0, 0
-        self.overdue = False
+        self.overdue, self.cause = False, ""
         if task is not None:
             task.cancel()
             self._tell("gone")

@@ -26,6 +26,8 @@ def shown(value: object) -> str:
         return ""
     if isinstance(value, list):
         return ", ".join(map(str, value))
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

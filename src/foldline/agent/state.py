@@ -333,12 +333,19 @@ class AgentState:
         """Estimate of the tool schemas, before calibration, in tokens."""
         return sum(each.tokens for each in self.schemas)
 
-    def plan(self, reason: Reason, budget: Budget | None = None) -> Plan | None:
-        """What a compaction would do now, computed once per history; None: nothing to compact."""
-        facts = (reason, budget or self.budget, self.overhead)
+    def plan(self, reason: Reason, budget: Budget | None = None, pending: int = 0) -> Plan | None:
+        """What a compaction would do now, computed once per history; None: nothing to compact. `pending`: as
+        in `CompactionRequest`; less is kept where what is usually kept leaves it no room."""
+        usual = self.plan(reason, budget) if pending else None
+        limit = (budget or self.budget).threshold
+        if usual is not None and usual.tokens_expected + round(pending * self.scale) < limit:
+            return usual
+        facts = (reason, budget or self.budget, self.overhead, pending)
         if facts not in self._plans:
             early = self.plan_early() if reason == "phase" and not self.past_soft_mark else None
-            self._plans[facts] = early or plan(self.projection, facts[1], reason, overhead=facts[2])
+            self._plans[facts] = early or plan(
+                self.projection, facts[1], reason, overhead=facts[2], pending=pending
+            )
         return self._plans[facts]
 
     def plan_early(self) -> Plan | None:

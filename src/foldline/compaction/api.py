@@ -18,6 +18,7 @@ from .registry import (
     load_strategy,
     plans_by_cut,
     strategy_for,
+    strategy_name,
 )
 from .selection import ImportanceCompaction, SemanticCompaction
 from .simple import (
@@ -83,5 +84,6 @@ __all__ = [
     "step_growth",
     "steps_until_full",
     "strategy_for",
+    "strategy_name",
     "tier_gain",
 ]

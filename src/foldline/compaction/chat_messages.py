@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
 
+from foldline.context.view import with_recall
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -29,13 +30,6 @@ ChatMessage = dict[str, Any]
 
 _MOST_OF_UNKNOWN = 12_000
 """Characters of a block of a kind unknown here that count: audio and documents are no text."""
-_SEARCH = re.compile(r"; history_search finds them|`history_search` finds them, ")
-"""How a view says that the model can search, which only Foldline's own can."""
-_RECALL = re.compile(
-    r" history_read\(\d+\) shows it again\.|; history_read\(\d+\) shows all of entry \d+"
-    r"| The originals are kept: `history_read` shows an entry whole\.|; `history_read` opens it"
-)
-"""How it says that the model can read an original."""
 _FRAME = re.compile(r"<summary>\n.*\n</summary>\s*\Z", re.DOTALL)
 
 
@@ -189,7 +183,7 @@ def written(
     for position, run in groupby(view, key=lambda each: pieces[each.index].position):
         group = list(run)
         if position is None:
-            messages += [{"role": "user", "content": _said(each.text, recall)} for each in group]
+            messages += [{"role": "user", "content": with_recall(each.text, recall)} for each in group]
             sources += [Source("summary", gone) for _ in group]
         elif len(group) == blocks[position] and all(each is pieces[each.index].message for each in group):
             messages.append(chat[position])
@@ -200,18 +194,13 @@ def written(
     return messages, sources
 
 
-def _said(text: str, recall: str | None) -> str:
-    found = _SEARCH.sub("", text)
-    return found.replace("history_read", recall) if recall else _RECALL.sub("", found)
-
-
 def _shortened(
     message: ChatMessage, group: Sequence[BaseMessage], pieces: Mapping[int, Piece], recall: str | None
 ) -> ChatMessage:
     """The dictionary with the texts of these messages, and without the blocks of others."""
     content = message.get("content")
     if not isinstance(content, list) or pieces[group[0].index].blocks is None:
-        return {**message, "content": _in_place(content, _said(group[0].text, recall))}
+        return {**message, "content": _in_place(content, with_recall(group[0].text, recall))}
     blocks: list[object] = []
     for each in group:
         piece = pieces[each.index]
@@ -219,9 +208,9 @@ def _shortened(
         if each is piece.message:
             blocks += own
         elif isinstance(each, ToolResultMessage):
-            blocks.append({**own[0], "content": _said(each.text, recall)})
+            blocks.append({**own[0], "content": with_recall(each.text, recall)})
         else:
-            blocks += _in_place(own, _said(each.text, recall))
+            blocks += _in_place(own, with_recall(each.text, recall))
     return {**message, "content": blocks}
 
 

@@ -23,7 +23,7 @@ from foldline.context.cut import (
 )
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
-from foldline.context.view import ViewItem, total_tokens
+from foldline.context.view import ViewItem, total_tokens, with_recall, with_text
 from foldline.context.weight import view_size
 from foldline.llm import LLM, ToolSpec
 from foldline.protocol import NEW, BaseMessage, Compaction, Reason
@@ -90,10 +90,12 @@ def plan(
     reason: Reason,
     *,
     overhead: int = 0,
+    pending: int = 0,
     first_kept_index: int | None = None,
     pins: frozenset[int] = frozenset(),
 ) -> Plan | None:
-    """What a compaction would do now; None: nothing to compact. Linear in the view; reads no text."""
+    """What a compaction would do now; None: nothing to compact. Linear in the view; reads no text.
+    `pending`: as in `propose`."""
     view = tuple(projection.view)
     pins = projection.pins | pins
     scale = projection.scale
@@ -102,7 +104,9 @@ def plan(
         keep = min(keep, _compactable(view, enough=keep * _MANUAL_SHARE) // _MANUAL_SHARE)
     elif reason == "phase":
         keep //= 2  # a piece of work is done: less of it is needed word for word
-    room = _room(projection, budget, overhead)
+    if pending:
+        keep = min(keep, _left_beside(projection, budget, overhead + pending))
+    room = _room(projection, budget.threshold, overhead)
     if first_kept_index is not None:
         cut = cut_before(view, first_kept_index, pins=pins)
     else:
@@ -210,10 +214,17 @@ def _keep(projection: Projection, budget: Budget) -> int:
     return max(1, int(budget.keep_recent_tokens / scale * _counted(projection)))
 
 
-def _room(projection: Projection, budget: Budget, beside: int) -> int:
-    """Estimated tokens, before calibration, a view may take below the threshold with `beside` more."""
-    scale = projection.scale
-    return int((budget.threshold / scale - beside) * _counted(projection))
+def _room(projection: Projection, limit: int, beside: int) -> int:
+    """Estimated tokens, before calibration, a view may take below a limit with `beside` more."""
+    return int((limit / projection.scale - beside) * _counted(projection))
+
+
+def _left_beside(projection: Projection, budget: Budget, beside: int) -> int:
+    """Estimated tokens that the newest work may take with a summary and `beside`: below the threshold, or,
+    where that leaves none, in the window."""
+    stays = projection.fixed + int(budget.max_summary_tokens / projection.scale)
+    rooms = (_room(projection, limit, beside) - stays for limit in (budget.threshold, budget.window))
+    return next((room for room in rooms if room > 0), 1)
 
 
 def _counted(projection: Projection) -> float:
@@ -237,6 +248,7 @@ async def propose(
     alone: bool = False,
     ledger: SessionLedger | None = None,
     session: str = "",
+    recalls: bool = True,
     progress: Progress = lambda _: None,
     on_request: OnRequest = lambda *_: None,
 ) -> Proposal | None:
@@ -251,6 +263,7 @@ async def propose(
         alone: whether nothing but the strategy is tried.
         ledger: the session's, which need not be built anew.
         session: its name, which goes with the requests.
+        recalls: whether the model can read the history, which else is not said in what is written.
         on_request: called after each request to the model, also where nothing comes of it.
 
     Raises:
@@ -263,6 +276,7 @@ async def propose(
         budget,
         reason,
         overhead=overhead,
+        pending=pending,
         first_kept_index=redraft.first_kept_index,
         pins=redraft.pins,
     )
@@ -301,13 +315,20 @@ async def propose(
     if after is None:
         return None
     # By hand one compacts long before the window is full: what is free then lasts as long as there is room.
-    full = _room(projection, budget, overhead + pending) if need.by_hand else need.enough
+    full = _room(projection, budget.threshold, overhead + pending) if need.by_hand else need.enough
     after = await asyncio.to_thread(
         _with_ledger, projection, ctx, after, need.enough, full, ledger or SessionLedger()
     )
+    if not recalls:
+        known = {message.key: message for message in ctx.history}
+        after = [each if known.get(each.key) == each else _without_recall(each) for each in after]
     return await asyncio.to_thread(
         _proposed, projection, view, climb, planned, after, redraft, reason, overhead
     )
+
+
+def _without_recall(message: BaseMessage) -> BaseMessage:
+    return with_text(message, with_recall(message.text, None))
 
 
 def _with_ledger(
@@ -393,7 +414,7 @@ def _need(
     before = projection.tokens
     size = view_size(projection, overhead=overhead).tokens + round(pending * scale)
     return Need(
-        enough=min(_room(projection, budget, overhead + pending), int(INEFFECTIVE * before)),
+        enough=min(_room(projection, budget.threshold, overhead + pending), int(INEFFECTIVE * before)),
         must=size >= budget.threshold or reason == "overflow",
         replaceable=size >= budget.window or reason == "overflow" or (built_in and reason != "manual"),
         refused=reason == "overflow",

@@ -64,6 +64,13 @@ def asks_model(strategy: CompactionStrategy) -> bool:
     return not isinstance(strategy, AdaptiveCompaction | ToolResultHidingCompaction | DigestCompaction)
 
 
+def strategy_name(strategy: CompactionStrategy) -> str:
+    """The name it goes by: the short one, else `module:ClassName`."""
+    kind = type(strategy)
+    names = (name for name, built_in in BUILT_IN.items() if built_in is kind)
+    return next(names, f"{kind.__module__}:{kind.__qualname__}")
+
+
 def strategy_for(strategy: CompactionStrategy, reason: Reason) -> CompactionStrategy:
     """The strategy for a compaction of this reason: the default one has another for those by hand."""
     if reason == "manual" and isinstance(strategy, AdaptiveCompaction):

@@ -1,9 +1,11 @@
 """What a compaction did, in entries and tokens: all screens, commands and pages say it with these."""
 
-from foldline.protocol import Compaction, Kept
+from bisect import bisect_left
+
+from foldline.protocol import Cause, Compaction, Kept, Reason, RequestRecord
 
 from .budget import Size
-from .numbers import many, tokens
+from .numbers import many, percent, tokens
 from .outline import CompactionOutline
 from .projection import Projection
 
@@ -46,6 +48,43 @@ def sizes_words(projection: Projection, compaction: Compaction | CompactionOutli
     was = tokens(before.tokens, estimated=before.estimated)
     is_now = tokens(after.tokens, estimated=after.estimated)
     return f"{was} → {is_now} {unit}".rstrip() if after.tokens else f"from {was} {unit}".rstrip()
+
+
+_CAUSES: dict[Cause | Reason, str] = {
+    "asked": "you asked",
+    "cache": "before the cache ends",
+    "model": "for another model",
+    "price": "before a higher price",
+    "manual": "you asked",
+    "overflow": "refused as too long",
+    "phase": "end of task",
+    "threshold": "window full",
+}
+
+
+def why_compacted(projection: Projection, compaction: Compaction) -> tuple[str, str]:
+    """Why it was made, with how full the window was and the limit it was held against, as far as that is on
+    record: `61% full: end of task, soft limit 60%`; and without the limit."""
+    why, size = _CAUSES[compaction.cause or compaction.reason], sizes_of(projection, compaction)[0].tokens
+    window, limit = compaction.window or _window_before(projection, compaction.index), compaction.limit
+    if not (window and size):
+        return why, why
+    full = f"{percent(size, window)} full"
+    if compaction.cause or not limit:
+        return f"{full}: {why}", f"{full}: {why}"
+    if compaction.reason == "threshold":
+        prompt = "" if size >= limit else " + the prompt"
+        return f"{full}{prompt}, limit {percent(limit, window)}", f"{full}{prompt}"
+    what = f"soft limit {percent(limit, window)}" if size >= limit else "already worth it"
+    return f"{full}: {why}, {what}", f"{full}: {why}"
+
+
+def _window_before(projection: Projection, index: int) -> int:
+    """The window its server had stated with the request before this entry; 0 where it had not."""
+    requests = projection.requests
+    at = bisect_left(requests, index, key=lambda request: request.entry)
+    record = projection.entry(requests[at - 1].entry) if at else None
+    return record.window if isinstance(record, RequestRecord) else 0
 
 
 def taken_out(projection: Projection) -> Size:

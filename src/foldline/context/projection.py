@@ -50,6 +50,7 @@ from .view_state import (
     dmail_of,
     in_force,
     left_behind,
+    newest_undoable,
     undo_refusal,
     unmarked,
 )
@@ -241,6 +242,12 @@ class Projection(ViewState):
             return f"Entry {target} is already undone."
         undo = Undo(index=self.last_index + 1, target=target)
         return undo_refusal(undo, self._undos, self._markers, self._checkpoints)
+
+    @property
+    def undoable(self) -> int | None:
+        """Index of what an undo without a target takes back; None where there is nothing, or it cannot be."""
+        newest = newest_undoable(self.markers)
+        return newest.index if newest is not None and self.undo_refusal(newest.index) is None else None
 
     # --- taking in one more entry ---------------------------------------------------------------
 

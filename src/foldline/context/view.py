@@ -1,5 +1,6 @@
 """The LLM view: the items the next request sends, their placeholders, and the fates of all entries."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
@@ -22,6 +23,13 @@ from .outline import MessageOutline, message_outline
 from .tokens import estimate_tokens, fits_text, wide_characters
 
 _HIDDEN = "[foldline: result hidden to save context"
+_SEARCH = re.compile(r"; history_search finds them|`history_search` finds them, ")
+_RECALL = re.compile(
+    r" history_read\(\d+\) shows it again\.|; history_read\(\d+\) shows all of entry \d+"
+    r"| The originals are kept: `history_read` shows an entry whole\.|; `history_read` opens it"
+)
+"""How a view says that the model can search, and read an original; the summary's frame and the ledger do so
+in prompts/."""
 INTERRUPTED = "[foldline: interrupted: this tool call has no result; it may or may not have run]"
 
 
@@ -29,6 +37,12 @@ def hidden_placeholder(result: ToolResultMessage) -> str:
     """The placeholder of a hidden tool result: unmistakably one, and how to read the original back."""
     what = f"{result.name}, {result.details.brief}" if result.details.brief else result.name
     return f"{_HIDDEN}; it was entry {result.index} ({what}). history_read({result.index}) shows it again.]"
+
+
+def with_recall(text: str, tool: str | None) -> str:
+    """What a compaction wrote, for a model that cannot search the history, and reads it with this tool."""
+    text = _SEARCH.sub("", text)
+    return text.replace("history_read", tool) if tool else _RECALL.sub("", text)
 
 
 def is_hidden_placeholder(text: str) -> bool:

@@ -8,6 +8,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 from .messages import AnyMessage, Count, Entry, Message, Moment, Record, Usage
 
 Reason = Literal["threshold", "overflow", "manual", "phase"]
+Cause = Literal["", "asked", "cache", "model", "price"]
+"""What was behind the reason of a compaction: the user's word, the end of the provider's cache, the smaller
+window of another model, the higher price of longer requests."""
 Span = tuple[int, int]
 """A range of entry indices, both ends included."""
 
@@ -54,6 +57,11 @@ class Compaction(Entry):
     focus: str | None = None
     model: str | None = None
     usage: Usage | None = None
+    cause: Cause = Field(default="", exclude_if=lambda cause: not cause)
+    window: Count = Field(default=0, exclude_if=lambda window: window == 0)
+    """The model's context window in tokens; 0 in older sessions and in those of other agents."""
+    limit: Count = Field(default=0, exclude_if=lambda limit: limit == 0)
+    """The size from which on its reason holds, in tokens: threshold or soft mark."""
     tokens_before: Count = 0
     tokens_after: Count = 0
     facts: Count = 0

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .entries import ApprovalMode, ApprovalScope, EditAction, Reason, Rule
+from .entries import ApprovalMode, ApprovalScope, Cause, EditAction, Reason, Rule
 from .messages import Part, Record
 
 
@@ -37,6 +37,7 @@ class CompactSession(Record):
 
     type: Literal["compact_session"] = "compact_session"
     reason: Reason
+    cause: Cause = ""
     focus: str | None = None
     will_retry: bool = False
     preview: bool = False

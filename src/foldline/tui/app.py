@@ -247,7 +247,10 @@ class FoldlineApp(BaseApp[None]):
 
     @on(Prompt.FactsChanged)
     def _typing(self) -> None:
-        if self.runner is None or not self.chat.prompt.editor.text:
+        if self.runner is None:
+            return
+        if not self.chat.prompt.editor.text.strip():
+            self.runner.forget_unsent()
             return
         if (llm := self.runner.agent.state.llm) is not self._client_of:
             self._client_of = llm

@@ -81,7 +81,7 @@ class ChatScreen(Screen[None]):
         self._wake: Timer | None = None
         self._remark_timer: Timer | None = None
         self.header = Row("header")
-        self.reading = ReadingPane(self.remark)
+        self.reading = ReadingPane(self.remark, self.run_command)
         self.transcript: BlockView = self.reading.view
         self.welcome = Welcome()
         self.sidebar = Sidebar()
@@ -208,7 +208,7 @@ class ChatScreen(Screen[None]):
         self.meter.show(partial(meter_row, state))
         if asked and state.question is None:
             self.set_focus(self.prompt.editor)
-        elif is_other and state.question and not state.asks_choice and self.prompt.is_untouched:
+        elif is_other and state.question and self.prompt.is_untouched:
             self.set_focus(self.dock)
         if is_other:
             self.call_after_refresh(self._place_above_prompt)
@@ -334,6 +334,11 @@ class ChatScreen(Screen[None]):
     def _end_wanted(self, event: Prompt.EndWanted) -> None:
         event.stop()
         self.transcript.follow_end()
+
+    @on(Prompt.EnteredNothing)
+    def _entered_nothing(self, event: Prompt.EnteredNothing) -> None:
+        event.stop()
+        self.reading.toggle_compaction()
 
     @on(Welcome.Picked)
     def _welcome_picked(self, event: Welcome.Picked) -> None:

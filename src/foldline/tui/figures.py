@@ -12,7 +12,6 @@ from foldline.context.compactions import sizes_words
 from foldline.context.files import FileLedger, FileState, NewestFiles
 from foldline.context.projection import Projection
 from foldline.context.view import first_words, total_tokens
-from foldline.context.view_state import newest_undoable
 from foldline.context.weight import categories, entry_weight
 from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo
 from foldline.tui.state import CacheEnds, CompactionRow, FileRow, PinRow, Room, SidebarData, Weights
@@ -125,10 +124,8 @@ class Figures:
 
     def _comes_back(self) -> int | None:
         projection = self._state.projection
-        newest = newest_undoable(projection.markers)
-        if newest is None or projection.undo_refusal(newest.index) is not None:
-            return None
-        return projection.foreseen(Undo(target=newest.index)).sent - projection.sent
+        target = projection.undoable
+        return None if target is None else projection.foreseen(Undo(target=target)).sent - projection.sent
 
     def cut_index(self) -> int | None:
         """Index of the entry where a compaction would cut now."""

@@ -60,4 +60,4 @@ class IdleCompaction:
                 self._commit()
 
     def _commit(self) -> None:
-        self._runner.submit(operations.CompactSession(reason="phase"))
+        self._runner.submit(operations.CompactSession(reason="phase", cause="cache"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from foldline.agent import Agent
 from foldline.agent.auto_compact import auto_compact_blocker
-from foldline.compaction import BUILT_IN
+from foldline.compaction import BUILT_IN, strategy_name
 from foldline.context.numbers import many
 from foldline.history import Session, Unsent, keep_unsent, parent_of, short_id, take_unsent
 from foldline.protocol import Part, UserMessage, events, operations, text_parts
@@ -45,12 +45,13 @@ class Runner:
         """Whether the interrupted turn continues before the next prompt."""
         self._came_back = False
         """Whether the editor got a prompt back: what is sent from there next goes before the queue."""
-        self._unsent = ""
-        """Why the prompt that came back was not sent, until the user's next word."""
+        self._unsent: tuple[Sequence[Part], str] | None = None
+        """The prompt that came back unsent, and what went wrong, until the user's next word."""
         self._declined: object = False
         """The newest change of the view when the user cancelled a compaction between two turns."""
         self._delivery: asyncio.Task[None] | None = None
         self._closed = False
+        agent.executor.subscribe(self._look_again)
 
     # --- what the interface calls ------------------------------------------------------------------
 
@@ -58,22 +59,28 @@ class Runner:
         """Send a prompt, or queue it behind what runs. Sending lifts a pause."""
         self._queue.insert(0 if self._came_back else len(self._queue), text)
         self._came_back = self._paused = False
-        self._unsent = ""
+        self._unsent = None
         self._announce()
         if self._rests:
             self._delivery = asyncio.create_task(self._deliver())
 
     def set_paused(self, paused: bool) -> None:
-        self._paused, self._unsent = paused, ""
+        self._paused, self._unsent = paused, None
         self._announce()
         if not paused and self._rests:
             self._delivery = asyncio.create_task(self._deliver())
 
     def retry(self) -> None:
         """Continue the turn that failed or was stopped. Prompts that wait follow it."""
-        self._again, self._unsent = True, ""
+        self._again, self._unsent = True, None
         if self._rests:
             self._delivery = asyncio.create_task(self._deliver())
+
+    def forget_unsent(self) -> None:
+        """The prompt that came back was deleted: why it was not sent is no matter any more."""
+        if self._came_back and self._unsent:
+            self._unsent = None
+            self._announce()
 
     def edit_queue(self, before: tuple[str, ...], after: tuple[str, ...], paused: bool) -> None:
         """Make the queue `after`, as far as it has not moved on since the user saw `before`."""
@@ -196,19 +203,29 @@ class Runner:
             # has not.
             aborted = outcome == "cancelled" and executor.busy
             if not sent:
-                self._return(text, self._why_unsent(parts, error))
+                self._return(text, parts, error)
             elif outcome == "failed" or aborted:
                 self._paused = bool(self._queue)
         return sent and outcome == "done"
 
-    def _why_unsent(self, parts: Sequence[Part], error: str) -> str:
-        """Why the prompt came back, and what sending it again comes to."""
+    def _look_again(self, event: Event) -> None:
+        """What was done since may have made room."""
+        if isinstance(event, TaskFinished) and self._unsent:
+            self._announce()
+
+    def _why_unsent(self) -> str:
+        """Why the prompt came back, and what sending it again comes to now."""
+        if self._unsent is None:
+            return ""
+        parts, error = self._unsent
         state = self.agent.state
         if not state.unsent:
-            return f"{error} Enter sends it again." if error else ""
+            return f"{error} Enter sends it again."
         if state.unsent.startswith("Too long"):
             return state.unsent
-        if self.agent.fits(parts) or not self.agent.must_make_room(parts):
+        if not self.agent.must_make_room(parts):
+            return f"{state.unsent} There is room now: Enter sends it."
+        if self.agent.fits(parts):
             return f"{state.unsent} Enter sends it without compacting."
         if auto_compact_blocker(state) is not None:
             return f"{state.unsent} Enter asks again what to leave out."
@@ -227,12 +244,12 @@ class Runner:
         if finished.outcome != "done":
             self._declined = tried  # not again before the view has changed otherwise
 
-    def _return(self, text: str, why: str = "") -> None:
+    def _return(self, text: str, parts: Sequence[Part], error: str) -> None:
         """Back to the editor, or first in the queue where that holds text. Nothing continues by itself, and
         why it was not sent is said until the user's next word."""
         if self._closed:
             return
-        self._unsent = f"Not sent: {why}" if why else ""
+        self._unsent = (parts, error) if error or self.agent.state.unsent else None
         self._came_back = self._give_back(text)
         if not self._came_back:
             self._queue.insert(0, text)
@@ -243,12 +260,13 @@ class Runner:
         return await executor.wait_for(executor.submit(operation))
 
     def _announce(self) -> None:
+        why = self._why_unsent()
         self._emit(
             events.QueueChanged(
                 held=self._held,
                 queued=tuple(self._queue),
                 paused=self._paused and bool(self._queue),
-                unsent=self._unsent,
+                unsent=f"Not sent: {why}" if why else "",
             )
         )
 
@@ -289,12 +307,12 @@ def compaction_commands(
         if name:
             runner.submit(operations.SwitchStrategy(strategy=name))
         else:
-            now = type(runner.agent.state.strategy).__name__
+            now = strategy_name(runner.agent.state.strategy)
             remark(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName")
 
     def compact_first(runner: Runner, _: str) -> None:
         runner.agent.state.draft.declined = False  # who asks for it wants the draft that was stopped
-        runner.submit(operations.CompactSession(reason="phase"))
+        runner.submit(operations.CompactSession(reason="phase", cause="asked"))
 
     return {
         "compact": compact,

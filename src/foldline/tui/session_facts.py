@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from foldline.agent import Agent
+from foldline.compaction import strategy_name
 from foldline.context.numbers import many, percent, price, tokens
 from foldline.context.permissions import mode_words
 from foldline.context.stats import ModelUse, stats_of
@@ -82,7 +83,7 @@ def _facts(agent: Agent) -> Iterator[tuple[str, str]]:
         threshold = f", compacts at {tokens(state.budget.threshold)} tokens"
     except FoldlineError as failure:  # a window too small to work in
         threshold = f". {failure}"
-    yield "strategy", f"{type(state.strategy).__name__}, {state.mode}{threshold}"
+    yield "strategy", f"{strategy_name(state.strategy)}, {state.mode}{threshold}"
     yield "mode", f"{state.policy.mode}: {mode_words(state.policy.mode)}"
 
 

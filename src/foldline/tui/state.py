@@ -282,8 +282,6 @@ class ChatState:
     """Tokens that undoing the newest compaction would bring back; None where there is none to undo."""
     cached: int | None = None
     """Input tokens of the last request that came from the provider's cache."""
-    cost: float | None = None
-    """Dollars; None where prices are not known."""
 
     @property
     def busy(self) -> bool:

@@ -142,6 +142,22 @@ def test_a_person_at_a_terminal_answers_cancels_and_leaves(tmp_path: Path) -> No
         assert termios.tcgetattr(term.child.child_fd) == term.modes
 
 
+def test_a_call_is_declined_with_a_word_of_why(tmp_path: Path) -> None:
+    with terminal(tmp_path / "shop", "--plain", NO_COLOR="1", FOLDLINE_OFFLINE__PACE="0") as term:
+        term.until("/help helps.")
+        term.send("run `rm notes.txt`\r")
+        term.until("no, and tell it why\nAnswer:")
+        term.send("n\r")
+        term.until(lambda now: "once more" in now.text or "Why, and what instead" in now.text)
+        if "once more" in term.text:
+            term.send("n\r")
+        term.until("Why, and what instead")
+        term.send("it is the only copy\r")
+        term.until(lambda now: now.text.rstrip().endswith("\n>"))
+        [events] = (tmp_path / "shop-home").glob("sessions/*/*/events.jsonl")
+        assert "it is the only copy" in events.read_text()
+
+
 @pytest.mark.parametrize(
     ("number", "busy"), [(signal.SIGTERM, False), (signal.SIGHUP, True)], ids=["at the prompt", "at work"]
 )

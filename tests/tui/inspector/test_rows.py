@@ -139,6 +139,8 @@ def test_hidden_and_clipped_items_weigh_what_is_sent_and_history_what_they_were(
     clipped = next(item.index for item in projection.view if item.fate == "clipped")
     sent, full = lines(view_rows(projection)), lines(history_rows(projection))
     assert "[hidden: pytest -q, 31 passed]" in sent[hidden, 0] and "[hidden" not in full[hidden, 0]
+    narrow = lines(view_rows(projection), 44)[hidden, 0]
+    assert "[hidden: " in narrow and "]" in narrow, "what is cut is what stands between"
     assert "clipped" in sent[clipped, 0] and sent[clipped, 0].split()[-1] != full[clipped, 0].split()[-1]
 
 

@@ -456,14 +456,29 @@ async def test_a_text_that_became_stale_is_asked_about_too() -> None:
         assert app.posted == [] and "Ctrl+S apply" in text(app)
 
 
-async def test_throwing_away_takes_two_presses_in_a_row() -> None:
+@pytest.mark.parametrize("panel", ["1", "2", "3"])
+async def test_only_enter_throws_away_and_not_one_that_was_typed_ahead(panel: str) -> None:
     async with running() as (app, pilot):
+        await pilot.press(panel, "x")
+        assert "Throw away the draft? The session stays as is." in status(app)
         await pilot.press("x")
-        assert "x again throws away the draft" in status(app)
-        await pilot.press("down", "x")
-        assert app.posted == []
+        assert "Throw away" not in status(app)
+        await pilot.press("x", "escape", "x", "down")
+        assert "Throw away" not in status(app)
+        assert not [event for event in app.posted if isinstance(event, DiscardProposal)]
+        await pilot.press("x", "enter")
+        assert "only just appeared" in status(app)
+        assert not [event for event in app.posted if isinstance(event, DiscardProposal)]
+        app.clock.now += 1.1
+        await pilot.press("enter")
+        assert isinstance(app.posted[-1], DiscardProposal)
+
+
+async def test_throwing_away_names_a_text_of_the_readers_own() -> None:
+    async with running(await state(hand_written=True)) as (app, pilot):
         await pilot.press("x")
-        assert [type(event) for event in app.posted] == [DiscardProposal]
+        assert "Throw away your text and the draft?" in status(app)
+        assert "Enter throws it away" in text(app)
 
 
 async def test_esc_closes_the_screen_and_keeps_the_proposal() -> None:

@@ -121,7 +121,7 @@ async def test_what_leaving_the_chat_ends_is_asked_about_first(shelf: Shelf) -> 
         await seen.press("enter")
         await seen.says("Leave this chat?")
         assert seen.app.left == []
-        await seen.press("ctrl+s")
+        await seen.later("enter")
         assert await seen.left_with() is not None
 
 
@@ -290,15 +290,17 @@ async def test_x_archives_and_brings_back(shelf: Shelf) -> None:
         assert "Idempotent orders" in shelf.titles()
 
 
-async def test_only_control_s_deletes(shelf: Shelf) -> None:
+async def test_only_enter_deletes_and_not_one_that_was_typed_ahead(shelf: Shelf) -> None:
     async with sessions_on(shelf.home) as seen:
-        for key in ("escape", "n", "enter", "y", "D"):
+        for key in ("escape", "n", "ctrl+s", "y", "D"):
             await seen.press("D")
-            await seen.says("Delete “Idempotent orders” (last written 20 min ago, 3 entries", "Ctrl+S delete")
+            await seen.says("Delete “Idempotent orders” (last written 20 min ago, 3 entries", "Enter delete")
             await seen.press(key)
             assert "for good" not in seen.text and "Idempotent orders" in shelf.titles()
-        await seen.press("D")
-        await seen.press("ctrl+s")
+        await seen.press("D", "enter")
+        await seen.says("only just appeared")
+        assert "Idempotent orders" in shelf.titles()
+        await seen.later("enter")
         await seen.says("is deleted", "1 session")
         assert "Idempotent orders" not in shelf.titles()
 
@@ -307,7 +309,8 @@ async def test_a_session_that_is_held_is_not_deleted_and_says_why(shelf: Shelf) 
     path = find_session(shelf.home, "0001")
     with holder(path.parent):
         async with sessions_on(shelf.home) as seen:
-            await seen.press("home", "D", "ctrl+s")
+            await seen.press("home", "D")
+            await seen.later("enter")
             await seen.says("it cannot be deleted now")
     assert path.exists()
 
@@ -385,7 +388,7 @@ async def test_it_fits_every_terminal(shelf: Shelf, size: tuple[int, int]) -> No
     async with sessions_on(shelf.home, size) as seen:
         assert any("Idempotent" in row for row in seen.listed)
         await seen.press("D")
-        assert "Ctrl+S delete" in seen.text
+        assert "Enter delete" in seen.text
         await seen.press("escape", "r")
         assert "Idempotent orders" in seen.text
 

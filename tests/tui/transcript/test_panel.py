@@ -103,12 +103,12 @@ async def test_enter_opens_a_fold_in_place_and_the_line_above_stays_on_its_row()
     story.fold(4, SUMMARY, first=1)
     async with reading(story.user("go on").assistant("ok"), (100, 60)) as reader:
         await reader.press("{")
-        row = next(at for at, line in enumerate(screen_text(reader.app)) if "Enter to read" in line)
+        row = next(at for at, line in enumerate(screen_text(reader.app)) if "Enter opens" in line)
         await reader.press("enter")
         assert "deps.py: idempotency_key()" in reader.text
         assert "▾─" in screen_text(reader.app)[row]
         await reader.press("enter")
-        assert "idempotency_key()" not in reader.text and "Enter to read" in screen_text(reader.app)[row]
+        assert "idempotency_key()" not in reader.text and "Enter opens" in screen_text(reader.app)[row]
 
 
 async def test_a_long_output_opens_in_part_then_as_a_whole_then_closes() -> None:

@@ -11,6 +11,7 @@ from foldline.protocol import (
     NoticeRecord,
     RequestRecord,
     SystemMessage,
+    Undo,
     Written,
     text_parts,
 )
@@ -91,17 +92,17 @@ def fold(**made: object) -> Compaction:
 @pytest.mark.parametrize(
     ("made", "says"),
     [
-        ({}, "2 entries compacted · Enter to read"),
-        ({"facts": 214, "lost": 6}, "2 entries compacted · 6 of 214 facts lost · Enter to read"),
-        ({"facts": 214}, "2 entries compacted · 0 of 214 facts lost · Enter to read"),
-        ({"rung": "digest"}, "2 entries compacted · digest without a model · Enter to read"),
-        ({"rung": "hide"}, "old results hidden · Enter to read"),
+        ({}, "2 entries compacted"),
+        ({"facts": 214, "lost": 6}, "2 entries compacted · 6 of 214 facts lost"),
+        ({"facts": 214}, "2 entries compacted · 0 of 214 facts lost"),
+        ({"rung": "digest"}, "2 entries compacted · digest without a model"),
+        ({"rung": "hide"}, "old results hidden"),
     ],
 )
 def test_the_line_of_a_fold_says_how_it_was_made_and_what_it_lost(made: dict[str, object], says: str) -> None:
     story = history().user("one").assistant("two").user("three").add(fold(**made))
     (line,) = entry_blocks(story.entries[-1], story.projection())
-    assert line.text() == f"116.2k → 27.4k tokens · {says}"
+    assert line.text() == f"116.2k → 27.4k tokens · window full · {says}"
 
 
 def hiding() -> Story:
@@ -119,7 +120,7 @@ def test_a_fold_that_only_hides_says_how_many_results_and_never_shows_an_empty_s
     fold = story.entries[-1]
     assert isinstance(fold, Compaction)
     closed = compaction_block(fold, story.projection(), opened=False)
-    assert closed.text() == "9.6k → 6.1k tokens · 2 results hidden · Enter to read"
+    assert closed.text() == "9.6k → 6.1k tokens · you asked · 2 results hidden"
     opened = compaction_block(fold, story.projection(), opened=True)
     assert opened.body is not None
     assert opened.body.text().startswith(
@@ -131,7 +132,29 @@ def test_in_a_narrow_terminal_the_line_of_a_fold_keeps_how_it_was_made_and_what_
     story = history().user("one").assistant("two").user("three").add(fold(rung="clip", facts=9))
     (line,) = entry_blocks(story.entries[-1], story.projection())
     (drawn,) = line.render(70, Styles())
-    assert "116.2k → 27.4k tokens · large results clipped · Enter to read" in drawn.text
+    assert "116.2k → 27.4k · window full · Enter opens · u undo" in drawn.text
+    (drawn,) = line.render(90, Styles())
+    assert "116.2k → 27.4k · window full · large results clipped · Enter opens · u undo" in drawn.text
+    (drawn,) = line.render(30, Styles())
+    assert "▸─ 116.2k → 27.4k ──" in drawn.text, "what fits"
+
+
+def test_the_line_of_the_newest_fold_offers_its_keys_and_undo_where_that_takes_it_back() -> None:
+    story = history().user("one").assistant("two").user("three").add(fold())
+    first = story.last
+    story.user("four").assistant("five").add(fold())
+
+    def offered() -> list[str]:
+        made = story.projection()
+        folds = [entry for entry in story.entries if isinstance(entry, Compaction)]
+        lines = [compaction_block(each, made, opened=False).render(120, Styles())[0].text for each in folds]
+        return [line.partition(" compacted")[2].partition(" ─")[0] for line in lines]
+
+    assert offered() == ["", " · Enter opens · u undo"]
+    story.add(Undo(target=story.last))
+    assert offered() == [" · u undo", " · Enter opens"]
+    story.add(Undo(target=first))
+    assert offered() == ["", " · Enter opens"]
 
 
 def test_an_edit_that_is_undone_is_named_by_what_it_did() -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from foldline.agent import Agent
 from foldline.cli.streams import UNREAD
+from foldline.protocol.operations import Approve
 from foldline.termination import end_soon
 from foldline.tui.figures import Figures
 from foldline.tui.keys.commands import Command, InterruptFacts, interrupt_step
@@ -235,7 +236,7 @@ class PlainChat:
             self._paper.line(line)
         if not self._reader.is_terminal or self._paper.lost is not None:  # unprinted, it is not allowed
             answer = asked.answers[-1]
-            self._paper.line(f"Nobody is at a terminal to answer: {answer.words}.")
+            self._paper.line(f"Nobody is at a terminal to answer: {answer.words.partition(', and ')[0]}.")
             self._work(self._runner.submit, answer.operation)
             return
         shown = time.monotonic()
@@ -258,8 +259,19 @@ class PlainChat:
                 self._paper.line("The question had only just come: answer it once more.")
                 shown -= _DEAF
             else:
-                self._work(self._runner.submit, answer_given.operation)
+                operation = answer_given.operation
+                if isinstance(operation, Approve) and operation.answer == "deny":
+                    operation = operation.model_copy(update={"why": self._why()})
+                self._work(self._runner.submit, operation)
                 return
+
+    def _why(self) -> str:
+        """What the model is told of a call that is declined."""
+        try:
+            with self._reads():
+                return self._reader.answer("Why, and what instead (an empty line says nothing): ").strip()
+        except (EOFError, KeyboardInterrupt):
+            return ""
 
     @contextmanager
     def _reads(self) -> Iterator[None]:

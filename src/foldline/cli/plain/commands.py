@@ -11,7 +11,7 @@ from foldline.agent.settings_edit import change
 from foldline.agent.settings_schema import KEYS, choices_of
 from foldline.cli.search import search as search_sessions
 from foldline.cli.sessions import sessions as list_sessions
-from foldline.compaction import BUILT_IN, largest_items, load_prompt
+from foldline.compaction import BUILT_IN, largest_items, load_prompt, strategy_name
 from foldline.context.harmless import nothing_hidden
 from foldline.context.permissions import mode_words, rule_words
 from foldline.context.rewind_points import rewind_points
@@ -84,7 +84,7 @@ class _AgentCommands:
         if name:
             self._submit(operations.SwitchStrategy(strategy=name))
         else:
-            now = type(self._state.strategy).__name__
+            now = strategy_name(self._state.strategy)
             self._say(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName.")
 
     def model(self, name: str) -> None:

@@ -263,7 +263,7 @@ _ANSWERS: Final[dict[str, tuple[Literal["once", "always", "project", "deny"], st
     "y": ("once", "yes, this once"),
     "a": ("always", "yes, and in this session always: {promise}"),
     "p": ("project", "yes, and in this project always: {promise}"),
-    "n": ("deny", "no"),
+    "n": ("deny", "no, and tell it why"),
 }
 """What the letters of a call's question mean."""
 

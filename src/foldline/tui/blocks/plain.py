@@ -165,8 +165,10 @@ class RuleBlock(_OpenableBlock):
     align: Literal["left", "centre"] = "left"
     lead: str = "─"
     """What stands left of a left-aligned label, such as `▸─` where the rule can be opened."""
-    brief: str = ""
-    """A shorter label, for where the whole one has no room; empty: the whole one is cut."""
+    briefs: tuple[str, ...] = ()
+    """Shorter labels, each for where the one before has no room; the last one is cut."""
+    hint: Spans = ()
+    """What keys do here: behind a left-aligned label, where there is room."""
     wide: bool = field(default=True, kw_only=True)
 
     def line(self, width: int) -> list[Span]:
@@ -174,7 +176,10 @@ class RuleBlock(_OpenableBlock):
         inner = width - (remark + 3 if remark else 0)
         lead = f"{self.lead} " if self.align == "left" else "── "
         room = max(inner - cell_len(lead) - 2, 1)
-        label = self.label if cell_len(self.label) <= room or not self.brief else self.brief
+        labels = (self.label, *self.briefs)
+        hint = self.hint if cell_len(labels[-1]) + width_of(self.hint) <= room else ()
+        room -= width_of(hint)
+        label = next((each for each in labels if cell_len(each) <= room), labels[-1])
         label = cut_right(label, room) if label else ""
         free = max(inner - cell_len(label) - 2, 0)
         if not label:
@@ -182,9 +187,15 @@ class RuleBlock(_OpenableBlock):
         elif self.align == "centre":
             line = f"{'─' * (free // 2)} {label} {'─' * (free - free // 2)}"
         else:
-            line = f"{lead}{label} "
-            line += "─" * max(inner - cell_len(line), 0)
-        return [(line, self.style), *((("   ", ""), *self.right) if remark else ())]
+            line = f"{lead}{label}"
+        behind = f" {'─' * (inner - cell_len(line) - width_of(hint) - 1)}" if cell_len(line) < inner else ""
+        spans = [(line, self.style), *hint, (behind, self.style)] if hint else [(line + behind, self.style)]
+        return [*spans, *((("   ", ""), *self.right) if remark else ())]
+
+    @property
+    def opens(self) -> bool:
+        """Whether it says of itself that it can be opened, or closed."""
+        return self.lead != "─"
 
     def words(self) -> str:
         return self.label

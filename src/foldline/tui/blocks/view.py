@@ -174,6 +174,10 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
         """The number of the block with this key, counted from 0."""
         return self._sheet.find(key)
 
+    def in_sight(self, key: Key) -> bool:
+        """Whether any line of the block with this key is on the screen."""
+        return self._row_of_key(key) is not None
+
     def block(self, key: Key) -> Block | None:
         """The block with this key."""
         index = self._sheet.find(key)

@@ -274,8 +274,9 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         self.update()
 
     def confirm(self, sentence: str, command: str, do: Callable[[], object], word: str = "yes") -> None:
-        """Do it only when Enter or the key of `command` is pressed next."""
-        answers = dict.fromkeys(("enter", *key_of(self.KEYS, command).pressed), (word, do))
+        """Do it only when Enter, or the key of `command` where there is one, is pressed next."""
+        keys = key_of(self.KEYS, command).pressed if command else ()
+        answers = dict.fromkeys(("enter", *keys), (word, do))
         self.ask(sentence, answers, self.clock() + DEAF_SECONDS)
 
     def on_key(self, event: events.Key) -> None:

@@ -161,8 +161,8 @@ class MarkerRow(_OneLine):
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         name, *more = self.label.split(" · ")
         # Where there is no room for all of it, the reason of a compaction goes, and its sizes stay.
-        brief = " · ".join([name, *more[1:]]) if isinstance(self.marker, CompactionOutline) else ""
-        return RuleBlock(self.key, self.label, align="centre", brief=brief).render(width, styles)
+        briefs = (" · ".join([name, *more[1:]]),) if isinstance(self.marker, CompactionOutline) else ()
+        return RuleBlock(self.key, self.label, align="centre", briefs=briefs).render(width, styles)
 
     def text(self) -> str:
         entry = (
@@ -277,8 +277,8 @@ def view_rows(
 
     for position, item in enumerate(view[start:stop], start):
         if divider is not None and divider[0] == position:
-            brief = divider[1].rpartition(" · ")[2]
-            rows.append(RuleBlock(DIVIDER_KEY, divider[1], "muted", brief=brief, stop=False))
+            briefs = (divider[1].rpartition(" · ")[2],)
+            rows.append(RuleBlock(DIVIDER_KEY, divider[1], "muted", briefs=briefs, stop=False))
         if wanted(item) and not shared(position + 1):
             caller = view[position - 1] if shared(position) else None
             rows += item_rows(source, item, opened, names, caller)
@@ -445,8 +445,10 @@ class _ResultRow(_OneLine):
         room -= cell_len(brief) + gap if brief else 0
         if not title:
             title = first_words(result.text) if not brief else ""
+        before, behind = ("[hidden: ", "]") if self.fate == "hidden" else ("", "")
+        room -= cell_len(before) + cell_len(behind)
         shown = (cut_left if is_path else cut_right)(title, max(room, _LEAST_TITLE))
-        main: list[Span] = [(shown, "text")] if shown else []
+        main: list[Span] = [(f"{before}{shown}{behind}", "text")] if shown else []
         if brief:
             main += [(" " * gap if shown else "", ""), *_outcome(brief, failed)]
         return _line(self.key, tuple(lead), tuple(main), self.weight).render(width, styles)
@@ -462,7 +464,7 @@ class _ResultRow(_OneLine):
             title, is_path = clean_line(short_path(result.details.files[0].path, cwd)), True
         brief = clean_line(result.details.brief)
         if self.fate == "hidden":
-            return f"[hidden: {', '.join(part for part in (title, brief) if part)}]", "", is_path
+            return ", ".join(filter(None, (title, brief))), "", is_path
         if self.fate == "clipped":
             brief = f"{brief}, clipped" if brief else "clipped"
         return title, brief, is_path

@@ -15,9 +15,9 @@ from foldline.tui.keys.table import (
     table,
 )
 
-Mode = Literal["panels", "editing", "finding", "guiding", "asking"]
-"""What has the keys: the panels, the text of the draft, the search, the guidance, or the question what is to
-become of the reader's own text."""
+Mode = Literal["panels", "editing", "finding", "guiding", "asking", "discarding"]
+"""What has the keys: the panels, the text of the draft, the search, the guidance, the question what is to
+become of the reader's own text, or whether the proposal is to be thrown away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ KEYS: Final[tuple[ScreenKey[Facts], ...]] = table(
     PreviewKey(
         "discard",
         ("x",),
-        "Throws the proposal away, at the second press. The session stays as it is.",
+        "Throws the proposal away, once Enter confirms it. The session stays as it is.",
         hint="throw away",
         works=_decidable,
     ),
@@ -218,6 +218,8 @@ def _in_a_mode(mode: Mode) -> tuple[tuple[str, str], ...]:
             return (("Enter", "finds"), (leave, "leaves"))
         case "guiding":
             return (("Enter", "drafts"), (leave, "leaves, nothing is drafted"))
+        case "discarding":
+            return (("Enter", "throws it away"), ("any other key", "keeps it"))
         case _:
             keeps, afresh = ("Enter", "my text as guidance"), (named("redraft"), "start afresh")
             return (keeps, afresh, (leave, "leaves, nothing is drafted"))

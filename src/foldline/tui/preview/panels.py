@@ -28,6 +28,7 @@ from foldline.tui.preview.draft import DraftPanel, DraftSheet, LedgerRow, NotesE
 from foldline.tui.preview.keys import KEYS, Facts, Mode, hints, named
 from foldline.tui.preview.outlook import Outlook, redraft_words
 from foldline.tui.preview.state import PendingRevision, PreviewState
+from foldline.tui.widgets.question import DEAF_SECONDS, TOO_SOON
 from foldline.tui.widgets.status import retry_pieces
 
 KEEP_TEXT: Final = "Take this text over as it is, and add only what is missing."
@@ -72,8 +73,8 @@ class PreviewPanels(Workbench):
         """Whether a draft was begun here and has ended, in whatever way."""
         self._upper = CUT
         self._mode: Mode = "panels"
-        self._sure = ""
-        """Identity of the proposal that the next x throws away."""
+        self._deaf_until = 0.0
+        """Until then Enter, which may have been typed ahead, throws nothing away."""
         self._unsent: str | None = None
         """The reader's own text, until a proposal shows it."""
 
@@ -123,7 +124,8 @@ class PreviewPanels(Workbench):
         elif state.drafting is not None:
             self._took, self._over = None, False
         if made is not before.proposal:
-            self.news = self._sure = ""
+            self.news = ""
+            self._keep_proposal()
             self._text.shows_difference = False
         if state.error != before.error:
             self.news = state.error
@@ -248,7 +250,7 @@ class PreviewPanels(Workbench):
     def forget_news(self) -> None:
         """What was said is read; not so why a draft failed, as long as no other one is written."""
         self.news = self.state.error if self.state.drafting is not None else ""
-        self._sure = ""
+        self._keep_proposal()
 
     def lay_out(self) -> None:
         """All three panels, Cut and Draft, or one above Audit, or one alone."""
@@ -308,10 +310,13 @@ class PreviewPanels(Workbench):
     def _effect(self, facts: Facts) -> str | list[Piece]:
         """What Enter would do, or what is waited for."""
         state, outlook = self.state, self._outlook
-        if self._mode == "asking":
-            return "You have changed the text. Keep it as guidance for the new draft?"
-        if self._mode == "editing":
-            return "What you write replaces the draft. The lists from the history stay below it."
+        asks = {
+            "asking": "You have changed the text. Keep it as guidance for the new draft?",
+            "discarding": f"Throw away {'your text and ' * self._by_hand}the draft? The session stays as is.",
+            "editing": "What you write replaces the draft. The lists from the history stay below it.",
+        }
+        if self._mode in asks:
+            return asks[self._mode]
         if state.drafting is not None:
             if (again := state.drafting.waits_at(self._clock())) is not None:
                 return retry_pieces(again, self._clock())
@@ -345,10 +350,10 @@ class PreviewPanels(Workbench):
         """One of the keys of the table."""
         if self._mode == "asking":
             self._answer(command)
+        elif self._mode == "discarding":
+            self._keep_proposal()
         elif self.works_now(command) or command == "apply":
-            sure, self._sure, self.news = self._sure, "", ""
-            if command == "discard":
-                self._sure = sure
+            self.news = ""
             self.act(command)
         elif self.facts.drafting:
             self.news = "Once it is drafted."
@@ -391,6 +396,8 @@ class PreviewPanels(Workbench):
         event.stop()
         if self._mode == "asking":
             self._answer("enter")
+        elif self._mode == "discarding":
+            self._confirm_discard()
         elif not self.works_now("enter"):
             self.news = "Once it is drafted." if self.facts.drafting else ""
         elif event.view is self.panels[CUT].view:
@@ -602,16 +609,21 @@ class PreviewPanels(Workbench):
             self._ask(operations.ApplyProposal(proposal=made.id))
 
     def _discard(self) -> None:
-        """Throws away what cost money or a hand's work, so only at the second press."""
-        identity = self.state.proposal.id if self.state.proposal is not None else ""
-        if self._sure == identity:
-            self._sure, self._unsent = "", None
-            self._ask(operations.DiscardProposal(proposal=identity))
-            return
-        self._sure = identity
-        what = "your text and the draft" if self._by_hand else "the draft"
-        again = f"{named('discard')} again throws away {what}."
-        self.news = f"{again} The session stays as it is. Any other key keeps it."
+        """Throws away what cost money or a hand's work, so only once Enter confirms it."""
+        self._mode, self._deaf_until = "discarding", self._clock() + DEAF_SECONDS
+
+    def _confirm_discard(self) -> None:
+        made = self.state.proposal
+        if self._clock() < self._deaf_until:
+            self.tell(TOO_SOON)
+        elif made is not None:
+            self._mode, self._unsent = "panels", None
+            self._ask(operations.DiscardProposal(proposal=made.id))
+
+    def _keep_proposal(self) -> None:
+        """It is not to be thrown away, or is another one by now."""
+        if self._mode == "discarding":
+            self._mode = "panels"
 
     @property
     def _by_hand(self) -> bool:

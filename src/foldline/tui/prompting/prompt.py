@@ -176,6 +176,9 @@ class Prompt(Lines):
     class FactsChanged(Message):
         """What Esc would do may be another thing now."""
 
+    class EnteredNothing(Message):
+        """Enter in an empty prompt, where nothing waits to be sent."""
+
     class EndWanted(Message):
         """`End` at the end of the text: the transcript's end is meant."""
 
@@ -380,6 +383,8 @@ class Prompt(Lines):
         waiting = self._state.waiting
         if waiting.paused and waiting.count:
             self.post_message(QueueEdited(waiting.queued, waiting.queued, paused=False))
+        else:
+            self.post_message(self.EnteredNothing())
 
     def _enter_command(self, text: str, command: Command, argument: str) -> None:
         if argument and not command.argument:

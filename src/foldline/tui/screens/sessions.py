@@ -52,8 +52,6 @@ _ROWS_FOR_ALL: Final = 18
 """Rows below which the details give theirs to the list; as in the chat."""
 _TALL: Final = 30
 """Rows from which the details have all they need."""
-_SURE: Final = "ctrl+s"
-"""The answer to what nothing takes back: no word that was typed ahead holds it."""
 _AGAIN: Final = 1.0
 """Seconds between two looks into an index that is being built."""
 _PLACEHOLDER: Final = "search in all that was ever said"
@@ -323,7 +321,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
                 self._change("Moving it", partial(archive_session, self._home, listed))
             case "delete":
                 remove = partial(self._change, "Deleting it", partial(delete_session, self._home, listed))
-                self.ask(view.delete_question(listed, self._look()), {_SURE: ("delete", remove)})
+                self.confirm(view.delete_question(listed, self._look()), "", remove, "delete")
 
     def leave(self) -> None:
         """One step outwards."""
@@ -339,7 +337,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
     def _leave_for(self, go: Action) -> None:
         """Go, once the user knows what that ends."""
         if lost := self._lost():
-            self.ask(f"Leave this chat? {lost}", {_SURE: ("leave it", go)})
+            self.confirm(f"Leave this chat? {lost}", "", go, "leave it")
         else:
             go()
 

@@ -140,6 +140,10 @@ class Openings:
         elif (other := self._other(key, level)) is not None:
             self._view.replace(key, replace(other, gap=block.gap))
 
+    def redraw(self, key: Key) -> None:
+        """Draw it as it is now, as far open as it was."""
+        self.set(key, self.level(key))
+
     def _other(self, key: Key, level: Opening) -> Block | None:
         entry = self._projection.entry(key[0])
         match entry:

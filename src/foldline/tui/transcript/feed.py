@@ -175,6 +175,7 @@ class Transcript:
         self._writing: Writing | None = None
         self._shell: calls.Running | None = None
         self._planned: int | None = None
+        self._said_undoable = 0
         self._scale = self._scale_now
 
     @property
@@ -231,6 +232,7 @@ class Transcript:
         """Show the blocks of a whole history, and its gutter."""
         self._view.set_gutter(self._gutter.gutter, self._gutter.faded)
         self._view.set_blocks(blocks)
+        self._said_undoable = self._projection.undoable or 0
         self._find_cut()
 
     def _read(
@@ -278,7 +280,15 @@ class Transcript:
         }
         for key in self.openings.altered | altered:
             self.openings.redraw_call(key)
+        for index in {*(key[0] for key in self.compactions[-2:]), *self._undoable()}:
+            self.openings.redraw((index, 0))  # what its line offers is another thing now
         self._view.refresh()
+
+    def _undoable(self) -> Iterator[int]:
+        """The compaction that said it can be undone, and that which can be now."""
+        yield self._said_undoable
+        self._said_undoable = self._projection.undoable or 0
+        yield self._said_undoable
 
     def _blocks(
         self, entry: Entry, above: Block | None, places: tuple[list[Key], list[Key]] | None = None

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from textual import on
+from rich.cells import cell_len
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
@@ -17,7 +18,7 @@ from textual.widgets import Input, Label
 from textual.worker import Worker
 
 from foldline.context.harmless import clean_line
-from foldline.tui.blocks import BlockView, Key
+from foldline.tui.blocks import BlockView, Key, RuleBlock
 from foldline.tui.keys.table import (
     KeyTable,
     ScreenKey,
@@ -54,6 +55,8 @@ class ReadingFacts:
     """Whether something is looked for."""
     opens: bool = True
     """Whether the cursor stands on something that opens."""
+    undoes: bool = False
+    """Whether it stands on the compaction that /undo would take back."""
 
 
 KEYS: Final[KeyTable[ScreenKey[ReadingFacts]]] = table(
@@ -91,6 +94,14 @@ KEYS: Final[KeyTable[ScreenKey[ReadingFacts]]] = table(
         "call what it gave back, and pressed again what it was given.",
         hint="copy",
         title="Copy",
+    ),
+    ScreenKey(
+        "undo",
+        ("u",),
+        "Takes back the compaction whose line the cursor stands on, where that is the newest change.",
+        hint="undo",
+        works=lambda facts: facts.undoes,
+        title="Undo this compaction",
     ),
     ScreenKey(
         "inspect", ("o",), "Opens the Inspector on this entry.", hint="inspect", title="Open in the Inspector"
@@ -225,6 +236,17 @@ class TranscriptPanel(BlockView):
     def action_read(self, command: str) -> None:
         self.post_message(self.Asked(command))
 
+    def on_click(self, event: events.Click) -> None:
+        """A click on the line of a compaction opens it, or takes it back, where it says so."""
+        at = event.get_content_offset_capture(self)
+        if self.text_selection is not None or (place := self._place_at(at.y)) is None:
+            return
+        block = self.block_at(place[0])
+        if isinstance(block, RuleBlock) and block.opens and place[1] == block.gap:
+            before, undo, _ = self._line(block, place[1]).text.rpartition(f" {key_name('undo')} undo ")
+            is_undo = undo and 0 < at.x - cell_len(before) < cell_len(undo)
+            self.post_message(self.Asked("undo") if is_undo else self.Opened(self, block.key))
+
     def _place(self) -> None:
         super()._place()
         if not self.is_mounted or not self.count or self.follow:
@@ -245,13 +267,13 @@ class ReadingPane(Vertical):
     class Changed(Message):
         """Other keys work now, or Esc does something else."""
 
-    def __init__(self, remark: Callable[[str], None]) -> None:
-        """`remark` answers a key in the status row."""
+    def __init__(self, remark: Callable[[str], None], run: Callable[[str], None]) -> None:
+        """`remark` answers a key in the status row, `run` carries out a command of the chat."""
         super().__init__(id="reading")
         self.view = TranscriptPanel(lambda: self.facts)
         self.bar = SearchBar()
         self.source: Transcript | None = None
-        self._remark = remark
+        self._remark, self._run_command = remark, run
         self._search = Search()
         self._began: tuple[Key, int] | None = None
         """The top line when the search began."""
@@ -282,6 +304,7 @@ class ReadingPane(Vertical):
             compactions=0 if source is None else len(source.compactions),
             searched=bool(self._search.places),
             opens=cursor is not None and source is not None and source.opens(cursor),
+            undoes=cursor is not None and source is not None and source.projection.undoable == cursor[0],
         )
 
     @property
@@ -305,6 +328,15 @@ class ReadingPane(Vertical):
             self.view.scroll_to_key(self._prompts[after], only_if_hidden=False)
         else:
             self.view.follow_end()
+
+    def toggle_compaction(self) -> None:
+        """Open or close the line of the newest compaction, where it is in sight."""
+        if self.source is not None and self.source.compactions:
+            key = self.source.compactions[-1]
+            if self.view.in_sight(key):
+                self.source.toggle(key)
+                self.view.scroll_to_key(key)  # what opens at the end is below the last row
+                self.view.fill()
 
     def page(self, step: int) -> None:
         """A screen up or down; where the reader is in the transcript, the cursor goes along."""
@@ -344,6 +376,8 @@ class ReadingPane(Vertical):
                 self._open_search()
             case "next-match" | "previous-match":
                 self._step(1 if event.command.startswith("next") else -1)
+            case "undo":
+                self._run_command("undo")
             case "inspect" if self.view.cursor is not None and self.source is not None:
                 self.post_message(EntryWanted(self.source.entry_of(self.view.cursor)))
 

@@ -6,7 +6,12 @@ from datetime import datetime
 from typing import Final
 
 from foldline.context import numbers
-from foldline.context.compactions import compacted_count, describe_compaction, sizes_words
+from foldline.context.compactions import (
+    compacted_count,
+    describe_compaction,
+    sizes_words,
+    why_compacted,
+)
 from foldline.context.numbers import many
 from foldline.context.outline import MessageOutline, Outline
 from foldline.context.permissions import approval_words
@@ -161,12 +166,13 @@ def is_call(block: Block) -> bool:
 def earlier_block(count: int) -> RuleBlock:
     """What stands above the newest part of a very long history."""
     label = f"{count:,} earlier entries: scroll up to load them"
-    return RuleBlock(EARLIER, label, "muted", brief=f"{count:,} earlier entries")
+    return RuleBlock(EARLIER, label, "muted", briefs=(f"{count:,} earlier entries",))
 
 
 def compaction_block(compaction: Compaction, projection: Projection, *, opened: bool) -> RuleBlock:
-    """The one line a compaction leaves in the transcript; opened, its summary below."""
-    sizes = sizes_words(projection, compaction, "tokens")
+    """The one line a compaction leaves in the transcript; opened, its summary below. That of the newest says
+    which keys act on it."""
+    sizes, (why, brief) = sizes_words(projection, compaction), why_compacted(projection, compaction)
     how = clean_line(rung_words(compaction.rung))
     taken = (
         describe_compaction(projection, compaction)
@@ -174,11 +180,29 @@ def compaction_block(compaction: Compaction, projection: Projection, *, opened: 
         else ""
     )
     lost = f"{compaction.lost} of {compaction.facts} facts lost" if compaction.facts else ""
-    hint, key = "" if opened else f"{key_name('open')} to read", (compaction.index, 0)
+    keys = []
+    if projection.all_compactions[-1].index == compaction.index:
+        keys.append((key_name("open"), "closes" if opened else "opens"))
+    if projection.undoable == compaction.index:
+        keys.append((key_name("undo"), "undo"))
+    label, *briefs = (
+        " · ".join(filter(None, parts))
+        for parts in (
+            (sizes and f"{sizes} tokens", why, taken, lost, how),
+            (sizes, why, how or taken),
+            (sizes, why),
+            (sizes, brief),
+            (sizes or brief,),
+        )
+    )
+    key = (compaction.index, 0)
     return RuleBlock(
         key,
-        " · ".join(filter(None, (sizes, taken, lost, how, hint))),
-        brief=" · ".join(filter(None, (sizes, how or taken, hint))),
+        label,
+        briefs=tuple(briefs),
+        hint=tuple(
+            span for name, word in keys for span in ((" · ", "muted"), (name, "accent"), (f" {word}", "text"))
+        ),
         lead="▾─" if opened else "▸─",
         right=_time(compaction.at),
         body=StackBlock(key, tuple(_summary(compaction, projection))) if opened else None,

@@ -128,8 +128,6 @@ def meter_row(state: ChatState, width: int) -> list[Span]:
     right: list[Piece] = []
     if state.cached is not None:
         right.append(piece(f"cached {_cached(state.cached)}", "muted", rank=3))
-    if state.cost is not None:
-        right.append(piece(numbers.price(state.cost), "muted", rank=2))
     if state.git:
         git = clean_line(state.git)
         right.append(piece(f"git {git}" if width >= 100 else git.split(" ")[-1], "muted", rank=4))

@@ -315,7 +315,7 @@ class QuestionDock(Lines, can_focus=True):
                 self._step(-1 if event.key == "up" else 1)
             case "left" | "right" if question.promises:
                 self.other_rule()
-            case _ if question.kind == "call" and event.is_printable:
+            case _ if event.is_printable:
                 self._typed(event)
             case _:
                 return False
@@ -543,7 +543,8 @@ class QuestionDock(Lines, can_focus=True):
 
 def _key(question: Question, option: Answerable) -> str:
     """The key that gives an answer while the dock has the focus."""
-    return option.key if question.kind == "choice" else str(list(ANSWERS).index(option.key) + 1)
+    answers = [each.key for each in question.options] if question.kind == "choice" else list(ANSWERS)
+    return str(answers.index(option.key) + 1)
 
 
 def _beyond(question: Question) -> str:
