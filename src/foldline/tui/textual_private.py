@@ -9,12 +9,16 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, TypeVar
 
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.geometry import Size
+from textual.renderables.background_screen import BackgroundScreen
 from textual.scroll_view import ScrollView
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
@@ -103,6 +107,24 @@ async def act_now(field: Widget, key: str) -> bool:
         if not binding.priority and await field.app.run_action(binding.action, field):
             return True
     return False
+
+
+def dimmed(rendered: RenderableType, style: Style) -> RenderableType:
+    """What a modal screen renders, with all that is behind it in one style."""
+    return _Dimmed(rendered, style) if isinstance(rendered, BackgroundScreen) else rendered
+
+
+class _Dimmed:
+    """A background of its own stays."""
+
+    def __init__(self, behind: BackgroundScreen, style: Style) -> None:
+        self._behind = behind
+        self._style = style
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for text, style, control in console.render(self._behind, options):
+            own = Style(bgcolor=style.bgcolor) if style is not None else Style()
+            yield Segment(text, own + self._style, control)
 
 
 class OrderedInput(Input):

@@ -85,16 +85,16 @@ def choice_line(ranked: Ranked, marked: bool, column: int, width: int) -> list[S
     choice = ranked.choice
     keys = clean_line(choice.keys)
     tail = cell_len(keys) + 2 if keys else 1
-    label = list(_label(cut_right(clean_line(choice.label), column), ranked.letters, marked))
+    label = list(_label(cut_right(clean_line(choice.label), column), ranked.letters))
     blanks = " " * (column - width_of(label))
     note = cut_right(clean_line(choice.note), max(width - column - tail - 4, 0))
     left = [("▶" if marked else " ", "accent"), *label, (blanks + "  ", ""), (note, "muted")]
     return [*crop(left, width - tail), *([(f" {keys} ", "accent")] if keys else [(" ", "")])]
 
 
-def _label(label: str, letters: frozenset[int], marked: bool) -> Iterator[Span]:
+def _label(label: str, letters: frozenset[int]) -> Iterator[Span]:
     for at, character in enumerate(label):
-        yield character, f"{'accent underline' if at in letters else 'text'}{' reverse' if marked else ''}"
+        yield character, "accent underline" if at in letters else "text"
 
 
 class Picker(ListScreen[str | None, Ranked]):

@@ -19,7 +19,7 @@ from foldline.context.harmless import clean_line
 from foldline.context.numbers import elapsed, many
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError, system_words
-from foldline.tui.blocks.cells import chop_spans, cut_left, cut_right, wrap_spans
+from foldline.tui.blocks.cells import chop_spans, crop, cut_left, cut_right, wrap_spans
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, names_of, table
 from foldline.tui.lists.screen import ListScreen, PageScreen
 from foldline.tui.runner import Runner
@@ -203,14 +203,15 @@ def _job_line(row: JobRow, marked: bool, width: int) -> Line:
     name = cut_right(state, 19)
     before = f"{row.since}{elapsed(row.seconds):>8}  " if width >= 68 else ""
     command = cut_right(clean_line(row.command), max(width - 26 - cell_len(before), 4))
-    return [
+    spans = [
         (" ", ""),
         ("▶" if marked else " ", "accent"),
         (f"{row.number:>3} ", "muted"),
         (name + " " * (20 - cell_len(name)), style),
         (before, "muted"),
-        (command, "text reverse" if marked else "text"),
+        (command, "text"),
     ]
+    return crop(spans, width)
 
 
 def _output_lines(text: str, width: int) -> list[Line]:

@@ -154,9 +154,7 @@ def _line(shown: PermissionRow, marked: bool, width: int) -> Line:
     left = [
         piece("▶" if marked else " ", "accent", gap=0),
         piece(f"{shown.kind:<8}", "muted", gap=1),
-        Piece(
-            ((clean_line(shown.words), "text reverse" if marked else "text"),), gap=1, cut="right", least=20
-        ),
+        Piece(((clean_line(shown.words), "text"),), gap=1, cut="right", least=20),
     ]
     return row(left, [piece(clean_line(shown.origin), "muted", rank=1)], width)
 

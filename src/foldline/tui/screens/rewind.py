@@ -14,7 +14,7 @@ from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
 from foldline.context.rewind_points import FileChange, RewindPoint, rewind_points
 from foldline.protocol import operations
-from foldline.tui.blocks.cells import Piece, cut_left, cut_right, piece, row
+from foldline.tui.blocks.cells import cut_left, cut_right, piece, row
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.screen import ListScreen
 from foldline.tui.runner import Runner
@@ -249,11 +249,7 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
         left = [
             piece("▶" if marked else " ", "accent", gap=0),
             piece("❯ " if is_turn else "  after ", "accent" if is_turn else "muted", gap=1),
-            Piece(
-                ((clean_line(place.label) or "(no words)", "text reverse" if marked else "text"),),
-                gap=0,
-                cut="right",
-            ),
+            piece(clean_line(place.label) or "(no words)", gap=0, cut="right"),
         ]
         right = [piece(f"{many(place.changes, 'file')} since", "muted", rank=1)] if place.changes else []
         if place.at is not None:

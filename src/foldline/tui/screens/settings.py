@@ -251,7 +251,7 @@ def _row_line(setting: Setting, marked: bool, *, column: int, width: int) -> Lin
     value = clean_line(setting.value or unset_words(setting.key))
     left = [
         piece("▶" if marked else " ", "accent", gap=0),
-        piece(key, "text reverse" if marked else "text", gap=0),
+        piece(key, gap=0),
         Piece(((value, style),), gap=2, cut="right", least=12),
     ]
     origin = clean_line(setting.origin.rpartition("/")[2])  # of a file, the name
@@ -328,8 +328,9 @@ class OwnSettings:
     def _hold(self, key: str) -> str:
         """Let a change hold in this session, where it can; what is to be said of that."""
         now = self._agent.settings = self._now
-        if key == "theme":
+        if key in ("theme", "theme_background"):
             self._app.wear(now.theme)
+            self._app.paint_background(now.theme_background == "theme")
             return ""
         if key == "approvals.mode":
             return "It counts in new sessions; /approvals switches this one."

@@ -412,7 +412,7 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
         side: Side = "left" if "/" in name else "right"
         left = [
             piece("▶" if marked else " ", "accent", gap=0),
-            Piece(((name, f"text{' reverse' if marked else ''}"),), gap=0, cut=side, least=8),
+            Piece(((name, "text"),), gap=0, cut=side, least=8),
             *(piece(text, style, gap=2, rank=1) for text, style in notes),
         ]
         return row(left, [end], width + 1)[1:]

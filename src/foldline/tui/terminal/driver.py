@@ -7,16 +7,13 @@ between the keys; Textual 8.2.8 would type them into the prompt, so its parser g
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from textual.color import Color
 from textual.message import Message
 
-from foldline.tui.terminal.app import Control, TerminalApp, write_beside
+from foldline.tui.terminal.app import Control, write_beside
 from foldline.tui.textual_private import KeyParser, ResumableDriver, app_of, read_keys_with
-
-if TYPE_CHECKING:
-    from textual.app import App
 
 _START: Final = "\x1b[200~"
 _END: Final = "\x1b[201~"
@@ -146,9 +143,3 @@ class AskingDriver(ResumableDriver):
             write_beside(self, Control.REPORT_NO_MORE)
             self._asked = False
         super().stop_application_mode()
-
-
-def ask_background(app: "App[Any]") -> None:
-    """Ask now, where this terminal can be asked."""
-    if isinstance(app, TerminalApp) and isinstance(app.terminal_driver, AskingDriver):
-        app.terminal_driver.ask()

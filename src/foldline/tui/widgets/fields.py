@@ -24,7 +24,7 @@ class OneLine(OrderedInput):
 
     DEFAULT_CSS: ClassVar[str] = """
     OneLine, OneLine:focus {
-        display: none; height: 1; width: 1fr; border: none; padding: 0 1; background: ansi_default;
+        display: none; height: 1; width: 1fr; border: none; padding: 0 1; background: $role-background;
         color: $role-text;
     }
     """
