@@ -20,6 +20,7 @@ HOOKS = {
     "a driver and its app know each other": (App._build_driver, "2838e509bae0"),
     "what lines are filtered with": (App.get_line_filters, "8f245224fb57"),
     "a theme is applied": (App._watch_theme, "a6de38d37b42"),
+    "what is behind a modal screen": (Screen.render, "c0f72894b398"),
     "a scroll view gets its size": (ScrollView._size_updated, "1606ca15d939"),
     "scrollbars are made": (Widget._refresh_scrollbars, "4e52a14aae90"),
     "the bindings of a field": (Screen._modal_binding_chain.fget, "5efeabda85d7"),

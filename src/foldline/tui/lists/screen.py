@@ -76,7 +76,7 @@ class Field(PastingInput):
     Field, Field:focus {
         display: none; height: 1; border: none; padding: 0; background: transparent; color: $role-text;
         .input--cursor { text-style: reverse; color: $role-text; background: transparent; }
-        .input--placeholder { color: $role-muted; }
+        .input--placeholder { text-style: none; color: $role-muted; }
         .input--selection { text-style: reverse; color: $role-text; background: transparent; }
     }
     """

@@ -183,7 +183,7 @@ class FieldTop(Lines):
     FieldTop > Input, FieldTop > Input:focus {
         margin: 1 2 0 4; height: 1; border: none; padding: 0; background: transparent; color: $role-text;
         .input--cursor { text-style: reverse; color: $role-text; background: transparent; }
-        .input--placeholder { color: $role-muted; }
+        .input--placeholder { text-style: none; color: $role-muted; }
     }
     """
 
