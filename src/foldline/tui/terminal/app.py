@@ -22,7 +22,7 @@ from foldline.tui.blocks.cells import cut_right
 from foldline.tui.state import ChatState
 from foldline.tui.terminal.clipboard import to_tmux
 from foldline.tui.terminal.signs import AsciiFilter, Charset, charset_for
-from foldline.tui.textual_private import HookedApp
+from foldline.tui.textual_private import LeanApp
 
 if sys.platform != "win32":
     import termios
@@ -125,7 +125,7 @@ def not_loaded(missing: ImportError) -> str:
     return f"This part of Foldline cannot be loaded, {missing}: was it updated while it ran? Start it again."
 
 
-class TerminalApp(HookedApp[Result]):
+class TerminalApp(LeanApp[Result]):
     """An app that paints in the signs its terminal can show, and keeps its window as it was."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
