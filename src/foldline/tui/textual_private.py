@@ -99,7 +99,7 @@ class _LeanUpdate(CompositorUpdate):
     def render_segments(self, console: Console) -> str:
         update, colors = self._update, console._color_system or ColorSystem.TRUECOLOR
         if isinstance(update, LayoutUpdate):
-            self._frames.show(update.strips, colors)
+            self._frames.show(update.strips)
             return update.render_segments(console)
         written = self._frames.write(_pieces(update), colors)
         return update.render_segments(console) if written is None else written

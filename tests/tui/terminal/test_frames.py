@@ -35,7 +35,7 @@ class Screen:
         self.frames, self.rows = Frames(), rows
         self._screen = pyte.Screen(WIDTH, HEIGHT)
         self._stream = pyte.Stream(self._screen)
-        self.frames.show([[row] for row in rows], COLORS)
+        self.frames.show([[row] for row in rows])
         self._stream.feed(written_whole(rows))
 
     def write(self, pieces: list[tuple[int, int, Strip]]) -> str:
@@ -106,5 +106,5 @@ def test_of_a_row_only_the_words_that_changed_are_written() -> None:
 def test_nothing_is_left_out_where_nobody_knows_what_the_terminal_shows() -> None:
     frames, row = Frames(), Strip([Segment("text")])
     assert frames.write([(0, 0, row)], COLORS) is None
-    frames.show([[row]], COLORS)
+    frames.show([[row]])
     assert frames.write([(1, 0, row)], COLORS) is None and frames.write([(0, 1, row)], COLORS) is None

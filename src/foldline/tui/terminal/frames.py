@@ -25,11 +25,21 @@ class Frames:
     """Knows what the terminal shows, from the first whole frame on."""
 
     def __init__(self) -> None:
-        self._shown: list[Row] = []
+        self._strips: list[list[Strip]] = []
+        """The rows of the last whole frame: most of them are never looked at again."""
+        self._rows: dict[int, Row] = {}
+        self._width = 0
 
-    def show(self, rows: Iterable[Iterable[Strip]], colors: ColorSystem) -> None:
+    def show(self, rows: Iterable[Iterable[Strip]]) -> None:
         """The whole screen was written."""
-        self._shown = [[cell for strip in strips for cell in _cells(strip, colors)] for strips in rows]
+        self._strips, self._rows = [list(strips) for strips in rows], {}
+        self._width = sum(strip.cell_length for strips in self._strips[:1] for strip in strips)
+
+    def _row(self, y: int, colors: ColorSystem) -> Row:
+        """What the terminal shows there."""
+        if y not in self._rows:
+            self._rows[y] = [cell for strip in self._strips[y] for cell in _cells(strip, colors)]
+        return self._rows[y]
 
     def write(self, pieces: Iterable[tuple[int, int, Strip]], colors: ColorSystem) -> str | None:
         """What to write for the screen to show these strips, each at its (x, y). None: nobody knows, for no
@@ -37,34 +47,33 @@ class Frames:
         rows: dict[int, Row] = {}
         widest = range(0)
         for x, y, strip in pieces:
-            cells = _cells(strip, colors)
-            if y >= len(self._shown) or x + len(cells) > len(self._shown[y]):
+            columns = range(x, x + strip.cell_length)
+            if y >= len(self._strips) or columns.stop > self._width:
                 return None
-            _put(rows.setdefault(y, [*self._shown[y]]), x, cells)
-            widest = max(widest, range(x, x + len(cells)), key=len)
+            if y not in rows:
+                rows[y] = [*self._row(y, colors)]
+            _put(rows[y], x, _cells(strip, colors))
+            widest = max(widest, columns, key=len)
         written = self._scrolled(rows, slice(widest.start, widest.stop))
         for y, row in rows.items():
-            written += _changed(self._shown[y], row, y)
-            self._shown[y] = row
+            written += _changed(self._rows[y], row, y)
+            self._rows[y] = row
         return written
 
     def _scrolled(self, rows: dict[int, Row], moving: slice) -> str:
         """Have the terminal scroll, where most of the rows below each other have moved up; those columns of
         them decide. It scrolls whole rows: what stands beside it is then to be written again."""
-        top, bottom = _longest_run(sorted(rows))
-        now, before = (
-            [row[moving] for row in each]
-            for each in ([rows[y] for y in range(top, bottom)], self._shown[top:bottom])
-        )
-        hits = [sum(map(Row.__eq__, now, before[by:])) for by in range(min(_MOST, bottom - top))]
+        block = _longest_run(sorted(rows))
+        now, before = ([each[y][moving] for y in block] for each in (rows, self._rows))
+        hits = [sum(map(Row.__eq__, now, before[by:])) for by in range(min(_MOST, len(block)))]
         by = max(range(len(hits)), key=hits.__getitem__, default=0)
-        if not by or hits[by] * 2 < bottom - top:
+        if not by or hits[by] * 2 < len(block):
             return ""
-        for y in range(top, bottom):
-            rows.setdefault(y, self._shown[y])
-        blank: Row = [(" ", "")] * len(self._shown[top])
-        self._shown[top:bottom] = [*self._shown[top + by : bottom], *[blank] * by]
-        return f"\x1b[{top + 1};{bottom}r\x1b[{bottom};1H" + "\n" * by + "\x1b[r"
+        blank: Row = [(" ", "")] * self._width
+        shown = [*(self._rows[y] for y in block[by:]), *[blank] * by]
+        self._rows.update(zip(block, shown, strict=True))
+        lines = "\n" * by
+        return f"\x1b[{block.start + 1};{block.stop}r\x1b[{block.stop};1H{lines}\x1b[r"
 
 
 def _put(row: Row, x: int, cells: Row) -> None:
@@ -76,11 +85,11 @@ def _put(row: Row, x: int, cells: Row) -> None:
     row[x:stop] = cells
 
 
-def _longest_run(numbers: list[int]) -> tuple[int, int]:
-    """The longest piece without a gap, as (first, behind its last)."""
+def _longest_run(numbers: list[int]) -> range:
+    """The longest piece without a gap."""
     runs = [list(run) for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])]
-    longest = max(runs, key=len, default=[(0, 0)])
-    return longest[0][1], longest[-1][1] + 1
+    longest = max(runs, key=len, default=[])
+    return range(longest[0][1], longest[-1][1] + 1) if longest else range(0)
 
 
 def _cells(strip: Strip, colors: ColorSystem) -> Row:
