@@ -106,5 +106,8 @@ def test_of_a_row_only_the_words_that_changed_are_written() -> None:
 def test_nothing_is_left_out_where_nobody_knows_what_the_terminal_shows() -> None:
     frames, row = Frames(), Strip([Segment("text")])
     assert frames.write([(0, 0, row)], COLORS) is None
-    frames.show([[row]])
-    assert frames.write([(1, 0, row)], COLORS) is None and frames.write([(0, 1, row)], COLORS) is None
+    for piece in ((1, 0, row), (0, 1, row), (0, 0, Strip([Segment("text")], 3))):
+        frames.show([[row]])
+        assert frames.write([(0, 0, row)], COLORS) == ""
+        assert frames.write([piece], COLORS) is None
+        assert frames.write([(0, 0, row)], COLORS) is None, "not before the next whole frame"

@@ -138,16 +138,13 @@ class AskingDriver(ResumableDriver):
     _asked = False
 
     def start_application_mode(self) -> None:
+        """The answer, if any comes, is a `BackgroundReported`."""
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if getattr(app_of(self), "wants_background", False):
-            self.ask()
-
-    def ask(self) -> None:
-        """The answer, if any comes, is a `BackgroundReported`."""
-        write_beside(self, Control.BACKGROUND)
-        write_beside(self, Control.REPORT)
-        self.flush()
-        self._asked = True
+            write_beside(self, Control.BACKGROUND)
+            write_beside(self, Control.REPORT)
+            self.flush()
+            self._asked = True
 
     def stop_application_mode(self) -> None:
         if self._asked:

@@ -42,18 +42,19 @@ class Frames:
         return self._rows[y]
 
     def write(self, pieces: Iterable[tuple[int, int, Strip]], colors: ColorSystem) -> str | None:
-        """What to write for the screen to show these strips, each at its (x, y). None: nobody knows, for no
-        whole frame of this size was written."""
+        """What to write for the screen to show these strips, each at its (x, y). None: nobody knows, and
+        will not before the next whole frame."""
         rows: dict[int, Row] = {}
         widest = range(0)
         for x, y, strip in pieces:
-            columns = range(x, x + strip.cell_length)
-            if y >= len(self._strips) or columns.stop > self._width:
+            cells = _cells(strip, colors)
+            is_known = y < len(self._strips) and len(cells) == strip.cell_length
+            if is_known:
+                _put(rows.setdefault(y, [*self._row(y, colors)]), x, cells)
+            if not is_known or len(rows[y]) != self._width:
+                self._strips = []
                 return None
-            if y not in rows:
-                rows[y] = [*self._row(y, colors)]
-            _put(rows[y], x, _cells(strip, colors))
-            widest = max(widest, columns, key=len)
+            widest = max(widest, range(x, x + len(cells)), key=len)
         written = self._scrolled(rows, slice(widest.start, widest.stop))
         for y, row in rows.items():
             written += _changed(self._rows[y], row, y)
