@@ -27,7 +27,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from foldline.tui.terminal.frames import Frames
+from foldline.tui.frames import Frames
 
 if sys.platform != "win32":
     from textual.drivers import linux_driver

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from foldline.tui.terminal.frames import Frames
+from foldline.tui.frames import Frames
 
 WIDTH, HEIGHT = 30, 12
 COLORS = ColorSystem.TRUECOLOR
