@@ -28,6 +28,7 @@ COLUMNS, ROWS = 160, 48
 WINDOW = 1_000_000
 """Tokens: what was folded fits in again when the fold is undone."""
 RARE = "mod_7"
+PASTE = ("a line of a long log\n" * 4 + "and 订单 in it\n") * 50_000
 TARGET = 0.050
 """Seconds that nothing may hold up the loop for (docs/performance.md)."""
 QUIET = 0.15
@@ -81,6 +82,7 @@ WALK = (
     Step("fold", ("/compact\r",), leaves="Compacting"),
     Step("undo", ("/undo\r",)),
     Step("a prompt and its answer", ("hello there\r",)),
+    Step("a paste of 5 MB", (f"\x1b[200~{PASTE}\x1b[201~", ESCAPE)),
     Step("sessions, and leave", ("/sessions\r", ESCAPE)),
     Step("sessions: search, leave", ("/sessions\r", "/", RARE, ESCAPE, ESCAPE), patience=5.0),
 )

@@ -235,6 +235,7 @@ class Handler(BaseHTTPRequestHandler):
             for number, item in enumerate(items):
                 if self.spoil(number, fault):
                     return
+                time.sleep(fault.get("pause", 0.0))
                 self.event(item if isinstance(item, str) else json.dumps(item))
             if self.spoil(len(items), fault):
                 return

@@ -11,6 +11,7 @@ A script is JSON: a list of rules, or `{"rules": [...]}`. The first rule that ma
                 "finish_reason": "length", "usage": {"prompt_tokens": 9}, "chunk": 12, "seconds": 0.5,
                 "fault": {"status": 429, "body": {…} or "…", "headers": {"retry-after": "2"}}
                       or {"cut_after": 2} or {"stall_after": 0} or {"malformed_after": 1}
+                      or {"pause": 0.01}, seconds before each piece,
                       or {"error_after": 1, "body": {…}} or {"raw": [{…}, "text", …]}
                       or {"hang": true}, which never answers, or {"unstreamed": true}, one JSON text
                       although a stream was asked for, or those of `server_wild`}}

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import termios
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from foldline.tui.keys.commands import QUIT_WITHIN
 from support.server import MODEL, running_server
-from support.terminal import CLEARS, ENTER, LEAVE, Terminal, terminal
+from support.terminal import CLEARS, ENTER, LEAVE, PATIENCE, Terminal, terminal
 
 pytestmark = pytest.mark.slow
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -302,6 +303,54 @@ def test_bytes_that_are_no_text_are_shown_as_such_and_end_nothing(tmp_path: Path
         term.child.send(b"caf\xe9 \x9b noir")
         term.until("┃ ❯ caf\ufffd \ufffd noir")
         quit_by_keys(term)
+
+
+ANSWER = """The **index** `insert_or_get` keeps one order per customer, so that a retry which comes in twice
+gets the first order back; see [docs](http://example.org/a).
+
+- one item of a list with `code` in it
+- another item that is somewhat longer than the first one was
+
+```python
+def insert(order, key):
+    return orders.get(key) or orders.add(order, key=key)
+```
+
+| file | lines |
+|---|---|
+| service.py | 31 |
+
+"""
+SPINNER_BYTES = 1_000
+"""A second, of the terminal's output."""
+STREAM_RATIO = 4
+"""Bytes of the terminal's output for each of a streamed answer."""
+
+
+def test_a_spinner_and_a_streamed_answer_are_few_bytes(tmp_path: Path) -> None:
+    """What goes over a slow connection. The model writes 2 kB a second."""
+    answer = (ANSWER * 60)[:20_000] + "\n\nThat is all."
+    rules = [
+        {"when": {"content": "hold"}, "answer": {"fault": {"hang": True}}},
+        {"answer": {"text": answer, "chunk": 12, "fault": {"pause": 0.005}}},
+    ]
+    with running_server(script=rules) as server:
+        env = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key", "FOLDLINE_MODEL": server.model}
+        with terminal(tmp_path / "shop", **env) as term:
+            term.until(server.model)
+            term.send("write\r")
+            term.until("Writing")
+            before, began = len(term.raw), time.monotonic()
+            term.until("That is all.", patience=8 * PATIENCE)
+            term.until("Enter sends")
+            spinner = SPINNER_BYTES * (time.monotonic() - began)  # a busy machine takes longer
+            assert len(term.raw) - before < STREAM_RATIO * len(answer.encode()) + spinner
+            term.send("hold\r")
+            term.until("Waiting")
+            before, began = len(term.raw), time.monotonic()
+            assert term.lives_for(5)
+            assert len(term.raw) > before, "the spinner turns"
+            assert (len(term.raw) - before) / (time.monotonic() - began) < SPINNER_BYTES
 
 
 def test_another_size_is_drawn_without_clearing(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
@@ -20,6 +21,10 @@ HOOKS = {
     "a driver and its app know each other": (App._build_driver, "2838e509bae0"),
     "what lines are filtered with": (App.get_line_filters, "8f245224fb57"),
     "a theme is applied": (App._watch_theme, "a6de38d37b42"),
+    "a frame is written": (App._display, "4b78dff6669a"),
+    "what is written of a part": (ChopsUpdate.render_segments, "4c1cdb567e0b"),
+    "what is written of a whole frame": (LayoutUpdate.render_segments, "ff329c722506"),
+    "what is behind a modal screen": (Screen.render, "c0f72894b398"),
     "a scroll view gets its size": (ScrollView._size_updated, "1606ca15d939"),
     "scrollbars are made": (Widget._refresh_scrollbars, "4e52a14aae90"),
     "the bindings of a field": (Screen._modal_binding_chain.fget, "5efeabda85d7"),

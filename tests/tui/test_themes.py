@@ -10,18 +10,22 @@ from foldline.protocol import FoldlineError
 from foldline.tui import themes as themes_module
 from foldline.tui.base_app import BaseApp
 from foldline.tui.blocks import ROLES
+from foldline.tui.dialogs import change_theme, pick_theme
 from foldline.tui.themes import (
     AUTO,
     DEFAULT_THEME,
     ROLE_DEFAULTS,
     RoleTheme,
     automatic,
+    clash,
     is_dark,
     load_theme,
     load_themes,
     own_themes,
+    painted,
     read_theme,
 )
+from support.chat_app import screen_text
 
 GOOD = "dark = true\n[roles]\n" + "".join(f'{role} = "#102030"\n' for role in ROLES)
 
@@ -36,7 +40,7 @@ def test_the_shipped_themes_give_all_roles_and_leave_the_background_alone() -> N
         for role in ROLES:
             Color.parse(variables[f"role-{role}"])
     assert own_themes(themes) == [AUTO, *sorted(names - {AUTO})]
-    assert set(ROLE_DEFAULTS) == {f"role-{role}" for role in ROLES}
+    assert set(ROLE_DEFAULTS) == {"role-background", *(f"role-{role}" for role in ROLES)}
 
 
 def _luminance(color: Color) -> float:
@@ -52,17 +56,15 @@ def _contrast(one: Color, other: Color) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-FIXED = [theme for theme in load_themes() if theme.made_for]
+FIXED = [theme for theme in load_themes() if theme.own_background]
 
 
 @pytest.mark.parametrize("theme", FIXED, ids=lambda theme: theme.name)
-def test_every_role_can_be_read_on_the_background_it_was_made_for(theme: RoleTheme) -> None:
+def test_every_role_can_be_read_on_the_themes_own_background(theme: RoleTheme) -> None:
     """WCAG 2.1, 1.4.3: text 4.5, what only accompanies it 3. Also where the terminal has 256 colours."""
-    behind, strong = Color.parse(theme.made_for), theme.name == "high-contrast"
+    behind, strong = Color.parse(theme.own_background), theme.name == "high-contrast"
     for role in ROLES:
-        color = Color.parse(theme.variables[f"role-{role}"])
-        if color.ansi is not None:
-            continue
+        color = Color.parse((theme.variables | painted(theme))[f"role-{role}"])
         nearest = Color(*color.rich_color.downgrade(ColorSystem.EIGHT_BIT).get_truecolor())
         least = 10.0 if strong else 3.0 if role == "muted" else 4.5
         assert _contrast(color, behind) >= least, role
@@ -86,15 +88,15 @@ def _without_green(color: Color) -> tuple[float, float, float]:
 @pytest.mark.parametrize(
     ("environ", "dark"),
     [
-        ({}, True),
+        ({}, None),
         ({"COLORFGBG": "15;0"}, True),
         ({"COLORFGBG": "0;15"}, False),
         ({"COLORFGBG": "0;default;15"}, False),
         ({"COLORFGBG": "15;8"}, True),
-        ({"COLORFGBG": "default;default"}, True),
+        ({"COLORFGBG": "default;default"}, None),
     ],
 )
-def test_what_the_environment_says_of_the_terminal(environ: dict[str, str], dark: bool) -> None:
+def test_what_the_environment_says_of_the_terminal(environ: dict[str, str], dark: bool | None) -> None:
     assert is_dark(environ) is dark
 
 
@@ -130,6 +132,63 @@ async def test_a_theme_file_is_read_again_when_it_is_chosen_and_a_broken_one_say
         assert "mine" not in {theme.name for theme in load_themes(tmp_path)}
 
 
+@pytest.mark.parametrize("theme", FIXED, ids=lambda theme: theme.name)
+def test_code_within_a_sentence_has_a_tone_of_its_own(theme: RoleTheme) -> None:
+    roles = [theme.variables[f"role-{role}"] for role in ROLES]
+    assert len({*roles}) == len(ROLES)
+
+
+def test_a_theme_is_for_other_terminals_only_where_the_terminal_is_known() -> None:
+    themes = {theme.name: theme for theme in load_themes()}
+    assert clash(themes["foldline-light"], True) == "For light terminals; yours is dark."
+    assert clash(themes["dusk"], False) == "For dark terminals; yours is light."
+    assert not clash(themes["dusk"], True) and not clash(themes["foldline-light"], None)
+    assert not clash(themes["terminal"], False), "its colours are the terminal's own"
+
+
+async def test_the_list_of_themes_says_which_are_for_other_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORFGBG", "15;0")
+    app, remarks = BaseApp[None](), list[str]()
+    async with app.run_test(size=(80, 24)) as pilot:
+        pick_theme(app, lambda _: None)
+        await pilot.pause()
+        rows = {row.split()[1].strip("▶"): row for row in screen_text(app) if len(row.split()) > 2}
+        assert "For light terminals; yours is dark." in rows["catppuccin-latte"]
+        assert "terminals; yours" not in rows["dusk"] + rows["auto"] + rows["terminal"]
+        await pilot.press("escape")
+        app.paint_background(True)
+        assert app.theme_clash("catppuccin-latte") == ""
+        change_theme(app, "foldline-light", remarks.append)
+        app.paint_background(False)
+        change_theme(app, "foldline-light", remarks.append)
+        await app.workers.wait_for_complete()
+    assert sorted("yours is dark" in remark for remark in remarks) == [False, True]
+
+
+async def test_the_background_is_the_terminals_until_the_themes_own_is_wanted() -> None:
+    app = BaseApp[None]("gruvbox")
+    async with app.run_test() as pilot:
+        assert app.theme_variables["role-background"] == "ansi_default"
+        app.paint_background(True)
+        await pilot.pause()
+        assert app.theme_variables["role-background"] == "#282828"
+        app.wear(DEFAULT_THEME)
+        await pilot.pause()
+        assert app.theme_variables["role-background"] == "#1e1e1e"
+        assert app.theme_variables["role-text"] == "#e0e0e0", "the terminal's own may be as dark"
+        app.paint_background(False)
+        await pilot.pause()
+        assert app.theme_variables["role-text"] == "ansi_default"
+
+
+def test_the_theme_of_the_guide_is_one(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs/guide.md").read_text("utf-8")
+    section = guide.partition("\n## Themes\n")[2]
+    path = tmp_path / "mine.toml"
+    path.write_text(section.partition("```toml\n")[2].partition("```")[0], "utf-8")
+    assert read_theme(path).own_background
+
+
 def test_a_users_theme_replaces_a_shipped_one(tmp_path: Path) -> None:
     (tmp_path / f"{DEFAULT_THEME}.toml").write_text(GOOD)
     (tmp_path / "mine.toml").write_text(GOOD.replace('"#102030"', '"bright_blue"', 1))
@@ -151,6 +210,7 @@ def test_a_missing_folder_of_the_user_is_no_error(tmp_path: Path) -> None:
         (GOOD.replace("dark = true", 'dark = "yes"'), "must be true or false"),
         (GOOD.replace("muted", "mauve"), "'mauve'"),
         (GOOD.replace('alert = "#102030"', ""), "no role 'alert'"),
+        ('background = "black"\n' + GOOD, "background 'black'"),
         (GOOD.replace("#102030", "#12", 1), "'#12'"),
         (GOOD.replace('"#102030"', "7", 1), "in quotes"),
         ("colour = 1\n" + GOOD, "unknown key 'colour'"),

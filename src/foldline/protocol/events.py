@@ -274,6 +274,8 @@ class QueueChanged(Record):
     paused: bool = False
     unsent: str = ""
     """Why the prompt that came back was not sent, and what Enter does now; empty once the user has acted."""
+    awaits: str = ""
+    """What the first of them waits for, before it is sent."""
 
 
 class Notice(Record):

@@ -51,7 +51,7 @@ class FoldlineApp(BaseApp[None]):
     TITLE = "Foldline"
     ENABLE_COMMAND_PALETTE = False
     ESCAPE_TO_MINIMIZE: ClassVar[bool] = False
-    CSS: ClassVar[str] = "Screen { background: ansi_default; } ModalScreen { background: transparent; }"
+    CSS: ClassVar[str] = "Screen { background: $role-background; } ModalScreen { background: transparent; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         # Ctrl+C needs no focus. The chat has its own; this one is for the screens above it.
         Binding("ctrl+c", "interrupt", "Copy, cancel, quit", show=False, priority=True),

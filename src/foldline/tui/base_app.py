@@ -20,14 +20,16 @@ from foldline.tui.themes import (
     AUTO,
     DEFAULT_THEME,
     ROLE_DEFAULTS,
+    clash,
     is_dark,
     load_theme,
     load_themes,
+    painted,
     theme_faults,
 )
 
 if sys.platform != "win32":
-    from foldline.tui.terminal.driver import AskingDriver, BackgroundReported, ask_background
+    from foldline.tui.terminal.driver import AskingDriver, BackgroundReported
 
 if TYPE_CHECKING:
     from foldline.tui.screens.palette import Item, Source
@@ -51,8 +53,9 @@ class BaseApp(TerminalApp[Result]):
         self.themes_dir = themes_dir
         """The folder of the user's own themes; it need not exist."""
         self._dark = is_dark(os.environ)
+        """Of the terminal's background; None as long as nobody has said."""
         self._few_colours = self.console.color_system == "standard"
-        worn = load_theme(theme, themes_dir, dark=self._dark, few_colours=self._few_colours)
+        worn = load_theme(theme, themes_dir, dark=self._dark is not False, few_colours=self._few_colours)
         if worn is not None:
             self.register_theme(worn)
         self.theme = theme
@@ -64,9 +67,16 @@ class BaseApp(TerminalApp[Result]):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return ROLE_DEFAULTS
 
+    def get_css_variables(self) -> dict[str, str]:
+        variables = super().get_css_variables()
+        if self.paints_background:
+            variables.update(painted(self.current_theme))  # also those that lines are drawn with
+        return variables
+
     def load_themes(self) -> None:
         """Read the theme files, also those that were changed since."""
-        for theme in load_themes(self.themes_dir, dark=self._dark, few_colours=self._few_colours):
+        dark, few = self._dark is not False, self._few_colours
+        for theme in load_themes(self.themes_dir, dark=dark, few_colours=few):
             self.register_theme(theme)
 
     @property
@@ -86,13 +96,16 @@ class BaseApp(TerminalApp[Result]):
         self.theme = name
         if again:
             self.apply_theme_again(name)  # Another theme of the same name: Textual sees no change.
-        if name == AUTO and sys.platform != "win32":
-            ask_background(self)
+
+    def theme_clash(self, name: str) -> str:
+        """That this theme is for other terminals than this one, as a sentence; else empty."""
+        theme = self.available_themes[name]
+        return "" if self.paints_background and painted(theme) else clash(theme, self._dark)
 
     @property
     def wants_background(self) -> bool:
-        """Whether the terminal's background decides what is seen."""
-        return self.theme == AUTO and not self.no_color and self.console.color_system in ("256", "truecolor")
+        """Whether the terminal's background decides what is seen, or which themes fit."""
+        return not self.no_color and self.console.color_system in ("256", "truecolor")
 
     def on_background_reported(self, message: "BackgroundReported") -> None:
         if message.dark != self._dark:

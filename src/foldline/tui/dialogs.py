@@ -36,14 +36,14 @@ def change_theme(app: "BaseApp[Any]", name: str, remark: Remark) -> None:
         remark(faults[name])
     elif name in names:
         app.wear(name)
-        app.run_worker(_keep_theme(name, remark), group="theme")
+        app.run_worker(_keep_theme(name, app.theme_clash(name), remark), group="theme")
     elif name:
         remark(f"There is no theme {name}; there are {', '.join(names)}")
     else:
         pick_theme(app, lambda picked: change_theme(app, picked, remark) if picked else None)
 
 
-async def _keep_theme(name: str, remark: Remark) -> None:
+async def _keep_theme(name: str, clash: str, remark: Remark) -> None:
     from foldline.agent.layers import config_file
     from foldline.agent.model_choice import changed_config
     from foldline.history.paths import with_tilde
@@ -58,7 +58,8 @@ async def _keep_theme(name: str, remark: Remark) -> None:
     except FoldlineError as failure:
         remark(f"Theme {name}, until Foldline ends: {failure}")
     else:
-        remark(f"Theme {name}, kept in {with_tilde(str(config_file(os.environ)))}")
+        kept = f"Theme {name}, kept in {with_tilde(str(config_file(os.environ)))}"
+        remark(f"{kept}. {clash}" if clash else kept)
 
 
 def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> None:
@@ -75,9 +76,12 @@ def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> Non
         app.theme = before
         picked(name)
 
-    notes = dict(described(app.themes)) | faults
+    notes = {
+        name: f"{app.theme_clash(name)} {note}".lstrip() for name, note in described(app.themes)
+    } | faults
     choices = [Choice(name, name, note) for name, note in notes.items()]
     picker = Picker("Choose a theme", choices, marked=before, on_mark=show, notes_in_full=True)
+    picker.dims = False  # what is behind shows the theme
     app.push_screen(picker, back)
 
 

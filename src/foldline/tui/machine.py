@@ -57,7 +57,7 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C9
         case events.EntryAppended():
             return _appended(state, event)
         case events.QueueChanged():
-            waiting = Waiting(event.held, event.queued, event.paused, event.unsent)
+            waiting = Waiting(event.held, event.queued, event.paused, event.unsent, event.awaits)
             return replace(state, waiting=waiting)
         case events.ToolsListed() | events.WindowLearned() | events.ToolOutput():
             return state  # the meter and the transcript show them

@@ -138,7 +138,7 @@ class Runner:
                 if not self._again and isinstance(parse_input(self._queue[0]), ShellCall):
                     await self._run_shell()
                 else:
-                    await self.agent.state.learn_window()
+                    await self._learn_window()
                     if self._again:
                         done = await self._retry_turn()
                     elif self._queue and not self._paused:
@@ -149,6 +149,15 @@ class Runner:
             if done:
                 await self._compact_after_turn()
                 await self._idle()
+
+    async def _learn_window(self) -> None:
+        """It may take as long as the server is slow: what is waited for is said meanwhile."""
+        info = self.agent.state.llm.info
+        if info.guessed:
+            self._announce(f"Asking the server for the window of {info.id}")
+        await self.agent.state.learn_window()
+        if info.guessed:
+            self._announce()
 
     async def _idle(self) -> None:
         """Operations that were asked for by hand go first: a prompt typed in the meantime waits for them."""
@@ -259,7 +268,7 @@ class Runner:
         executor = self.agent.executor
         return await executor.wait_for(executor.submit(operation))
 
-    def _announce(self) -> None:
+    def _announce(self, awaits: str = "") -> None:
         why = self._why_unsent()
         self._emit(
             events.QueueChanged(
@@ -267,6 +276,7 @@ class Runner:
                 queued=tuple(self._queue),
                 paused=self._paused and bool(self._queue),
                 unsent=f"Not sent: {why}" if why else "",
+                awaits=awaits,
             )
         )
 

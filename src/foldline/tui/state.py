@@ -157,6 +157,8 @@ class Waiting:
     paused: bool = False
     unsent: str = ""
     """Why the prompt that came back was not sent, and what Enter does now."""
+    awaits: str = ""
+    """What the first of them waits for, where nothing runs yet."""
 
     @property
     def count(self) -> int:

@@ -5,19 +5,29 @@
 
 import codecs
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
+from rich.color import ColorSystem
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.geometry import Size
+from textual.renderables.background_screen import BackgroundScreen
+from textual.screen import Screen
 from textual.scroll_view import ScrollView
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
+
+from foldline.tui.frames import Frames
 
 if sys.platform != "win32":
     from textual.drivers import linux_driver
@@ -65,6 +75,44 @@ class HookedApp(App[Result]):
         self._watch_theme(name)
 
 
+class LeanApp(HookedApp[Result]):
+    """An app that writes only what the terminal does not show yet."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._frames = Frames()
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        if isinstance(renderable, (ChopsUpdate, LayoutUpdate)):
+            super()._display(screen, _LeanUpdate(renderable, self._frames))  # type: ignore[arg-type]
+        else:
+            super()._display(screen, renderable)
+
+
+class _LeanUpdate(CompositorUpdate):
+    """A whole frame is written as it is: others may have written on the screen."""
+
+    def __init__(self, update: ChopsUpdate | LayoutUpdate, frames: Frames) -> None:
+        self._update = update
+        self._frames = frames
+
+    def render_segments(self, console: Console) -> str:
+        update, colors = self._update, console._color_system or ColorSystem.TRUECOLOR
+        if isinstance(update, LayoutUpdate):
+            self._frames.show(update.strips)
+            return update.render_segments(console)
+        written = self._frames.write(_pieces(update), colors)
+        return update.render_segments(console) if written is None else written
+
+
+def _pieces(update: ChopsUpdate) -> Iterator[tuple[int, int, Strip]]:
+    """What Textual would write, each piece with its (x, y)."""
+    for y, first, last in update.spans:
+        for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
+            if strip is not None and x <= last and end > first:
+                yield x, y, strip.crop(0, min(end, last) - x)
+
+
 class SizedScrollView(ScrollView):
     """A scroll view that learns of its size before it is painted."""
 
@@ -103,6 +151,24 @@ async def act_now(field: Widget, key: str) -> bool:
         if not binding.priority and await field.app.run_action(binding.action, field):
             return True
     return False
+
+
+def dimmed(rendered: RenderableType, style: Style) -> RenderableType:
+    """What a modal screen renders, with all that is behind it in one style."""
+    return _Dimmed(rendered, style) if isinstance(rendered, BackgroundScreen) else rendered
+
+
+class _Dimmed:
+    """A background of its own stays."""
+
+    def __init__(self, behind: BackgroundScreen, style: Style) -> None:
+        self._behind = behind
+        self._style = style
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for text, style, control in console.render(self._behind, options):
+            own = Style(bgcolor=style.bgcolor) if style is not None else Style()
+            yield Segment(text, own + self._style, control)
 
 
 class OrderedInput(Input):

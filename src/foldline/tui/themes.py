@@ -1,5 +1,6 @@
-"""Colour themes: TOML files that give the seven roles; the background is the terminal's."""
+"""Colour themes: TOML files that give the roles of text, and the background that they were chosen for."""
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +19,19 @@ AUTO: Final = "auto"
 """The theme that follows the terminal: dark, light, or its own colours where it has only 16."""
 LIGHT: Final = "foldline-light"
 OWN_COLOURS: Final = "terminal"
+_HEX: Final = re.compile("#[0-9a-fA-F]{6}")
 _TERMINAL = "default"
 """The terminal's own foreground, as a theme file names it."""
-_KEYS: Final = ("dark", "roles", "description", "made_for")
+_KEYS: Final = ("dark", "roles", "description", "background")
+_OPTIONAL: Final = {"code": "accent"}
+"""A role that a file may leave out, and the one whose colour it has then."""
+_BACKGROUNDS: Final = (
+    *("role-background", "ansi-background", "block-cursor-background", "scrollbar-background"),
+    *("scrollbar-background-hover", "scrollbar-background-active"),
+)
+_NEAR_WHITE: Final = "#e0e0e0"
+_NEAR_BLACK: Final = "#1f2328"
+"""Text in the terminal's own colour, where the background is not the terminal's."""
 _DARK_COLOURS: Final = frozenset({0, 1, 2, 3, 4, 5, 6, 8})
 """Of the 16 colours, those that rxvt and its heirs count as a dark background in COLORFGBG."""
 
@@ -32,6 +43,8 @@ ROLE_DEFAULTS: dict[str, str] = {
     "role-altered": "ansi_yellow",
     "role-folded": "ansi_blue",
     "role-alert": "ansi_red",
+    "role-code": "ansi_magenta",
+    "role-background": "ansi_default",
 }
 """Values of the role variables for themes that do not name them; for `App.get_theme_variable_defaults`."""
 
@@ -41,8 +54,8 @@ class RoleTheme(Theme):
     """A theme from a file, and what the file says of it."""
 
     description: str = ""
-    made_for: str = ""
-    """The background its colours were chosen for: shown nowhere, and never painted."""
+    own_background: str = ""
+    """`#rrggbb`, for which its colours were chosen; painted only where the user wants it."""
 
 
 def load_themes(
@@ -95,10 +108,29 @@ def automatic(themes: Iterable[Theme], *, dark: bool, few_colours: bool = False)
     return replace(base, name=AUTO, description="Follows the terminal: dark or light")
 
 
-def is_dark(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal is dark as far as COLORFGBG (`15;0`, `0;default;15`) says; most are."""
+def is_dark(environ: Mapping[str, str]) -> bool | None:
+    """Whether the terminal is dark, by COLORFGBG (`15;0`, `0;default;15`); None where that says nothing."""
     last = environ.get("COLORFGBG", "").rpartition(";")[2]
-    return not last.isdecimal() or int(last) in _DARK_COLOURS
+    return int(last) in _DARK_COLOURS if last.isdecimal() else None
+
+
+def painted(theme: Theme) -> dict[str, str]:
+    """The variables with which a theme paints its own background; none where it has no such."""
+    if not isinstance(theme, RoleTheme) or not theme.own_background:
+        return {}
+    variables = dict.fromkeys(_BACKGROUNDS, theme.own_background)
+    if theme.variables["role-text"] == f"ansi_{_TERMINAL}":
+        variables["role-text"] = variables["foreground"] = _NEAR_WHITE if theme.dark else _NEAR_BLACK
+    return variables
+
+
+def clash(theme: Theme, dark: bool | None) -> str:
+    """That a theme is for other terminals than a dark one, or a light one, as a sentence. Empty where it is
+    not, where nobody knows, and where its colours are the terminal's own."""
+    fixed = any(theme.variables.get(f"role-{role}", "").startswith("#") for role in ROLES)
+    if dark in (None, theme.dark) or not fixed:
+        return ""
+    return "For light terminals; yours is dark." if dark else "For dark terminals; yours is light."
 
 
 def read_theme(path: Path) -> RoleTheme:
@@ -138,7 +170,7 @@ def _read_once(path: Path, changed: int, size: int) -> RoleTheme:
     unknown = [key for key in data if key not in _KEYS]
     if unknown:
         raise _Fault(
-            f"has an unknown key {unknown[0]!r}; it may have dark, description, made_for and [roles]."
+            f"has an unknown key {unknown[0]!r}; it may have dark, description, background and [roles]."
         )
     dark, roles = data.get("dark", True), data.get("roles")
     if not isinstance(dark, bool):
@@ -146,12 +178,19 @@ def _read_once(path: Path, changed: int, size: int) -> RoleTheme:
     if not isinstance(roles, dict):
         raise _Fault(f"has no [roles]; it must give a colour for each of {', '.join(ROLES)}.")
     wrong = [f"an unknown role {role!r}" for role in roles if role not in ROLES]
-    wrong += [f"no role {role!r}" for role in ROLES if role not in roles]
+    wrong += [f"no role {role!r}" for role in ROLES if role not in roles | _OPTIONAL]
     if wrong:
         raise _Fault(f"has {wrong[0]}; the roles are {', '.join(ROLES)}.")
     colors = {role: _color(role, value) for role, value in roles.items()}
-    about = {key: str(data.get(key, "")) for key in ("description", "made_for")}
-    return _theme(path.stem, dark, colors, **about)
+    colors = {role: colors[like] for role, like in _OPTIONAL.items()} | colors
+    background = str(data.get("background", ""))
+    if background and not _HEX.fullmatch(background):
+        raise _Fault(f"has the background {background!r}; write #rrggbb.")
+    return replace(
+        _theme(path.stem, dark, colors),
+        description=str(data.get("description", "")),
+        own_background=background,
+    )
 
 
 def _files(folder: Path | None) -> Iterator[Path]:
@@ -176,12 +215,10 @@ def _color(role: str, value: object) -> str:
     )
 
 
-def _theme(name: str, dark: bool, roles: dict[str, str], *, description: str, made_for: str) -> RoleTheme:
+def _theme(name: str, dark: bool, roles: dict[str, str]) -> RoleTheme:
     accent, muted = roles["accent"], roles["muted"]
     return RoleTheme(
         name=name,
-        description=description,
-        made_for=made_for,
         dark=dark,
         # Native colours: the background stays the terminal's, and NO_COLOR leaves it alone too.
         ansi=True,
@@ -194,16 +231,12 @@ def _theme(name: str, dark: bool, roles: dict[str, str], *, description: str, ma
         variables={
             **{f"role-{role}": color for role, color in roles.items()},
             "foreground": roles["text"],
-            "ansi-background": "ansi_default",
             "border": accent,
             "border-blurred": muted,
             "scrollbar": muted,
             "scrollbar-hover": accent,
             "scrollbar-active": accent,
-            "scrollbar-background": "ansi_default",
-            "scrollbar-background-hover": "ansi_default",
-            "scrollbar-background-active": "ansi_default",
-            "block-cursor-background": "ansi_default",
+            **dict.fromkeys(_BACKGROUNDS, "ansi_default"),
             "block-cursor-foreground": roles["text"],
             "block-cursor-text-style": "reverse",
             "footer-key-foreground": accent,
@@ -212,13 +245,13 @@ def _theme(name: str, dark: bool, roles: dict[str, str], *, description: str, ma
 
 
 def own_themes(themes: Iterable[Theme]) -> list[str]:
-    """Names of the themes that give the seven roles, the one that follows the terminal first."""
+    """Names of the themes that give the roles, the one that follows the terminal first."""
     names = sorted(theme.name for theme in themes if "role-text" in theme.variables)
     return sorted(names, key=lambda name: name != AUTO)
 
 
 def described(themes: Iterable[Theme]) -> Sequence[tuple[str, str]]:
-    """(name, what its file says of it) of the themes that give the seven roles."""
+    """(name, what its file says of it) of the themes that give the roles."""
     by_name = {theme.name: theme for theme in themes}
     return [
         (name, theme.description if isinstance(theme := by_name[name], RoleTheme) else "")

@@ -2,14 +2,19 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
+from rich.style import Style
+from rich.text import Text
 from textual.binding import BindingType
 from textual.pilot import Pilot
+from textual.widgets import Static
 
 from foldline.tui.base_app import BaseApp
+from foldline.tui.blocks.cells import crop
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, declared, moves, table
+from foldline.tui.lists.picker import Choice, Picker
 from foldline.tui.lists.screen import Field, ListScreen
 from foldline.tui.widgets.lines import Line, Rule, boxed, filled, key_words
 from support.chat_app import screen_text
@@ -51,7 +56,10 @@ class Fruit(ListScreen[str | None, str]):
                 self.update()
 
     def draw(self, width: int, height: int) -> list[Line]:
-        rows = self.row_lines(height - 4, 2, lambda row, marked: [("▶" if marked else " ", ""), (row, "")])
+        def line(row: str, marked: bool) -> Line:
+            return crop([("▶" if marked else " ", "accent"), (row, "text bold")], width - 2)
+
+        rows = self.row_lines(height - 4, 2, line)
         asks = self.question.sentence if self.question is not None else ""
         return boxed(width, (("Fruit", ""),), "", [[(" ❯ ", "")], *rows, Rule(((asks, ""),) if asks else ())])
 
@@ -79,6 +87,51 @@ async def test_the_mark_moves_within_the_list_and_stays_in_sight() -> None:
         assert min(screen.seen.values()) == top, "the list scrolls only where the mark would leave it"
         await pilot.press("home")
         assert "▶fruit 0" in text(screen)
+
+
+def painted(screen: ListScreen[Any, Any], row: int) -> list[tuple[str, Style]]:
+    """What a row of the terminal shows, piece by piece."""
+    strips = screen._compositor.render_strips()
+    return [(segment.text, segment.style or Style()) for segment in strips[row]]
+
+
+async def test_the_marked_row_is_in_reverse_from_end_to_end_and_in_one_colour() -> None:
+    async with shown() as (screen, _):
+        row = screen.box.region.y + 2
+        inside = [style for _, style in painted(screen, row) if style.reverse]
+        cells = sum(len(text) for text, style in painted(screen, row) if style.reverse)
+        assert cells == screen.box.size.width - 2
+        assert len({style.color for style in inside}) == 1 and any(style.bold for style in inside)
+        assert not any(style.reverse for _, style in painted(screen, row + 1))
+
+
+@pytest.mark.parametrize("dims", [True, False])
+async def test_what_is_behind_steps_back_unless_it_is_what_one_looks_at(dims: bool) -> None:
+    app = BaseApp[None]()
+    async with app.run_test(size=(120, 30)) as pilot:
+        await app.mount(Static(Text("behind", style="bold #ff0000")))
+        screen = Fruit()
+        screen.dims = dims
+        await app.push_screen(screen)
+        await pilot.pause()
+        (style,) = (style for text, style in painted(screen, 0) if "behind" in text)
+        assert bool(style.bold) is not dims and style.color is not None
+        assert (style.color.name == "#ff0000") is not dims
+
+
+@pytest.mark.parametrize(("width", "rows"), [(200, 5), (80, 8), (40, 9)])
+async def test_a_picker_is_as_high_as_its_choices_and_the_longest_note_a_row_has_cut(
+    width: int, rows: int
+) -> None:
+    app = BaseApp[None]()
+    note = "What a row has no room for is said in full below the list, for the marked choice"
+    picker = Picker("Choose", [Choice("a", "a", note), Choice("b", "b", "short")], notes_in_full=True)
+    async with app.run_test(size=(width, 24)) as pilot:
+        await app.push_screen(picker)
+        await pilot.pause()
+        assert picker.box.size.height == rows
+        said = " ".join(" ".join(screen_text(app)).replace("┃", " ").split())
+        assert note in said
 
 
 async def test_a_click_marks_a_row_and_the_wheel_moves_the_mark() -> None:

@@ -10,7 +10,7 @@ from rich.cells import cell_len, split_graphemes
 from rich.segment import Segment
 from textual.strip import Strip
 
-from foldline.tui.blocks.styles import Styles
+from foldline.tui.blocks.styles import ROLES, Styles
 
 Span = tuple[str, str]
 """Text and the specification of its style, as `Styles` reads it."""
@@ -198,6 +198,14 @@ def crop(spans: Sequence[Span], width: int) -> list[Span]:
     """Styled text in exactly `width` cells: shortened at the right, or filled up with blanks."""
     shown = shorten(spans, width)
     return [*shown, (" " * max(width - width_of(shown), 0), "")]
+
+
+def in_reverse(spans: Iterable[Span]) -> list[Span]:
+    """A marked row: in reverse from end to end, in one colour; bold and underlines stay."""
+    return [
+        (text, " ".join(["text reverse", *(word for word in style.split() if word not in ROLES)]))
+        for text, style in spans
+    ]
 
 
 def to_strip(spans: Iterable[Span], styles: Styles) -> Strip:

@@ -17,7 +17,7 @@ BEFORE: Final = 60
 _MOST_CHARACTERS: Final = 60_000
 """More stays plain: these are no lines that somebody wrote."""
 
-# Seven roles have to do: structure in the one accent, literals in `live`, what stands out in `altered`.
+# The roles have to do: structure in the one accent, literals in `live`, what stands out in `altered`.
 _ROLES: Final = {
     "Comment": "muted italic",
     "Keyword": "accent",

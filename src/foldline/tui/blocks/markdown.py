@@ -238,7 +238,7 @@ class _Drawer:
                 ]
             case "code_inline":
                 code = clean_line(node.content)
-                return [(f"`{code}`" if self._ticks else code, f"{style} accent")]
+                return [(f"`{code}`" if self._ticks else code, f"{style} code")]
             case "softbreak":
                 return [(" ", style)]
             case "hardbreak":

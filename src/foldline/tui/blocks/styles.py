@@ -1,4 +1,4 @@
-"""The seven colour roles as Rich styles, what is laid over drawn lines, and the thumb of the scrollbar."""
+"""The colour roles as Rich styles, what is laid over drawn lines, and the thumb of the scrollbar."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from textual.color import Color, ColorParseError
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
-ROLES: Final = ("text", "muted", "accent", "live", "altered", "folded", "alert")
+ROLES: Final = ("text", "muted", "accent", "live", "altered", "folded", "alert", "code")
 """What a colour may mean: docs/design/screens.md."""
 
 _FALLBACK_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -24,6 +24,7 @@ _FALLBACK_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "altered": ("warning",),
     "folded": ("secondary", "primary"),
     "alert": ("error",),
+    "code": ("accent", "primary"),
 }
 """Variables every Textual theme has, for themes that do not name our roles."""
 
@@ -48,6 +49,8 @@ class Styles:
     colors: tuple[tuple[str, str], ...] = ()
     """(role, colour as Rich understands it); a role without one is drawn in the terminal's own."""
     no_color: bool = False
+    background: Style = field(default_factory=Style)
+    """Behind all of it; without a colour where the terminal's own is."""
     _known: dict[str, Style] = field(default_factory=dict, compare=False, repr=False)
 
     def __getitem__(self, spec: str) -> Style:
@@ -82,7 +85,9 @@ def styles_from(variables: Mapping[str, str], no_color: bool) -> Styles:
             if (color := _rich_color(variables.get(name))) is not None:
                 colors.append((role, color))
                 break
-    return Styles(tuple(colors))
+    behind = variables.get("role-background", "")
+    background = Style(bgcolor=_rich_color(behind)) if behind.startswith("#") else Style()
+    return Styles(tuple(colors), background=background)
 
 
 def _rich_color(value: str | None) -> str | None:

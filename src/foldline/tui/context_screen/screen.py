@@ -226,7 +226,7 @@ class ContextPanels(Workbench):
 class ContextScreen(LeftOnce[None]):
     """The panels on a screen of their own."""
 
-    DEFAULT_CSS: ClassVar[str] = "ContextScreen { layout: vertical; background: ansi_default; }"
+    DEFAULT_CSS: ClassVar[str] = "ContextScreen { layout: vertical; background: $role-background; }"
     AUTO_FOCUS: ClassVar[str | None] = ""
 
     def __init__(self, program: "FoldlineApp", shown: "Shown") -> None:

@@ -183,7 +183,7 @@ class TourStrip(Lines):
     """Docked at the top. Its height depends on nothing but the width: no step moves the screen."""
 
     DEFAULT_CSS: ClassVar[str] = """
-    TourStrip { dock: top; height: 4; background: ansi_default; }
+    TourStrip { dock: top; height: 4; background: $role-background; }
     """
 
     def __init__(self, tour: Tour) -> None:

@@ -9,7 +9,7 @@ from textual.geometry import Region
 from textual.message import Message
 
 from foldline.context.view import FateKind
-from foldline.tui.blocks.cells import Span, crop, cut_right, width_of
+from foldline.tui.blocks.cells import Span, crop, cut_right, in_reverse, width_of
 from foldline.tui.fates import LETTERS, gutter_sign, letter
 from foldline.tui.inspector.filters import EVERYTHING, FATES, SYSTEM_NOTES, Filter, Option, Tally
 from foldline.tui.inspector.sheets import Sheet
@@ -62,7 +62,7 @@ class FilterBar(Lines, can_focus=True):
     DEFAULT_CSS: ClassVar[str] = f"""
     FilterBar {{
         display: none; layer: popup; dock: bottom; margin: 0 0 2 0; max-width: {_WIDTH}; height: {_ROWS + 3};
-        max-height: 80%; background: ansi_default;
+        max-height: 80%; background: $role-background;
     }}
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "filter")
@@ -252,9 +252,10 @@ class FilterBar(Lines, can_focus=True):
         head += _sign(option)
         room = max(width - 1 - width_of(head) - len(number) - 1, 1)
         words = cut_right(f"{option.words} (note)" if option.name in SYSTEM_NOTES else option.words, room)
-        style += " reverse" if here else " bold" if chosen else ""
+        style += " bold" if chosen else ""
         gap = room - width_of([(words, "")]) + 1
-        return [*head, (words, style), (" " * gap, ""), (number, "muted")]
+        cell = [*head, (words, style), (" " * gap, ""), (number, "muted")]
+        return in_reverse(cell) if here else cell
 
 
 def _joined(cells: Sequence[Line], widths: Sequence[int]) -> Line:

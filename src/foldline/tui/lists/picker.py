@@ -17,7 +17,7 @@ from foldline.tui.blocks.cells import Span, crop, cut_right, width_of, wrap_span
 from foldline.tui.fuzzy import fit_words
 from foldline.tui.keys.table import ScreenKey, bindings, moves, name_of, table
 from foldline.tui.lists.screen import Field, ListScreen
-from foldline.tui.widgets.lines import Line, boxed, filled
+from foldline.tui.widgets.lines import Line, boxed, filled, key_words
 
 SLICE: Final = 400
 """Choices that are looked at between two keys: well below a millisecond each ten."""
@@ -65,8 +65,7 @@ def ranked(typed: str, choices: Sequence[Choice]) -> tuple[Ranked, ...]:
 
 ROWS: Final = 14
 """Choices that are seen at once, where there are as many."""
-_NOTE_ROWS: Final = 4
-"""Rows below the list for the whole note of the marked choice, the first of them blank."""
+_WIDTH: Final = 92
 _MEASURED: Final = 200
 """Choices by which the columns are laid out."""
 
@@ -85,22 +84,22 @@ def choice_line(ranked: Ranked, marked: bool, column: int, width: int) -> list[S
     choice = ranked.choice
     keys = clean_line(choice.keys)
     tail = cell_len(keys) + 2 if keys else 1
-    label = list(_label(cut_right(clean_line(choice.label), column), ranked.letters, marked))
+    label = list(_label(cut_right(clean_line(choice.label), column), ranked.letters))
     blanks = " " * (column - width_of(label))
     note = cut_right(clean_line(choice.note), max(width - column - tail - 4, 0))
     left = [("▶" if marked else " ", "accent"), *label, (blanks + "  ", ""), (note, "muted")]
     return [*crop(left, width - tail), *([(f" {keys} ", "accent")] if keys else [(" ", "")])]
 
 
-def _label(label: str, letters: frozenset[int], marked: bool) -> Iterator[Span]:
+def _label(label: str, letters: frozenset[int]) -> Iterator[Span]:
     for at, character in enumerate(label):
-        yield character, f"{'accent underline' if at in letters else 'text'}{' reverse' if marked else ''}"
+        yield character, "accent underline" if at in letters else "text"
 
 
 class Picker(ListScreen[str | None, Ranked]):
     """Gives back the id of the choice, or None. `on_mark` is called with each id the mark comes to."""
 
-    DEFAULT_CSS: ClassVar[str] = "Picker > ListBox { width: 92; }"
+    DEFAULT_CSS: ClassVar[str] = f"Picker > ListBox {{ width: {_WIDTH}; }}"
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
 
@@ -127,7 +126,7 @@ class Picker(ListScreen[str | None, Ranked]):
         return self._find
 
     def height_wanted(self) -> int:
-        return min(len(self._choices), ROWS) + 3 + (_NOTE_ROWS if self._notes_in_full else 0)
+        return min(len(self._choices), ROWS) + 3 + self._note_rows(min(_WIDTH, self.app.size.width))
 
     def add(self, more: Iterable[Choice]) -> None:
         """Further choices, below those there are."""
@@ -214,16 +213,25 @@ class Picker(ListScreen[str | None, Ranked]):
             empty=[[("  nothing matches", "muted")]],
         )
         count = ((f"{self.at + 1} of {len(self.rows)}", "muted"),) if self.rows else ()
-        words = f"{name_of(KEYS, 'take')} select · {name_of(KEYS, 'close')} close"
+        keys = key_words(((name_of(KEYS, "take"), "select"), (name_of(KEYS, "close"), "close")))
         head: Line = [(" ❯ ", "accent")]
         title = ((self._title, "text bold"),)
-        return boxed(width, title, "", [head, *rows, *note], ((words, "muted"),), count)
+        return boxed(width, title, "", [head, *rows, *note], keys, count)
 
     def _note(self, width: int, height: int) -> list[Line]:
-        """What its row may have cut off, where there is the height."""
-        if not self._notes_in_full or height < 2 * _NOTE_ROWS:
-            return []
-        note = clean_line(self.row.choice.note) if self.row is not None else ""
+        """Below a blank row what the row of the marked choice has cut off: as many rows for each choice."""
+        rows = min(self._note_rows(width), max(height - 5, 0))
+        lines = self._cut_off(self.row.choice, width) if self.row is not None else []
+        return filled([[], *([(" ", ""), *line] for line in lines)], rows)
+
+    def _note_rows(self, width: int) -> int:
+        if not self._notes_in_full:
+            return 0
+        most = max((len(self._cut_off(choice, width)) for choice in self._choices), default=0)
+        return most + 1 if most else 0
+
+    def _cut_off(self, choice: Choice, width: int) -> list[Line]:
+        """The whole note of a choice, where its row has no room for all of it."""
+        note = clean_line(choice.note)
         is_cut = width_of([(note, "")]) > width - self._widest - 8
-        lines = wrap_spans([(note, "text")], width - 4) if is_cut else []
-        return filled([[], *([(" ", ""), *line] for line in lines)], _NOTE_ROWS)
+        return wrap_spans([(note, "text")], width - 4) if is_cut else []

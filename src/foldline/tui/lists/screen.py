@@ -5,16 +5,18 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from rich.console import RenderableType
 from textual import events
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
-from foldline.tui.blocks.cells import Spans, width_of
+from foldline.tui.blocks.cells import Spans, in_reverse, width_of
+from foldline.tui.blocks.styles import styles_from
 from foldline.tui.keys.names import key_name
 from foldline.tui.keys.table import KeyTable, ScreenKey, key_of
-from foldline.tui.textual_private import PastingInput
+from foldline.tui.textual_private import PastingInput, dimmed
 from foldline.tui.widgets.lines import Line, cover_if_too_small, key_words
 from foldline.tui.widgets.question import DEAF_SECONDS, TOO_SOON
 from foldline.tui.widgets.status import StatusLine
@@ -74,7 +76,7 @@ class Field(PastingInput):
     Field, Field:focus {
         display: none; height: 1; border: none; padding: 0; background: transparent; color: $role-text;
         .input--cursor { text-style: reverse; color: $role-text; background: transparent; }
-        .input--placeholder { color: $role-muted; }
+        .input--placeholder { text-style: none; color: $role-muted; }
         .input--selection { text-style: reverse; color: $role-text; background: transparent; }
     }
     """
@@ -127,10 +129,12 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
 
     DEFAULT_CSS: ClassVar[str] = """
     ListScreen { align: center middle; background: transparent; }
-    ListScreen > ListBox { width: 100; max-width: 100%; max-height: 100%; background: ansi_default; }
+    ListScreen > ListBox { width: 100; max-width: 100%; max-height: 100%; background: $role-background; }
     """
     AUTO_FOCUS: ClassVar[str | None] = None
     KEYS: ClassVar[KeyTable[Any]]
+    dims = True
+    """Whether what is behind the box steps back."""
 
     def __init__(self, rows: Sequence[Row] = (), fields: Sequence[Field] = ()) -> None:
         super().__init__()
@@ -201,15 +205,25 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         self.update()
 
     def row_lines(
-        self, room: int, top: int, line: Callable[[Row, bool], Line], empty: Sequence[Line] = ()
+        self,
+        room: int,
+        top: int,
+        line: Callable[[Row, bool], Line],
+        empty: Sequence[Line] = (),
+        *,
+        reverses: bool = True,
     ) -> list[Line]:
-        """Exactly `room` lines with the rows around the mark, drawn by `line(row, is_marked)`. `top` is the
-        line of the box on which they begin; `empty` stands there where there is no row."""
+        """Exactly `room` lines with the rows around the mark, drawn by `line(row, is_marked)`; the marked one
+        in reverse, where the keys move it. `top` is the line of the box on which they begin; `empty` stands
+        there where there is no row."""
         least = max(self._first, self.at - room + 1)
         first = self._first = max(min(least, self.at, len(self.rows) - room), 0)
         shown = self.rows[first : first + room]
         self.seen = {top + at: first + at for at in range(len(shown))}
-        lines = [line(row, first + at == self.at) for at, row in enumerate(shown)] or list(empty)
+        lines = [line(row, first + at == self.at) for at, row in enumerate(shown)]
+        if lines and reverses:
+            lines[self.at - first] = in_reverse(lines[self.at - first])
+        lines = lines or list(empty)
         return [*lines[:room], *([[]] * (room - len(lines)))]
 
     def clicked(self, line: int) -> None:
@@ -300,6 +314,11 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
 
     def compose(self) -> ComposeResult:
         yield self.box
+
+    def render(self) -> RenderableType:
+        if not self.dims:
+            return super().render()
+        return dimmed(super().render(), styles_from(self.app.theme_variables, self.app.no_color)["muted dim"])
 
     def on_mount(self) -> None:
         self.fit()

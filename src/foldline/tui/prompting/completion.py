@@ -20,7 +20,7 @@ from textual.strip import Strip
 
 from foldline.context import numbers
 from foldline.context.harmless import clean, clean_line
-from foldline.tui.blocks.cells import Span, cut_left, cut_right
+from foldline.tui.blocks.cells import Span, crop, cut_left, cut_right, in_reverse
 from foldline.tui.fuzzy import INSIDE, START, fit
 from foldline.tui.keys.commands import BY_SLASH, COMMANDS, Command
 from foldline.tui.prompting.inputs import Completing, completing
@@ -307,9 +307,9 @@ def candidate_lines(shown: Sequence[Candidate], marked: int, rows: int, width: i
         label = (cut_left if is_path else cut_right)(candidate.label, column)
         note = cut_right(candidate.note, max(width - column - 4, 0))
         label += " " * (column - cell_len(label))
-        mark: Span = ("▶", "accent") if at == marked else (" ", "accent")
-        style = "text reverse" if at == marked else "text"
-        lines.append([mark, (label, style), ("  ", ""), (note, "muted")])
+        mark = "▶" if at == marked else " "
+        line = crop([(mark, "accent"), (label, "text"), ("  ", ""), (note, "muted")], width)
+        lines.append(in_reverse(line) if at == marked else line)
     return lines
 
 
@@ -329,7 +329,7 @@ class CompletionList(Lines):
 
     DEFAULT_CSS: ClassVar[str] = """
     CompletionList {
-        layer: popup; dock: bottom; display: none; width: 72; max-width: 100%; background: ansi_default;
+        layer: popup; dock: bottom; display: none; width: 72; max-width: 100%; background: $role-background;
     }
     """
 

@@ -13,7 +13,7 @@ from textual.widgets import TextArea
 from textual.worker import Worker
 
 from foldline.context.harmless import clean_line
-from foldline.tui.blocks.cells import Piece, Span, Spans, piece
+from foldline.tui.blocks.cells import Piece, Span, Spans, in_reverse, piece
 from foldline.tui.keys.commands import COMMANDS, Command, key_of
 from foldline.tui.messages import QueueEdited
 from foldline.tui.prompting.attachments import Attachments, PromptAttachments
@@ -66,11 +66,11 @@ def queue_rows(
 def _queue_row(
     label: str, text: str, note: str, marked: bool, pause: Spans, look: Frame, width: int
 ) -> list[Span]:
-    style = "text reverse" if marked else "text"
-    left = [Piece(((f"{label:<4}", "muted"), *pause)), piece(clean_line(text), style, gap=1, cut="right")]
+    left = [Piece(((f"{label:<4}", "muted"), *pause)), piece(clean_line(text), gap=1, cut="right")]
     # The text gives way to the note, except where there is hardly room for either.
     right = [piece(note, "muted", rank=0 if width >= 70 else 1)] if note else []
-    return framed_row(look, left, right, width)
+    drawn = framed_row(look, left, right, width)
+    return [drawn[0], *in_reverse(drawn[1:-1]), drawn[-1]] if marked else drawn
 
 
 def waiting_words(waiting: Waiting) -> str:

@@ -24,7 +24,7 @@ from foldline.tui.keys.table import (
     table,
 )
 from foldline.tui.lists.screen import Field, PageScreen
-from foldline.tui.widgets.lines import Line, boxed, filled
+from foldline.tui.widgets.lines import Line, boxed, filled, key_words
 
 KEYS: Final = table(
     "help",
@@ -146,10 +146,9 @@ class HelpScreen(PageScreen[Line]):
         return boxed(width, title, "", [head, *filled(lines, room)], foot, self._place(room))
 
     def _foot(self, width: int) -> Spans:
-        find, closes = "type to find", f"{name_of(KEYS, 'close')} close"
-        scroll = f"{names_of(KEYS, 'up', 'down')} {name_of(KEYS, 'page-down')} scroll"
-        whole = " · ".join((find, scroll, closes))
-        return ((whole if len(whole) <= width - 6 else f"{find} · {closes}", "muted"),)
+        scroll, close = f"{names_of(KEYS, 'up', 'down')} {name_of(KEYS, 'page-down')}", name_of(KEYS, "close")
+        whole = key_words(((scroll, "scroll"), (close, "close")))
+        return whole if width_of(whole) <= width - 6 else key_words(((close, "close"),))
 
     def _place(self, room: int) -> Spans:
         count, total = len(self._shown), len(self._all)

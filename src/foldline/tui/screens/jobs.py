@@ -4,7 +4,7 @@ The list is looked at a few times a second; output is read and cut into lines in
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,7 +19,7 @@ from foldline.context.harmless import clean_line
 from foldline.context.numbers import elapsed, many
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError, system_words
-from foldline.tui.blocks.cells import chop_spans, cut_left, cut_right, wrap_spans
+from foldline.tui.blocks.cells import chop_spans, crop, cut_left, cut_right, wrap_spans
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, names_of, table
 from foldline.tui.lists.screen import ListScreen, PageScreen
 from foldline.tui.runner import Runner
@@ -65,8 +65,7 @@ KEYS: Final = table(
 
 _MOST_ROWS: Final = 8
 """Jobs shown at a time: their output needs the room."""
-_EMPTY: Final = 10
-"""Lines of the box while there is nothing to show."""
+_WIDTH: Final = 104
 _NONE: Final = (
     "No job runs, and none was started since Foldline was.",
     "The agent starts one with its tool bash and background: a server, a watcher, long tests. It runs on "
@@ -81,7 +80,7 @@ TAIL: Final = 16_384
 class JobsScreen(ListScreen[None, JobRow]):
     """Closing it ends nothing."""
 
-    DEFAULT_CSS: ClassVar[str] = "JobsScreen > ListBox { width: 104; }"
+    DEFAULT_CSS: ClassVar[str] = f"JobsScreen > ListBox {{ width: {_WIDTH}; }}"
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
 
@@ -96,7 +95,7 @@ class JobsScreen(ListScreen[None, JobRow]):
         """A job, and the last lines of what it wrote."""
 
     def height_wanted(self) -> int:
-        return 30 if self.rows else _EMPTY
+        return 30 if self.rows else len(_none(min(_WIDTH, self.app.size.width) - 2)) + 2
 
     def on_mount(self) -> None:
         self.look()
@@ -163,30 +162,29 @@ class JobsScreen(ListScreen[None, JobRow]):
         self.look()
 
     def draw(self, width: int, height: int) -> list[Line]:
-        rows = max(min(len(self.rows), _MOST_ROWS, height // 3), 1)
+        rows = min(len(self.rows), _MOST_ROWS, max(height // 3, 1))
         running = sum(row.runs for row in self.rows)
         count = f"{running} of {many(len(self.rows), 'job')} running" if self.rows else ""
         body: list[Line | Rule] = [
             *self.row_lines(rows, 1, lambda row, marked: _job_line(row, marked, width - 2)),
-            self._rule(width),
-            *self._output(width - 2, max(height - rows - 3, 1)),
+            *self._rule(width),
+            *self._output(width - 2, max(height - rows - (3 if rows else 2), 1)),
         ]
         foot = key_words(self.hints()) if self.question is None else ((self.question.sentence, "alert"),)
         return boxed(width, (("Background jobs", "text bold"),), count, body, foot)
 
-    def _rule(self, width: int) -> Rule:
+    def _rule(self, width: int) -> Iterator[Rule]:
         if self.row is None:
-            return Rule()
+            return
         title = f"output of {self.row.number}"
         room = width - len(title) - 5
         path = cut_left(clean_line(self.row.path), max(room - 8, 0)) if room > 20 else ""
-        return Rule(((title, "text bold"),), ((path, "muted"),) if path else ())
+        yield Rule(((title, "text bold"),), ((path, "muted"),) if path else ())
 
     def _output(self, width: int, room: int) -> list[Line]:
         """The newest lines, the last of them at the bottom once there are enough."""
         if self.row is None:
-            said = [line for each in _NONE for line in (*wrap_spans([(each, "muted")], width - 4), [])]
-            return filled([[("  ", ""), *line] for line in said], room)
+            return filled(_none(width), room)
         number, tail = self._tail
         if number != self.row.number:
             return filled([], room)  # Read in a moment: nothing is said that would be gone again at once.
@@ -196,6 +194,12 @@ class JobsScreen(ListScreen[None, JobRow]):
         return filled([line for text in tail[-room:] for line in _output_lines(text, width)][-room:], room)
 
 
+def _none(width: int) -> list[Line]:
+    """What is said where there is no job."""
+    said = [line for each in _NONE for line in (*wrap_spans([(each, "muted")], width - 3), [])]
+    return [[("  ", ""), *line] for line in said[:-1]]
+
+
 def _job_line(row: JobRow, marked: bool, width: int) -> Line:
     """` ▶  3 exit 1 ✗      14:02  3:12  pytest -q`."""
     state = "runs" if row.runs else f"{row.ending} ✗" if row.failed else row.ending
@@ -203,14 +207,15 @@ def _job_line(row: JobRow, marked: bool, width: int) -> Line:
     name = cut_right(state, 19)
     before = f"{row.since}{elapsed(row.seconds):>8}  " if width >= 68 else ""
     command = cut_right(clean_line(row.command), max(width - 26 - cell_len(before), 4))
-    return [
+    spans = [
         (" ", ""),
         ("▶" if marked else " ", "accent"),
         (f"{row.number:>3} ", "muted"),
         (name + " " * (20 - cell_len(name)), style),
         (before, "muted"),
-        (command, "text reverse" if marked else "text"),
+        (command, "text"),
     ]
+    return crop(spans, width)
 
 
 def _output_lines(text: str, width: int) -> list[Line]:

@@ -122,27 +122,29 @@ class PermissionsScreen(ListScreen[None, PermissionRow]):
         if self.now.fault:
             foot += wrap_spans([(f" ! {clean_line(self.now.fault)}", "alert")], width - 2)
         session, project = command_key("allow-always"), command_key("allow-project")
-        none = f"  Nothing is always allowed: {session} or {project} at a question allows its like."
+        none = f"Nothing is always allowed: {session} or {project} at a question allows its like."
         rules = self.row_lines(
             max(height - len(head) - len(foot) - 2, 1),
             1 + len(head),
             lambda row, marked: _line(row, marked, width - 2),
-            empty=wrap_spans([(none, "muted")], width - 2),
+            empty=[[("  ", ""), *line] for line in wrap_spans([(none, "muted")], width - 4)],
         )
         count = f"{self.at + 1} of {len(self.rows)}" if self.rows else ""
         title = (("Permissions", "text bold"),)
         return boxed(width, title, count, [*head, *rules, *foot], *self.foot(width))
 
     def _mode(self, width: int) -> Iterator[Line]:
-        line: Line = [(" mode   ", "muted")]
+        line, start = Line(), [(" mode   ", "muted")]
         for mode in _MODES:
             chosen = mode == self.now.mode
             style = ("alert" if mode == "all" else "accent") if chosen else "text"
             line += [
                 (name_of(KEYS, mode), "accent"),
-                (f" {'▶' if chosen else ''}{mode}   ", f"{style} bold" if chosen else style),
+                (f"\xa0{'▶' if chosen else ''}{mode}   ", f"{style} bold" if chosen else style),
             ]
-        yield from wrap_spans(line, width)
+        for each in wrap_spans(line, width - 9):
+            yield [*start, *((text.replace("\xa0", " "), style) for text, style in each)]
+            start = [("        ", "")]
         if self.question is not None:
             yield from wrap_spans([(f" ! {self.question.sentence}", "alert")], width)
         else:
@@ -154,9 +156,7 @@ def _line(shown: PermissionRow, marked: bool, width: int) -> Line:
     left = [
         piece("▶" if marked else " ", "accent", gap=0),
         piece(f"{shown.kind:<8}", "muted", gap=1),
-        Piece(
-            ((clean_line(shown.words), "text reverse" if marked else "text"),), gap=1, cut="right", least=20
-        ),
+        Piece(((clean_line(shown.words), "text"),), gap=1, cut="right", least=20),
     ]
     return row(left, [piece(clean_line(shown.origin), "muted", rank=1)], width)
 

@@ -14,7 +14,7 @@ from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
 from foldline.context.rewind_points import FileChange, RewindPoint, rewind_points
 from foldline.protocol import operations
-from foldline.tui.blocks.cells import Piece, cut_left, cut_right, piece, row
+from foldline.tui.blocks.cells import Spans, cut_left, cut_right, piece, row
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.screen import ListScreen
 from foldline.tui.runner import Runner
@@ -80,6 +80,7 @@ KEYS: Final = table(
     ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="change nothing"),
 )
 
+_NOTHING: Final = " There is nothing to go back over."
 _DETAILS: Final = 7
 """Lines below the list, frame apart, where there is room for them."""
 _LEAST_ROWS: Final = 6
@@ -121,7 +122,7 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
         """What the question is about, while there is one."""
 
     def height_wanted(self) -> int:
-        return max(min(len(self.places) + _DETAILS + 3, 30), _DETAILS + 6)
+        return max(min(len(self.places) + _DETAILS + 3, 30), _DETAILS + 6) if self.places else 3
 
     def on_mount(self) -> None:
         self.moved()
@@ -210,20 +211,22 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
     def draw(self, width: int, height: int) -> list[Line]:
         if self.question is not None and self.outcome is not None and self.row is not None:
             return self._question(self.question.sentence, self.outcome, self.row, width, height)
+        title: Spans = (("Rewind to right before …", "text bold"),)
+        if not self.rows:
+            nothing = filled([[(_NOTHING, "muted")]], height - 2)
+            return boxed(width, title, "", nothing, *self.foot(width))
         below = min(_DETAILS, max(height - _LEAST_ROWS, 1))
         rows = self.row_lines(
             max(height - below - 3, 1),
             1,
             lambda place, marked: self._place_line(place, marked, width - 2),
-            empty=[[("  There is nothing to go back over yet.", "muted")]],
         )
         body: list[Line | Rule] = [
             *rows,
             Rule((("what going back does", "muted"),)),
             *self._details(width - 2, below),
         ]
-        count = f"{self.at + 1} of {len(self.rows)}" if self.rows else ""
-        return boxed(width, (("Rewind to right before …", "text bold"),), count, body, *self.foot(width))
+        return boxed(width, title, f"{self.at + 1} of {len(self.rows)}", body, *self.foot(width))
 
     def _question(
         self, asks: str, outcome: Outcome, place: RewindPoint, width: int, height: int
@@ -249,11 +252,7 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
         left = [
             piece("▶" if marked else " ", "accent", gap=0),
             piece("❯ " if is_turn else "  after ", "accent" if is_turn else "muted", gap=1),
-            Piece(
-                ((clean_line(place.label) or "(no words)", "text reverse" if marked else "text"),),
-                gap=0,
-                cut="right",
-            ),
+            piece(clean_line(place.label) or "(no words)", gap=0, cut="right"),
         ]
         right = [piece(f"{many(place.changes, 'file')} since", "muted", rank=1)] if place.changes else []
         if place.at is not None:

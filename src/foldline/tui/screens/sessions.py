@@ -435,13 +435,12 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
                 spans = view.session_row(each.session, drawn, cells)
             else:
                 spans = view.hit_row(each.hit, each.more, cells)
-            if marked and in_list:
-                styles = ("text bold reverse" if "bold" in style else "text reverse" for _, style in spans)
-                spans = [(text, style) for (text, _), style in zip(crop(spans, cells), styles, strict=False)]
-            return [(("▶" if in_list else "▷") if marked else " ", "accent"), (" ", ""), *spans]
+            mark = ("▶" if in_list else "▷") if marked else " "
+            return [(mark, "accent"), (" ", ""), *crop(spans, cells + 1)]
 
         words = wrap_spans([view.empty(self.state)], cells)
-        return self.row_lines(max(room, 1), top, line, [[], *([("  ", ""), *each] for each in words)])
+        empty: list[Line] = [[], *([("  ", ""), *each] for each in words)]
+        return self.row_lines(max(room, 1), top, line, empty, reverses=in_list)
 
     def _below(self, width: int, rows: int, room: int) -> list[Line | Rule]:
         """The question, or what is known of the marked session; and where in a long list that is."""

@@ -284,7 +284,7 @@ def _row_line(setting: Setting, marked: bool, *, column: int, width: int) -> Lin
     style = "text bold" if setting.origin else "text" if setting.value or setting.derived[0] else "muted"
     left = [
         piece("▶" if marked else " ", "accent", gap=0),
-        piece(f"{cut_left(setting.label, column):<{column}}", "text reverse" if marked else "text", gap=0),
+        piece(f"{cut_left(setting.label, column):<{column}}", gap=0),
         Piece(((clean_line(setting.in_force), style),), gap=2, cut="right", least=12),
     ]
     if setting.source:
@@ -376,8 +376,9 @@ class OwnSettings:
     def _hold(self, key: str) -> str:
         """Let a change hold in this session, where it can; what is to be said of that."""
         now = self._agent.settings = self._now
-        if key == "theme":
+        if key in ("theme", "theme_background"):
             self._app.wear(now.theme)
+            self._app.paint_background(now.theme_background == "theme")
             return ""
         if key == "approvals.mode":
             return "It counts in new sessions; /approvals switches this one."

@@ -152,6 +152,7 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
 
     def _to(self, step: Step, rows: Sequence[Source | ListedModel] = (), at: int = 0) -> None:
         self.step, self.rows, self.at = step, rows, at
+        self.fit()
         self.say("")
 
     def to_provider(self) -> None:
@@ -357,7 +358,7 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
     # --- drawing ----------------------------------------------------------------------------------------
 
     def draw(self, width: int, height: int) -> list[Line]:
-        inner, below = width - 2, 3 if height >= 20 else 2
+        inner, below = width - 2, 3
         words, style = self.said if self.said[0] else (self._about(), "muted")
         known = [[(" ", ""), *line] for line in wrap_spans([(clean_line(words), style)], width - 4)]
         room = height - below - 3
@@ -369,6 +370,10 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
         title = "Switch the model" if self._current[0] else "Choose a model"
         spans = ((title, "text bold"), (clean_line(f" ▸ {self._heading()}"), "text"))
         return boxed(width, spans, f"step {_NUMBERS[self.step]} of 3", lines, *self.foot(width, ("Esc",)))
+
+    def height_wanted(self) -> int:
+        """The same in each step, where the models of a server are no more than the servers."""
+        return min(max(len(self.sources), len(self.offers) + 2) + 6, 30)
 
     def _heading(self) -> str:
         """What is asked for."""
@@ -404,6 +409,7 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
         if isinstance(each, Source):
             name = clean_line(each.title)
             notes: Line = [(" " * (_TITLE_CELLS - cell_len(name)) + clean_line(each.host), "muted")]
+            notes = notes if each.host else []
             is_used = bool(each.name) and each.name == self._current[0]
             end = piece("in use" if is_used else f"key in {each.key_in}" if each.key_in else "", "live")
         else:
@@ -412,7 +418,7 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
         side: Side = "left" if "/" in name else "right"
         left = [
             piece("▶" if marked else " ", "accent", gap=0),
-            Piece(((name, f"text{' reverse' if marked else ''}"),), gap=0, cut=side, least=8),
+            Piece(((name, "text"),), gap=0, cut=side, least=8),
             *(piece(text, style, gap=2, rank=1) for text, style in notes),
         ]
         return row(left, [end], width + 1)[1:]

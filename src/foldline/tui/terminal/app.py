@@ -22,7 +22,7 @@ from foldline.tui.blocks.cells import cut_right
 from foldline.tui.state import ChatState
 from foldline.tui.terminal.clipboard import to_tmux
 from foldline.tui.terminal.signs import AsciiFilter, Charset, charset_for
-from foldline.tui.textual_private import HookedApp
+from foldline.tui.textual_private import LeanApp
 
 if sys.platform != "win32":
     import termios
@@ -125,7 +125,7 @@ def not_loaded(missing: ImportError) -> str:
     return f"This part of Foldline cannot be loaded, {missing}: was it updated while it ran? Start it again."
 
 
-class TerminalApp(HookedApp[Result]):
+class TerminalApp(LeanApp[Result]):
     """An app that paints in the signs its terminal can show, and keeps its window as it was."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -136,6 +136,8 @@ class TerminalApp(HookedApp[Result]):
     _window_title = ""
     calls_by = "off"
     """How the reader is called back: the setting `notify`."""
+    paints_background = False
+    """Whether the theme's background is painted over the terminal's: the setting `theme_background`."""
 
     def say(self, words: str) -> None:
         """Answer a key in words. Where a screen has no row for them, they are not said."""
@@ -162,6 +164,12 @@ class TerminalApp(HookedApp[Result]):
     def use_charset(self, charset: Charset) -> None:
         """Paint in these signs from now on."""
         self._signs = None if charset == "unicode" else AsciiFilter(strictly=charset == "ascii")
+
+    def paint_background(self, paints: bool) -> None:
+        """Paint the theme's background, or leave the terminal's, from now on."""
+        if paints != self.paints_background:
+            self.paints_background = paints
+            self.apply_theme_again(self.theme)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         filters = super().get_line_filters()
@@ -243,6 +251,7 @@ def run_app(app: TerminalApp[Result]) -> None:
         sys.__stderr__ = Lasting(whole(sys.__stderr__))  # type: ignore[assignment,misc]
     app.use_charset(charset_for(os.environ, chosen_by_user("ascii", os.environ)))
     app.calls_by = chosen_by_user("notify", os.environ) or app.calls_by
+    app.paint_background(chosen_by_user("theme_background", os.environ) == "theme")
     with _own_title(progress=app.calls_by == "desktop"):
         app.run()
     error = app.fault

@@ -7,16 +7,14 @@ between the keys; Textual 8.2.8 would type them into the prompt, so its parser g
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
+from textual import events
 from textual.color import Color
 from textual.message import Message
 
-from foldline.tui.terminal.app import Control, TerminalApp, write_beside
+from foldline.tui.terminal.app import Control, write_beside
 from foldline.tui.textual_private import KeyParser, ResumableDriver, app_of, read_keys_with
-
-if TYPE_CHECKING:
-    from textual.app import App
 
 _START: Final = "\x1b[200~"
 _END: Final = "\x1b[201~"
@@ -35,11 +33,12 @@ _LIGHT_FROM: Final = 0.5
 
 
 class PasteGuard:
-    """Passes on what a terminal sends, in whatever pieces it comes; an escape within a paste as its sign.
+    """Passes on what a terminal sends, in whatever pieces it comes, and keeps what was pasted; an escape
+    within a paste as its sign.
 
     Textual 8.2.8 takes an escape sequence within a bracketed paste for its end, and what follows for keys:
     a pasted log with colours would type itself into the prompt, and press Enter. Most terminals take such
-    characters out of a paste; tmux does not.
+    characters out of a paste; tmux does not. And it reads sign by sign: 5 MB would take it 5 s.
     """
 
     def __init__(self) -> None:
@@ -48,6 +47,9 @@ class PasteGuard:
         """The last characters passed on outside of a paste: one may begin in them."""
         self._held = ""
         """What may be the beginning of the end of a paste."""
+        self._text: list[str] = []
+        self.texts: list[str] = []
+        """What was pasted, for the parser's pastes: to it they are empty."""
 
     def passed(self, data: str) -> str:
         """What may go on to the parser."""
@@ -75,7 +77,11 @@ class PasteGuard:
         if self._pastes:
             begun = next((size for size in range(len(_END) - 1, 0, -1) if text.endswith(_END[:size])), 0)
             text, self._held = (text[:-begun], text[-begun:]) if begun else (text, "")
-        return text.replace("\x1b", _SIGN) + end, rest
+        self._text.append(text.replace("\x1b", _SIGN).replace("\0", ""))
+        if end:
+            self.texts.append("".join(self._text))
+            self._text.clear()
+        return end, rest
 
 
 @dataclass
@@ -111,7 +117,9 @@ class TerminalParser(KeyParser):
 
     def _guarded(self, data: str) -> Iterable[Message]:
         if passed := self._guard.passed(data):
-            yield from super().feed(passed)
+            for message in super().feed(passed):
+                is_paste = isinstance(message, events.Paste)
+                yield events.Paste(self._guard.texts.pop(0)) if is_paste else message
 
 
 read_keys_with(TerminalParser)
@@ -130,25 +138,16 @@ class AskingDriver(ResumableDriver):
     _asked = False
 
     def start_application_mode(self) -> None:
+        """The answer, if any comes, is a `BackgroundReported`."""
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if getattr(app_of(self), "wants_background", False):
-            self.ask()
-
-    def ask(self) -> None:
-        """The answer, if any comes, is a `BackgroundReported`."""
-        write_beside(self, Control.BACKGROUND)
-        write_beside(self, Control.REPORT)
-        self.flush()
-        self._asked = True
+            write_beside(self, Control.BACKGROUND)
+            write_beside(self, Control.REPORT)
+            self.flush()
+            self._asked = True
 
     def stop_application_mode(self) -> None:
         if self._asked:
             write_beside(self, Control.REPORT_NO_MORE)
             self._asked = False
         super().stop_application_mode()
-
-
-def ask_background(app: "App[Any]") -> None:
-    """Ask now, where this terminal can be asked."""
-    if isinstance(app, TerminalApp) and isinstance(app.terminal_driver, AskingDriver):
-        app.terminal_driver.ask()

@@ -177,7 +177,7 @@ class SearchBar(Horizontal):
     DEFAULT_CSS: ClassVar[str] = """
     SearchBar { height: 1; display: none; }
     SearchBar Input, SearchBar Input:focus {
-        border: none; height: 1; padding: 0; width: 1fr; background: ansi_default;
+        border: none; height: 1; padding: 0; width: 1fr; background: $role-background;
     }
     SearchBar Label { color: $role-muted; }
     SearchBar #find-sign { color: $role-accent; }

@@ -24,7 +24,7 @@ class OneLine(OrderedInput):
 
     DEFAULT_CSS: ClassVar[str] = """
     OneLine, OneLine:focus {
-        display: none; height: 1; width: 1fr; border: none; padding: 0 1; background: ansi_default;
+        display: none; height: 1; width: 1fr; border: none; padding: 0 1; background: $role-background;
         color: $role-text;
     }
     """
@@ -183,7 +183,7 @@ class FieldTop(Lines):
     FieldTop > Input, FieldTop > Input:focus {
         margin: 1 2 0 4; height: 1; border: none; padding: 0; background: transparent; color: $role-text;
         .input--cursor { text-style: reverse; color: $role-text; background: transparent; }
-        .input--placeholder { color: $role-muted; }
+        .input--placeholder { text-style: none; color: $role-muted; }
     }
     """
 

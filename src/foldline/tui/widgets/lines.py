@@ -65,9 +65,9 @@ class Lines(Widget):
         if self.size != self._drawn_size:
             # A frame may be painted between a new layout and `update`: never with the lines of the old one.
             self._drawn, self._drawn_size = self.lines(width), self.size
-        if y >= len(self._drawn):
-            return Strip.blank(width)
-        return to_strip(self._drawn[y], self._styles_now).adjust_cell_length(width)
+        drawn = self._drawn[y] if y < len(self._drawn) else ()
+        strip = to_strip(drawn, self._styles_now).adjust_cell_length(width)
+        return strip.apply_style(self._styles_now.background) if self._styles_now.background else strip
 
 
 class Row(Lines):
@@ -199,7 +199,7 @@ class TooSmall(Lines):
     TooSmall { display: none; }
     TooSmall.covers {
         display: block; overlay: screen; position: absolute; offset: 0 0;
-        width: 100%; height: 100%; background: ansi_default;
+        width: 100%; height: 100%; background: $role-background;
     }
     """
 

@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from foldline.context.harmless import clean, clean_line, nothing_hidden
-from foldline.tui.blocks.cells import Span, Spans, piece, row, text_of, wrap_spans
+from foldline.tui.blocks.cells import Span, Spans, in_reverse, piece, row, text_of, wrap_spans
 from foldline.tui.keys.commands import key_of
 from foldline.tui.messages import OperationWanted
 from foldline.tui.state import Answerable, Question
@@ -523,11 +523,10 @@ class QuestionDock(Lines, can_focus=True):
             elif self._unread:
                 style = "muted"
         marked = marked and self._is_active
-        if marked and not self.why.display:
-            style += " reverse"
         words = f"{'▶' if marked else ' '} {clean_line(_key(question, option))} {label}"
         right = [piece(which, "muted", rank=1)] * bool(which)
-        return row([piece(words, style, cut="right")], right, width, margin=0)
+        line = row([piece(words, style, cut="right")], right, width, margin=0)
+        return in_reverse(line) if marked and not self.why.display else line
 
     def _foot(self, question: Question, options: Sequence[Answerable]) -> Spans:
         """What may be pressed now."""

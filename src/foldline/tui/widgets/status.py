@@ -154,6 +154,8 @@ def _said(state: ChatState, beside: StatusContext, now: float) -> Piece | None:
         return piece(beside.remark, "text", cut="right")
     if waiting.unsent and (beside.writes or waiting.paused):
         return _news(News(waiting.unsent, "warning", now))
+    if waiting.awaits:
+        return _news(News(waiting.awaits, "info", now))
     fresh = news is not None and now - news.since < NEWS_SECONDS
     if news is None or not (fresh or (news.level == "error" and not state.busy)):
         return None

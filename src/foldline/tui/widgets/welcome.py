@@ -8,7 +8,7 @@ from textual import events
 from textual.message import Message
 
 from foldline.context.harmless import clean_line
-from foldline.tui.blocks.cells import Span, piece, row, wrap_spans
+from foldline.tui.blocks.cells import Span, in_reverse, piece, row, wrap_spans
 from foldline.tui.keys.commands import key_of
 from foldline.tui.state import ChatState
 from foldline.tui.widgets.lines import Line, Lines, filled, key_words
@@ -98,8 +98,9 @@ class Welcome(Lines, can_focus=True):
 
     def _item(self, at: int, text: str, age: str, width: int) -> Line:
         marked = self.has_focus and at == self._marked
-        left = piece(f"{'▶' if marked else ' '} {text}", "text reverse" if marked else "text", cut="right")
-        return row([left], [piece(age, "muted", rank=1)] * bool(age), min(width, 72), margin=0)
+        left = piece(f"{'▶' if marked else ' '} {text}", cut="right")
+        line = row([left], [piece(age, "muted", rank=1)] * bool(age), min(width, 72), margin=0)
+        return in_reverse(line) if marked else line
 
     def _take(self, at: int) -> None:
         if at < len(PROMPTS):
