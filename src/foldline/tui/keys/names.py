@@ -1,5 +1,6 @@
 """Keys by name: as people write them, as Textual calls them, as the screen shows them. Pure."""
 
+import unicodedata
 from typing import Final
 
 _CHARACTERS: Final = {
@@ -120,6 +121,17 @@ def key_name(key: str) -> str:
     as_typed = last if len(last) == 1 and not held else last.upper()
     names = [_SHOWN.get(part, part.upper()) for part in held]
     return "+".join((*names, _SHOWN.get(last) or _CHARACTER_OF.get(last) or as_typed))
+
+
+def character_of(key: str) -> str:
+    """The character that a key types; empty where it types none."""
+    if len(key) == 1:
+        return key
+    try:
+        sign = _CHARACTER_OF.get(key) or unicodedata.lookup(key.replace("_", " ").upper())
+    except KeyError:
+        return ""
+    return sign if sign.isprintable() else ""
 
 
 def spelled_parts(key: str) -> list[str]:

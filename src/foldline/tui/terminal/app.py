@@ -136,6 +136,8 @@ class TerminalApp(HookedApp[Result]):
     _window_title = ""
     calls_by = "off"
     """How the reader is called back: the setting `notify`."""
+    vim = False
+    """Whether the prompt is edited with Vim's keys: the setting `vim`."""
 
     def say(self, words: str) -> None:
         """Answer a key in words. Where a screen has no row for them, they are not said."""
@@ -243,6 +245,7 @@ def run_app(app: TerminalApp[Result]) -> None:
         sys.__stderr__ = Lasting(whole(sys.__stderr__))  # type: ignore[assignment,misc]
     app.use_charset(charset_for(os.environ, chosen_by_user("ascii", os.environ)))
     app.calls_by = chosen_by_user("notify", os.environ) or app.calls_by
+    app.vim = chosen_by_user("vim", os.environ) == "on"
     with _own_title(progress=app.calls_by == "desktop"):
         app.run()
     error = app.fault

@@ -1,0 +1,411 @@
+"""Vim's normal and visual modes as a function of text, cursor and key. Pure.
+
+In insert mode the editor takes the keys; what was typed is found in the text when Esc ends it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+Mode = Literal["insert", "normal", "visual", "visual line"]
+ESC: Final = "\x1b"
+REDO: Final = "\x12"
+"""Ctrl+R."""
+
+_MOTION = r"[hjklwbeWBE^$G;,]|(?<!\d)0|gg|[fFtT]."
+_OBJECT = r"[ia][wW\"'`()b\[\]{}B]"
+_NORMAL: Final = re.compile(
+    rf"(?P<count>[1-9]\d*)?(?P<keys>{_MOTION}|[xXsSDCYpP~uvViaIAoO.\x12]|r."
+    rf"|[dcy](?P<second>[1-9]\d*)?(?P<on>[dcy]|{_OBJECT}|{_MOTION}))",
+    re.DOTALL,
+)
+_VISUAL: Final = re.compile(rf"(?P<count>[1-9]\d*)?(?P<keys>{_MOTION}|{_OBJECT}|[dxcsyvV])", re.DOTALL)
+_BEGUN: Final = re.compile(r"(?:[1-9]\d*)?(?:[fFtTgr]|[dcy](?:[1-9]\d*)?[iafFtTg]?)?")
+_VISUAL_BEGUN: Final = re.compile(r"(?:[1-9]\d*)?[iafFtTg]?")
+_SHORT: Final = {"x": "dl", "X": "dh", "s": "cl", "S": "cc", "D": "d$", "C": "c$", "Y": "yy"}
+_WORDS: Final = re.compile(r"\w+|[^\w\s]+|^$", re.MULTILINE)
+"""An empty line counts as a word."""
+_BIG_WORDS: Final = re.compile(r"\S+|^$", re.MULTILINE)
+_BRACKETS: Final = {sign: pair for pair in ("()b", "[]", "{}B") for sign in pair}
+_BY_LINES: Final = ("j", "k", "gg", "G")
+_MOST: Final = 100_000
+"""The largest count, and the most characters that one makes at once."""
+_STEPS: Final = 200
+"""Changes that can be undone."""
+
+Moment = tuple[str, int]
+"""A text, and where the cursor was in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vim:
+    """A text, the cursor's place in it, and what is remembered between two keys."""
+
+    text: str = ""
+    at: int = 0
+    mode: Mode = "insert"
+    keys: str = ""
+    """Of a command that is not complete."""
+    anchor: int = 0
+    """The end of the selection that stays."""
+    column: int | None = None
+    """Where `j` and `k` want to be in a line, after one of them or `$`."""
+    find: str = ""
+    """The last of `f`, `F`, `t` and `T`, and its character."""
+    register: str = ""
+    of_lines: bool = False
+    """Whether the register holds whole lines."""
+    change: tuple[str, int] = ("", 0)
+    """What `.` does again: keys and count (0: none)."""
+    typed: str = ""
+    """What was typed after these keys."""
+    begun: Moment = ("", 0)
+    """As insert mode began."""
+    seen: Moment = ("", 0)
+    """As of the last key: what differs from it is undone in one step."""
+    undo: tuple[Moment, ...] = ()
+    redo: tuple[Moment, ...] = ()
+
+
+def press(vim: Vim, key: str) -> Vim:
+    """What a key, given as its character, makes of it. In insert mode only Esc means anything here."""
+    if vim.text != vim.seen[0]:
+        vim = replace(vim, undo=(*vim.undo, vim.seen)[-_STEPS:], redo=())
+    vim = replace(vim, seen=(vim.text, vim.at))
+    if key == ESC:
+        return _escaped(vim)
+    normal, keys = vim.mode == "normal", vim.keys + key
+    found = (_NORMAL if normal else _VISUAL).fullmatch(keys)
+    if found is None:
+        return replace(vim, keys=keys if (_BEGUN if normal else _VISUAL_BEGUN).fullmatch(keys) else "")
+    parts = found.groupdict()
+    counts = [min(int(parts[each][:6]), _MOST) for each in ("count", "second") if parts.get(each)]
+    count = min(counts[0] * counts[-1] ** (len(counts) - 1), _MOST) if counts else 0
+    command = parts["keys"][0] + parts["on"] if parts.get("on") else parts["keys"]
+    after = (_done if normal else _selected)(replace(vim, keys=""), command, count)
+    if after.mode == "insert":
+        return replace(after, begun=(after.text, after.at))
+    return replace(after, at=_inside(after.text, after.at))
+
+
+def selection(vim: Vim) -> tuple[int, int] | None:
+    """The characters that are selected, from and up to; None outside of the visual modes."""
+    low, high = sorted((vim.anchor, vim.at))
+    if vim.mode == "visual line":
+        return _lines(vim.text, low, high)
+    high += 1 + (vim.column == _MOST)  # behind `$` the line's end, too
+    return (low, min(high, len(vim.text))) if vim.mode == "visual" else None
+
+
+def _escaped(vim: Vim) -> Vim:
+    at, typed = vim.at, vim.typed
+    if vim.mode == "insert":
+        before, place = vim.begun
+        typed = vim.text[place : place + len(vim.text) - len(before)]
+        if before[:place] + typed + before[place:] != vim.text:
+            typed = ""  # more was deleted than had been typed
+        more = typed * (_times(vim) - 1)
+        vim = _edited(vim, at, at, more, at)
+        at = max(at + len(more) - 1, _line(vim.text, at)[0])
+    return replace(vim, at=_inside(vim.text, at), mode="normal", keys="", column=None, typed=typed)
+
+
+def _times(vim: Vim) -> int:
+    """How often the last change puts in what is typed."""
+    keys, count = vim.change
+    return min(max(count, 1), max(_MOST // max(len(vim.text), 1), 1)) if keys in "iaIA" else 1
+
+
+def _done(vim: Vim, keys: str, count: int) -> Vim:
+    """A command of the normal mode."""
+    keys = _SHORT.get(keys, keys)
+    if keys not in ("j", "k"):
+        vim = replace(vim, column=None)
+    after = _ACTS.get(keys[0], _moved)(vim, keys, count)
+    did = keys[0] in "dcpP~riaIAoO" and (after.text != vim.text or after.mode == "insert")
+    return replace(after, change=(keys, count), typed="") if did else after
+
+
+def _selected(vim: Vim, keys: str, count: int) -> Vim:
+    """A command of the visual modes. `.` does it again to as much text."""
+    lines, (low, high) = vim.mode == "visual line", selection(vim) or (0, 0)
+    if keys in "vV":
+        mode: Mode = "visual" if keys == "v" else "visual line"
+        return replace(vim, mode="normal" if mode == vim.mode else mode)
+    if keys[0] in "ia":
+        place = _object(vim.text, vim.at, keys, count or 1)
+        if place is None:
+            return vim
+        return replace(vim, mode="visual", anchor=place[0], at=max(place[1] - 1, place[0]))
+    if keys not in "dxcsy":
+        after = _moved(vim, keys, count)
+        return replace(after, at=_inside(after.text, after.at))
+    operator = {"x": "d", "s": "c"}.get(keys, keys)
+    after = _operated(replace(vim, mode="normal"), operator, low, high, lines)
+    size = vim.text.count("\n", low, max(high - 1, low)) + 1 if lines else high - low
+    change = (operator + (operator if lines else "l"), size)
+    if operator == "y":
+        return replace(after, at=low)
+    return replace(after, change=change, typed="")
+
+
+# --- places ---------------------------------------------------------------------------------------------
+
+
+def _inside(text: str, at: int) -> int:
+    """The nearest place on a character; on an empty line, on its end."""
+    low, high = _line(text, min(max(at, 0), len(text)))
+    return max(min(at, high - 1), low)
+
+
+def _line(text: str, at: int) -> tuple[int, int]:
+    """Where the line around a place begins and ends."""
+    end = text.find("\n", at)
+    return text.rfind("\n", 0, at) + 1, len(text) if end < 0 else end
+
+
+def _lines(text: str, low: int, high: int) -> tuple[int, int]:
+    """The whole lines around two places, with the last line's end."""
+    return _line(text, low)[0], min(_line(text, high)[1] + 1, len(text))
+
+
+def _indent(text: str, at: int) -> int:
+    """The first character of the line around a place that is no blank."""
+    start, end = _line(text, at)
+    return end - len(text[start:end].lstrip())
+
+
+def _target(vim: Vim, keys: str, count: int, operator: str = "") -> int | None:
+    """Where a motion leads; None where it fails."""
+    text, at, times = vim.text, vim.at, count or 1
+    if keys in _BY_LINES:
+        return _by_lines(vim, keys, count)
+    if keys in "wbeWBE":
+        return _by_words(text, at, keys, times, operator)
+    if keys[0] in "fFtT;,":
+        return _found(vim, keys, times)
+    low, high = _line(text, at)
+    if keys == "$":
+        ends = [found.start() for found in re.finditer("\n|$(?!\n)", text[at:])][:times]
+        return at + ends[-1] if len(ends) > 1 or times == 1 else None
+    return {"h": max(at - times, low), "l": min(at + times, high), "0": low}.get(keys, _indent(text, at))
+
+
+def _by_lines(vim: Vim, keys: str, count: int) -> int | None:
+    starts = [0, *(found.end() for found in re.finditer("\n", vim.text))]
+    now, last = vim.text.count("\n", 0, vim.at), len(starts) - 1
+    if keys not in "jk":
+        return _indent(vim.text, starts[min((count or (1 if keys == "gg" else last + 1)) - 1, last)])
+    line = min(now + (count or 1), last) if keys == "j" else max(now - (count or 1), 0)
+    column = vim.at - starts[now] if vim.column is None else vim.column
+    start, end = _line(vim.text, starts[line])
+    return None if line == now else max(min(start + column, end - 1), start)
+
+
+def _by_words(text: str, at: int, keys: str, times: int, operator: str) -> int | None:
+    words = [found.span() for found in (_WORDS if keys.islower() else _BIG_WORDS).finditer(text)]
+    if operator == "c" and keys in "wW" and text[at : at + 1].strip():
+        ends = [end for _, end in words if end > at]  # as `e`, from where it is
+        return ends[min(times, len(ends)) - 1]
+    if keys in "bB":
+        before = [start for start, _ in words if start < at]
+        return ([0] * times + before)[-times] if at or not operator else None
+    if keys in "eE":
+        ends = [end - 1 for start, end in words if end - 1 > at and end > start]
+        return ends[min(times, len(ends)) - 1] if ends else max(len(text) - 1, at)
+    to = ([start for start, _ in words if start > at] + [len(text)] * times)[times - 1]
+    over = text[at:to]
+    if operator and "\n" in over and not over[over.rfind("\n") :].strip():
+        return at + over.rfind("\n")  # the last word of a line: up to its end, not to the next word
+    return to
+
+
+def _found(vim: Vim, keys: str, times: int) -> int | None:
+    again = keys in ";,"
+    if again:
+        keys = vim.find if keys == ";" else vim.find[:1].swapcase() + vim.find[1:]
+    if not keys:
+        return None
+    low, high = _line(vim.text, vim.at)
+    short, step = keys[0] in "tT", 1 if keys[0] in "ft" else -1
+    first = vim.at + step * (2 if again and short and times == 1 else 1)
+    places = [at for at in range(first, high if step > 0 else low - 1, step) if vim.text[at] == keys[1]]
+    return None if len(places) < times else places[times - 1] - step * short
+
+
+def _object(text: str, at: int, keys: str, times: int) -> tuple[int, int] | None:
+    """The text object around a place, from and up to."""
+    around, sign = keys[0] == "a", keys[1]
+    low, high = _line(text, at)
+    if sign in "\"'`":
+        quoted = re.compile(rf"{sign}(?:\\.|[^{sign}\\])*{sign}" + r"[ \t]*" * around)
+        found = next((each for each in quoted.finditer(text, low, high) if each.end() > at), None)
+        return None if found is None else (found.start() + (not around), found.end() - (not around))
+    if sign in _BRACKETS:
+        return _bracketed(text, at, _BRACKETS[sign], around, times)
+    word = r"\S+|[^\S\n]+" if sign == "W" else r"\w+|[^\w\s]+|[^\S\n]+"
+    spans = [found.span() for found in re.compile(word).finditer(text, low, high)]
+    first = next((number for number, (_, end) in enumerate(spans) if end > at), None)
+    if first is None:
+        return at, at
+    blank = [text[start].isspace() for start, _ in spans]
+    last = first - 1
+    for _ in range(min(times, len(spans))):
+        last += 1
+        last += around and blank[last : last + 1] != blank[last + 1 : last + 2] != []
+    if last >= len(spans):
+        return None
+    before = around and first > 0 and blank[first - 1] and not (blank[first] or blank[last])
+    return spans[first - before][0], spans[last][1]
+
+
+def _bracketed(text: str, at: int, pair: str, around: bool, times: int) -> tuple[int, int] | None:
+    start = at if text[at : at + 1] == pair[0] else _enclosing(text, at - 1, pair, -1)
+    for _ in range(times - 1):
+        start = None if start is None else _enclosing(text, start - 1, pair, -1)
+    if start is None and times == 1 and pair[0] in text[at:]:
+        start = text.index(pair[0], at)
+    end = None if start is None else _enclosing(text, start + 1, pair, 1)
+    return None if start is None or end is None else (start + (not around), end + around)
+
+
+def _enclosing(text: str, at: int, pair: str, step: int) -> int | None:
+    """The nearest bracket of the pair that encloses a place."""
+    wanted, other, depth = pair[step > 0], pair[step < 0], 0
+    while 0 <= at < len(text):
+        if text[at] == wanted and not depth:
+            return at
+        depth += (text[at] == other) - (text[at] == wanted)
+        at += step
+    return None
+
+
+# --- what commands do -----------------------------------------------------------------------------------
+
+
+def _edited(vim: Vim, low: int, high: int, fresh: str, at: int, **more: Any) -> Vim:
+    return replace(vim, text=vim.text[:low] + fresh + vim.text[high:], at=at, **more)
+
+
+def _moved(vim: Vim, keys: str, count: int) -> Vim:
+    to, column = _target(vim, keys, count), _MOST if keys == "$" else None
+    if keys in ("j", "k"):
+        column = vim.at - _line(vim.text, vim.at)[0] if vim.column is None else vim.column
+    find = keys if keys[0] in "fFtT" else vim.find
+    return replace(vim, at=vim.at if to is None else to, column=column, find=find)
+
+
+def _operate(vim: Vim, keys: str, count: int) -> Vim:
+    operator, on = keys[0], keys[1:]
+    if on in "dcy":
+        last = _target(vim, "j", count - 1) if count > 1 else vim.at
+        if on != operator or last is None:
+            return vim
+        return _operated(vim, operator, *_lines(vim.text, vim.at, last), True)
+    if on[0] in "ia":
+        place = _object(vim.text, vim.at, on, count or 1)
+        return vim if place is None else _operated(vim, operator, *place, False)
+    to = _target(vim, on, count, operator)
+    if on[0] in "fFtT":
+        vim = replace(vim, find=on)
+    if to is None:
+        return vim
+    low, high = sorted((vim.at, to))
+    if on in _BY_LINES:
+        return _operated(replace(vim, at=low), operator, *_lines(vim.text, low, high), True)
+    ahead = on[0] in "eEft" or (on in ";," and to >= vim.at)
+    over = vim.text[low : high + ahead]
+    # Up to the start of a line is up to the end of the one before; from where a line starts, it is lines.
+    before = over.endswith("\n") and not ahead and (on in "bB" or vim.text[high : high + 1] != "\n")
+    high = low + len(over) - before
+    rest = vim.text[high : _line(vim.text, high)[1]]
+    lines = (before or (operator == "d" and "\n" in over)) and low <= _indent(vim.text, low)
+    if lines and not rest.strip():
+        return _operated(vim, operator, *_lines(vim.text, low, high), True)
+    return _operated(vim, operator, low, high, False)
+
+
+def _operated(vim: Vim, operator: str, low: int, high: int, lines: bool) -> Vim:
+    """After `d`, `c` or `y` of the characters from `low` up to `high`."""
+    taken = vim.text[low:high]
+    if lines:
+        taken = taken.removesuffix("\n") + "\n"
+    vim = replace(vim, register=taken or vim.register, of_lines=lines if taken else vim.of_lines)
+    if operator == "y":
+        return vim if lines else replace(vim, at=low)
+    if operator == "c":
+        return _edited(vim, low, high - (lines and vim.text[low:high].endswith("\n")), "", low, mode="insert")
+    if lines and high == len(vim.text):
+        low -= low > 0 and not vim.text[low:high].endswith("\n")  # the last line goes with the end before it
+    after = _edited(vim, low, high, "", low)
+    return replace(after, at=_indent(after.text, _line(after.text, low)[0])) if lines else after
+
+
+def _put(vim: Vim, keys: str, count: int) -> Vim:
+    if not vim.register:
+        return vim
+    fresh = vim.register * min(count or 1, max(_MOST // len(vim.register), 1))
+    low, high = _line(vim.text, vim.at)
+    if not vim.of_lines:
+        at = min(vim.at + (keys == "p"), high)
+        return _edited(vim, at, at, fresh, at + (0 if "\n" in fresh else len(fresh) - 1))
+    if keys == "p":
+        low, fresh = high, "\n" + fresh.removesuffix("\n")
+    after = _edited(vim, low, low, fresh, low)
+    return replace(after, at=_indent(after.text, low + (keys == "p")))
+
+
+def _over(vim: Vim, keys: str, count: int) -> Vim:
+    """`r` and `~`: other characters in the place of some."""
+    stop, end = vim.at + (count or 1), _line(vim.text, vim.at)[1]
+    if keys == "~":
+        stop = min(stop, end)
+        return _edited(vim, vim.at, stop, vim.text[vim.at : stop].swapcase(), stop)
+    return vim if stop > end else _edited(vim, vim.at, stop, keys[1] * (stop - vim.at), stop - 1)
+
+
+def _insert(vim: Vim, keys: str, count: int) -> Vim:
+    low, high = _line(vim.text, vim.at)
+    places = {"i": vim.at, "a": min(vim.at + 1, high), "I": _indent(vim.text, low), "A": high, "o": high}
+    at, fresh = places.get(keys, low), "\n" if keys in "oO" else ""
+    return _edited(vim, at, at, fresh, at + (keys == "o"), mode="insert")
+
+
+def _select(vim: Vim, keys: str, count: int) -> Vim:
+    return replace(vim, mode="visual" if keys == "v" else "visual line", anchor=vim.at)
+
+
+def _travelled(vim: Vim, keys: str, count: int) -> Vim:
+    """`u` and Ctrl+R."""
+    for _ in range(min(count or 1, _STEPS)):
+        here, back = (vim.text, vim.at), keys == "u"
+        if not (moments := vim.undo if back else vim.redo):
+            break
+        (text, at), left = moments[-1], moments[:-1]
+        undo, redo = (left, (*vim.redo, here)) if back else ((*vim.undo, here), left)
+        vim = replace(vim, text=text, at=at, seen=(text, at), undo=undo, redo=redo)
+    return vim
+
+
+def _repeated(vim: Vim, keys: str, count: int) -> Vim:
+    (change, before), typed = vim.change, vim.typed
+    if not change:
+        return vim
+    after = _done(vim, change, count or before)
+    if after.mode == "insert":
+        fresh = typed * _times(after)
+        end = max(after.at + len(fresh) - 1, _line(after.text, after.at)[0])
+        after = _edited(after, after.at, after.at, fresh, end, mode="normal")
+    return replace(after, typed=typed)
+
+
+_ACTS: Final[Mapping[str, Callable[[Vim, str, int], Vim]]] = {
+    **dict.fromkeys("dcy", _operate),
+    **dict.fromkeys("pP", _put),
+    **dict.fromkeys("r~", _over),
+    **dict.fromkeys("iaIAoO", _insert),
+    **dict.fromkeys("vV", _select),
+    **dict.fromkeys(("u", REDO), _travelled),
+    ".": _repeated,
+}
