@@ -109,7 +109,9 @@ class ChatScreen(Screen[None]):
             "allow-project": lambda _: self.dock.answer("project"),
             "other-rule": lambda _: self.dock.other_rule(),
             "decline": lambda _: self.dock.answer("deny"),
-            "escape": lambda _: self._in_turn(self.leaving.escape) if self.prompt.vim else self.leaving.escape(),
+            "escape": lambda _: (
+                self._in_turn(self.leaving.escape) if self.prompt.vim else self.leaving.escape()
+            ),
             "interrupt": lambda _: self.leaving.interrupt(),
             "theme": lambda name: dialogs.change_theme(cast("BaseApp[Any]", self.app), name, self.remark),
             "help": lambda _: dialogs.open_help(self.app),

@@ -350,7 +350,7 @@ async def test_in_normal_mode_nothing_is_completed_and_no_letter_becomes_text(tm
 
 async def test_keys_in_one_burst_keep_their_order_over_the_modes() -> None:
     app = vim_app()
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with app.run_test(size=(100, 30)):
         for key in (*"one two", "escape", *"bdwu", "ctrl+r", *"ix", "escape", "r", "Z"):
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await until(lambda: "Z" in app.chat.prompt.editor.text)

@@ -105,16 +105,8 @@ def _escaped(vim: Vim) -> Vim:
         typed = vim.text[place : place + len(vim.text) - len(before)]
         if before[:place] + typed + before[place:] != vim.text:
             typed = ""  # more was deleted than had been typed
-        more = typed * (_times(vim) - 1)
-        vim = _edited(vim, at, at, more, at)
-        at = max(at + len(more) - 1, _line(vim.text, at)[0])
+        at = max(at - 1, _line(vim.text, at)[0])
     return replace(vim, at=_inside(vim.text, at), mode="normal", keys="", column=None, typed=typed)
-
-
-def _times(vim: Vim) -> int:
-    """How often the last change puts in what is typed."""
-    keys, count = vim.change
-    return min(max(count, 1), max(_MOST // max(len(vim.text), 1), 1)) if keys in "iaIA" else 1
 
 
 def _done(vim: Vim, keys: str, count: int) -> Vim:
@@ -134,7 +126,7 @@ def _selected(vim: Vim, keys: str, count: int) -> Vim:
         mode: Mode = "visual" if keys == "v" else "visual line"
         return replace(vim, mode="normal" if mode == vim.mode else mode)
     if keys[0] in "ia":
-        place = _object(vim.text, vim.at, keys, count or 1)
+        place = _object(vim.text, vim.at, keys)
         if place is None:
             return vim
         return replace(vim, mode="visual", anchor=place[0], at=max(place[1] - 1, place[0]))
@@ -186,10 +178,9 @@ def _target(vim: Vim, keys: str, count: int, operator: str = "") -> int | None:
     if keys[0] in "fFtT;,":
         return _found(vim, keys, times)
     low, high = _line(text, at)
-    if keys == "$":
-        ends = [found.start() for found in re.finditer("\n|$(?!\n)", text[at:])][:times]
-        return at + ends[-1] if len(ends) > 1 or times == 1 else None
-    return {"h": max(at - times, low), "l": min(at + times, high), "0": low}.get(keys, _indent(text, at))
+    return {"h": max(at - times, low), "l": min(at + times, high), "0": low, "$": high}.get(
+        keys, _indent(text, at)
+    )
 
 
 def _by_lines(vim: Vim, keys: str, count: int) -> int | None:
@@ -234,7 +225,7 @@ def _found(vim: Vim, keys: str, times: int) -> int | None:
     return None if len(places) < times else places[times - 1] - step * short
 
 
-def _object(text: str, at: int, keys: str, times: int) -> tuple[int, int] | None:
+def _object(text: str, at: int, keys: str) -> tuple[int, int] | None:
     """The text object around a place, from and up to."""
     around, sign = keys[0] == "a", keys[1]
     low, high = _line(text, at)
@@ -243,31 +234,24 @@ def _object(text: str, at: int, keys: str, times: int) -> tuple[int, int] | None
         found = next((each for each in quoted.finditer(text, low, high) if each.end() > at), None)
         return None if found is None else (found.start() + (not around), found.end() - (not around))
     if sign in _BRACKETS:
-        return _bracketed(text, at, _BRACKETS[sign], around, times)
-    word = r"\S+|[^\S\n]+" if sign == "W" else r"\w+|[^\w\s]+|[^\S\n]+"
-    spans = [found.span() for found in re.compile(word).finditer(text, low, high)]
-    first = next((number for number, (_, end) in enumerate(spans) if end > at), None)
-    if first is None:
+        pair = _BRACKETS[sign]
+        start = at if text[at : at + 1] == pair[0] else _enclosing(text, at - 1, pair, -1)
+        start = text.find(pair[0], at) if start is None else start
+        end = _enclosing(text, start + 1, pair, 1) if start >= 0 else None
+        return None if end is None else (start + (not around), end + around)
+    word = r"\S+" if sign == "W" else r"\w+|[^\w\s]+"
+    spans = [found.span() for found in re.compile(rf"{word}|[^\S\n]+").finditer(text, low, high)]
+    number = next((number for number, (_, end) in enumerate(spans) if end > at), None)
+    if number is None:
         return at, at
-    blank = [text[start].isspace() for start, _ in spans]
-    last = first - 1
-    for _ in range(min(times, len(spans))):
-        last += 1
-        last += around and blank[last : last + 1] != blank[last + 1 : last + 2] != []
-    if last >= len(spans):
-        return None
-    before = around and first > 0 and blank[first - 1] and not (blank[first] or blank[last])
-    return spans[first - before][0], spans[last][1]
-
-
-def _bracketed(text: str, at: int, pair: str, around: bool, times: int) -> tuple[int, int] | None:
-    start = at if text[at : at + 1] == pair[0] else _enclosing(text, at - 1, pair, -1)
-    for _ in range(times - 1):
-        start = None if start is None else _enclosing(text, start - 1, pair, -1)
-    if start is None and times == 1 and pair[0] in text[at:]:
-        start = text.index(pair[0], at)
-    end = None if start is None else _enclosing(text, start + 1, pair, 1)
-    return None if start is None or end is None else (start + (not around), end + around)
+    start, end = spans[number]
+    if around:  # the blanks behind a word, else those before it; behind blanks the word
+        blank, following = text[start].isspace(), spans[number + 1 : number + 2]
+        if following and text[end].isspace() != blank:
+            end = following[0][1]
+        elif not blank and number and text[start - 1].isspace():
+            start = spans[number - 1][0]
+    return start, end
 
 
 def _enclosing(text: str, at: int, pair: str, step: int) -> int | None:
@@ -304,7 +288,7 @@ def _operate(vim: Vim, keys: str, count: int) -> Vim:
             return vim
         return _operated(vim, operator, *_lines(vim.text, vim.at, last), True)
     if on[0] in "ia":
-        place = _object(vim.text, vim.at, on, count or 1)
+        place = _object(vim.text, vim.at, on)
         return vim if place is None else _operated(vim, operator, *place, False)
     to = _target(vim, on, count, operator)
     if on[0] in "fFtT":
@@ -394,9 +378,8 @@ def _repeated(vim: Vim, keys: str, count: int) -> Vim:
         return vim
     after = _done(vim, change, count or before)
     if after.mode == "insert":
-        fresh = typed * _times(after)
-        end = max(after.at + len(fresh) - 1, _line(after.text, after.at)[0])
-        after = _edited(after, after.at, after.at, fresh, end, mode="normal")
+        end = max(after.at + len(typed) - 1, _line(after.text, after.at)[0])
+        after = _edited(after, after.at, after.at, typed, end, mode="normal")
     return replace(after, typed=typed)
 
 

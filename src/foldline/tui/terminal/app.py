@@ -19,6 +19,7 @@ from textual.worker import WorkerFailed
 
 from foldline.context.harmless import clean_line, copied
 from foldline.tui.blocks.cells import cut_right
+from foldline.tui.blocks.links import FileLinks
 from foldline.tui.state import ChatState
 from foldline.tui.terminal.clipboard import to_tmux
 from foldline.tui.terminal.signs import AsciiFilter, Charset, charset_for
@@ -136,6 +137,8 @@ class TerminalApp(HookedApp[Result]):
     _window_title = ""
     calls_by = "off"
     """How the reader is called back: the setting `notify`."""
+    files: FileLinks | None = None
+    """How the paths on the screen are addressed; None: they are no links."""
     vim = False
     """Whether the prompt is edited with Vim's keys: the setting `vim`."""
 
