@@ -435,6 +435,17 @@ async def test_the_marked_prompt_is_moved_put_aside_and_found_again() -> None:
 # --- earlier prompts ------------------------------------------------------------------------------------
 
 
+async def test_what_was_sent_before_the_history_was_known_is_recalled_first() -> None:
+    app = ChatApp(ChatState())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"mine", "enter")
+        app.chat.prompt.set_history(["of the session"])
+        await pilot.press("up")
+        assert app.chat.prompt.editor.text == "mine"
+        await pilot.press("up")
+        assert app.chat.prompt.editor.text == "of the session"
+
+
 async def test_earlier_prompts_are_searched_and_the_draft_is_kept(tmp_path: Path) -> None:
     app = ChatApp(ChatState())
     async with app.run_test(size=(100, 30)) as pilot:

@@ -234,7 +234,7 @@ class Prompt(Lines):
 
     def set_history(self, prompts: Sequence[str]) -> None:
         """Earlier prompts, oldest first, for ↑."""
-        self._recall = Recall(tuple(prompts))
+        self._recall = Recall((*prompts, *self._recall.items))  # what was sent before these were known
         if prompts:
             self.editor.placeholder = ""
 
