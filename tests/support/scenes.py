@@ -183,7 +183,7 @@ def chinese_shop() -> DatedStory:
 
 
 class SceneApp(FoldlineApp):
-    """The program, with a branch that does not change, and paths that are no links: nothing of a link is seen,
+    """The program, with a branch that does not change, and paths that are no links: nothing is seen of these,
     but a picture would hold each in a piece of its own."""
 
     branch = ""

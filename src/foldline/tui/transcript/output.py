@@ -352,4 +352,5 @@ def _pictures(result: ToolResultMessage) -> Iterator[Spans]:
     for part in result.parts:
         if isinstance(part, ImagePart):
             size = f" {part.width}×{part.height}" if part.width and part.height else ""
-            yield ((f"[picture {clean_line(part.media_type.removeprefix('image/'))}{size}]", "muted"),)
+            kind = clean_line(part.media_type.removeprefix("image/"))
+            yield ((f"[picture {kind}{size}, {key_name('picture')} shows it]", "muted"),)
