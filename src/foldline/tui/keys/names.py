@@ -1,7 +1,8 @@
 """Keys by name: as people write them, as Textual calls them, as the screen shows them. Pure."""
 
-import unicodedata
+from contextlib import suppress
 from typing import Final
+from unicodedata import lookup
 
 _CHARACTERS: Final = {
     "!": "exclamation_mark",
@@ -125,13 +126,10 @@ def key_name(key: str) -> str:
 
 def character_of(key: str) -> str:
     """The character that a key types; empty where it types none."""
-    if len(key) == 1:
-        return key
-    try:
-        sign = _CHARACTER_OF.get(key) or unicodedata.lookup(key.replace("_", " ").upper())
-    except KeyError:
-        return ""
-    return sign if sign.isprintable() else ""
+    with suppress(KeyError):
+        sign = key if len(key) == 1 else _CHARACTER_OF.get(key) or lookup(key.replace("_", " ").upper())
+        return sign if sign.isprintable() else ""
+    return ""
 
 
 def spelled_parts(key: str) -> list[str]:

@@ -206,7 +206,7 @@ class Prompt(Lines):
         if getattr(self.app, "vim", False):
             from foldline.tui.prompting.vim_editing import VimEditing
 
-            self.vim = VimEditing(self.editor, self._mode_changed)
+            self.vim = VimEditing(self.editor, (self._older, self._newer), self._mode_changed)
 
     def compose(self) -> ComposeResult:
         yield self.editor
@@ -258,7 +258,7 @@ class Prompt(Lines):
 
     def search_earlier(self) -> None:
         """Open the search in earlier prompts: those of this session, then those of the folder's others."""
-        if self.vim is not None and self.vim.redo():
+        if self.vim is not None and self.vim.takes("ctrl+r"):
             return
         from foldline.tui.prompting.earlier import EarlierPrompts
 
@@ -293,8 +293,7 @@ class Prompt(Lines):
     @property
     def between_modes(self) -> bool:
         """Whether Esc leads to Vim's normal mode."""
-        here = self.editor.has_focus and not self.in_queue
-        return here and self.vim is not None and self.vim.between
+        return self.vim is not None and not self.vim.idle and self.editor.has_focus and not self.in_queue
 
     def to_normal_mode(self) -> None:
         if self.vim is not None:
@@ -306,6 +305,7 @@ class Prompt(Lines):
         return self.vim is not None and self.vim.commands
 
     def _mode_changed(self) -> None:
+        self.leave_queue()
         self._show_cursor()
         self.update()
         self.refresh_completion()
@@ -355,7 +355,9 @@ class Prompt(Lines):
     # --- Keys -----------------------------------------------------------------------------------------
 
     async def _take_key(self, key: str) -> bool:
-        if (self.completer.open and self._completion_key(key)) or self._vim_key(key):
+        if self.completer.open and self._completion_key(key):
+            return True
+        if self.vim is not None and self.vim.takes(key):
             return True
         match self._own_keys.get(key):
             case "send":
@@ -377,14 +379,6 @@ class Prompt(Lines):
         if self._marked is not None and key not in ("left", "right"):
             self.leave_queue()
         return False
-
-    def _vim_key(self, key: str) -> bool:
-        if self.vim is None:
-            return False
-        step = self.vim.up_or_down(key)
-        if step and (self._older() if step < 0 else self._newer()):
-            return True
-        return self._marked is None and self.vim.takes(key)
 
     def _completion_key(self, key: str) -> bool:
         match key:
