@@ -6,12 +6,11 @@ In insert mode the editor takes the keys; what was typed is found in the text wh
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Final, Literal
 
 Mode = Literal["insert", "normal", "visual", "visual line"]
-ESC: Final = "\x1b"
-REDO: Final = "\x12"
-"""Ctrl+R."""
+ESC, REDO = "\x1b", "\x12"  # REDO is Ctrl+R
 
 _MOTION = r"[hjklwbeWBE^$G;,]|(?<!\d)0|gg|[fFtT]."
 _OBJECT = r"[ia][wW\"'`()b\[\]{}B]"
@@ -21,21 +20,14 @@ _NORMAL: Final = re.compile(
     re.DOTALL,
 )
 _VISUAL: Final = re.compile(rf"(?P<count>[1-9]\d*)?(?P<keys>{_MOTION}|{_OBJECT}|[dxcsyvV])", re.DOTALL)
-_BEGUN: Final = re.compile(r"(?:[1-9]\d*)?(?:[fFtTgr]|[dcy](?:[1-9]\d*)?[iafFtTg]?)?")
-_VISUAL_BEGUN: Final = re.compile(r"(?:[1-9]\d*)?[iafFtTg]?")
+_BEGUN: Final = re.compile(r"(?:[1-9]\d*)?(?:[dcy](?:[1-9]\d*)?)?[iafFtTgr]?")
 _SHORT: Final = {"x": "dl", "X": "dh", "s": "cl", "S": "cc", "D": "d$", "C": "c$", "Y": "yy"}
-_WORDS: Final = re.compile(r"\w+|[^\w\s]+|^$", re.MULTILINE)
-"""An empty line counts as a word."""
-_BIG_WORDS: Final = re.compile(r"\S+|^$", re.MULTILINE)
+_WORD: Final = (r"\w+|[^\w\s]+", r"\S+")  # as small and as big letters take it
 _BRACKETS: Final = {sign: pair for pair in ("()b", "[]", "{}B") for sign in pair}
-_BY_LINES: Final = ("j", "k", "gg", "G")
 _MOST: Final = 100_000
 """The largest count, and the most characters that one makes at once."""
-_STEPS: Final = 200
-"""Changes that can be undone."""
-
-Moment = tuple[str, int]
-"""A text, and where the cursor was in it."""
+_STEPS: Final = 200  # that can be undone
+Moment = tuple[str, int]  # a text, and where the cursor was in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +37,16 @@ class Vim:
     text: str = ""
     at: int = 0
     mode: Mode = "insert"
-    keys: str = ""
-    """Of a command that is not complete."""
-    anchor: int = 0
-    """The end of the selection that stays."""
-    column: int | None = None
-    """Where `j` and `k` want to be in a line, after one of them or `$`."""
-    find: str = ""
-    """The last of `f`, `F`, `t` and `T`, and its character."""
+    keys: str = ""  # of a command that is not complete
+    anchor: int = 0  # the end of the selection that stays
+    column: int | None = None  # where `j` and `k` want to be in a line, after one of them or `$`
+    find: str = ""  # the last of `f`, `F`, `t` and `T`, and its character
     register: str = ""
-    of_lines: bool = False
-    """Whether the register holds whole lines."""
-    change: tuple[str, int] = ("", 0)
-    """What `.` does again: keys and count (0: none)."""
-    typed: str = ""
-    """What was typed after these keys."""
-    begun: Moment = ("", 0)
-    """As insert mode began."""
-    seen: Moment = ("", 0)
-    """As of the last key: what differs from it is undone in one step."""
+    of_lines: bool = False  # whether the register holds whole lines
+    change: tuple[str, int] = ("", 0)  # what `.` does again: keys and count, 0 for none
+    typed: str = ""  # what was typed after these keys
+    begun: Moment = ("", 0)  # as insert mode began
+    seen: Moment = ("", 0)  # as of the last key: what differs from it is undone in one step
     undo: tuple[Moment, ...] = ()
     redo: tuple[Moment, ...] = ()
 
@@ -75,15 +58,14 @@ def press(vim: Vim, key: str) -> Vim:
     vim = replace(vim, seen=(vim.text, vim.at))
     if key == ESC:
         return _escaped(vim)
-    normal, keys = vim.mode == "normal", vim.keys + key
-    found = (_NORMAL if normal else _VISUAL).fullmatch(keys)
+    keys, (grammar, carry_out) = vim.keys + key, _MODES[vim.mode == "normal"]
+    found = grammar.fullmatch(keys)
     if found is None:
-        return replace(vim, keys=keys if (_BEGUN if normal else _VISUAL_BEGUN).fullmatch(keys) else "")
+        return replace(vim, keys=keys if _BEGUN.fullmatch(keys) else "")
     parts = found.groupdict()
-    counts = [min(int(parts[each][:6]), _MOST) for each in ("count", "second") if parts.get(each)]
-    count = min(counts[0] * counts[-1] ** (len(counts) - 1), _MOST) if counts else 0
+    counts = [int(parts[each][:6]) for each in ("count", "second") if parts.get(each)]
     command = parts["keys"][0] + parts["on"] if parts.get("on") else parts["keys"]
-    after = (_done if normal else _selected)(replace(vim, keys=""), command, count)
+    after = carry_out(replace(vim, keys=""), command, min(prod(counts), _MOST) if counts else 0)
     if after.mode == "insert":
         return replace(after, begun=(after.text, after.at))
     return replace(after, at=_inside(after.text, after.at))
@@ -92,10 +74,9 @@ def press(vim: Vim, key: str) -> Vim:
 def selection(vim: Vim) -> tuple[int, int] | None:
     """The characters that are selected, from and up to; None outside of the visual modes."""
     low, high = sorted((vim.anchor, vim.at))
-    if vim.mode == "visual line":
-        return _lines(vim.text, low, high)
-    high += 1 + (vim.column == _MOST)  # behind `$` the line's end, too
-    return (low, min(high, len(vim.text))) if vim.mode == "visual" else None
+    if vim.mode == "visual":  # behind `$` the line's end, too
+        return low, min(high + 1 + (vim.column == _MOST), len(vim.text))
+    return _lines(vim.text, low, high) if vim.mode == "visual line" else None
 
 
 def _escaped(vim: Vim) -> Vim:
@@ -126,23 +107,15 @@ def _selected(vim: Vim, keys: str, count: int) -> Vim:
         mode: Mode = "visual" if keys == "v" else "visual line"
         return replace(vim, mode="normal" if mode == vim.mode else mode)
     if keys[0] in "ia":
-        place = _object(vim.text, vim.at, keys)
-        if place is None:
-            return vim
-        return replace(vim, mode="visual", anchor=place[0], at=max(place[1] - 1, place[0]))
+        start, end = _object(vim.text, vim.at, keys) or (-1, -1)
+        return vim if start < 0 else replace(vim, mode="visual", anchor=start, at=max(end - 1, start))
     if keys not in "dxcsy":
-        after = _moved(vim, keys, count)
-        return replace(after, at=_inside(after.text, after.at))
-    operator = {"x": "d", "s": "c"}.get(keys, keys)
+        return _moved(vim, keys, count)
+    operator = _SHORT.get(keys, keys)[0]
     after = _operated(replace(vim, mode="normal"), operator, low, high, lines)
     size = vim.text.count("\n", low, max(high - 1, low)) + 1 if lines else high - low
     change = (operator + (operator if lines else "l"), size)
-    if operator == "y":
-        return replace(after, at=low)
-    return replace(after, change=change, typed="")
-
-
-# --- places ---------------------------------------------------------------------------------------------
+    return replace(after, at=low) if operator == "y" else replace(after, change=change, typed="")
 
 
 def _inside(text: str, at: int) -> int:
@@ -171,16 +144,15 @@ def _indent(text: str, at: int) -> int:
 def _target(vim: Vim, keys: str, count: int, operator: str = "") -> int | None:
     """Where a motion leads; None where it fails."""
     text, at, times = vim.text, vim.at, count or 1
-    if keys in _BY_LINES:
+    if keys in ("j", "k", "gg", "G"):
         return _by_lines(vim, keys, count)
     if keys in "wbeWBE":
         return _by_words(text, at, keys, times, operator)
     if keys[0] in "fFtT;,":
         return _found(vim, keys, times)
     low, high = _line(text, at)
-    return {"h": max(at - times, low), "l": min(at + times, high), "0": low, "$": high}.get(
-        keys, _indent(text, at)
-    )
+    places = {"h": max(at - times, low), "l": min(at + times, high), "0": low, "$": high}
+    return places.get(keys, _indent(text, at))
 
 
 def _by_lines(vim: Vim, keys: str, count: int) -> int | None:
@@ -195,16 +167,16 @@ def _by_lines(vim: Vim, keys: str, count: int) -> int | None:
 
 
 def _by_words(text: str, at: int, keys: str, times: int, operator: str) -> int | None:
-    words = [found.span() for found in (_WORDS if keys.islower() else _BIG_WORDS).finditer(text)]
+    word = re.compile(f"{_WORD[keys.isupper()]}|^$", re.MULTILINE)  # an empty line counts as one
+    words = [found.span() for found in word.finditer(text)]
     if operator == "c" and keys in "wW" and text[at : at + 1].strip():
-        ends = [end for _, end in words if end > at]  # as `e`, from where it is
-        return ends[min(times, len(ends)) - 1]
+        return [end for _, end in words if end > at][:times][-1]  # as `e`, from where it is
     if keys in "bB":
         before = [start for start, _ in words if start < at]
         return ([0] * times + before)[-times] if at or not operator else None
     if keys in "eE":
         ends = [end - 1 for start, end in words if end - 1 > at and end > start]
-        return ends[min(times, len(ends)) - 1] if ends else max(len(text) - 1, at)
+        return (ends[:times] or [max(len(text) - 1, at)])[-1]
     to = ([start for start, _ in words if start > at] + [len(text)] * times)[times - 1]
     over = text[at:to]
     if operator and "\n" in over and not over[over.rfind("\n") :].strip():
@@ -214,8 +186,7 @@ def _by_words(text: str, at: int, keys: str, times: int, operator: str) -> int |
 
 def _found(vim: Vim, keys: str, times: int) -> int | None:
     again = keys in ";,"
-    if again:
-        keys = vim.find if keys == ";" else vim.find[:1].swapcase() + vim.find[1:]
+    keys = {";": vim.find, ",": vim.find[:1].swapcase() + vim.find[1:]}.get(keys, keys)
     if not keys:
         return None
     low, high = _line(vim.text, vim.at)
@@ -234,13 +205,10 @@ def _object(text: str, at: int, keys: str) -> tuple[int, int] | None:
         found = next((each for each in quoted.finditer(text, low, high) if each.end() > at), None)
         return None if found is None else (found.start() + (not around), found.end() - (not around))
     if sign in _BRACKETS:
-        pair = _BRACKETS[sign]
-        start = at if text[at : at + 1] == pair[0] else _enclosing(text, at - 1, pair, -1)
-        start = text.find(pair[0], at) if start is None else start
-        end = _enclosing(text, start + 1, pair, 1) if start >= 0 else None
-        return None if end is None else (start + (not around), end + around)
-    word = r"\S+" if sign == "W" else r"\w+|[^\w\s]+"
-    spans = [found.span() for found in re.compile(rf"{word}|[^\S\n]+").finditer(text, low, high)]
+        pair = _bracketed(text, at, _BRACKETS[sign])
+        return None if pair is None else (pair[0] + (not around), pair[1] + around)
+    word = re.compile(rf"{_WORD[sign == 'W']}|[^\S\n]+")
+    spans = [found.span() for found in word.finditer(text, low, high)]
     number = next((number for number, (_, end) in enumerate(spans) if end > at), None)
     if number is None:
         return at, at
@@ -254,18 +222,16 @@ def _object(text: str, at: int, keys: str) -> tuple[int, int] | None:
     return start, end
 
 
-def _enclosing(text: str, at: int, pair: str, step: int) -> int | None:
-    """The nearest bracket of the pair that encloses a place."""
-    wanted, other, depth = pair[step > 0], pair[step < 0], 0
-    while 0 <= at < len(text):
-        if text[at] == wanted and not depth:
-            return at
-        depth += (text[at] == other) - (text[at] == wanted)
-        at += step
-    return None
-
-
-# --- what commands do -----------------------------------------------------------------------------------
+def _bracketed(text: str, at: int, pair: str) -> tuple[int, int] | None:
+    """Where the innermost brackets around a place stand, else the next ones."""
+    opened, found = list[int](), list[tuple[int, int]]()
+    for place, sign in enumerate(text):
+        if sign == pair[0]:
+            opened.append(place)
+        elif sign == pair[1] and opened:
+            found.append((opened.pop(), place))
+    ends_after = (each for each in found if each[1] >= at)
+    return min(ends_after, key=lambda each: (each[0] > at, abs(each[0] - at)), default=None)
 
 
 def _edited(vim: Vim, low: int, high: int, fresh: str, at: int, **more: Any) -> Vim:
@@ -276,17 +242,16 @@ def _moved(vim: Vim, keys: str, count: int) -> Vim:
     to, column = _target(vim, keys, count), _MOST if keys == "$" else None
     if keys in ("j", "k"):
         column = vim.at - _line(vim.text, vim.at)[0] if vim.column is None else vim.column
-    find = keys if keys[0] in "fFtT" else vim.find
-    return replace(vim, at=vim.at if to is None else to, column=column, find=find)
+    vim = replace(vim, at=vim.at if to is None else to, column=column)
+    return replace(vim, find=keys) if keys[0] in "fFtT" else vim
 
 
 def _operate(vim: Vim, keys: str, count: int) -> Vim:
     operator, on = keys[0], keys[1:]
     if on in "dcy":
         last = _target(vim, "j", count - 1) if count > 1 else vim.at
-        if on != operator or last is None:
-            return vim
-        return _operated(vim, operator, *_lines(vim.text, vim.at, last), True)
+        fails = on != operator or last is None
+        return vim if fails else _operated(vim, operator, *_lines(vim.text, vim.at, last or 0), True)
     if on[0] in "ia":
         place = _object(vim.text, vim.at, on)
         return vim if place is None else _operated(vim, operator, *place, False)
@@ -296,18 +261,12 @@ def _operate(vim: Vim, keys: str, count: int) -> Vim:
     if to is None:
         return vim
     low, high = sorted((vim.at, to))
-    if on in _BY_LINES:
+    if on in ("j", "k", "gg", "G"):
         return _operated(replace(vim, at=low), operator, *_lines(vim.text, low, high), True)
     ahead = on[0] in "eEft" or (on in ";," and to >= vim.at)
-    over = vim.text[low : high + ahead]
-    # Up to the start of a line is up to the end of the one before; from where a line starts, it is lines.
+    over = vim.text[low : high + ahead]  # up to the start of a line: to the end of the one before
     before = over.endswith("\n") and not ahead and (on in "bB" or vim.text[high : high + 1] != "\n")
-    high = low + len(over) - before
-    rest = vim.text[high : _line(vim.text, high)[1]]
-    lines = (before or (operator == "d" and "\n" in over)) and low <= _indent(vim.text, low)
-    if lines and not rest.strip():
-        return _operated(vim, operator, *_lines(vim.text, low, high), True)
-    return _operated(vim, operator, low, high, False)
+    return _operated(vim, operator, low, low + len(over) - before, False)
 
 
 def _operated(vim: Vim, operator: str, low: int, high: int, lines: bool) -> Vim:
@@ -356,20 +315,15 @@ def _insert(vim: Vim, keys: str, count: int) -> Vim:
     return _edited(vim, at, at, fresh, at + (keys == "o"), mode="insert")
 
 
-def _select(vim: Vim, keys: str, count: int) -> Vim:
-    return replace(vim, mode="visual" if keys == "v" else "visual line", anchor=vim.at)
-
-
 def _travelled(vim: Vim, keys: str, count: int) -> Vim:
     """`u` and Ctrl+R."""
-    for _ in range(min(count or 1, _STEPS)):
-        here, back = (vim.text, vim.at), keys == "u"
-        if not (moments := vim.undo if back else vim.redo):
-            break
-        (text, at), left = moments[-1], moments[:-1]
-        undo, redo = (left, (*vim.redo, here)) if back else ((*vim.undo, here), left)
-        vim = replace(vim, text=text, at=at, seen=(text, at), undo=undo, redo=redo)
-    return vim
+    back, here = keys == "u", (vim.text, vim.at)
+    *left, there = (vim.undo if back else vim.redo) or (here,)
+    if there is here:
+        return vim
+    undo, redo = (left, [*vim.redo, here]) if back else ([*vim.undo, here], left)
+    after = replace(vim, text=there[0], at=there[1], seen=there, undo=tuple(undo), redo=tuple(redo))
+    return _travelled(after, keys, count - 1) if count > 1 else after
 
 
 def _repeated(vim: Vim, keys: str, count: int) -> Vim:
@@ -388,7 +342,9 @@ _ACTS: Final[Mapping[str, Callable[[Vim, str, int], Vim]]] = {
     **dict.fromkeys("pP", _put),
     **dict.fromkeys("r~", _over),
     **dict.fromkeys("iaIAoO", _insert),
-    **dict.fromkeys("vV", _select),
+    "v": lambda vim, keys, count: replace(vim, mode="visual", anchor=vim.at),
+    "V": lambda vim, keys, count: replace(vim, mode="visual line", anchor=vim.at),
     **dict.fromkeys(("u", REDO), _travelled),
     ".": _repeated,
 }
+_MODES: Final = ((_VISUAL, _selected), (_NORMAL, _done))
