@@ -77,11 +77,21 @@ class VimEditing:
             at = sum(len(line) + 1 for line in before.split("\n")[:row]) + column
             vim = replace(vim, at=at, mode="normal" if self.selects else vim.mode)
         self._vim = vim = press(replace(vim, text=before), sign)
-        if vim.text != before:
-            editor.replace(vim.text, (0, 0), editor.document.end)
-        start, end = (_location(vim.text, place) for place in selection(vim) or (vim.at, vim.at))
-        editor.selection = self._shown = Selection(start, end)
+        if vim.text != before:  # only what differs: the lines around it are not wrapped anew
+            start, end = _same(before, vim.text)
+            places = (_location(before, start), _location(before, len(before) - end))
+            editor.replace(vim.text[start : len(vim.text) - end], *places)
+        low, high = selection(vim) or (vim.at, vim.at)
+        editor.selection = self._shown = Selection(_location(vim.text, low), _location(vim.text, high))
         self._changed()
+
+
+def _same(before: str, after: str) -> tuple[int, int]:
+    """How many characters are the same at the start, and how many of the others at the end."""
+    most = min(len(before), len(after))
+    start = next((at for at in range(most) if before[at] != after[at]), most)
+    rest = most - start
+    return start, next((at for at in range(rest) if before[~at] != after[~at]), rest)
 
 
 def _location(text: str, at: int) -> tuple[int, int]:

@@ -8,9 +8,11 @@ to where the frames go.
 import asyncio
 import base64
 import os
+import struct
 import sys
 from collections.abc import Mapping, Sequence
-from io import BytesIO
+from contextlib import suppress
+from io import BytesIO, StringIO
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from textual.app import ComposeResult
@@ -28,11 +30,6 @@ from foldline.tui.terminal.app import TerminalApp
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-if sys.platform != "win32":
-    import fcntl
-    import struct
-    import termios
-
 KEYS: Final = table(
     "picture",
     "Program",
@@ -45,8 +42,7 @@ KEYS: Final = table(
 _FORMATS: Final = ("PNG", "JPEG", "GIF", "WEBP")
 _MOST: Final = 50_000_000
 """Pixels of a picture that is shown: unpacked, 150 MB."""
-_USUAL: Final = (10, 20)
-"""Pixels of a cell, where the terminal does not say."""
+_USUAL: Final = (10, 20)  # pixels of a cell
 
 
 def way_for(environ: Mapping[str, str], *, knows_cells: bool) -> Literal["TGP", "Sixel", "Halfcell"]:
@@ -63,14 +59,14 @@ def way_for(environ: Mapping[str, str], *, knows_cells: bool) -> Literal["TGP", 
 
 def cell_size() -> tuple[int, int] | None:
     """Pixels of a cell, where the terminal says."""
-    if sys.platform == "win32" or sys.__stdin__ is None:
-        return None
-    try:
-        asked = fcntl.ioctl(sys.__stdin__.fileno(), termios.TIOCGWINSZ, b"\0" * 8)
-    except (OSError, ValueError):
-        return None
-    rows, columns, width, height = struct.unpack("HHHH", asked)
-    return (width // columns, height // rows) if rows and columns and width and height else None
+    with suppress(ImportError, OSError, ZeroDivisionError):
+        import fcntl
+        import termios
+
+        asked = fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))
+        rows, columns, width, height = struct.unpack("HHHH", asked)
+        return (width // columns, height // rows) if width and height else None
+    return None
 
 
 def fitted(pixels: tuple[int, int], room: tuple[int, int], cell: tuple[int, int]) -> tuple[int, int]:
@@ -99,22 +95,17 @@ def unpacked(data: str) -> "Image":
         raise ValueError("it is damaged, or of a kind that is not shown") from error
 
 
-class _BehindFrames:
-    """Stands for standard output while pictures are shown."""
+class _BehindFrames(StringIO):
+    """Stands for standard output while pictures are shown: no terminal."""
 
     def __init__(self, driver: Driver | None) -> None:
+        super().__init__()
         self._driver = driver
 
-    def write(self, text: str) -> None:
+    def write(self, text: str, /) -> int:
         if self._driver is not None:
             self._driver.write(text)
-
-    def flush(self) -> None:
-        if self._driver is not None:
-            self._driver.flush()
-
-    def isatty(self) -> bool:
-        return False
+        return len(text)
 
 
 class PictureScreen(ModalScreen[None]):
