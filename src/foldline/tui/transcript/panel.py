@@ -6,7 +6,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
@@ -411,6 +410,8 @@ class ReadingPane(Vertical):
         self._remark(" · ".join(filter(None, (f"Copied {copied.words}", then, doubt))))
 
     def _show_pictures(self) -> None:
+        from importlib.util import find_spec
+
         key = self.view.cursor
         pictures = () if key is None or self.source is None else self.source.pictures(key)
         if not pictures:
