@@ -183,9 +183,11 @@ def chinese_shop() -> DatedStory:
 
 
 class SceneApp(FoldlineApp):
-    """The program, with a branch that does not change."""
+    """The program, with a branch that does not change, and paths that are no links: nothing is seen of these,
+    but a picture would hold each in a piece of its own."""
 
     branch = ""
+    files = property(lambda _: None, lambda _, links: None)  # type: ignore[assignment]
 
     def _look_at_git(self) -> None:  # type: ignore[override]
         self._git_known(self.branch)

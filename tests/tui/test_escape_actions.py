@@ -10,6 +10,7 @@ from foldline.tui.state import Retry, Waiting
 
 AGAIN = Retry(until=200.0, sentence="503", attempt=1, attempts=3)
 STEPS: list[tuple[str, object, str]] = [
+    ("prompt.between_modes", True, "Esc to normal mode"),
     ("completion.open", True, "Esc closes the list"),
     ("reading.searching", True, "Esc ends the search"),
     ("prompt.in_queue", True, "Esc leaves it, keeps the text"),
@@ -34,7 +35,8 @@ def chat() -> Any:
     )
     state.waiting, state.retry_at = Waiting(), lambda now: state.again
     prompt = SimpleNamespace(in_queue=False, has_selection=False, editor=SimpleNamespace(text=""))
-    for name in ("close_completion", "leave_queue", "unselect", "stash"):
+    prompt.between_modes = False
+    for name in ("to_normal_mode", "close_completion", "leave_queue", "unselect", "stash"):
         setattr(prompt, name, lambda name=name: done.append(name))
     return SimpleNamespace(
         done=done,
@@ -70,7 +72,7 @@ def test_the_outermost_of_all_that_hold_waits_for_those_before_it(at: int) -> No
     it = chat()
     for path, value, _ in STEPS[at:]:
         make(it, path, value)
-    it.dock.has_focus = at <= 5
+    it.dock.has_focus = at <= 6
     step = EscapeActions(it, lambda: 100.0).step
     assert step is not None and step.label == STEPS[at][2]
 

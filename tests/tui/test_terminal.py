@@ -1,12 +1,15 @@
 """The real program in a real terminal: what it writes, what is seen, and how it leaves."""
 
 import os
+import re
 import signal
+import socket
 import sys
 import termios
 import time
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -392,3 +395,20 @@ def test_what_changed_is_seen_file_by_file_and_side_by_side_where_there_is_room(
         term.send("q")
         term.until("Enter sends")
         quit_by_keys(term)
+
+
+def test_addresses_and_paths_are_links_and_nothing_of_them_is_seen(tmp_path: Path) -> None:
+    folder = tmp_path / "my shop"
+    folder.mkdir()
+    (folder / "a.txt").write_text("see https://in.file.example/x\n")
+    with terminal(folder, columns=120, rows=40, KITTY_WINDOW_ID="1") as term:
+        term.until("Enter sends")
+        term.ask("read a.txt, then search for see (https://example.org/a)")
+        term.until("1 line")
+        at = f"file://{socket.gethostname()}{quote(str(folder))}/a.txt".encode()
+        opened = re.findall(rb"\x1b\]8;id=[-\d]+;([^\x1b\x07]*)\x1b\\", term.raw)
+        assert {at, b"https://example.org/a"} <= {*opened}
+        assert term.raw.count(b"\x1b]8;;\x1b\\") == len(opened), "each link is closed"
+        assert "8;id=" not in term.text and "file://" not in term.text
+        quit_by_keys(term)
+        assert never_cleared(term) and term.not_restored() == []

@@ -321,6 +321,8 @@ class AllSettings(Section):
     notify: Literal["off", "bell", "desktop"] = "off"
     """How to notify you of the end of a turn, or of a question, while the window has no focus: by the bell
     of the terminal, or by a desktop notification, and by progress in its tab while something runs."""
+    vim: OnOff = "off"
+    """Whether the prompt has Vim's modes and keys: Esc leads from insert to normal mode."""
     context: ContextSettings = ContextSettings()
     compaction: CompactionSettings = CompactionSettings()
     approvals: ApprovalSettings = ApprovalSettings()
@@ -354,8 +356,10 @@ LABELS: Mapping[str, str] = {
     "fallback": "Fallback models",
     "effort": "Reasoning effort",
     "theme": "Theme",
+    "theme_background": "Background",
     "ascii": "ASCII marks",
     "notify": "Notifications",
+    "vim": "Vim keys",
     "context.window": "Context window",
     "context.cache_life": "Cache lifetime",
     "context.dmail": "D-Mail",

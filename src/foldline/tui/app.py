@@ -2,10 +2,12 @@
 
 import asyncio
 import gc
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
@@ -13,6 +15,7 @@ from textual.binding import Binding, BindingType
 
 from foldline.tui import dialogs
 from foldline.tui.base_app import BaseApp
+from foldline.tui.blocks.links import file_links
 from foldline.tui.chat import ChatScreen
 from foldline.tui.messages import (
     CancelRequested,
@@ -72,6 +75,7 @@ class FoldlineApp(BaseApp[None]):
         super().__init__(theme, themes_dir)
         self._clock = clock
         self._root = root
+        self.files = file_links(root, gethostname(), os.environ)
         self._is_first_start = is_first_start
         self._setup: Setup | None = None
         self._closing = False

@@ -97,7 +97,7 @@ class ChatScreen(Screen[None]):
         self._focused_before: Widget | None = None
         """What had the focus before the terminal became too small."""
         self._handlers: dict[str, Callable[[str], None]] = {
-            "complete": lambda _: self._complete_in_turn(),
+            "complete": lambda _: self._in_turn(self._complete),
             "editor": lambda _: self._edit_prompt(),
             "prompt-older": lambda _: self.reading.to_prompt(-1),
             "prompt-newer": lambda _: self.reading.to_prompt(1),
@@ -109,13 +109,15 @@ class ChatScreen(Screen[None]):
             "allow-project": lambda _: self.dock.answer("project"),
             "other-rule": lambda _: self.dock.other_rule(),
             "decline": lambda _: self.dock.answer("deny"),
-            "escape": lambda _: self.leaving.escape(),
+            "escape": lambda _: (
+                self._in_turn(self.leaving.escape) if self.prompt.vim else self.leaving.escape()
+            ),
             "interrupt": lambda _: self.leaving.interrupt(),
             "theme": lambda name: dialogs.change_theme(cast("BaseApp[Any]", self.app), name, self.remark),
             "help": lambda _: dialogs.open_help(self.app),
             "paste-picture": lambda _: self.prompt.attaching.paste_picture(),
             "open-paste": lambda _: self.prompt.attaching.open_paste(),
-            "search-prompts": lambda _: self.prompt.search_earlier(),
+            "search-prompts": lambda _: self._in_turn(self.prompt.search_earlier),
             "help-panel": lambda _: dialogs.open_help(self.app),
             "palette": lambda _: dialogs.open_palette(self.app),
         }
@@ -356,9 +358,9 @@ class ChatScreen(Screen[None]):
 
     # --- Commands -------------------------------------------------------------------------------------
 
-    def _complete_in_turn(self) -> None:
+    def _in_turn(self, do: Callable[[], object]) -> None:
         """Behind what was typed before it, which the text field may not have heard yet."""
-        (self.focused or self).call_later(self._complete)
+        (self.focused or self).call_later(do)
 
     def _complete(self) -> None:
         if self.prompt.complete():

@@ -45,6 +45,7 @@ class EscapeActions:
         may_cancel = not state.cancelling
         elsewhere = chat.focused is not None and chat.focused is not prompt.editor
         again = self._escaped is not None and self._clock() - self._escaped <= REWIND_WITHIN
+        yield EscStep(prompt.between_modes, "Esc to normal mode", prompt.to_normal_mode)
         yield EscStep(chat.completion.open, "Esc closes the list", prompt.close_completion)
         yield EscStep(chat.reading.searching, "Esc ends the search", chat.reading.end_search)
         yield EscStep(prompt.in_queue, "Esc leaves it, keeps the text", prompt.leave_queue)

@@ -12,7 +12,7 @@ from textual import events
 from textual.keys import _character_to_key
 
 from foldline.protocol import ImagePart, TextPart, UserMessage, dump_entry, text_parts
-from foldline.tui.messages import PromptSubmitted, QueueEdited
+from foldline.tui.messages import CancelRequested, PromptSubmitted, QueueEdited
 from foldline.tui.prompting.attachments import Attachments
 from foldline.tui.prompting.completion import SLICE, FileFinder, Listing, listing_of, matching
 from foldline.tui.prompting.earlier import EarlierPrompts, prompts_in, recalled, typed_in
@@ -255,6 +255,120 @@ async def test_words_and_lines_are_deleted_and_inserted_again_as_in_a_shell(
         assert app.chat.prompt.editor.text == text
 
 
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        ("ctrl+a", "|one two three"),
+        ("ctrl+e", "one two three|"),
+        ("alt+b", "one |two three"),
+        ("alt+f", "one two| three"),
+        ("ctrl+w", "one |o three"),
+        ("alt+d", "one tw| three"),
+        ("ctrl+u", "|o three"),
+        ("ctrl+k", "one tw|"),
+    ],
+)
+async def test_each_key_of_a_shell_moves_or_deletes_from_the_cursor(key: str, shown: str) -> None:
+    app = ChatApp(ChatState())
+    async with app.run_test(size=(100, 30)) as pilot:
+        editor = app.chat.prompt.editor
+        editor.put("one two three")
+        editor.move_cursor((0, 6))
+        await pilot.press(key)
+        column = editor.cursor_location[1]
+        assert f"{editor.text[:column]}|{editor.text[column:]}" == shown
+
+
+# --- vim ------------------------------------------------------------------------------------------------
+
+
+def vim_app(state: ChatState | None = None, root: Path | None = None) -> ChatApp:
+    app = ChatApp(state or ChatState(), root=root)
+    app.vim = True
+    return app
+
+
+def frame_top(app: ChatApp) -> str:
+    return screen_text(app)[app.chat.prompt.region.y]
+
+
+async def test_escape_leads_to_normal_mode_and_there_has_its_usual_meaning() -> None:
+    app = vim_app(ChatState(activity=Stepping(90.0)))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"one two")
+        assert "prompt · INSERT" in frame_top(app)
+        assert "Esc to normal mode" in "\n".join(screen_text(app))
+        await pilot.press("escape", "b", "2")
+        assert "prompt · NORMAL 2" in frame_top(app) and not app.posted
+        await pilot.press("escape", "x")
+        assert app.chat.prompt.editor.text == "one wo" and not app.posted
+        await pilot.press("v", "dollar_sign")
+        assert "prompt · VISUAL" in frame_top(app) and app.chat.prompt.editor.selected_text == "wo"
+        await pilot.press("escape", "escape")
+        assert [type(each) for each in app.posted] == [CancelRequested]
+
+
+async def test_enter_sends_in_normal_mode_and_the_next_prompt_is_typed() -> None:
+    app = vim_app()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"one two", "escape", "y", "i", "w", "enter")
+        assert [each.text for each in app.posted if isinstance(each, PromptSubmitted)] == ["one two"]
+        await pilot.press(*"say ", "escape", "p")
+        assert app.chat.prompt.editor.text == "say two" and "NORMAL" in frame_top(app)
+
+
+async def test_j_and_k_leave_the_text_for_earlier_prompts_as_the_arrows_do() -> None:
+    app = vim_app()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.chat.prompt.set_history(["first", "second\nof two lines"])
+        await pilot.press(*"my own", "escape", "k")
+        editor = app.chat.prompt.editor
+        assert editor.text == "second\nof two lines"
+        await pilot.press("k", "k")
+        assert editor.text == "first"
+        await pilot.press("j", "j")
+        assert editor.text == "my own"
+        await pilot.press("escape")
+        app.chat.show(QUEUED)
+        await pilot.press("k")
+        assert app.chat.prompt.in_queue
+        await pilot.press("j")
+        assert not app.chat.prompt.in_queue
+
+
+async def test_in_normal_mode_nothing_is_completed_and_no_letter_becomes_text(tmp_path: Path) -> None:
+    (tmp_path / "a.py").touch()
+    app = vim_app(root=tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"/the")
+        await until(lambda: app.chat.completion.open)
+        await pilot.press("escape")
+        assert not app.chat.completion.open
+        await pilot.press("slash", "at", "l", "h", "Q", "é", "euro_sign", "space", "tab")
+        assert app.chat.prompt.editor.text == "/the" and not app.chat.completion.open
+
+
+async def test_keys_in_one_burst_keep_their_order_over_the_modes() -> None:
+    app = vim_app()
+    async with app.run_test(size=(100, 30)):
+        for key in (*"one two", "escape", *"bdwu", "ctrl+r", *"ix", "escape", "r", "Z"):
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await until(lambda: "Z" in app.chat.prompt.editor.text)
+        assert app.chat.prompt.editor.text == "oneZ "
+        assert not app.posted and app.screen is app.chat
+
+
+async def test_a_cursor_that_was_moved_by_other_means_is_where_the_next_command_begins() -> None:
+    app = vim_app()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"one two three", "escape", "0", "v", "e")
+        app.chat.prompt.editor.move_cursor((0, 4))
+        await pilot.press("d", "w")
+        assert app.chat.prompt.editor.text == "one three"
+        await pilot.press("ctrl+underscore")
+        assert app.chat.prompt.editor.text == "one two three"
+
+
 def test_matching_fifty_thousand_files_takes_slices_and_finds_folders(tmp_path: Path) -> None:
     paths = tuple(f"src/part{n // 100}/module_{n}.py" for n in range(50_000))
     steps = list(matching("module_49999", Listing(paths, paths)))
@@ -319,6 +433,17 @@ async def test_the_marked_prompt_is_moved_put_aside_and_found_again() -> None:
 
 
 # --- earlier prompts ------------------------------------------------------------------------------------
+
+
+async def test_what_was_sent_before_the_history_was_known_is_recalled_first() -> None:
+    app = ChatApp(ChatState())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"mine", "enter")
+        app.chat.prompt.set_history(["of the session"])
+        await pilot.press("up")
+        assert app.chat.prompt.editor.text == "mine"
+        await pilot.press("up")
+        assert app.chat.prompt.editor.text == "of the session"
 
 
 async def test_earlier_prompts_are_searched_and_the_draft_is_kept(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_long_diff_is_cut_and_says_what_opens_the_rest() -> None:
 def test_a_picture_is_named_by_kind_and_size() -> None:
     picture = ImagePart(media_type="image/png", data="", width=800, height=600)
     seen = result().model_copy(update={"parts": (picture,)})
-    assert body(call("read", path="a.png"), seen)[0].endswith("[picture png 800×600]")
+    assert body(call("read", path="a.png"), seen)[0].endswith("[picture png 800×600, v shows it]")
 
 
 def test_a_servers_tool_is_named_by_server_and_tool() -> None:

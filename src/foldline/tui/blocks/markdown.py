@@ -15,6 +15,7 @@ from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block, Key
 from foldline.tui.blocks.cells import Span, chop_spans, estimated_lines, to_strip, width_of, wrap_spans
 from foldline.tui.blocks.code import highlighted
 from foldline.tui.blocks.cutter import Code, Content, Cutter, Piece, Prose, Table, pieces, split_row
+from foldline.tui.blocks.links import linked
 from foldline.tui.blocks.styles import Styles
 
 if TYPE_CHECKING:
@@ -228,7 +229,9 @@ class _Drawer:
                 spans = inside("underline")
                 target = clean_line(str(node.attrs.get("href", "")))
                 shown = "".join(text for text, _ in spans)
-                return spans if target in (shown, f"mailto:{shown}") else [*spans, (f" ({target})", "muted")]
+                if target in (shown, f"mailto:{shown}"):
+                    return spans
+                return [*spans, (" (", "muted"), *linked(target, "muted"), (")", "muted")]
             case "image":
                 return [
                     (
@@ -245,7 +248,7 @@ class _Drawer:
                 return [("\n", style)]
             case _:
                 # Entities such as &#x202e; make characters that were not in the source.
-                return [(clean_line(node.content), style)] if node.content else []
+                return linked(clean_line(node.content), style) if node.content else []
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,6 +20,7 @@ from foldline.tui.blocks.cells import (
     width_of,
     wrap_spans,
 )
+from foldline.tui.blocks.links import linked
 from foldline.tui.blocks.styles import Styles
 
 
@@ -39,7 +40,7 @@ class TextBlock(Block):
     def render(self, width: int, styles: Styles) -> list[Strip]:
         lead, remark = width_of(self.lead), width_of(self.right)
         inner = self._room(width - lead - (remark + 2 if remark else 0))
-        first, *others = wrap_spans([(self.body, self.style)], inner)
+        first, *others = wrap_spans(linked(self.body, self.style), inner)
         first = [*self.lead, *first]
         if remark:
             first += [(" " * max(width - remark - width_of(first), 2), ""), *self.right]
@@ -209,7 +210,8 @@ class LinesBlock(Block):
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
         inner = max(width, MIN_WIDTH)
-        return [to_strip(part, styles) for line in self.lines for part in wrap_spans(line, inner)]
+        lines = ([each for span in line for each in linked(*span)] for line in self.lines)
+        return [to_strip(part, styles) for line in lines for part in wrap_spans(line, inner)]
 
     def estimate(self, width: int) -> int:
         return sum(1 + len(text_of(line)) // max(width, MIN_WIDTH) for line in self.lines)

@@ -13,6 +13,8 @@ from textual.color import Color, ColorParseError
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
+from foldline.tui.blocks.links import FileLinks
+
 ROLES: Final = ("text", "muted", "accent", "live", "altered", "folded", "alert", "code")
 """What a colour may mean: docs/design/screens.md."""
 
@@ -40,10 +42,15 @@ _ATTRIBUTES: Final[Mapping[str, Style]] = {
 }
 
 
+_KEPT: Final = 2_000
+"""Styles that are remembered."""
+
+
 @dataclass(frozen=True)
 class Styles:
     """Colour roles as Rich styles. `styles["live bold"]` is the style of a space-separated specification
-    of roles and attributes (bold, italic, underline, strike, dim, reverse, deco). Equal styles draw equally.
+    of roles and attributes (bold, italic, underline, strike, dim, reverse, deco), and of links, as in
+    `blocks/links.py`. Equal styles draw equally.
     """
 
     colors: tuple[tuple[str, str], ...] = ()
@@ -51,11 +58,15 @@ class Styles:
     no_color: bool = False
     background: Style = field(default_factory=Style)
     """Behind all of it; without a colour where the terminal's own is."""
+    files: FileLinks | None = None
+    """None: paths are no links."""
     _known: dict[str, Style] = field(default_factory=dict, compare=False, repr=False)
 
     def __getitem__(self, spec: str) -> Style:
         style = self._known.get(spec)
         if style is None:
+            if len(self._known) > _KEPT:
+                self._known.clear()  # of links there is no end
             style = self._known[spec] = self._combined(spec)
         return style
 
@@ -67,18 +78,22 @@ class Styles:
                 style += _ATTRIBUTES[word]
             elif word in ROLES:
                 style += Style(color=colors.get(word))
+            elif word.startswith("link="):
+                style += Style(link=word[5:])
+            elif word.startswith("path="):
+                style += Style(link=self.files.address(word[5:]) if self.files else None)
             else:
                 raise KeyError(f"{word!r} is neither a colour role nor an attribute")
         return style
 
 
-def styles_from(variables: Mapping[str, str], no_color: bool) -> Styles:
+def styles_from(variables: Mapping[str, str], no_color: bool, files: FileLinks | None = None) -> Styles:
     """The styles of a theme's CSS variables (`role-muted` …), falling back to what every Textual theme has.
 
     With `no_color` no role has a colour; marks, bold and reverse stay.
     """
     if no_color:
-        return Styles(no_color=True)
+        return Styles(no_color=True, files=files)
     colors: list[tuple[str, str]] = []
     for role in ROLES:
         for name in (f"role-{role}", *_FALLBACK_VARIABLES[role]):
@@ -87,7 +102,7 @@ def styles_from(variables: Mapping[str, str], no_color: bool) -> Styles:
                 break
     behind = variables.get("role-background", "")
     background = Style(bgcolor=_rich_color(behind)) if behind.startswith("#") else Style()
-    return Styles(tuple(colors), background=background)
+    return Styles(tuple(colors), background=background, files=files)
 
 
 def _rich_color(value: str | None) -> str | None:

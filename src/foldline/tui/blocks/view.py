@@ -293,7 +293,7 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
         return self._styles
 
     def _restyle(self) -> None:
-        styles = styles_from(self.app.theme_variables, self.app.no_color)
+        styles = styles_from(self.app.theme_variables, self.app.no_color, getattr(self.app, "files", None))
         if styles != self._styles:
             self._styles = styles
             self._lay_out()

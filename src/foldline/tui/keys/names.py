@@ -1,6 +1,8 @@
 """Keys by name: as people write them, as Textual calls them, as the screen shows them. Pure."""
 
+from contextlib import suppress
 from typing import Final
+from unicodedata import lookup
 
 _CHARACTERS: Final = {
     "!": "exclamation_mark",
@@ -120,6 +122,14 @@ def key_name(key: str) -> str:
     as_typed = last if len(last) == 1 and not held else last.upper()
     names = [_SHOWN.get(part, part.upper()) for part in held]
     return "+".join((*names, _SHOWN.get(last) or _CHARACTER_OF.get(last) or as_typed))
+
+
+def character_of(key: str) -> str:
+    """The character that a key types; empty where it types none."""
+    with suppress(KeyError):
+        sign = key if len(key) == 1 else _CHARACTER_OF.get(key) or lookup(key.replace("_", " ").upper())
+        return sign if sign.isprintable() else ""
+    return ""
 
 
 def spelled_parts(key: str) -> list[str]:

@@ -224,7 +224,8 @@ class FileFinder:
         self._clock = clock
         self._listing = Listing()
         self._listed_at: float | None = None
-        self._lists = False
+        self.lists = False
+        """Whether files are being listed: what is there is not all."""
         self._typed: str | None = None
         """What the paths found belong to."""
         self._found: Sequence[str] = ()
@@ -233,15 +234,15 @@ class FileFinder:
 
     def find(self, typed: str, *, now: bool = False) -> Sequence[str]:
         """The best paths. Of a long list at first those found before; `now` waits for the new ones."""
-        if not self._lists and self._is_stale(typed):
-            self._lists = True
+        if not self.lists and self._is_stale(typed):
+            self.lists = True
             self._start(self._list)
         if typed != self._typed:
             self._search, self._searched = matching(typed, self._listing), typed
             self._go_on()
             while now and self._typed != typed:
                 self._go_on()
-            if self._typed != typed and not self._lists:
+            if self._typed != typed and not self.lists:
                 self._start(partial(self._finish, typed))
         return self._found
 
@@ -269,7 +270,7 @@ class FileFinder:
                 self._listing = await asyncio.to_thread(listing_of, self._root)
             self._listed_at = self._clock()
         finally:
-            self._lists = False
+            self.lists = False
         self._typed = None
         self._changed()
 
@@ -439,12 +440,12 @@ class Completer:
 
     def take(self, *, first: bool = True) -> bool:
         """Put the marked completion, or the first where none is marked, in place of the typed word; one that
-        was not on the screen yet is only shown. False where there is nothing to take."""
+        was not on the screen yet is only shown. False where there is nothing to take, nor will be."""
         self.refresh(now=True)  # keys may be ahead of what was offered for them
         offered, painted = self._list.offered, self._list.painted
         candidate, seen = (offered.first, painted.first) if first else (offered.marked, painted.marked)
-        if candidate is None:
-            return False
+        if candidate is None:  # a Tab before the files are known is no Tab to another panel
+            return first and self._finder.lists and self._word() is not None
         if candidate == seen:
             self.put(candidate)
         return True

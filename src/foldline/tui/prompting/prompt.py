@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from textual import on
 from textual.app import ComposeResult
@@ -22,6 +22,9 @@ from foldline.tui.prompting.inputs import Recall
 from foldline.tui.state import ChatState, Waiting
 from foldline.tui.widgets.fields import Editor
 from foldline.tui.widgets.lines import Frame, Lines, edge, frame, framed_row, sides
+
+if TYPE_CHECKING:
+    from foldline.tui.prompting.vim_editing import VimEditing
 
 QUEUE_ROWS = 5
 """Waiting prompts shown at once; one on a short screen, while the reader goes through them."""
@@ -198,6 +201,15 @@ class Prompt(Lines):
         self.editor.delete_whole = self.attaching.delete_placeholder
         finder = FileFinder(root, self.refresh_completion, partial(self._in_background, "files"))
         self.completer = Completer(self.editor, completion, finder)
+        self.vim: VimEditing | None = None
+        """Where the setting `vim` is on."""
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        if getattr(self.app, "vim", False):
+            from foldline.tui.prompting.vim_editing import VimEditing
+
+            self.vim = VimEditing(self.editor, (self._older, self._newer), self._mode_changed)
 
     def compose(self) -> ComposeResult:
         yield self.editor
@@ -225,7 +237,7 @@ class Prompt(Lines):
 
     def set_history(self, prompts: Sequence[str]) -> None:
         """Earlier prompts, oldest first, for ↑."""
-        self._recall = Recall(tuple(prompts))
+        self._recall = Recall((*prompts, *self._recall.items))  # what was sent before these were known
         if prompts:
             self.editor.placeholder = ""
 
@@ -249,6 +261,8 @@ class Prompt(Lines):
 
     def search_earlier(self) -> None:
         """Open the search in earlier prompts: those of this session, then those of the folder's others."""
+        if self.vim is not None and self.vim.takes("ctrl+r"):
+            return
         from foldline.tui.prompting.earlier import EarlierPrompts
 
         def take(number: str | None) -> None:
@@ -279,6 +293,26 @@ class Prompt(Lines):
         busy = self.editor.text.strip() or self.in_queue or self.completer.open
         return self.editor.has_focus and not busy
 
+    @property
+    def between_modes(self) -> bool:
+        """Whether Esc leads to Vim's normal mode."""
+        return self.vim is not None and not self.vim.idle and self.editor.has_focus and not self.in_queue
+
+    def to_normal_mode(self) -> None:
+        if self.vim is not None:
+            self.vim.escape()
+
+    @property
+    def _takes_commands(self) -> bool:
+        """Whether letters are commands, not text."""
+        return self.vim is not None and self.vim.commands
+
+    def _mode_changed(self) -> None:
+        self.leave_queue()
+        self._show_cursor()
+        self.update()
+        self.refresh_completion()
+
     def leave_queue(self) -> None:
         self._mark(None)
 
@@ -296,12 +330,15 @@ class Prompt(Lines):
 
     def refresh_completion(self) -> None:
         """Look again for what completes the word at the cursor: after typing, and when files became known."""
-        self.completer.refresh()
+        if self._takes_commands:
+            self.completer.hide()
+        else:
+            self.completer.refresh()
         self.post_message(self.FactsChanged())
 
     def complete(self) -> bool:
         """Take what is offered or, behind a `!`, offer files; False where there is nothing to complete."""
-        if not self.editor.has_focus:
+        if not self.editor.has_focus or self._takes_commands:
             return False
         taken = self.completer.take()
         self.attaching.attach_soon()
@@ -322,6 +359,8 @@ class Prompt(Lines):
 
     async def _take_key(self, key: str) -> bool:
         if self.completer.open and self._completion_key(key):
+            return True
+        if self.vim is not None and self.vim.takes(key):
             return True
         match self._own_keys.get(key):
             case "send":
@@ -416,6 +455,8 @@ class Prompt(Lines):
         self._recall = self._recall.with_item(text)
         self.completer.hide()
         self.editor.load_text("")
+        if self.vim is not None:
+            self.vim.begin()
 
     def _change_places(self, number: int) -> None:
         waiting, text = self._state.waiting, self.editor.text
@@ -510,12 +551,14 @@ class Prompt(Lines):
 
     def _show_cursor(self) -> None:
         """A marked prompt has the one cursor there is."""
-        self.editor.show_cursor = self._active and self._marked is None
+        selects = self.vim is not None and self.vim.selects
+        self.editor.show_cursor = self._active and self._marked is None and not selects
 
     def lines(self, width: int) -> list[list[Span]]:
         look = frame(self.editor.has_focus and self._active)
         waiting = self._state.waiting
-        top = edge(look, True, (("prompt", "muted"),), self._count(waiting), width)
+        mode: Spans = () if self.vim is None else ((f" · {clean_line(self.vim.words)}", "accent"),)
+        top = edge(look, True, (("prompt", "muted"), *mode), self._count(waiting), width)
         most = self._queue_rows()
         asked = self._state.asks_choice
         queue = queue_rows(waiting, self._marked, look, width, most, asked=asked) if most else []

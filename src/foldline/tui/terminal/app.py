@@ -19,6 +19,7 @@ from textual.worker import WorkerFailed
 
 from foldline.context.harmless import clean_line, copied
 from foldline.tui.blocks.cells import cut_right
+from foldline.tui.blocks.links import FileLinks
 from foldline.tui.state import ChatState
 from foldline.tui.terminal.clipboard import to_tmux
 from foldline.tui.terminal.signs import AsciiFilter, Charset, charset_for
@@ -138,6 +139,10 @@ class TerminalApp(LeanApp[Result]):
     """How the reader is called back: the setting `notify`."""
     paints_background = False
     """Whether the theme's background is painted over the terminal's: the setting `theme_background`."""
+    files: FileLinks | None = None
+    """How the paths on the screen are addressed; None: they are no links."""
+    vim = False
+    """Whether the prompt is edited with Vim's keys: the setting `vim`."""
 
     def say(self, words: str) -> None:
         """Answer a key in words. Where a screen has no row for them, they are not said."""
@@ -252,6 +257,7 @@ def run_app(app: TerminalApp[Result]) -> None:
     app.use_charset(charset_for(os.environ, chosen_by_user("ascii", os.environ)))
     app.calls_by = chosen_by_user("notify", os.environ) or app.calls_by
     app.paint_background(chosen_by_user("theme_background", os.environ) == "theme")
+    app.vim = chosen_by_user("vim", os.environ) == "on"
     with _own_title(progress=app.calls_by == "desktop"):
         app.run()
     error = app.fault

@@ -16,6 +16,7 @@ from foldline.context.view import item_from
 from foldline.context.weight import entry_weight, item_weight
 from foldline.protocol import AssistantMessage, ToolCallPart, ToolResultMessage, UserMessage
 from foldline.tui.blocks import Block, Column, Key, RowBlock, TextBlock, clean, clean_line, cut_right
+from foldline.tui.blocks.links import to_file
 from foldline.tui.transcript.output import OutputBlock, opens_by_itself
 from foldline.tui.transcript.panel import key_name
 
@@ -92,12 +93,13 @@ def call_row(
     call: Call, projection: Projection, *, opening: Opening, gap: int, body: Block | None
 ) -> RowBlock:
     """A call on one line, its result at the right; `body` stands below it."""
+    on_path = call.name in _ON_PATHS
     return RowBlock(
         call.key,
         (("▸ " if opening == "closed" else "▾ ", "muted"), (f"{call.name:<5} ", "text")),
-        ((call.title, "text"),),
+        ((call.title, to_file(call.title, "text") if on_path else "text"),),
         _columns(call, projection),
-        cut="left" if call.name in _ON_PATHS else "right",
+        cut="left" if on_path else "right",
         gap=gap,
         body=body,
         indent=INDENT + 2,

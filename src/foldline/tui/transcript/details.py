@@ -14,6 +14,7 @@ from foldline.protocol import (
     BaseMessage,
     Compaction,
     Entry,
+    ImagePart,
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
@@ -328,6 +329,13 @@ def streamed(blocks: Sequence[Block], at: Block, *, again: bool) -> Copied:
         last += 1
     code = "\n".join(block.text() for block in blocks[first : last + 1])
     return Copied(code, "the code block so far", "the answer so far")
+
+
+def pictures_at(key: Key, call: Call | None, projection: Projection) -> tuple[ImagePart, ...]:
+    """The pictures of a prompt, or of what a call gave back."""
+    entry = projection.entry(key[0]) if call is None else parts_of_call(call, projection)[1]
+    parts = entry.parts if isinstance(entry, BaseMessage) else ()
+    return tuple(part for part in parts if isinstance(part, ImagePart))
 
 
 def _is_code(block: Block) -> bool:

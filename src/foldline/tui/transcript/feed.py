@@ -16,6 +16,7 @@ from foldline.protocol import (
     Compaction,
     Edit,
     Entry,
+    ImagePart,
     RequestRecord,
     Revert,
     ToolResultMessage,
@@ -25,7 +26,7 @@ from foldline.protocol import (
 from foldline.tui.blocks import Block, BlockView, Key, RowBlock, StreamingMarkdown
 from foldline.tui.transcript import calls, rows
 from foldline.tui.transcript.calls import INDENT, CallBook
-from foldline.tui.transcript.details import Copied, Openings, copied, streamed, words_at
+from foldline.tui.transcript.details import Copied, Openings, copied, pictures_at, streamed, words_at
 from foldline.tui.transcript.output import as_printed
 from foldline.tui.transcript.rows import (
     AT_A_TIME,
@@ -322,6 +323,10 @@ class Transcript:
     def opens(self, key: Key) -> bool:
         """Whether there is anything to open or close there."""
         return self.openings.opens(key)
+
+    def pictures(self, key: Key) -> Sequence[ImagePart]:
+        """The pictures of what stands there."""
+        return pictures_at(key, self.calls.get(key), self._projection)
 
     def _toggle_streamed_thought(self, writing: Writing) -> None:
         opened = self.openings.flip((writing.index, THOUGHT))

@@ -37,6 +37,7 @@ from foldline.tui.blocks import (
 )
 from foldline.tui.blocks.code import highlighted
 from foldline.tui.blocks.diff import SHORT
+from foldline.tui.blocks.links import to_file
 from foldline.tui.transcript.panel import key_name
 
 LINE_LENGTH: Final = 2_000
@@ -223,6 +224,7 @@ BESIDE: Final = 98
 list."""
 _ARGUMENT: Final = 8
 """Lines of an argument that is no file."""
+_PLACE: Final = re.compile(r"([^\s:][^:]*):(\d+)(?=: )")
 _TAIL, _TAIL_KEPT = 6, 4_000
 """Lines, and characters they are looked for in, below a command that still runs."""
 _CONTENT: Final = ("content", "contents", "file_text")
@@ -252,6 +254,8 @@ def call_body(
         style = "alert" if result.is_error and not _command(call) else "muted"
         length = LINE_LENGTH if most > PART else _LENGTH
         lines, more, short = output_lines(result.text, most, style, length=length)
+        if call.name == "search":
+            lines = tuple(map(_located, lines))
         lines = (*lines, *_pictures(result))
         if more > 0:
             lines = (*lines, ((more_words(more, further), "muted italic"),))
@@ -262,6 +266,15 @@ def call_body(
             parts.append(TextBlock(key, whole, "muted italic"))
     parts = parts or [TextBlock(key, "no arguments", "muted italic")]
     return Body(StackBlock(key, tuple(parts)), more > 0 or short)
+
+
+def _located(line: Spans) -> Spans:
+    """A line of a search, its `PATH:LINE` linked to the file."""
+    found = _PLACE.match(line[0][0]) if line else None
+    if found is None:
+        return line
+    (text, style), *rest = line
+    return ((found[0], to_file(found[1], style, found[2])), (text[found.end() :], style), *rest)
 
 
 def live_tail(key: Key, output: str) -> Block | None:
@@ -339,4 +352,5 @@ def _pictures(result: ToolResultMessage) -> Iterator[Spans]:
     for part in result.parts:
         if isinstance(part, ImagePart):
             size = f" {part.width}×{part.height}" if part.width and part.height else ""
-            yield ((f"[picture {clean_line(part.media_type.removeprefix('image/'))}{size}]", "muted"),)
+            kind = clean_line(part.media_type.removeprefix("image/"))
+            yield ((f"[picture {kind}{size}, {key_name('picture')} shows it]", "muted"),)

@@ -95,6 +95,7 @@ KEYS: Final[KeyTable[ScreenKey[ReadingFacts]]] = table(
         hint="copy",
         title="Copy",
     ),
+    ScreenKey("picture", ("v",), "Shows the pictures of the entry.", title="Show pictures"),
     ScreenKey(
         "undo",
         ("u",),
@@ -374,6 +375,8 @@ class ReadingPane(Vertical):
                 self._jump(-1 if event.command.startswith("older") else 1, compactions, "compaction")
             case "search":
                 self._open_search()
+            case "picture":
+                self._show_pictures()
             case "next-match" | "previous-match":
                 self._step(1 if event.command.startswith("next") else -1)
             case "undo":
@@ -388,6 +391,8 @@ class ReadingPane(Vertical):
             return
         if self.source.opens(event.key):
             self.source.toggle(event.key)
+        elif self.source.pictures(event.key):
+            self._show_pictures()
         elif event.view.index_of(event.key) == 0:
             self._load_earlier()
 
@@ -437,6 +442,20 @@ class ReadingPane(Vertical):
         self._copied = None if again else key
         then = f"{key_name('copy')} again: {copied.instead}" if copied.instead else ""
         self._remark(" · ".join(filter(None, (f"Copied {copied.words}", then, doubt))))
+
+    def _show_pictures(self) -> None:
+        from importlib.util import find_spec
+
+        key = self.view.cursor
+        pictures = () if key is None or self.source is None else self.source.pictures(key)
+        if not pictures:
+            self._remark("No picture here")
+        elif find_spec("textual_image") is None:
+            self._remark("Pictures are an extra: pip install 'foldline[pictures]'")
+        else:
+            from foldline.tui.screens.picture import PictureScreen
+
+            self.app.push_screen(PictureScreen(pictures))
 
     # --- search -----------------------------------------------------------------------------------------
 

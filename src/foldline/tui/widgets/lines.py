@@ -57,7 +57,8 @@ class Lines(Widget):
         self._restyle()
 
     def _restyle(self) -> None:
-        self._styles_now = styles_from(self.app.theme_variables, self.app.no_color)
+        app = self.app
+        self._styles_now = styles_from(app.theme_variables, app.no_color, getattr(app, "files", None))
         self.refresh()
 
     def render_line(self, y: int) -> Strip:

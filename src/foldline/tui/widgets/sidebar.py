@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Span, crop, cut_left, cut_right
+from foldline.tui.blocks.links import to_file
 from foldline.tui.fates import GUTTER_SIGNS
 from foldline.tui.state import CompactionRow, FileRow, PinRow, SidebarData
 from foldline.tui.widgets.lines import Lines
@@ -84,7 +85,7 @@ def _file(file: FileRow, inner: int) -> Line:
     line: Line = [
         GUTTER_SIGNS[file.presence],
         (" ", ""),
-        (path, "text" if file.presence != "none" else "muted"),
+        (path, to_file(file.path, "text" if file.presence != "none" else "muted")),
     ]
     if what:
         line.append((" " * (room - cell_len(path) + 2), ""))
