@@ -42,7 +42,8 @@ _ATTRIBUTES: Final[Mapping[str, Style]] = {
 @dataclass(frozen=True)
 class Styles:
     """Colour roles as Rich styles. `styles["live bold"]` is the style of a space-separated specification
-    of roles and attributes (bold, italic, underline, strike, dim, reverse, deco). Equal styles draw equally.
+    of roles and attributes (bold, italic, underline, strike, dim, reverse, deco); `key:f2` is of a button,
+    a click on which presses that key. Equal styles draw equally.
     """
 
     colors: tuple[tuple[str, str], ...] = ()
@@ -64,6 +65,8 @@ class Styles:
                 style += _ATTRIBUTES[word]
             elif word in ROLES:
                 style += Style(color=colors.get(word))
+            elif word.startswith("key:"):
+                style += Style(meta={"key": word.removeprefix("key:")})
             else:
                 raise KeyError(f"{word!r} is neither a colour role nor an attribute")
         return style

@@ -168,7 +168,7 @@ class InspectorPanels(Workbench):
     def enter(self) -> None:
         """Take the focus, in the panel that had it last."""
         self._entered = self.active
-        self.focus_panels()
+        super().enter()
 
     def set_activity(self, activity: str, threshold: int | None) -> None:
         """What the agent does just now, and the threshold where it is known; shown by `refresh_from`."""

@@ -17,7 +17,7 @@ from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.keys.commands import key_of
 from foldline.tui.keys.table import name_of
 from foldline.tui.lists.screen import LeftOnce
-from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.lines import Lines, hint
 
 _NAMED: Final = 16
 """Cells that are left of the session's name before anything beside it goes."""
@@ -72,7 +72,7 @@ class InspectorHeader(Lines):
         if self._activity and not self._as_of:
             parts.append((2, ((self._activity, "text"),)))
         parts.append((1, ((self._share, "text"),)))
-        parts.append((3, ((key_of("help"), "accent"), (" help", "muted"))))
+        parts.append((3, hint(key_of("help"), "help")))
         while len(parts) > 1 and width_of(_dotted(parts)) > room:
             parts.remove(max(parts, key=lambda part: part[0]))
         return _dotted(parts)
@@ -115,7 +115,7 @@ class InspectorScreen(LeftOnce[None]):
 
     def on_mount(self) -> None:
         self._show_header()
-        self.panels.focus_panels()
+        self.panels.enter()
 
     def refresh_from(
         self, projection: Projection, *, activity: str = "", threshold: int | None = None
@@ -168,11 +168,10 @@ class DockedHeader(Lines):
         left = []
         for number, name in enumerate(_PANELS):
             here = number == self._shown
-            key = name_of(KEYS, f"panel-{number + 1}")
-            spans = ((key, "accent"), (f" {name}", "text bold" if here else "muted"))
+            spans = hint(name_of(KEYS, f"panel-{number + 1}"), name, "text bold" if here else "muted")
             left.append(Piece(spans, rank=0 if here else 1, gap=2))
         moment = (f"as of {self._as_of}", "accent bold") if self._as_of else ("now", "muted")
-        more = ((" · ", "muted"), (name_of(KEYS, "maximise"), "accent"), (" maximises", "muted"))
+        more = ((" · ", "muted"), *hint(name_of(KEYS, "maximise"), "maximises"))
         return [row(left, [Piece((moment,)), Piece(more, rank=2, gap=0)], width)]
 
 

@@ -22,7 +22,7 @@ from foldline.tui.inspector.chart import Peaks, Spread
 from foldline.tui.inspector.keys import scrubbing_words
 from foldline.tui.inspector.past import Verdict
 from foldline.tui.state import reason_words
-from foldline.tui.widgets.lines import Lines, edge, frame, sides
+from foldline.tui.widgets.lines import Lines, edge, frame, hints_in, sides
 
 TALL: Final = 29
 """Rows the Inspector has from which on the timeline stands there always: a screen of 30 less its header."""
@@ -133,11 +133,11 @@ def panel_lines(scene: Scene, width: int, height: int, *, focused: bool) -> list
     title = "4 Timeline: tokens per request"
     if width_of(right) + len(title) + 10 > width:
         title = "4 Timeline"
-    enter: Spans = (("Enter to its first entry", "text"),) if focused else ()
+    enter = hints_in("Enter to its first entry", "text") if focused else ()
     return [
         edge(look, True, ((title, "bold"),), right, width),
         *(sides(look, line, width) for line in chart_lines(scene, width - 2, max(height - 2, 2))),
-        edge(look, False, ((scrubbing_words(), "muted"),), enter, width),
+        edge(look, False, hints_in(scrubbing_words(), "muted"), enter, width),
     ]
 
 

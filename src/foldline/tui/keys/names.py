@@ -1,5 +1,6 @@
 """Keys by name: as people write them, as Textual calls them, as the screen shows them. Pure."""
 
+import re
 from typing import Final
 
 _CHARACTERS: Final = {
@@ -71,6 +72,8 @@ _SPELLINGS: Final = {
     "meta": "alt",
 }
 
+_ARROWS: Final = "↑↓←→"
+
 WAYS_OUT: Final = ("escape", "ctrl+c")
 """They do what they do on every screen, whatever else is chosen."""
 
@@ -138,9 +141,32 @@ def is_text(key: str) -> bool:
 def joined(names: list[str]) -> str:
     """How keys that share a place in a row are shown: `↑↓`, `Alt+↑↓`, `[ ]`; others by the first."""
     if all(len(name) == 1 for name in names):
-        return ("" if {*names} <= {*"↑↓←→"} else " ").join(names)
+        return ("" if {*names} <= {*_ARROWS} else " ").join(names)
     head, plus, last = names[0].rpartition("+")
     same = plus and all(
         name.rpartition("+")[0] == head and len(name.rpartition("+")[2]) == 1 for name in names
     )
     return f"{head}+{''.join(name.rpartition('+')[2] for name in names)}" if same and last else names[0]
+
+
+def pressed_by(shown: str) -> list[tuple[str, str]]:
+    """What hints call keys, part by part with the key, in Textual's name, that each stands for: `Alt+↑↓` is
+    `Alt+↑` and `↓`. A part that names none, as in `Tab 1–4`, goes with the one before; empty where the
+    first does."""
+    parts: list[tuple[str, str]] = []
+    for part in re.split("(?= )", shown):
+        held, plus, last = part.strip().rpartition("+")
+        if (key := spelled(part.strip() or part)) is not None:
+            parts.append((part, key))
+        elif last and (held or {*last} <= {*_ARROWS}):
+            lead = part[: -len(last)]
+            each = [(sign, spelled(f"{held}{plus}{sign}")) for sign in last]
+            parts += [((lead if not at else "") + sign, key) for at, (sign, key) in enumerate(each) if key]
+        elif parts:
+            parts.append((part, parts[-1][1]))
+    return parts
+
+
+def character_of(key: str) -> str | None:
+    """What a key types; None where it types nothing."""
+    return " " if key == "space" else key if len(key) == 1 else _CHARACTER_OF.get(key)

@@ -17,7 +17,7 @@ from foldline.tui.blocks.cells import Span, crop, cut_right, width_of, wrap_span
 from foldline.tui.fuzzy import fit_words
 from foldline.tui.keys.table import ScreenKey, bindings, moves, name_of, table
 from foldline.tui.lists.screen import Field, ListScreen
-from foldline.tui.widgets.lines import Line, boxed, filled
+from foldline.tui.widgets.lines import Line, boxed, filled, hints_in
 
 SLICE: Final = 400
 """Choices that are looked at between two keys: well below a millisecond each ten."""
@@ -217,7 +217,7 @@ class Picker(ListScreen[str | None, Ranked]):
         words = f"{name_of(KEYS, 'take')} select · {name_of(KEYS, 'close')} close"
         head: Line = [(" ❯ ", "accent")]
         title = ((self._title, "text bold"),)
-        return boxed(width, title, "", [head, *rows, *note], ((words, "muted"),), count)
+        return boxed(width, title, "", [head, *rows, *note], hints_in(words, "muted"), count)
 
     def _note(self, width: int, height: int) -> list[Line]:
         """What its row may have cut off, where there is the height."""

@@ -22,7 +22,7 @@ from foldline.tui.widgets.status import StatusLine
 Result = TypeVar("Result")
 Row = TypeVar("Row")
 
-_ELSE: Final = (("any other key: no", "muted"),)
+_ELSE: Final = (("any other key: no", "muted key:escape"),)
 _FAR: Final = 1_000_000
 _STEPS: Final = {"up": -1, "down": 1, "page-up": -10, "page-down": 10, "first": -_FAR, "last": _FAR}
 """How many rows further a key moves the mark."""

@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from foldline.tui.blocks.cells import Piece, Span, Spans, crop, row, width_of
 from foldline.tui.panels.entry_list import EntryList
-from foldline.tui.widgets.lines import Lines, edge, frame
+from foldline.tui.widgets.lines import Lines, edge, frame, hint, hints_in
 
 _BESIDE: Final = 10
 """Cells of an edge that are not for words."""
@@ -92,7 +92,7 @@ class Panel(Widget):
 
     def foot(self, left: str, right: str = "") -> None:
         """Set the words in the lower edge."""
-        self._lower.show(((left, "muted"),) if left else (), ((right, "text"),) if right else ())
+        self._lower.show(hints_in(left, "muted") if left else (), hints_in(right, "text") if right else ())
 
     def show_focus(self, inside: bool) -> None:
         """Heavy frame or light."""
@@ -111,7 +111,7 @@ def hints_row(pairs: Iterable[tuple[str, str]], width: int, kept: str = "") -> l
     """The row of (keys, word) hints. How to leave, the last, stands at the right end and stays longest; then
     the help before it, which names what had no room, and the hint with the word `kept`."""
     parts = [
-        (word, Piece(((name, "accent"), (f" {word}", "muted")), rank=1 if word == kept else rank, gap=2))
+        (word, Piece(hint(name, word), rank=1 if word == kept else rank, gap=2))
         for rank, (name, word) in enumerate(pairs, 2)
     ]
     right = [replace(parts.pop()[1], rank=0)]

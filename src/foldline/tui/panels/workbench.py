@@ -12,14 +12,15 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from foldline.history.stored import without_gc
-from foldline.tui.blocks import Block, BlockView, Key, Span, clean_line
-from foldline.tui.blocks.cells import piece, row
+from foldline.tui.blocks import Block, BlockView, Key, Span, Spans, clean_line
+from foldline.tui.blocks.cells import Piece, row
 from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import ScreenKey, hint_words, name_of, works
 from foldline.tui.panels.edit_hints import Answer
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.frame import Panel, PanelRow, Text, hints_row
 from foldline.tui.widgets.fields import OneLine
+from foldline.tui.widgets.lines import hints_in
 
 
 class Workbench(Widget):
@@ -40,7 +41,7 @@ class Workbench(Widget):
         self.panels = panels
         self.active = 0
         """The panel that has, or last had, the focus."""
-        self.news = ""
+        self.news: str | Spans = ""
         """What the status row says until the cursor moves."""
         self.needle = ""
         self.status = Text(id="status")
@@ -99,8 +100,9 @@ class Workbench(Widget):
         for number, panel in enumerate(self.panels):
             panel.show_focus(number == self.focused)
         self.describe_panels()
-        news = row([piece(clean_line(self.news), cut="right")], [], width)
-        self.status.show(news if self.news else self.status_row(width))
+        news = ((clean_line(self.news), "text"),) if isinstance(self.news, str) else self.news
+        said = row([Piece(news, cut="right")], [], width)
+        self.status.show(said if self.news else self.status_row(width))
         self.hints.show(hints_row(self.hint_pairs(), width, kept=self.KEPT_HINT))
 
     def describe_panels(self) -> None:
@@ -194,7 +196,7 @@ class Workbench(Widget):
     def on_resize(self, event: events.Resize) -> None:
         self.lay_out()
 
-    def focus_panels(self) -> None:
+    def enter(self) -> None:
         """Focus the panel that had it last: at once, so that no picture shows it without."""
         if self.is_attached:  # it may be closed before it was there
             self.screen.set_focus(self.active_view)
@@ -312,7 +314,8 @@ class Workbench(Widget):
             self.relink()
             where = f"{self.match_words(key)}{', round the end' if wrapped else ''}"
             keys = f"{self.key('next-match')} {self.key('previous-match')} next, previous"
-            self.news = f"{shown}{where} · {keys} · {self.key('close')} ends the search"
+            hints = hints_in(f"{keys} · {self.key('close')} ends the search", "text")
+            self.news = ((f"{shown}{where} · ", "text"), *hints)
         self.describe()
 
 

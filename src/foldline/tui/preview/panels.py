@@ -28,6 +28,7 @@ from foldline.tui.preview.draft import DraftPanel, DraftSheet, LedgerRow, NotesE
 from foldline.tui.preview.keys import KEYS, Facts, Mode, hints, named
 from foldline.tui.preview.outlook import Outlook, redraft_words
 from foldline.tui.preview.state import PendingRevision, PreviewState
+from foldline.tui.widgets.lines import hint
 from foldline.tui.widgets.status import retry_pieces
 
 KEEP_TEXT: Final = "Take this text over as it is, and add only what is missing."
@@ -281,8 +282,9 @@ class PreviewPanels(Workbench):
         state, outlook, facts = self.state, self._outlook, self.facts
         cut, draft, audit = self.panels
         movable = facts.has_cut and facts.proposal and not facts.drafting
-        more, less = ("".join(key_of(KEYS, each).names[:1]) for each in ("keep-more", "keep-less"))
-        cut.head(f"{more} keeps more  {less} keeps less" if movable else "")
+        sides = (("keep-more", "keeps more"), ("keep-less", "keeps less"))
+        moves = [hint("".join(key_of(KEYS, each).names[:1]), word, "muted", "muted") for each, word in sides]
+        cut.head((*moves[0], ("  ", "muted"), *moves[1]) if movable else "")
         cut.foot(
             "├ cut points · tokens estimated", "Enter cuts here" if self.active == CUT and movable else ""
         )
@@ -571,7 +573,7 @@ class PreviewPanels(Workbench):
         """The reader's own text is the draft, where it is another one."""
         made = self.state.proposal
         self._mode = "panels"
-        self.focus_panels()
+        self.enter()
         if made is not None and text.strip() != made.notes:
             self._unsent = self._pending.notes = text
             self._ask_next()

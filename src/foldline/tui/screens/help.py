@@ -24,7 +24,7 @@ from foldline.tui.keys.table import (
     table,
 )
 from foldline.tui.lists.screen import Field, PageScreen
-from foldline.tui.widgets.lines import Line, boxed, filled
+from foldline.tui.widgets.lines import Line, boxed, filled, hints_in
 
 KEYS: Final = table(
     "help",
@@ -149,7 +149,7 @@ class HelpScreen(PageScreen[Line]):
         find, closes = "type to find", f"{name_of(KEYS, 'close')} close"
         scroll = f"{names_of(KEYS, 'up', 'down')} {name_of(KEYS, 'page-down')} scroll"
         whole = " · ".join((find, scroll, closes))
-        return ((whole if len(whole) <= width - 6 else f"{find} · {closes}", "muted"),)
+        return hints_in(whole if len(whole) <= width - 6 else f"{find} · {closes}", "muted")
 
     def _place(self, room: int) -> Spans:
         count, total = len(self._shown), len(self._all)
