@@ -275,7 +275,8 @@ def _now_row(state: ContextState, width: int) -> list[Span]:
         change = "by its plan that frees next to nothing"
     clips = f"{many(len(plan.clipped), 'large result')} clipped" if plan.clipped else ""
     into = f"{many(plan.folded, 'entry', 'entries')} into one summary" if plan.folded else clips
-    first = piece(f"· {_key('preview')} shows it first", "muted", gap=1, rank=2)
+    shows = hint(_key("preview"), "shows it first", of_keys="muted")
+    first = Piece((("· ", "muted"), *shows), gap=1, rank=2)
     parts = [piece(change, gap=0), piece(f"· {into}", gap=1, rank=1), first]
     return _labelled("compacting", "compact now", width, *parts)
 

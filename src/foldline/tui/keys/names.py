@@ -92,7 +92,7 @@ ALLOWED: Final = (
 def spelled(written: str) -> str | None:
     """Textual's name of a key that somebody wrote: `Ctrl+E`, `F2`, `?`; None where there is no such key."""
     if len(written) == 1:
-        return _character(written)
+        return _SPELLINGS.get(written) or _character(written)
     written = written.strip()
     head, _, last = written.rpartition("+")
     if written.endswith("++"):
@@ -156,7 +156,7 @@ def pressed_by(shown: str) -> list[tuple[str, str]]:
     parts: list[tuple[str, str]] = []
     for part in re.split("(?= )", shown):
         held, plus, last = part.strip().rpartition("+")
-        if (key := spelled(part.strip() or part)) is not None:
+        if (key := spelled(part.strip() or part)) is not None and not "─" <= key <= "◿":  # not drawn
             parts.append((part, key))
         elif last and (held or {*last} <= {*_ARROWS}):
             lead = part[: -len(last)]
