@@ -13,7 +13,6 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, TextArea
 
 from foldline.tui.blocks import BlockView
-from foldline.tui.keys.names import pressed_by
 from foldline.tui.lists.screen import ListBox, PageScreen
 from foldline.tui.widgets.question import QuestionDock
 from foldline.tui.widgets.welcome import Welcome

@@ -65,7 +65,19 @@ class HookedApp(App[Result]):
         self._watch_theme(name)
 
 
-class SizedScrollView(ScrollView):
+class SelectedByDragging(Widget):
+    """A widget of which text is selected by dragging alone. At a double click Textual selects all of it, at a
+    third click all around it."""
+
+    def text_select_all(self) -> None:
+        """Two clicks are two clicks."""
+
+    @property
+    def select_container(self) -> Widget:
+        return self
+
+
+class SizedScrollView(SelectedByDragging, ScrollView):
     """A scroll view that learns of its size before it is painted."""
 
     sizing = False

@@ -371,6 +371,13 @@ class InspectorPanels(Workbench):
         self.go_by(event.command)
         self.describe()
 
+    @on(TimelinePanel.Picked)
+    def _timeline_picked(self, event: TimelinePanel.Picked) -> None:
+        event.stop()
+        there = self.travel.request(event.slot + 1)
+        if not isinstance(there, str):
+            self.go_to(there)
+
     def _show_timeline(self) -> None:
         if self.is_mounted:
             self.timeline.show(self.travel.scene(self.projection, self.activity))

@@ -10,18 +10,20 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from textual import events
 from textual.geometry import Offset, Size
 from textual.screen import Screen
+from textual.selection import Selection
 from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 
 from foldline.tui.blocks.cells import Piece, Span, Spans, crop, row, to_strip, width_of
-from foldline.tui.blocks.styles import Styles, styles_from
+from foldline.tui.blocks.styles import Styles, selected_text, styles_from, with_selection
 from foldline.tui.keys.names import character_of, pressed_by
+from foldline.tui.textual_private import SelectedByDragging
 
 Line = list[Span]
 
 
-class Lines(Widget):
+class Lines(SelectedByDragging):
     """Draws what `lines(width)` says; repaints only when that changed. Text in spans must be clean."""
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -81,7 +83,20 @@ class Lines(Widget):
             self._drawn, self._drawn_size = self.lines(width), self.size
         if y >= len(self._drawn):
             return Strip.blank(width)
-        return to_strip(self._drawn[y], self._styles_now).adjust_cell_length(width)
+        strip = to_strip(self._drawn[y], self._styles_now).adjust_cell_length(width)
+        if self.text_selection is not None and (span := self.text_selection.get_span(y)) is not None:
+            strip = with_selection(strip, *span, self._styles_now["reverse"])
+        return strip.apply_offsets(0, y)
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+    def get_selection(self, selection: Selection) -> tuple[str, str]:
+        """The selected text, without the frame around it."""
+        strips = (to_strip(line, self._styles_now) for line in self._drawn)
+        spans = ((strip, selection.get_span(at)) for at, strip in enumerate(strips))
+        texts = (selected_text(strip, *span) for strip, span in spans if span is not None)
+        return "\n".join(text.lstrip(_STROKES).rstrip(f"{_STROKES} ") for text in texts), "\n"
 
 
 @runtime_checkable
@@ -126,6 +141,7 @@ class Frame:
     style: str
 
 
+_STROKES = "┏┓┗┛━┃┌┐└┘─│┠┨"
 HEAVY = Frame("┏┓┗┛━┃", "accent")
 LIGHT = Frame("┌┐└┘─│", "muted")
 
