@@ -6,17 +6,21 @@ from typing import ClassVar, Final
 from textual import events
 from textual.widget import Widget
 
+from foldline.tui.widgets.borders import Movable, keep_widths, kept_widths
+from foldline.tui.widgets.lines import LEAST
+
 DOCKED_FROM: Final = 160
 """Columns from which something can stand beside the chat; docs/design/screens.md."""
 CHAT_COLUMNS: Final = 88
-"""What is left to the chat then."""
+"""What is left to the chat then, until the reader moves the border."""
+_PARTS: Final = ("chat", "docked")
 
 _KEPT: Final = frozenset({"complete", "escape", "page-up", "page-down"})
 """Commands of the chat that work anywhere, but not where the docked panel has the focus: their keys mean the
 same there, of the panel."""
 
 
-class Dock(Widget, can_focus=True):
+class Dock(Movable, can_focus=True):
     """Stands right of the chat, from the first row to the last; not there while it is empty. What is docked
     takes a moment to be there: until then this has the focus, and keeps the keys for it."""
 
@@ -24,8 +28,14 @@ class Dock(Widget, can_focus=True):
     Dock { display: none; dock: right; height: 1fr; layout: vertical; border-left: none; }
     """
 
-    def __init__(self) -> None:
+    FOCUS_ON_CLICK: ClassVar[bool] = False
+
+    def __init__(self, fit: Callable[[], None]) -> None:
+        """`fit` lays the screen out again."""
         super().__init__()
+        self._fit = fit
+        self._chat = 0
+        """Columns of the chat while the border beside it is moved."""
         self._inner: Widget | None = None
         self._enter: Callable[[], None] = lambda: None
         self._too_narrow: Callable[[], None] = lambda: None
@@ -47,7 +57,7 @@ class Dock(Widget, can_focus=True):
     def expect(self, width: int) -> None:
         """A key was pressed that docks something on a screen of this width: those behind it are for that."""
         if self._inner is None and width >= DOCKED_FROM:
-            self.styles.width = width - CHAT_COLUMNS
+            self.styles.width = width - self._columns_of_chat(width)
             self.display = True
             self._await_it()
 
@@ -84,9 +94,32 @@ class Dock(Widget, can_focus=True):
         if width < DOCKED_FROM:
             self.call_later(self._too_narrow)
             return width
-        self.styles.width = width - CHAT_COLUMNS
+        chat = self._columns_of_chat(width)
+        self.styles.width = width - chat
         self.display = True
-        return CHAT_COLUMNS
+        return chat
+
+    def _columns_of_chat(self, width: int) -> int:
+        kept = kept_widths(_PARTS, width)
+        wanted = self._chat or (kept[0] * width // sum(kept) if kept else CHAT_COLUMNS)
+        return max(min(wanted, width - LEAST[0]), LEAST[0])
+
+    def border_at(self, column: int) -> int | None:
+        return 0 if self.taken and column == self.region.x else None
+
+    def place(self, border: int, column: int) -> None:
+        self._chat = column
+        self._fit()
+
+    def shift(self, part: Widget, cells: int) -> bool:
+        self.place(0, self.region.x + cells)
+        self.keep()
+        return True
+
+    def keep(self) -> None:
+        width, self._chat = self.screen.size.width, self._columns_of_chat(self.screen.size.width)
+        keep_widths(_PARTS, width, (self._chat, width - self._chat))
+        self._chat = 0
 
     def keeps(self, command: object) -> bool:
         """Whether the key of this command is the docked panel's now."""

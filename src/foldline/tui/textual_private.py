@@ -77,7 +77,7 @@ class SelectedByDragging(Widget):
         return self
 
 
-class SizedScrollView(SelectedByDragging, ScrollView):
+class SizedScrollView(ScrollView, SelectedByDragging):
     """A scroll view that learns of its size before it is painted."""
 
     sizing = False

@@ -43,10 +43,10 @@ from foldline.tui.keys.table import bindings
 from foldline.tui.panels import edit_hints
 from foldline.tui.panels.entry_list import EntryList, Scroll, row_key, row_of
 from foldline.tui.panels.entry_rows import entry_row, is_compaction, is_prompt
-from foldline.tui.panels.frame import PanelRow
 from foldline.tui.panels.states import compaction_of
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.terminal.clipboard import copy
+from foldline.tui.widgets.borders import PanelRow
 
 _OF_ENTRIES: Final = frozenset(key.id for key in KEYS if key.group in ("Jump", "Search", EDIT)) - {"undo"}
 """Keys that are of no use on the timeline."""
@@ -270,8 +270,8 @@ class InspectorPanels(Workbench):
     def lay_out(self) -> None:
         width, height = self.room
         shown = panels_at(width, self.active, alone=self.one_at_a_time)
-        self.show_panels(*shown)
         self._files.lay_out(files_width(width) if len(shown) > 1 else None, height)
+        self.show_panels(*shown)
         self._lay_out_timeline()
 
     def _lay_out_timeline(self) -> None:

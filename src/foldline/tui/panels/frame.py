@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.widget import Widget
 
 from foldline.tui.blocks.cells import Piece, Span, Spans, crop, row, width_of
@@ -20,6 +20,8 @@ _WORTH: Final = 16
 
 class Edge(Lines):
     """The upper or lower edge of a frame."""
+
+    ALLOW_SELECT: ClassVar[bool] = False
 
     def __init__(self, *, top: bool) -> None:
         super().__init__()
@@ -57,6 +59,12 @@ class Text(Lines):
         return self._text
 
 
+class Inside(Vertical):
+    """What is within a frame; the sides of that are no text."""
+
+    ALLOW_SELECT: ClassVar[bool] = False
+
+
 class Panel(Widget):
     """A framed list. `above` stands over the list, `below` under it, inside the frame."""
 
@@ -80,9 +88,14 @@ class Panel(Widget):
 
     def compose(self) -> ComposeResult:
         yield self._upper
-        with Vertical(classes="inside"):
+        with Inside(classes="inside"):
             yield from self._inside
         yield self._lower
+
+    def on_click(self) -> None:
+        """A click on the frame goes to its panel."""
+        if not self.has_focus_within:
+            self.view.focus()
 
     def head(self, count: str | Spans, title: str = "") -> None:
         """Set the remark in the upper edge; a `title` replaces the one before."""
@@ -99,12 +112,6 @@ class Panel(Widget):
         self.set_class(inside, "-active")
         self._upper.show_focus(inside)
         self._lower.show_focus(inside)
-
-
-class PanelRow(Horizontal):
-    """Panels side by side. Nothing is seen of it: it draws no lines (`BLANK`), as whatever they cover."""
-
-    BLANK: ClassVar[bool] = True
 
 
 def hints_row(pairs: Iterable[tuple[str, str]], width: int, kept: str = "") -> list[Span]:

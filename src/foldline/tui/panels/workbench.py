@@ -18,7 +18,8 @@ from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import ScreenKey, hint_words, name_of, works
 from foldline.tui.panels.edit_hints import Answer
 from foldline.tui.panels.entry_list import EntryList
-from foldline.tui.panels.frame import Panel, PanelRow, Text, hints_row
+from foldline.tui.panels.frame import Panel, Text, hints_row
+from foldline.tui.widgets.borders import STEP, Movable, PanelRow
 from foldline.tui.widgets.fields import OneLine
 from foldline.tui.widgets.lines import hints_in
 
@@ -143,6 +144,8 @@ class Workbench(Widget):
                 self.go(int(command[-1]) - 1)
             case "older-prompt" | "newer-prompt":
                 self.to_next(step, self.is_prompt, "prompt")
+            case "border-left" | "border-right":
+                self.move_border(-STEP if command == "border-left" else STEP)
             case "search":
                 self.ask_search()
             case "next-match" | "previous-match":
@@ -162,6 +165,12 @@ class Workbench(Widget):
         """One step outwards, where nothing is looked for."""
         self.screen.dismiss()
 
+    def move_border(self, cells: int) -> None:
+        """The one beside the active panel; where that stands alone, the one beside all of them."""
+        around = (node for node in (self.query_one(PanelRow), *self.ancestors) if isinstance(node, Movable))
+        if not any(node.shift(self.panels[self.active], cells) for node in around):
+            self.news = "There is no border to move here."
+
     # --- Layout ---------------------------------------------------------------------------------------
 
     def lay_out(self) -> None:
@@ -172,6 +181,7 @@ class Workbench(Widget):
         """Show these panels; their place comes into sight once they have their size."""
         for number, panel in enumerate(self.panels):
             panel.display = number in shown
+        self.query_one(PanelRow).restore()
         self.call_after_refresh(self._show_places)
 
     def _show_places(self) -> None:

@@ -19,7 +19,7 @@ from foldline.tui.keys.table import bindings, key_of
 from foldline.tui.messages import CancelRequested, EntryWanted
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.entry_rows import Source, gutter_width
-from foldline.tui.panels.frame import Panel, PanelRow
+from foldline.tui.panels.frame import Panel
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.preview import words
 from foldline.tui.preview.audit_rows import Fact, FactKeys, empty_block, fact_blocks, facts_of
@@ -28,6 +28,7 @@ from foldline.tui.preview.draft import DraftPanel, DraftSheet, LedgerRow, NotesE
 from foldline.tui.preview.keys import KEYS, Facts, Mode, hints, named
 from foldline.tui.preview.outlook import Outlook, redraft_words
 from foldline.tui.preview.state import PendingRevision, PreviewState
+from foldline.tui.widgets.borders import PanelRow
 from foldline.tui.widgets.lines import hint
 from foldline.tui.widgets.status import retry_pieces
 
