@@ -86,7 +86,7 @@ class Lines(SelectedByDragging):
         strip = to_strip(self._drawn[y], self._styles_now).adjust_cell_length(width)
         if self.text_selection is not None and (span := self.text_selection.get_span(y)) is not None:
             strip = with_selection(strip, *span, self._styles_now["reverse"])
-        return strip.apply_offsets(0, y)
+        return strip.simplify().apply_offsets(0, y)
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
