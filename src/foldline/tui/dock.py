@@ -1,19 +1,18 @@
 """The place beside the chat: empty, or what is docked there; the chat has then 88 columns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
 from textual import events
 from textual.widget import Widget
 
-from foldline.tui.widgets.borders import Movable, keep_widths, kept_widths
+from foldline.tui.widgets.borders import Movable
 from foldline.tui.widgets.lines import LEAST
 
 DOCKED_FROM: Final = 160
 """Columns from which something can stand beside the chat; docs/design/screens.md."""
 CHAT_COLUMNS: Final = 88
 """What is left to the chat then, until the reader moves the border."""
-_PARTS: Final = ("chat", "docked")
 
 _KEPT: Final = frozenset({"complete", "escape", "page-up", "page-down"})
 """Commands of the chat that work anywhere, but not where the docked panel has the focus: their keys mean the
@@ -34,8 +33,8 @@ class Dock(Movable, can_focus=True):
         """`fit` lays the screen out again."""
         super().__init__()
         self._fit = fit
-        self._chat = 0
-        """Columns of the chat while the border beside it is moved."""
+        self._dragged_to: Sequence[int] = ()
+        """Columns of chat and dock while they are given others."""
         self._inner: Widget | None = None
         self._enter: Callable[[], None] = lambda: None
         self._too_narrow: Callable[[], None] = lambda: None
@@ -100,26 +99,21 @@ class Dock(Movable, can_focus=True):
         return chat
 
     def _columns_of_chat(self, width: int) -> int:
-        kept = kept_widths(_PARTS, width)
-        wanted = self._chat or (kept[0] * width // sum(kept) if kept else CHAT_COLUMNS)
-        return max(min(wanted, width - LEAST[0]), LEAST[0])
+        chat, docked = self._dragged_to or self.kept or (CHAT_COLUMNS, width - CHAT_COLUMNS)
+        return max(min(chat * width // (chat + docked), width - LEAST[0]), LEAST[0])
 
-    def border_at(self, column: int) -> int | None:
-        return 0 if self.taken and column == self.region.x else None
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return "chat", "docked"
 
-    def place(self, border: int, column: int) -> None:
-        self._chat = column
+    @property
+    def widths(self) -> list[int]:
+        return [self.region.x, self.region.width]
+
+    def widen(self, widths: Sequence[int]) -> None:
+        self._dragged_to = widths
         self._fit()
-
-    def shift(self, part: Widget, cells: int) -> bool:
-        self.place(0, self.region.x + cells)
-        self.keep()
-        return True
-
-    def keep(self) -> None:
-        width, self._chat = self.screen.size.width, self._columns_of_chat(self.screen.size.width)
-        keep_widths(_PARTS, width, (self._chat, width - self._chat))
-        self._chat = 0
+        self._dragged_to = ()
 
     def keeps(self, command: object) -> bool:
         """Whether the key of this command is the docked panel's now."""

@@ -168,7 +168,8 @@ class Workbench(Widget):
     def move_border(self, cells: int) -> None:
         """The one beside the active panel; where that stands alone, the one beside all of them."""
         around = (node for node in (self.query_one(PanelRow), *self.ancestors) if isinstance(node, Movable))
-        if not any(node.shift(self.panels[self.active], cells) for node in around):
+        nth = sum(panel.display for panel in self.panels[: self.active])
+        if not any(node.shift_beside(nth, cells) for node in around):
             self.news = "There is no border to move here."
 
     # --- Layout ---------------------------------------------------------------------------------------

@@ -31,65 +31,80 @@ def _kept() -> dict[str, Any]:
     return kept if isinstance(kept, dict) else {}
 
 
-def _name(parts: Sequence[str], columns: int) -> str:
-    return f"{' '.join(parts)} {columns // _CLASS * _CLASS}"
-
-
-def kept_widths(parts: Sequence[str], columns: int) -> list[int]:
-    """The widths that parts were given in a terminal like this one, for their ratio; empty: none were."""
-    widths = _kept().get(_name(parts, columns))
-    if not isinstance(widths, list) or len(widths) != len(parts):
-        return []
-    return widths if all(type(each) is int and each > 0 for each in widths) else []
-
-
-def keep_widths(parts: Sequence[str], columns: int, widths: Sequence[int]) -> None:
-    """For the next time; where nothing can be written, there is none."""
-    fresh = _file().with_suffix(".new")
-    try:
-        fresh.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(json.dumps({**_kept(), _name(parts, columns): widths}), "utf-8")
-        fresh.replace(_file())
-    except OSError:
-        pass
-
-
 class Movable(Widget):
-    """Has borders that can be dragged. Numbers of borders count from 0, columns are those of the screen."""
+    """Parts side by side, the borders between which can be dragged."""
 
     _dragged: int | None = None
 
-    def border_at(self, column: int) -> int | None:
-        """The border that stands in this column."""
+    @property
+    def parts(self) -> Sequence[str]:
+        """The names of those that are shown."""
         raise NotImplementedError
 
-    def place(self, border: int, column: int) -> None:
-        """Put a border there, or as far as there is room."""
+    @property
+    def widths(self) -> list[int]:
+        """Their cells; the last one ends where this widget does."""
         raise NotImplementedError
 
-    def shift(self, part: Widget, cells: int) -> bool:
-        """Move the border behind a part, or before the last one; False where there is none."""
+    def widen(self, widths: Sequence[int]) -> None:
+        """Give them so many cells."""
         raise NotImplementedError
 
-    def keep(self) -> None:
-        """Note where the borders are."""
-        raise NotImplementedError
+    def _entry(self) -> str:
+        return f"{' '.join(self.parts)} {self.app.size.width // _CLASS * _CLASS}"
+
+    @property
+    def kept(self) -> list[int]:
+        """The widths in a terminal like this one, for their ratio; empty where the reader gave none."""
+        kept = _kept().get(self._entry())
+        widths = [each for each in kept if type(each) is int and each > 0] if isinstance(kept, list) else []
+        return widths if len(widths) == len(self.parts) else []
+
+    def _keep(self, widths: Sequence[int]) -> None:
+        """For the next time; where nothing can be written, there is none."""
+        fresh = _file().with_suffix(".new")
+        try:
+            fresh.parent.mkdir(parents=True, exist_ok=True)
+            fresh.write_text(json.dumps({**_kept(), self._entry(): widths}), "utf-8")
+            fresh.replace(_file())
+        except OSError:
+            pass
+
+    def shift(self, border: int, cells: int) -> list[int]:
+        """Move the border behind a part, counted from 0, as far as there is room. The widths that gives."""
+        widths = self.widths
+        moved = max(min(cells, widths[border + 1] - _LEAST), _LEAST - widths[border])
+        widths[border : border + 2] = widths[border] + moved, widths[border + 1] - moved
+        self.widen(widths)
+        return widths
+
+    def shift_beside(self, part: int, cells: int) -> bool:
+        """Move the border behind a part, or before the last one, for good; False where there is none."""
+        if len(self.parts) < 2:
+            return False
+        self._keep(self.shift(min(part, len(self.parts) - 2), cells))
+        return True
+
+    def _past(self, border: int, column: int) -> int:
+        """Cells that a column of the screen lies behind a border."""
+        return column + 1 - (self.region.right - sum(self.widths) + sum(self.widths[: border + 1]))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        self._dragged = self.border_at(event.screen_x)
+        borders = range(len(self.parts) - 1)
+        self._dragged = next((each for each in borders if self._past(each, event.screen_x) in (0, 1)), None)
         if self._dragged is not None:
             event.stop()
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         if self._dragged is not None:
-            self.place(self._dragged, event.screen_x)
+            self.shift(self._dragged, self._past(self._dragged, event.screen_x))
 
-    def on_mouse_up(self) -> None:
+    def on_mouse_up(self, event: events.MouseUp) -> None:
         if self._dragged is not None:
+            self._keep(self.shift(self._dragged, self._past(self._dragged, event.screen_x)))
             self._dragged = None
             self.release_mouse()
-            self.keep()
 
 
 class PanelRow(Horizontal, Movable):
@@ -102,41 +117,22 @@ class PanelRow(Horizontal, Movable):
         return [each for each in self.children if each.display]
 
     @property
-    def _parts(self) -> list[str]:
+    def parts(self) -> list[str]:
         return [each.id or "" for each in self._shown]
 
-    def restore(self) -> None:
-        """Put the borders where they were in a terminal like this one; what shares the room shares it evenly
-        where that was never said."""
-        kept = kept_widths(self._parts, self.app.size.width)
-        even = [panel for panel in self._shown if (width := panel.styles.width) and width.is_fraction]
-        self._widen(self._shown if kept else even, kept or [1] * len(even))
+    @property
+    def widths(self) -> list[int]:
+        return [each.outer_size.width for each in self._shown]
 
-    def _widen(self, panels: Sequence[Widget], widths: Sequence[int]) -> None:
-        for panel, width in zip(panels, widths, strict=True):
+    def widen(self, widths: Sequence[int]) -> None:
+        for panel, width in zip(self._shown, widths, strict=True):
             panel.styles.width = f"{width}fr"
 
-    def border_at(self, column: int) -> int | None:
-        ends = [panel.region.right for panel in self._shown[:-1]]
-        return next((at for at, end in enumerate(ends) if column in (end - 1, end)), None)
-
-    def place(self, border: int, column: int) -> None:
-        widths = [panel.outer_size.width for panel in self._shown]
-        wanted = column + 1 - self._shown[border].region.right
-        moved = max(min(wanted, widths[border + 1] - _LEAST), _LEAST - widths[border])
-        widths[border] += moved
-        widths[border + 1] -= moved
-        self._widen(self._shown, widths)
-
-    def shift(self, part: Widget, cells: int) -> bool:
-        shown = self._shown
-        if part not in shown or len(shown) < 2:
-            return False
-        border = min(shown.index(part), len(shown) - 2)
-        self.place(border, shown[border].region.right - 1 + cells)
-        self.keep()
-        return True
-
-    def keep(self) -> None:
-        widths = [panel.styles.width for panel in self._shown]
-        keep_widths(self._parts, self.app.size.width, [int(each.value) if each else 1 for each in widths])
+    def restore(self) -> None:
+        """Put the borders where they were; where they never were moved, the room is shared evenly."""
+        if kept := self.kept:
+            self.widen(kept)
+            return
+        for panel in self._shown:
+            if (width := panel.styles.width) is not None and width.is_fraction:
+                panel.styles.width = "1fr"
