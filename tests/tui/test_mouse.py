@@ -119,7 +119,7 @@ async def test_dragging_selects_on_every_screen_and_ctrl_c_copies_it(tmp_path: P
         await made.ready(pilot)
         await opened(made, pilot, command)
         rows = screen_text(made.app)
-        row = next(at for at in range(2 if command == "diff" else 8, 30) if rows[at][16:28].strip(" ─━"))
+        row = next(at for at in range(1 if command == "diff" else 8, 30) if rows[at][16:28].strip(" ─━"))
         await drag(pilot, (16, row), (28, row))
         await pilot.press("ctrl+c")
         assert copied and copied[0].strip() in rows[row]
