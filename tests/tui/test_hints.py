@@ -107,7 +107,11 @@ async def dead_hints(made: Scene, pilot: Pilot[None]) -> Iterator[str]:
             clicked = list(came)
             came.clear()
             await pilot.press(hint.key)
-            if clicked != came or len(came) != 1:
+            if (
+                clicked != came
+                or len(came) != 1
+                or (isinstance(focused, Input) and came[0][2] is not focused)
+            ):
                 dead.append(f"{hint}: the click gives {clicked}, the key {came}")
             elif not _works(app, hint.key):
                 dead.append(f"{hint}: its key does nothing here, focus on {app.focused}")
@@ -187,10 +191,19 @@ async def beside_the_prompt(made: Scene, pilot: Pilot[None]) -> None:
     await pilot.press("escape")
 
 
+async def say_why_not(made: Scene, pilot: Pilot[None]) -> None:
+    await scenes.ask_for_an_edit(made, pilot)
+    made.clock.now += 2
+    await pilot.press("4")
+    await pilot.pause()
+    assert made.app.chat.dock.why.has_focus
+
+
 @pytest.mark.parametrize(
     "play",
     [
         scenes.ask_for_an_edit,
+        say_why_not,
         scenes.fold_with_a_queue,
         scenes.filter_the_history,
         scenes.rewind,
@@ -212,7 +225,7 @@ async def test_no_hint_is_dead_while_something_is_under_way(
     (tmp_path / "shop-api" / "cancel.py").write_text("order = await by_id(id)\n")
     edit = {"path": "cancel.py", "old": "await by_id(id)", "new": "await by_key(id)"}
     script = (calling(("read", {"path": "cancel.py"})), calling(("edit", edit), stem="d"))
-    asks = play is scenes.ask_for_an_edit
+    asks = play in (scenes.ask_for_an_edit, say_why_not)
     summaries = scenes.held_fold() if play is scenes.fold_with_a_queue else scenes.written_fold()
     story = None if asks else shop_api()
     made = scene(tmp_path / "shop-api", story, *(script if asks else ()), summaries=summaries)

@@ -106,6 +106,9 @@ class ListBox(StatusLine, can_focus=True):
     def lines(self, width: int) -> list[Line]:
         return self.with_message(self._owner.draw(width, self.size.height), width)
 
+    def focus_on_click(self) -> bool:
+        return self._owner.field() is None
+
     def on_click(self, event: events.Click) -> None:
         self._owner.clicked(event.y)
 

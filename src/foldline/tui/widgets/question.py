@@ -289,6 +289,9 @@ class QuestionDock(Lines, can_focus=True):
 
     # --- keys and mouse ---------------------------------------------------------------------------------
 
+    def focus_on_click(self) -> bool:
+        return not self.why.display
+
     def on_key(self, event: events.Key) -> None:
         if self._takes_key(event):
             event.stop()
