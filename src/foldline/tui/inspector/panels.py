@@ -46,7 +46,6 @@ from foldline.tui.panels.entry_rows import entry_row, is_compaction, is_prompt
 from foldline.tui.panels.states import compaction_of
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.terminal.clipboard import copy
-from foldline.tui.widgets.borders import PanelRow
 
 _OF_ENTRIES: Final = frozenset(key.id for key in KEYS if key.group in ("Jump", "Search", EDIT)) - {"undo"}
 """Keys that are of no use on the timeline."""
@@ -115,7 +114,7 @@ class InspectorPanels(Workbench):
         """The panel the focus came to from outside: Tab goes round to it, and leaves, beside the chat."""
 
     def compose(self) -> ComposeResult:
-        with PanelRow(id="panels"):
+        with self.side_by_side:
             yield from self.panels
         yield self.timeline
         yield from self.foot()

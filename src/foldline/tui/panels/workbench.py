@@ -40,6 +40,7 @@ class Workbench(Widget):
     def __init__(self, *panels: Panel, id: str | None = None) -> None:
         super().__init__(id=id)
         self.panels = panels
+        self.side_by_side = PanelRow(id="panels")
         self.active = 0
         """The panel that has, or last had, the focus."""
         self.news: str | Spans = ""
@@ -50,7 +51,7 @@ class Workbench(Widget):
         self.line = OneLine()
 
     def compose(self) -> ComposeResult:
-        with PanelRow(id="panels"):
+        with self.side_by_side:
             yield from self.panels
         yield from self.foot()
 
@@ -167,7 +168,7 @@ class Workbench(Widget):
 
     def move_border(self, cells: int) -> None:
         """The one beside the active panel; where that stands alone, the one beside all of them."""
-        around = (node for node in (self.query_one(PanelRow), *self.ancestors) if isinstance(node, Movable))
+        around = (node for node in (self.side_by_side, *self.ancestors) if isinstance(node, Movable))
         nth = sum(panel.display for panel in self.panels[: self.active])
         if not any(node.shift_beside(nth, cells) for node in around):
             self.news = "There is no border to move here."
@@ -182,7 +183,7 @@ class Workbench(Widget):
         """Show these panels; their place comes into sight once they have their size."""
         for number, panel in enumerate(self.panels):
             panel.display = number in shown
-        self.query_one(PanelRow).restore()
+        self.side_by_side.restore()
         self.call_after_refresh(self._show_places)
 
     def _show_places(self) -> None:

@@ -28,7 +28,6 @@ from foldline.tui.preview.draft import DraftPanel, DraftSheet, LedgerRow, NotesE
 from foldline.tui.preview.keys import KEYS, Facts, Mode, hints, named
 from foldline.tui.preview.outlook import Outlook, redraft_words
 from foldline.tui.preview.state import PendingRevision, PreviewState
-from foldline.tui.widgets.borders import PanelRow
 from foldline.tui.widgets.lines import hint
 from foldline.tui.widgets.status import retry_pieces
 
@@ -80,7 +79,7 @@ class PreviewPanels(Workbench):
         """The reader's own text, until a proposal shows it."""
 
     def compose(self) -> ComposeResult:
-        with PanelRow(id="panels"):
+        with self.side_by_side:
             yield self.panels[CUT]
             yield self.panels[DRAFT]
         yield self.panels[AUDIT]
@@ -260,7 +259,7 @@ class PreviewPanels(Workbench):
         wide, tall = width >= WIDE, height >= TALL - _ABOVE
         upper = tall or self.active != AUDIT
         shown = [number for number in (CUT, DRAFT) if upper and (wide or number == self._upper)]
-        self.query_one("#panels").display = upper
+        self.side_by_side.display = upper
         self.panels[AUDIT].styles.height = max(8, height // 4) if upper else "1fr"
         self.show_panels(*shown, *([AUDIT] if tall or not upper else []))
 
