@@ -110,7 +110,7 @@ async def dead_hints(made: Scene, pilot: Pilot[None]) -> Iterator[str]:
             if (
                 clicked != came
                 or len(came) != 1
-                or (isinstance(focused, Input) and came[0][2] is not focused)
+                or (isinstance(focused, Input) and isinstance(came[0][2], ListBox | QuestionDock))
             ):
                 dead.append(f"{hint}: the click gives {clicked}, the key {came}")
             elif not _works(app, hint.key):
