@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,3 +32,19 @@ settings.load_profile("timeless")
 def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A data folder of the test's own, for what the program keeps where no environment is handed in."""
     monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path_factory.mktemp("data")))
+
+
+@pytest.fixture
+def snap_compare(snap_compare: Callable[..., bool], monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
+    """Pictures without buttons: which key a click presses is nothing to see, and would cut up the text."""
+    from rich.style import Style
+
+    from foldline.tui.blocks.styles import Styles  # Textual only with the surroundings above
+
+    styled = Styles.__getitem__
+
+    def unpressed(styles: Styles, spec: str) -> Style:
+        return styled(styles, " ".join(word for word in spec.split() if not word.startswith("key:")))
+
+    monkeypatch.setattr(Styles, "__getitem__", unpressed)
+    return snap_compare

@@ -206,7 +206,7 @@ class PanelsApp(BaseApp[None]):
         yield self.panels
 
     def on_mount(self) -> None:
-        self.panels.focus_panels()
+        self.panels.enter()
 
     def on_inspector_panels_close_requested(self) -> None:
         self.closed += 1

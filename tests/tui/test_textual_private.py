@@ -27,6 +27,7 @@ HOOKS = {
     "what is behind a modal screen": (Screen.render, "c0f72894b398"),
     "a scroll view gets its size": (ScrollView._size_updated, "1606ca15d939"),
     "scrollbars are made": (Widget._refresh_scrollbars, "4e52a14aae90"),
+    "what several clicks select": (Widget._on_click, "4c342a35c885"),
     "the bindings of a field": (Screen._modal_binding_chain.fget, "5efeabda85d7"),
     "keys of an input": (Input._on_key, "55068e7ce456"),
     "pastes of an input": (Input._on_paste, "4130f8efa484"),

@@ -91,7 +91,7 @@ class ChatScreen(Screen[None]):
         self.meter = Row("meter")
         self.status = Row("status")
         self.hints = Row("hints")
-        self.docked = Dock()
+        self.docked = Dock(self.fit)
         self.leaving = EscapeActions(self, clock)
         self._too_small = TooSmall()
         self._focused_before: Widget | None = None

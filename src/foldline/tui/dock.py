@@ -1,22 +1,25 @@
 """The place beside the chat: empty, or what is docked there; the chat has then 88 columns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
 from textual import events
 from textual.widget import Widget
 
+from foldline.tui.widgets.borders import Movable
+from foldline.tui.widgets.lines import LEAST
+
 DOCKED_FROM: Final = 160
 """Columns from which something can stand beside the chat; docs/design/screens.md."""
 CHAT_COLUMNS: Final = 88
-"""What is left to the chat then."""
+"""What is left to the chat then, until the reader moves the border."""
 
 _KEPT: Final = frozenset({"complete", "escape", "page-up", "page-down"})
 """Commands of the chat that work anywhere, but not where the docked panel has the focus: their keys mean the
 same there, of the panel."""
 
 
-class Dock(Widget, can_focus=True):
+class Dock(Movable, can_focus=True):
     """Stands right of the chat, from the first row to the last; not there while it is empty. What is docked
     takes a moment to be there: until then this has the focus, and keeps the keys for it."""
 
@@ -24,8 +27,14 @@ class Dock(Widget, can_focus=True):
     Dock { display: none; dock: right; height: 1fr; layout: vertical; border-left: none; }
     """
 
-    def __init__(self) -> None:
+    FOCUS_ON_CLICK: ClassVar[bool] = False
+
+    def __init__(self, fit: Callable[[], None]) -> None:
+        """`fit` lays the screen out again."""
         super().__init__()
+        self._fit = fit
+        self._dragged_to: Sequence[int] = ()
+        """Columns of chat and dock while they are given others."""
         self._inner: Widget | None = None
         self._enter: Callable[[], None] = lambda: None
         self._too_narrow: Callable[[], None] = lambda: None
@@ -47,7 +56,7 @@ class Dock(Widget, can_focus=True):
     def expect(self, width: int) -> None:
         """A key was pressed that docks something on a screen of this width: those behind it are for that."""
         if self._inner is None and width >= DOCKED_FROM:
-            self.styles.width = width - CHAT_COLUMNS
+            self.styles.width = width - self._columns_of_chat(width)
             self.display = True
             self._await_it()
 
@@ -84,9 +93,27 @@ class Dock(Widget, can_focus=True):
         if width < DOCKED_FROM:
             self.call_later(self._too_narrow)
             return width
-        self.styles.width = width - CHAT_COLUMNS
+        chat = self._columns_of_chat(width)
+        self.styles.width = width - chat
         self.display = True
-        return CHAT_COLUMNS
+        return chat
+
+    def _columns_of_chat(self, width: int) -> int:
+        chat, docked = self._dragged_to or self.kept or (CHAT_COLUMNS, width - CHAT_COLUMNS)
+        return max(min(chat * width // (chat + docked), width - LEAST[0]), LEAST[0])
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return "chat", "docked"
+
+    @property
+    def widths(self) -> list[int]:
+        return [self.region.x, self.region.width]
+
+    def widen(self, widths: Sequence[int]) -> None:
+        self._dragged_to = widths
+        self._fit()
+        self._dragged_to = ()
 
     def keeps(self, command: object) -> bool:
         """Whether the key of this command is the docked panel's now."""

@@ -80,7 +80,9 @@ class EscapeActions:
         """Ctrl+C: copy, cancel, or quit at the second time."""
         chat = self._chat
         now = self._clock()
-        selected = chat.prompt.editor.selected_text or chat.get_selected_text() or ""
+        front = chat.app.screen
+        typed = chat.prompt.editor.selected_text if front is chat else ""
+        selected = typed or front.get_selected_text() or ""
         facts = InterruptFacts(
             selection=bool(selected),
             running=chat.state.busy,
@@ -91,7 +93,7 @@ class EscapeActions:
             case "copy":
                 clipboard.copy(chat.app, selected)
                 chat.prompt.unselect()
-                chat.clear_selection()
+                front.clear_selection()
                 chat.remark("Copied")
             case "cancel":
                 chat.post_message(CancelRequested())

@@ -113,7 +113,19 @@ def _pieces(update: ChopsUpdate) -> Iterator[tuple[int, int, Strip]]:
                 yield x, y, strip.crop(0, min(end, last) - x)
 
 
-class SizedScrollView(ScrollView):
+class SelectedByDragging(Widget):
+    """A widget of which text is selected by dragging alone. At a double click Textual selects all of it, at a
+    third click all around it."""
+
+    def text_select_all(self) -> None:
+        """Two clicks are two clicks."""
+
+    @property
+    def select_container(self) -> Widget:
+        return self
+
+
+class SizedScrollView(ScrollView, SelectedByDragging):
     """A scroll view that learns of its size before it is painted."""
 
     sizing = False

@@ -46,7 +46,7 @@ async def test_what_the_model_said_since_is_counted_and_ticked(
     app = PanelsApp(story.projection())
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
-        app.panels.focus_panels()
+        app.panels.enter()
         app.panels.reveal(index)
         await app.workers.wait_for_complete()
         await pilot.pause()
@@ -70,7 +70,7 @@ def test_a_ledger_and_what_of_it_was_used(snap_compare: Callable[..., bool], siz
 
     async def play(pilot: Pilot[None]) -> None:
         await pilot.pause()
-        app.panels.focus_panels()
+        app.panels.enter()
         app.panels.reveal(index)
         await pilot.press("enter", *(["pagedown"] if size == (80, 24) else []))
         await app.workers.wait_for_complete()
@@ -96,7 +96,7 @@ async def test_what_was_looked_through_is_not_looked_through_again() -> None:
     story, index = await compacted()
     app = PanelsApp(story.projection())
     async with app.run_test(size=(80, 24)) as pilot:
-        app.panels.focus_panels()
+        app.panels.enter()
         app.panels.reveal(index)
         await app.workers.wait_for_complete()
         await pilot.pause()

@@ -594,7 +594,9 @@ def test_no_key_means_two_things() -> None:
 def test_every_key_of_its_own_has_an_action() -> None:
     panels = PreviewApp(PreviewState()).preview.panels
     own = {key.id for key in KEYS if not key.own}
-    places = {key.id for key in KEYS if key.id.startswith(("older", "newer", "next", "previous", "panel"))}
+    places = {
+        key.id for key in KEYS if key.id.startswith(("older", "newer", "next", "previous", "panel", "border"))
+    }
     assert own == {*panels._actions, *places, "search", "entry", "help"}
     assert {binding.action for binding in bindings(KEYS, "preview")} == {f"preview('{each}')" for each in own}
 

@@ -14,7 +14,7 @@ from support.live import live
 async def test_a_prompt_is_picked_by_keys_and_goes_out_with_enter(tmp_path: Path) -> None:
     async with live(tmp_path, "done", size=(80, 24)) as running:
         assert all(prompt in running.text for prompt in PROMPTS)
-        assert "F2 see what the model sees · F3 preview a compaction · /undo take it back" in running.text
+        assert "F2 see what the model sees · F3 preview a compaction · Ctrl+P everything" in running.text
         await running.press("tab", "down", "enter")
         assert running.app.chat.prompt.editor.text == PROMPTS[1]
         assert running.app.focused is running.app.chat.prompt.editor

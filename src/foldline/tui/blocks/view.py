@@ -89,6 +89,9 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
         Binding("enter", "open", "Open or close", show=False),
     ]
 
+    opens_at_once: bool = False
+    """Whether the first click on a block opens it already."""
+
     class CursorMoved(KeyMessage):
         """The cursor stands on another block."""
 
@@ -548,8 +551,15 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
         self._repaint(self._cursor)
 
     def on_click(self, event: events.Click) -> None:
-        if self._has_cursor and self.text_selection is None:
-            self._cursor_at_row(event.get_content_offset_capture(self).y)
+        """Puts the cursor there; at its place, on a block's first line, it opens that as Enter does."""
+        row, before = event.get_content_offset_capture(self).y, self._cursor
+        place = self._place_at(row)
+        if place is None or not self._has_cursor or self.text_selection is not None:
+            return
+        index, line = place
+        was_there = self._sheet[index].key == before if not self.opens_at_once else event.chain == 1
+        if self._cursor_at_row(row) and was_there and line == self._sheet[index].gap:
+            self.action_open()
 
     def watch_new_below(self, count: int) -> None:
         self.post_message(self.BelowChanged(self, count))

@@ -21,6 +21,7 @@ from foldline.tui.keys.table import HELP, ScreenKey, cursor_keys, name_of, panel
 from foldline.tui.panels.entry_list import row_key
 from foldline.tui.panels.entry_rows import ItemRow, Source
 from foldline.tui.state import Room
+from foldline.tui.widgets.lines import hint
 from foldline.tui.widgets.meter import GLYPHS, PART_STYLES, Part, bar_spans
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ def _header_row(title: str, state: ContextState, width: int) -> list[Span]:
     name = ((clean_line(title), "bold"), (" ▸ ", "muted"), ("Context", "text bold"))
     right = [piece(f"{clean_line(state.doing)} ·", "text", rank=2)] if state.doing else []
     right.append(piece(clean_line(state.agent.llm.info.id), "muted", rank=1, gap=1))
-    right.append(Piece(((" · ", "muted"), (key_of("help"), "accent"), (" help", "muted")), rank=3, gap=0))
+    right.append(Piece(((" · ", "muted"), *hint(key_of("help"), "help")), rank=3, gap=0))
     return row([Piece(name, cut="left", least=width // 3)], right, width)
 
 
@@ -274,7 +275,8 @@ def _now_row(state: ContextState, width: int) -> list[Span]:
         change = "by its plan that frees next to nothing"
     clips = f"{many(len(plan.clipped), 'large result')} clipped" if plan.clipped else ""
     into = f"{many(plan.folded, 'entry', 'entries')} into one summary" if plan.folded else clips
-    first = piece(f"· {_key('preview')} shows it first", "muted", gap=1, rank=2)
+    shows = hint(_key("preview"), "shows it first", of_keys="muted")
+    first = Piece((("· ", "muted"), *shows), gap=1, rank=2)
     parts = [piece(change, gap=0), piece(f"· {into}", gap=1, rank=1), first]
     return _labelled("compacting", "compact now", width, *parts)
 

@@ -17,7 +17,7 @@ from foldline.tui.demo.tour import LAST, Facts, Tour, further, look, recorded_pr
 from foldline.tui.dock import CHAT_COLUMNS
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, table
 from foldline.tui.themes import DEFAULT_THEME
-from foldline.tui.widgets.lines import Frame, Lines, edge, sides
+from foldline.tui.widgets.lines import Frame, Lines, edge, hints_in, sides
 
 if TYPE_CHECKING:
     from foldline.agent import Agent
@@ -212,4 +212,4 @@ class TourStrip(Lines):
             )
             keys, said = f"{skips} skips · {ends} ends the tour", step.say
         text = [sides(_RULE, [(said[start:stop], "text")], width) for start, stop in wrap(said, width - 2)]
-        return [edge(_RULE, True, title, ((keys, "muted"),), width), *text]
+        return [edge(_RULE, True, title, hints_in(keys, "muted"), width), *text]

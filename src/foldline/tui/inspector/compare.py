@@ -40,6 +40,7 @@ from foldline.tui.panels.entry_list import EntryList, piece_key, preview_key, ro
 from foldline.tui.panels.entry_rows import ItemRow, Source, gutter_width, row_gutter
 from foldline.tui.panels.frame import Panel, Text, hints_row
 from foldline.tui.panels.states import signs, state_words
+from foldline.tui.widgets.lines import hint
 
 KEYS: Final[tuple["ScreenKey[CompareScreen]", ...]] = table(
     "difference",
@@ -369,7 +370,7 @@ class CompareScreen(Screen[int | None]):
         wanted, found = self.comparisons[self._at], self.found
         number = f"{self._at + 1} of {len(self.comparisons)}" if len(self.comparisons) > 1 else ""
         where = Piece((("Inspector", "bold"), (" ▸ ", "muted"), ("Compare requests", "text bold")))
-        help_key = Piece(((name_of(KEYS, "help"), "accent"), (" help", "muted")), rank=2)
+        help_key = Piece(hint(name_of(KEYS, "help"), "help"), rank=2)
         self._header.show(row([where], [piece(number, "muted", rank=1), help_key], width))
         self._panel.head(self._sizes_words(wanted, found) if found else "", clean_line(wanted.title))
         parts = [

@@ -264,6 +264,7 @@ class FilesPanel(Panel):
         """Paths below `cwd` are shown relative to it."""
         self._touches = Text(id="touches")
         view = EntryList(id="files", gutter=self._gutter, gutter_width=3)
+        view.opens_at_once = True
         super().__init__(view, title="3 Files", below=self._touches)
         self.table = FileTable()
         self.file: FileBlock | None = None

@@ -43,7 +43,6 @@ from foldline.tui.keys.table import bindings
 from foldline.tui.panels import edit_hints
 from foldline.tui.panels.entry_list import EntryList, Scroll, row_key, row_of
 from foldline.tui.panels.entry_rows import entry_row, is_compaction, is_prompt
-from foldline.tui.panels.frame import PanelRow
 from foldline.tui.panels.states import compaction_of
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.terminal.clipboard import copy
@@ -115,7 +114,7 @@ class InspectorPanels(Workbench):
         """The panel the focus came to from outside: Tab goes round to it, and leaves, beside the chat."""
 
     def compose(self) -> ComposeResult:
-        with PanelRow(id="panels"):
+        with self.side_by_side:
             yield from self.panels
         yield self.timeline
         yield from self.foot()
@@ -168,7 +167,7 @@ class InspectorPanels(Workbench):
     def enter(self) -> None:
         """Take the focus, in the panel that had it last."""
         self._entered = self.active
-        self.focus_panels()
+        super().enter()
 
     def set_activity(self, activity: str, threshold: int | None) -> None:
         """What the agent does just now, and the threshold where it is known; shown by `refresh_from`."""
@@ -270,8 +269,8 @@ class InspectorPanels(Workbench):
     def lay_out(self) -> None:
         width, height = self.room
         shown = panels_at(width, self.active, alone=self.one_at_a_time)
-        self.show_panels(*shown)
         self._files.lay_out(files_width(width) if len(shown) > 1 else None, height)
+        self.show_panels(*shown)
         self._lay_out_timeline()
 
     def _lay_out_timeline(self) -> None:
@@ -370,6 +369,13 @@ class InspectorPanels(Workbench):
         event.stop()
         self.go_by(event.command)
         self.describe()
+
+    @on(TimelinePanel.Picked)
+    def _timeline_picked(self, event: TimelinePanel.Picked) -> None:
+        event.stop()
+        there = self.travel.request(event.slot + 1)
+        if not isinstance(there, str):
+            self.go_to(there)
 
     def _show_timeline(self) -> None:
         if self.is_mounted:

@@ -1,6 +1,6 @@
 """The Inspector with its header: on a screen of its own, or docked beside the chat, one panel at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar, Final
 
 from textual import events, on
@@ -11,13 +11,13 @@ from foldline.context import numbers
 from foldline.context.budget import Size
 from foldline.context.projection import Projection
 from foldline.tui.blocks import clean_line
-from foldline.tui.blocks.cells import Piece, Span, Spans, row, width_of
+from foldline.tui.blocks.cells import Piece, Span, Spans, row
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.keys.commands import key_of
 from foldline.tui.keys.table import name_of
 from foldline.tui.lists.screen import LeftOnce
-from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.lines import Lines, hint
 
 _NAMED: Final = 16
 """Cells that are left of the session's name before anything beside it goes."""
@@ -55,33 +55,23 @@ class InspectorHeader(Lines):
         least = _NAMED_WITH_WRITER if self._writer and not self._as_of else _NAMED
         name = Piece(((self._title, "bold"),), cut="right" if self._live else "left", least=least)
         here = Piece(((" ▸ ", "muted"), ("Inspector", "text bold")), gap=0)
-        room = width - 4 - min(width_of(name.spans), least) - width_of(here.spans)
-        return [row([name, here], [Piece(self._facts(room))], width)]
+        return [row([name, here], self._facts(), width)]
 
-    def _facts(self, room: int) -> Spans:
-        """The right end, in so many cells: `now · 28.6k of 131k 22% · F1 help`."""
-        parts: list[tuple[int, Spans]] = []
+    def _facts(self) -> list[Piece]:
+        """The right end: `now · 28.6k of 131k 22% · F1 help`."""
+        moment: Spans = (("now" if self._live else "read-only", "text"),)
         if self._as_of:
-            parts.append((0, ((f"as of {self._as_of}", "accent bold"),)))
+            moment = ((f"as of {self._as_of}", "accent bold"),)
         elif self._writer:
-            parts.append((0, (("live", "accent"), (f" · {self._writer}", "text"))))
-        elif self._live:
-            parts.append((4, (("now", "text"),)))
-        else:
-            parts.append((0, (("read-only", "text"),)))
+            moment = (("live", "accent"), (f" · {self._writer}", "text"))
+        point: Spans = ((" · ", "muted"),)
+        goes_first = self._live and not (self._as_of or self._writer)
+        before, behind = ((), point) if goes_first else (point, ())
+        parts = [Piece((*moment, *behind), 4 if goes_first else 0)]
         if self._activity and not self._as_of:
-            parts.append((2, ((self._activity, "text"),)))
-        parts.append((1, ((self._share, "text"),)))
-        parts.append((3, ((key_of("help"), "accent"), (" help", "muted"))))
-        while len(parts) > 1 and width_of(_dotted(parts)) > room:
-            parts.remove(max(parts, key=lambda part: part[0]))
-        return _dotted(parts)
-
-
-def _dotted(parts: Sequence[tuple[int, Spans]]) -> Spans:
-    """Parts with a point between any two."""
-    point: Spans = ((" · ", "muted"),)
-    return tuple(span for _, spans in parts for span in (*point, *spans))[1:]
+            parts.append(Piece((*before, (self._activity, "text"), *behind), 2, gap=0))
+        parts.append(Piece((*before, (self._share, "text")), 0 if goes_first else 1, gap=0))
+        return [*parts, Piece((*point, *hint(key_of("help"), "help")), 3, gap=0)]
 
 
 def _share_words(size: Size, window: int) -> str:
@@ -115,7 +105,7 @@ class InspectorScreen(LeftOnce[None]):
 
     def on_mount(self) -> None:
         self._show_header()
-        self.panels.focus_panels()
+        self.panels.enter()
 
     def refresh_from(
         self, projection: Projection, *, activity: str = "", threshold: int | None = None
@@ -168,11 +158,10 @@ class DockedHeader(Lines):
         left = []
         for number, name in enumerate(_PANELS):
             here = number == self._shown
-            key = name_of(KEYS, f"panel-{number + 1}")
-            spans = ((key, "accent"), (f" {name}", "text bold" if here else "muted"))
+            spans = hint(name_of(KEYS, f"panel-{number + 1}"), name, "text bold" if here else "muted")
             left.append(Piece(spans, rank=0 if here else 1, gap=2))
         moment = (f"as of {self._as_of}", "accent bold") if self._as_of else ("now", "muted")
-        more = ((" · ", "muted"), (name_of(KEYS, "maximise"), "accent"), (" maximises", "muted"))
+        more = ((" · ", "muted"), *hint(name_of(KEYS, "maximise"), "maximises"))
         return [row(left, [Piece((moment,)), Piece(more, rank=2, gap=0)], width)]
 
 

@@ -85,7 +85,7 @@ class TimeTravel:
             case "before-compaction" | "after-compaction":
                 return self._compaction_beside(-1 if command == "before-compaction" else 1)
             case "first-request":
-                return self._request(1)
+                return self.request(1)
             case "now":
                 return None
             case _:
@@ -95,13 +95,13 @@ class TimeTravel:
         """The request before or after. A compaction stands between two of them."""
         moment = self.moment
         if moment is None:
-            return "This is now: nothing is newer." if step > 0 else self._request(len(self.now.requests))
+            return "This is now: nothing is newer." if step > 0 else self.request(len(self.now.requests))
         if moment.kind == "request":
-            return self._request(moment.number + step)
+            return self.request(moment.number + step)
         before = requests_before(self.now.requests, moment.length)
-        return self._request(before if step < 0 else before + 1)
+        return self.request(before if step < 0 else before + 1)
 
-    def _request(self, number: int) -> Moment | str | None:
+    def request(self, number: int) -> Moment | str | None:
         if not self.now.requests:
             return "No request has been sent yet."
         if number < 1:

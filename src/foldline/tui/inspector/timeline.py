@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
@@ -22,7 +23,7 @@ from foldline.tui.inspector.chart import Peaks, Spread
 from foldline.tui.inspector.keys import scrubbing_words
 from foldline.tui.inspector.past import Verdict
 from foldline.tui.state import reason_words
-from foldline.tui.widgets.lines import Lines, edge, frame, sides
+from foldline.tui.widgets.lines import Lines, edge, frame, hints_in, sides
 
 TALL: Final = 29
 """Rows the Inspector has from which on the timeline stands there always: a screen of 30 less its header."""
@@ -98,15 +99,27 @@ def rows_for(height: int, asked_for: bool) -> int:
     return 0 if not asked_for else ROWS if height >= _LEAST else 2
 
 
+def _spread(scene: Scene, width: int, rows: int) -> tuple[int, list[str], int, Spread]:
+    """Of the chart: its top in tokens, its labels, the cells of these and of words beside it, its columns."""
+    largest = max(scene.sizes.most(0, len(scene.sizes)), scene.latest)
+    top = chart.top_of(largest, scene.window)
+    labels = chart.labels(top, rows - 1)
+    beside = min(_WORDS, width // 2) if width >= _NARROW else 0
+    room = width - len(labels[0]) - 3 - (beside + 2 if beside else 1)
+    return top, labels, beside, Spread(len(scene.sizes) + 1, max(room, 1))
+
+
+def slot_at(scene: Scene, width: int, rows: int, cell: int) -> int | None:
+    """The last slot that a cell of such a chart stands for; None beside its columns."""
+    _, labels, _, spread = _spread(scene, width, rows)
+    column = cell - len(labels[0]) - 3
+    return spread.share(column)[1] - 1 if 0 <= column < spread.columns else None
+
+
 def chart_lines(scene: Scene, width: int, rows: int) -> list[list[Span]]:
     """`rows` lines of `width` cells: the chart, its axis below it, words at the right."""
     bars = rows - 1
-    beside = min(_WORDS, width // 2) if width >= _NARROW else 0
-    largest = max(scene.sizes.most(0, len(scene.sizes)), scene.latest)
-    top = chart.top_of(largest, scene.window)
-    labels = chart.labels(top, bars)
-    left = len(labels[0]) + 3
-    spread = Spread(len(scene.sizes) + 1, max(width - left - (beside + 2 if beside else 1), 1))
+    top, labels, beside, spread = _spread(scene, width, rows)
     sizes = chart.heights(scene.sizes, scene.latest, spread)
     shown = spread.column(scene.shown)
     marked = None if scene.marked is None else spread.column(scene.marked)
@@ -133,11 +146,11 @@ def panel_lines(scene: Scene, width: int, height: int, *, focused: bool) -> list
     title = "4 Timeline: tokens per request"
     if width_of(right) + len(title) + 10 > width:
         title = "4 Timeline"
-    enter: Spans = (("Enter to its first entry", "text"),) if focused else ()
+    enter = hints_in("Enter to its first entry", "text") if focused else ()
     return [
         edge(look, True, ((title, "bold"),), right, width),
         *(sides(look, line, width) for line in chart_lines(scene, width - 2, max(height - 2, 2))),
-        edge(look, False, ((scrubbing_words(), "muted"),), enter, width),
+        edge(look, False, hints_in(scrubbing_words(), "muted"), enter, width),
     ]
 
 
@@ -153,12 +166,17 @@ class TimelinePanel(Lines, can_focus=True):
         Binding("enter", "step('first-entry')", show=False),
     ]
 
+    @dataclass
     class Asked(Message):
         """A key of the timeline, by the name of its command."""
 
-        def __init__(self, command: str) -> None:
-            super().__init__()
-            self.command = command
+        command: str
+
+    @dataclass
+    class Picked(Message):
+        """A click on the column of a slot."""
+
+        slot: int
 
     def __init__(self) -> None:
         super().__init__(id="timeline")
@@ -179,6 +197,12 @@ class TimelinePanel(Lines, can_focus=True):
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
         self.update()
+
+    def on_click(self, event: events.Click) -> None:
+        width, height = self.size
+        slot = slot_at(self.scene, width - 2, max(height - 2, 2), event.x - 1)
+        if slot is not None and 0 < event.y < height - 1:
+            self.post_message(self.Picked(slot))
 
     def action_step(self, command: str) -> None:
         self.post_message(self.Asked(command))

@@ -1,5 +1,6 @@
 """Keys by name: as people write them, as Textual calls them, as the screen shows them. Pure."""
 
+import re
 from contextlib import suppress
 from typing import Final
 from unicodedata import lookup
@@ -73,6 +74,8 @@ _SPELLINGS: Final = {
     "meta": "alt",
 }
 
+_ARROWS: Final = "↑↓←→"
+
 WAYS_OUT: Final = ("escape", "ctrl+c")
 """They do what they do on every screen, whatever else is chosen."""
 
@@ -91,7 +94,7 @@ ALLOWED: Final = (
 def spelled(written: str) -> str | None:
     """Textual's name of a key that somebody wrote: `Ctrl+E`, `F2`, `?`; None where there is no such key."""
     if len(written) == 1:
-        return _character(written)
+        return _SPELLINGS.get(written) or _character(written)
     written = written.strip()
     head, _, last = written.rpartition("+")
     if written.endswith("++"):
@@ -148,9 +151,27 @@ def is_text(key: str) -> bool:
 def joined(names: list[str]) -> str:
     """How keys that share a place in a row are shown: `↑↓`, `Alt+↑↓`, `[ ]`; others by the first."""
     if all(len(name) == 1 for name in names):
-        return ("" if {*names} <= {*"↑↓←→"} else " ").join(names)
+        return ("" if {*names} <= {*_ARROWS} else " ").join(names)
     head, plus, last = names[0].rpartition("+")
     same = plus and all(
         name.rpartition("+")[0] == head and len(name.rpartition("+")[2]) == 1 for name in names
     )
     return f"{head}+{''.join(name.rpartition('+')[2] for name in names)}" if same and last else names[0]
+
+
+def pressed_by(shown: str) -> list[tuple[str, str]]:
+    """What hints call keys, part by part with the key, in Textual's name, that each stands for: `Alt+↑↓` is
+    `Alt+↑` and `↓`. A part that names none, as in `Tab 1–4`, goes with the one before; empty where the
+    first does."""
+    parts: list[tuple[str, str]] = []
+    for part in re.split("(?= )", shown):
+        held, plus, last = part.strip().rpartition("+")
+        if (key := spelled(part.strip() or part)) is not None and not "─" <= key <= "◿":  # not drawn
+            parts.append((part, key))
+        elif last and (held or {*last} <= {*_ARROWS}):
+            lead = part[: -len(last)]
+            each = [(sign, spelled(f"{held}{plus}{sign}")) for sign in last]
+            parts += [((lead if not at else "") + sign, key) for at, (sign, key) in enumerate(each) if key]
+        elif parts:
+            parts.append((part, parts[-1][1]))
+    return parts

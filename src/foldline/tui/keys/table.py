@@ -229,6 +229,9 @@ def panel_keys(*panels: str, mark: str = "", shown: str = "Tab") -> Iterator[Scr
     to = f"To the next panel, on the {mark} marked ▷." if mark else "To the next panel."
     yield ScreenKey("next-panel", ("tab",), to, hint="panel", shown=shown, title="Next panel")
     yield ScreenKey("previous-panel", ("shift+tab",), "To the panel before.", title="Previous panel")
+    moves = "Moves the border behind this panel, or before the last one, to the {}. A mouse drags it."
+    for side in ("left", "right"):
+        yield ScreenKey(f"border-{side}", (f"alt+{side}",), moves.format(side), title=f"Border to the {side}")
     for number, panel in enumerate(panels, start=1):
         title = panel.partition(":")[0]
         yield ScreenKey(f"panel-{number}", (str(number),), f"To {panel}.", title=title)

@@ -24,7 +24,7 @@ from foldline.tui.widgets.status import StatusLine
 Result = TypeVar("Result")
 Row = TypeVar("Row")
 
-_ELSE: Final = (("any other key: no", "muted"),)
+_ELSE: Final = (("any other key: no", "muted key:escape"),)
 _FAR: Final = 1_000_000
 _STEPS: Final = {"up": -1, "down": 1, "page-up": -10, "page-down": 10, "first": -_FAR, "last": _FAR}
 """How many rows further a key moves the mark."""
@@ -107,6 +107,9 @@ class ListBox(StatusLine, can_focus=True):
 
     def lines(self, width: int) -> list[Line]:
         return self.with_message(self._owner.draw(width, self.size.height), width)
+
+    def focus_on_click(self) -> bool:
+        return self._owner.field() is None
 
     def on_click(self, event: events.Click) -> None:
         self._owner.clicked(event.y)

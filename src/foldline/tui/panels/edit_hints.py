@@ -24,6 +24,7 @@ from foldline.tui.blocks.cells import Piece, piece, row, width_of
 from foldline.tui.messages import OperationWanted
 from foldline.tui.panels.entry_list import TOOLS_KEY
 from foldline.tui.panels.states import signs, state_words
+from foldline.tui.widgets.lines import button
 
 EditKey = Literal["pin", "hide", "drop", "restore"]
 """The keys by the names of their commands. The first two take back what they did."""
@@ -360,9 +361,8 @@ def _scope(group: tuple[int, ...], level: int) -> str:
 def _piece(hint: EditHint, hints: EditHints, name: KeyName, level: int, rank: int) -> Piece:
     over = [(", over the threshold", "alert")] if hint.over else []
     key = name(_COMMAND.get(hint.action, hint.action))
-    return Piece(
-        ((key, "accent"), *_hint_words(hint, hints, level), *over), rank=rank, gap=_GAP if level < 3 else 2
-    )
+    spans = ((key, "accent"), *_hint_words(hint, hints, level), *over)
+    return Piece(button(spans, key), rank=rank, gap=_GAP if level < 3 else 2)
 
 
 def _hint_words(hint: EditHint, hints: EditHints, level: int) -> Iterator[Span]:

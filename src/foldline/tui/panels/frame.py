@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.widget import Widget
 
 from foldline.tui.blocks.cells import Piece, Span, Spans, crop, row, width_of
 from foldline.tui.panels.entry_list import EntryList
-from foldline.tui.widgets.lines import Lines, edge, frame
+from foldline.tui.widgets.lines import Lines, edge, frame, hint, hints_in
 
 _BESIDE: Final = 10
 """Cells of an edge that are not for words."""
@@ -20,6 +20,8 @@ _WORTH: Final = 16
 
 class Edge(Lines):
     """The upper or lower edge of a frame."""
+
+    ALLOW_SELECT: ClassVar[bool] = False
 
     def __init__(self, *, top: bool) -> None:
         super().__init__()
@@ -57,6 +59,12 @@ class Text(Lines):
         return self._text
 
 
+class Inside(Vertical):
+    """What is within a frame; the sides of that are no text."""
+
+    ALLOW_SELECT: ClassVar[bool] = False
+
+
 class Panel(Widget):
     """A framed list. `above` stands over the list, `below` under it, inside the frame."""
 
@@ -80,9 +88,14 @@ class Panel(Widget):
 
     def compose(self) -> ComposeResult:
         yield self._upper
-        with Vertical(classes="inside"):
+        with Inside(classes="inside"):
             yield from self._inside
         yield self._lower
+
+    def on_click(self) -> None:
+        """A click on the frame goes to its panel."""
+        if not self.has_focus_within:
+            self.view.focus()
 
     def head(self, count: str | Spans, title: str = "") -> None:
         """Set the remark in the upper edge; a `title` replaces the one before."""
@@ -92,7 +105,7 @@ class Panel(Widget):
 
     def foot(self, left: str, right: str = "") -> None:
         """Set the words in the lower edge."""
-        self._lower.show(((left, "muted"),) if left else (), ((right, "text"),) if right else ())
+        self._lower.show(hints_in(left, "muted") if left else (), hints_in(right, "text") if right else ())
 
     def show_focus(self, inside: bool) -> None:
         """Heavy frame or light."""
@@ -101,17 +114,11 @@ class Panel(Widget):
         self._lower.show_focus(inside)
 
 
-class PanelRow(Horizontal):
-    """Panels side by side. Nothing is seen of it: it draws no lines (`BLANK`), as whatever they cover."""
-
-    BLANK: ClassVar[bool] = True
-
-
 def hints_row(pairs: Iterable[tuple[str, str]], width: int, kept: str = "") -> list[Span]:
     """The row of (keys, word) hints. How to leave, the last, stands at the right end and stays longest; then
     the help before it, which names what had no room, and the hint with the word `kept`."""
     parts = [
-        (word, Piece(((name, "accent"), (f" {word}", "muted")), rank=1 if word == kept else rank, gap=2))
+        (word, Piece(hint(name, word), rank=1 if word == kept else rank, gap=2))
         for rank, (name, word) in enumerate(pairs, 2)
     ]
     right = [replace(parts.pop()[1], rank=0)]

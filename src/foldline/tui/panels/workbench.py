@@ -12,14 +12,16 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from foldline.history.stored import without_gc
-from foldline.tui.blocks import Block, BlockView, Key, Span, clean_line
-from foldline.tui.blocks.cells import piece, row
+from foldline.tui.blocks import Block, BlockView, Key, Span, Spans, clean_line
+from foldline.tui.blocks.cells import Piece, row
 from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import ScreenKey, hint_words, name_of, works
 from foldline.tui.panels.edit_hints import Answer
 from foldline.tui.panels.entry_list import EntryList
-from foldline.tui.panels.frame import Panel, PanelRow, Text, hints_row
+from foldline.tui.panels.frame import Panel, Text, hints_row
+from foldline.tui.widgets.borders import STEP, Movable, PanelRow
 from foldline.tui.widgets.fields import OneLine
+from foldline.tui.widgets.lines import hints_in
 
 
 class Workbench(Widget):
@@ -38,9 +40,10 @@ class Workbench(Widget):
     def __init__(self, *panels: Panel, id: str | None = None) -> None:
         super().__init__(id=id)
         self.panels = panels
+        self.side_by_side = PanelRow(id="panels")
         self.active = 0
         """The panel that has, or last had, the focus."""
-        self.news = ""
+        self.news: str | Spans = ""
         """What the status row says until the cursor moves."""
         self.needle = ""
         self.status = Text(id="status")
@@ -48,7 +51,7 @@ class Workbench(Widget):
         self.line = OneLine()
 
     def compose(self) -> ComposeResult:
-        with PanelRow(id="panels"):
+        with self.side_by_side:
             yield from self.panels
         yield from self.foot()
 
@@ -99,8 +102,9 @@ class Workbench(Widget):
         for number, panel in enumerate(self.panels):
             panel.show_focus(number == self.focused)
         self.describe_panels()
-        news = row([piece(clean_line(self.news), cut="right")], [], width)
-        self.status.show(news if self.news else self.status_row(width))
+        news = ((clean_line(self.news), "text"),) if isinstance(self.news, str) else self.news
+        said = row([Piece(news, cut="right")], [], width)
+        self.status.show(said if self.news else self.status_row(width))
         self.hints.show(hints_row(self.hint_pairs(), width, kept=self.KEPT_HINT))
 
     def describe_panels(self) -> None:
@@ -141,6 +145,8 @@ class Workbench(Widget):
                 self.go(int(command[-1]) - 1)
             case "older-prompt" | "newer-prompt":
                 self.to_next(step, self.is_prompt, "prompt")
+            case "border-left" | "border-right":
+                self.move_border(-STEP if command == "border-left" else STEP)
             case "search":
                 self.ask_search()
             case "next-match" | "previous-match":
@@ -160,6 +166,13 @@ class Workbench(Widget):
         """One step outwards, where nothing is looked for."""
         self.screen.dismiss()
 
+    def move_border(self, cells: int) -> None:
+        """The one beside the active panel; where that stands alone, the one beside all of them."""
+        around = (node for node in (self.side_by_side, *self.ancestors) if isinstance(node, Movable))
+        nth = sum(panel.display for panel in self.panels[: self.active])
+        if not any(node.shift_beside(nth, cells) for node in around):
+            self.news = "There is no border to move here."
+
     # --- Layout ---------------------------------------------------------------------------------------
 
     def lay_out(self) -> None:
@@ -170,6 +183,7 @@ class Workbench(Widget):
         """Show these panels; their place comes into sight once they have their size."""
         for number, panel in enumerate(self.panels):
             panel.display = number in shown
+        self.side_by_side.restore()
         self.call_after_refresh(self._show_places)
 
     def _show_places(self) -> None:
@@ -194,7 +208,7 @@ class Workbench(Widget):
     def on_resize(self, event: events.Resize) -> None:
         self.lay_out()
 
-    def focus_panels(self) -> None:
+    def enter(self) -> None:
         """Focus the panel that had it last: at once, so that no picture shows it without."""
         if self.is_attached:  # it may be closed before it was there
             self.screen.set_focus(self.active_view)
@@ -312,7 +326,8 @@ class Workbench(Widget):
             self.relink()
             where = f"{self.match_words(key)}{', round the end' if wrapped else ''}"
             keys = f"{self.key('next-match')} {self.key('previous-match')} next, previous"
-            self.news = f"{shown}{where} · {keys} · {self.key('close')} ends the search"
+            hints = hints_in(f"{keys} · {self.key('close')} ends the search", "text")
+            self.news = ((f"{shown}{where} · ", "text"), *hints)
         self.describe()
 
 

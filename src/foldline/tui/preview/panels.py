@@ -19,7 +19,7 @@ from foldline.tui.keys.table import bindings, key_of
 from foldline.tui.messages import CancelRequested, EntryWanted
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.entry_rows import Source, gutter_width
-from foldline.tui.panels.frame import Panel, PanelRow
+from foldline.tui.panels.frame import Panel
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.preview import words
 from foldline.tui.preview.audit_rows import Fact, FactKeys, empty_block, fact_blocks, facts_of
@@ -28,6 +28,7 @@ from foldline.tui.preview.draft import DraftPanel, DraftSheet, LedgerRow, NotesE
 from foldline.tui.preview.keys import KEYS, Facts, Mode, hints, named
 from foldline.tui.preview.outlook import Outlook, redraft_words
 from foldline.tui.preview.state import PendingRevision, PreviewState
+from foldline.tui.widgets.lines import hint
 from foldline.tui.widgets.question import DEAF_SECONDS, TOO_SOON
 from foldline.tui.widgets.status import retry_pieces
 
@@ -79,7 +80,7 @@ class PreviewPanels(Workbench):
         """The reader's own text, until a proposal shows it."""
 
     def compose(self) -> ComposeResult:
-        with PanelRow(id="panels"):
+        with self.side_by_side:
             yield self.panels[CUT]
             yield self.panels[DRAFT]
         yield self.panels[AUDIT]
@@ -260,7 +261,7 @@ class PreviewPanels(Workbench):
         wide, tall = width >= WIDE, height >= TALL - _ABOVE
         upper = tall or self.active != AUDIT
         shown = [number for number in (CUT, DRAFT) if upper and (wide or number == self._upper)]
-        self.query_one("#panels").display = upper
+        self.side_by_side.display = upper
         self.panels[AUDIT].styles.height = max(8, height // 4) if upper else "1fr"
         self.show_panels(*shown, *([AUDIT] if tall or not upper else []))
 
@@ -283,8 +284,9 @@ class PreviewPanels(Workbench):
         state, outlook, facts = self.state, self._outlook, self.facts
         cut, draft, audit = self.panels
         movable = facts.has_cut and facts.proposal and not facts.drafting
-        more, less = ("".join(key_of(KEYS, each).names[:1]) for each in ("keep-more", "keep-less"))
-        cut.head(f"{more} keeps more  {less} keeps less" if movable else "")
+        sides = (("keep-more", "keeps more"), ("keep-less", "keeps less"))
+        moves = [hint("".join(key_of(KEYS, each).names[:1]), word, "muted", "muted") for each, word in sides]
+        cut.head((*moves[0], ("  ", "muted"), *moves[1]) if movable else "")
         cut.foot(
             "├ cut points · tokens estimated", "Enter cuts here" if self.active == CUT and movable else ""
         )
@@ -578,7 +580,7 @@ class PreviewPanels(Workbench):
         """The reader's own text is the draft, where it is another one."""
         made = self.state.proposal
         self._mode = "panels"
-        self.focus_panels()
+        self.enter()
         if made is not None and text.strip() != made.notes:
             self._unsent = self._pending.notes = text
             self._ask_next()

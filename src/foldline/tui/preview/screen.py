@@ -61,7 +61,7 @@ class PreviewScreen(LeftOnce[None]):
     def on_mount(self) -> None:
         self._seconds = self.set_interval(1.0, self.panels.describe, pause=True)
         self.show(self.state)
-        self.panels.focus_panels()
+        self.panels.enter()
 
     def on_resize(self, event: events.Resize) -> None:
         cover_if_too_small(self, event.size)

@@ -26,7 +26,7 @@ from foldline.tui.keys.commands import BY_SLASH, COMMANDS, Command
 from foldline.tui.prompting.inputs import Completing, completing
 from foldline.tui.state import ChatState
 from foldline.tui.widgets.fields import Editor
-from foldline.tui.widgets.lines import LIGHT, Lines, edge, sides, window_start
+from foldline.tui.widgets.lines import LIGHT, Lines, edge, hints_in, sides, window_start
 
 if TYPE_CHECKING:
     from foldline.tui.runner import Runner
@@ -321,7 +321,7 @@ def completion_lines(title: str, shown: Sequence[Candidate], marked: int, width:
     return [
         edge(LIGHT, True, ((title, "muted"),), (), width),
         *(sides(LIGHT, line, width) for line in candidate_lines(shown, marked, ROWS, width - 2)),
-        edge(LIGHT, False, ((keys, "muted"),), count, width),
+        edge(LIGHT, False, hints_in(keys, "muted"), count, width),
     ]
 
 

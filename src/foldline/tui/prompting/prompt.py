@@ -21,7 +21,7 @@ from foldline.tui.prompting.completion import Candidate, Completer, CompletionLi
 from foldline.tui.prompting.inputs import Recall
 from foldline.tui.state import ChatState, Waiting
 from foldline.tui.widgets.fields import Editor
-from foldline.tui.widgets.lines import Frame, Lines, edge, frame, framed_row, sides
+from foldline.tui.widgets.lines import Frame, Lines, edge, frame, framed_row, hints_in, sides
 
 if TYPE_CHECKING:
     from foldline.tui.prompting.vim_editing import VimEditing
@@ -47,31 +47,32 @@ def queue_rows(
     pause: Spans = ((" ‖", "altered"),) if waiting.paused else ()
     if waiting.held is not None and most > 1:
         note = "waits for your answer" if asked else "sent after compacting"
-        note = "not sent" if waiting.paused else note
-        rows.append(_queue_row("held", waiting.held, note, False, pause, look, width))
+        said: Spans = (("not sent" if waiting.paused else note, "muted"),)
+        rows.append(_queue_row("held", waiting.held, said, False, pause, look, width))
     room = most - len(rows)
     first = max(0, min(marked if marked is not None else 0, len(waiting.queued) - room))
     shown = waiting.queued[first : first + room]
     for number, text in enumerate(shown, start=first):
         last = number == first + len(shown) - 1
         hidden = len(waiting.queued) - len(shown)
-        note = ""
+        said = ()
         if number == marked:
-            note = f"{key_of('send')} swaps · {key_of('queue-delete')} stashes"
+            said = hints_in(f"{key_of('send')} swaps · {key_of('queue-delete')} stashes", "muted")
         elif last and marked is None:
             edit, send = key_of("recall-older"), key_of("send")
             note = f"{send} sends them in order" if waiting.paused else f"{edit} from the first line: edit"
-            note = f"{hidden} more · {note}" if hidden else note
-        rows.append(_queue_row(str(number + 1), text, note, number == marked, pause, look, width))
+            said = ((f"{hidden} more · ", "muted"),) if hidden else ()
+            said = (*said, *hints_in(note, "muted"))
+        rows.append(_queue_row(str(number + 1), text, said, number == marked, pause, look, width))
     return rows
 
 
 def _queue_row(
-    label: str, text: str, note: str, marked: bool, pause: Spans, look: Frame, width: int
+    label: str, text: str, note: Spans, marked: bool, pause: Spans, look: Frame, width: int
 ) -> list[Span]:
     left = [Piece(((f"{label:<4}", "muted"), *pause)), piece(clean_line(text), gap=1, cut="right")]
     # The text gives way to the note, except where there is hardly room for either.
-    right = [piece(note, "muted", rank=0 if width >= 70 else 1)] if note else []
+    right = [Piece(note, rank=0 if width >= 70 else 1)] if note else []
     drawn = framed_row(look, left, right, width)
     return [drawn[0], *in_reverse(drawn[1:-1]), drawn[-1]] if marked else drawn
 
@@ -120,18 +121,15 @@ def frame_words(state: ChatState, *, marks: bool, shell: Shell | None, width: in
     elif shell is not None:
         sees = "sees it" if shell == "seen" else "does not see it"
         words = f"{send} {'queues' if state.busy else 'runs'} it in your shell · the model {sees}"
-        return _muted(words), _muted(f"{key_of('complete')} completes files") if width >= _ROOMY else ()
+        completes = hints_in(f"{key_of('complete')} completes files", "muted")
+        return hints_in(words, "muted"), completes if width >= _ROOMY else ()
     else:
         enter = f"{send} {'queues' if state.busy else 'sends'}"
     newline = f"{key_of('newline')} new line"
     if width < _ROOMY:
-        return _muted(f"{enter} · / @ !"), _muted(newline)
+        return hints_in(f"{enter} · / @ !", "muted"), hints_in(newline, "muted")
     begins = f"{enter} · {newline} · / commands · @ files · ! shell"
-    return _muted(begins), _muted(f"{key_of('editor')} editor")
-
-
-def _muted(words: str) -> Spans:
-    return ((words, "muted"),)
+    return hints_in(begins, "muted"), hints_in(f"{key_of('editor')} editor", "muted")
 
 
 QUEUE_FROM = 30
@@ -247,6 +245,10 @@ class Prompt(Lines):
             return False
         self.attaching.put(text)
         return True
+
+    def enter(self) -> None:
+        """The keys in the frame are the editor's."""
+        self.screen.set_focus(self.editor)
 
     @property
     def recalled(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from foldline.tui.blocks.cells import chop_spans, crop, cut_left, cut_right, wra
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, names_of, table
 from foldline.tui.lists.screen import ListScreen, PageScreen
 from foldline.tui.runner import Runner
-from foldline.tui.widgets.lines import Line, Rule, boxed, filled, key_words
+from foldline.tui.widgets.lines import Line, Rule, boxed, filled, hints_in, key_words
 
 if TYPE_CHECKING:
     from foldline.agent.tools.jobs import Job, Jobs
@@ -151,7 +151,7 @@ class JobsScreen(ListScreen[None, JobRow]):
                 title = f"Output of job {row.number}: {row.command}"
                 self.app.push_screen(OutputScreen(title, partial(self._jobs.output, row.number)))
             case "end":
-                sentence = f"! Enter ends job {row.number} and all it started; any other key: no"
+                sentence = f"Enter ends job {row.number} and all it started; any other key: no"
                 self.confirm(sentence, "end", partial(self._end, row.number))
 
     def _end(self, number: int) -> None:
@@ -170,7 +170,9 @@ class JobsScreen(ListScreen[None, JobRow]):
             *self._rule(width),
             *self._output(width - 2, max(height - rows - (3 if rows else 2), 1)),
         ]
-        foot = key_words(self.hints()) if self.question is None else ((self.question.sentence, "alert"),)
+        foot = key_words(self.hints())
+        if self.question is not None:
+            foot = (("! ", "alert"), *hints_in(self.question.sentence, "alert"))
         return boxed(width, (("Background jobs", "text bold"),), count, body, foot)
 
     def _rule(self, width: int) -> Iterator[Rule]:
@@ -377,4 +379,4 @@ class OutputScreen(PageScreen[str]):
         key = partial(name_of, self.KEYS)
         scroll = f"{names_of(self.KEYS, 'up', 'down')} {key('page-up')} {key('page-down')}"
         keys = f"{key('close')} close · {scroll} scroll · {key('last')} follow"
-        return boxed(width, title, count, filled(lines, room), ((keys, "muted"),))
+        return boxed(width, title, count, filled(lines, room), hints_in(keys, "muted"))

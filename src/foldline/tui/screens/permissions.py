@@ -20,7 +20,7 @@ from foldline.tui.keys.commands import key_of as command_key
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, table
 from foldline.tui.lists.screen import ListScreen
 from foldline.tui.runner import Runner
-from foldline.tui.widgets.lines import Line, boxed
+from foldline.tui.widgets.lines import Line, boxed, hint
 
 if TYPE_CHECKING:
     from foldline.agent.state import AgentState
@@ -138,10 +138,8 @@ class PermissionsScreen(ListScreen[None, PermissionRow]):
         for mode in _MODES:
             chosen = mode == self.now.mode
             style = ("alert" if mode == "all" else "accent") if chosen else "text"
-            line += [
-                (name_of(KEYS, mode), "accent"),
-                (f"\xa0{'▶' if chosen else ''}{mode}   ", f"{style} bold" if chosen else style),
-            ]
+            words = hint(name_of(KEYS, mode), f"{'▶' if chosen else ''}{mode}   ", style + " bold" * chosen)
+            line += [(text.replace(" ", "\xa0", 1), look) for text, look in words]
         for each in wrap_spans(line, width - 9):
             yield [*start, *((text.replace("\xa0", " "), style) for text, style in each)]
             start = [("        ", "")]

@@ -213,6 +213,7 @@ class TranscriptPanel(BlockView):
     """Turns keys into messages; `ReadingPane` does what they ask for."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "read")
+    opens_at_once = True
 
     @dataclass
     class Asked(Message):

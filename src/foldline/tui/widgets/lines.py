@@ -5,21 +5,25 @@ Frames are drawn as text, so that no title is parsed as markup: heavy has the fo
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from textual.geometry import Size
+from textual import events
+from textual.geometry import Offset, Size
 from textual.screen import Screen
+from textual.selection import Selection
 from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 
 from foldline.tui.blocks.cells import Piece, Span, Spans, crop, row, to_strip, width_of
-from foldline.tui.blocks.styles import Styles, styles_from
+from foldline.tui.blocks.styles import Styles, selected_text, styles_from, with_selection
+from foldline.tui.keys.names import character_of, pressed_by
+from foldline.tui.textual_private import SelectedByDragging
 
 Line = list[Span]
 
 
-class Lines(Widget):
+class Lines(SelectedByDragging):
     """Draws what `lines(width)` says; repaints only when that changed. Text in spans must be clean."""
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -31,6 +35,8 @@ class Lines(Widget):
         self._styles_now = Styles()
         self._drawn: Sequence[Sequence[Span]] = ()
         self._drawn_size = Size(-1, -1)
+        self._pressed: tuple[str, Offset] = "", Offset()
+        """The key whose hint the mouse was pressed on, and where."""
 
     def lines(self, width: int) -> Sequence[Sequence[Span]]:
         """The lines at this width."""
@@ -56,6 +62,16 @@ class Lines(Widget):
     def _on_theme(self, _: Theme) -> None:
         self._restyle()
 
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        # Not at the click: the focus that comes with the mouse may bring other hints before that.
+        self._pressed = event.style.meta.get("key", ""), event.screen_offset
+
+    def on_click(self, event: events.Click) -> None:
+        key, where = self._pressed
+        if key and where == event.screen_offset:
+            event.stop()
+            press(self, key)
+
     def _restyle(self) -> None:
         app = self.app
         self._styles_now = styles_from(app.theme_variables, app.no_color, getattr(app, "files", None))
@@ -68,7 +84,39 @@ class Lines(Widget):
             self._drawn, self._drawn_size = self.lines(width), self.size
         drawn = self._drawn[y] if y < len(self._drawn) else ()
         strip = to_strip(drawn, self._styles_now).adjust_cell_length(width)
-        return strip.apply_style(self._styles_now.background) if self._styles_now.background else strip
+        if self._styles_now.background:
+            strip = strip.apply_style(self._styles_now.background)
+        if self.text_selection is not None and (span := self.text_selection.get_span(y)) is not None:
+            strip = with_selection(strip, *span, self._styles_now["reverse"])
+        return strip.simplify().apply_offsets(0, y)
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+    def get_selection(self, selection: Selection) -> tuple[str, str]:
+        """The selected text, without the frame around it."""
+        strips = (to_strip(line, self._styles_now) for line in self._drawn)
+        spans = ((strip, selection.get_span(at)) for at, strip in enumerate(strips))
+        texts = (selected_text(strip, *span) for strip, span in spans if span is not None)
+        return "\n".join(text.lstrip(_STROKES).rstrip(f"{_STROKES} ") for text in texts), "\n"
+
+
+@runtime_checkable
+class TakesKeys(Protocol):
+    """A part of the screen with keys of its own, which work while it has the focus."""
+
+    def enter(self) -> None:
+        """Take the focus, at once."""
+
+
+def press(hint: Widget, key: str) -> None:
+    """Do what a key does that a hint names, in the part of the screen where the hint stands."""
+    part = next((node for node in hint.ancestors_with_self if isinstance(node, TakesKeys)), None)
+    if part is not None and isinstance(part, Widget) and not part.has_focus_within:
+        part.enter()
+    pressed = events.Key(key, character_of(key) or None)
+    pressed.set_sender(hint.app)  # else it would bubble no further than up to here
+    hint.app.post_message(pressed)
 
 
 class Row(Lines):
@@ -95,6 +143,7 @@ class Frame:
     style: str
 
 
+_STROKES = "┏┓┗┛━┃┌┐└┘─│┠┨"
 HEAVY = Frame("┏┓┗┛━┃", "accent")
 LIGHT = Frame("┌┐└┘─│", "muted")
 
@@ -175,12 +224,36 @@ def filled(lines: Sequence[Line], rows: int) -> list[Line]:
     return [*lines[:rows], *([[]] * (rows - len(lines)))]
 
 
+def button(spans: Iterable[Span], key: str) -> Spans:
+    """A click on these presses the key that hints call so."""
+    pressed = pressed_by(key)
+    return tuple((text, f"{style} key:{pressed[0][1]}" if pressed else style) for text, style in spans)
+
+
+def hint(keys: str, word: str, style: str = "muted", of_keys: str = "accent") -> Spans:
+    """`F2 inspector`, a button: each key that is shown presses itself, the word the first of them."""
+    spans = [(part, f"{of_keys} key:{key}") for part, key in pressed_by(keys)] or [(keys, of_keys)]
+    return (*spans, *button([(f" {word}", style)] * bool(word), keys))
+
+
+def hints_in(words: str, style: str) -> Spans:
+    """Words with hints between points, as `Enter opens · f filter`; other parts, which may not begin as a key
+    does, are text."""
+    spans: Line = []
+    for part in words.split(" · "):
+        spans += [(" · ", style)] if spans else []
+        each = part.split(" ")
+        keys = next((at for at, word in enumerate(each) if not pressed_by(word)), len(each))
+        spans += hint(" ".join(each[:keys]), " ".join(each[keys:]), style, style) if keys else [(part, style)]
+    return tuple(spans)
+
+
 def key_words(pairs: Iterable[tuple[str, str]], style: str = "text") -> Spans:
     """`Enter select · Esc close`, of (keys, word)."""
     spans: Line = []
     for keys, word in pairs:
         spans += [(" · ", "muted")] if spans else []
-        spans += [(keys, "accent"), (f" {word}", style)]
+        spans += hint(keys, word, style)
     return tuple(spans)
 
 

@@ -7,6 +7,7 @@ from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Piece, Span, Spans, piece, row
 from foldline.tui.keys.commands import key_of
 from foldline.tui.state import ChatState, Room, Weights
+from foldline.tui.widgets.lines import button, hint
 
 Part = Literal["system", "summaries", "compacting", "verbatim", "free", "soft", "threshold", "cut"]
 
@@ -131,7 +132,9 @@ def meter_row(state: ChatState, width: int) -> list[Span]:
     if state.git:
         git = clean_line(state.git)
         right.append(piece(f"git {git}" if width >= 100 else git.split(" ")[-1], "muted", rank=4))
-    left = [Piece(_bar(room, bar_cells(width)), rank=1), Piece(_numbers(state), gap=1)]
+    opens = key_of("context")
+    bar = Piece(button(_bar(room, bar_cells(width)), opens), rank=1)
+    left = [bar, Piece(button(_numbers(state), opens), gap=1)]
     return row(left, right, width)
 
 
@@ -201,7 +204,7 @@ def header_row(state: ChatState, width: int) -> list[Span]:
             continue
         style = "muted" if value == usual else "altered"
         right.append(Piece(((f"{name}: ", "muted"), (value, style)), rank=3))
-    right.append(Piece(((key_of("help"), "accent"), (" help", "muted")), rank=2))
+    right.append(Piece(hint(key_of("help"), "help"), rank=2))
     return row([Piece(tuple(where), cut="right", least=width // 3)], right, width)
 
 

@@ -22,7 +22,7 @@ from foldline.tui.keys.commands import key_of
 from foldline.tui.messages import OperationWanted
 from foldline.tui.state import Answerable, Question
 from foldline.tui.widgets.fields import OneLine
-from foldline.tui.widgets.lines import Line, Lines, edge, frame, key_words, sides, window_start
+from foldline.tui.widgets.lines import Line, Lines, edge, frame, hint, key_words, sides, window_start
 
 if TYPE_CHECKING:
     from foldline.tui.blocks.diff import DiffRows
@@ -289,6 +289,9 @@ class QuestionDock(Lines, can_focus=True):
 
     # --- keys and mouse ---------------------------------------------------------------------------------
 
+    def focus_on_click(self) -> bool:
+        return not self.why.display
+
     def on_key(self, event: events.Key) -> None:
         if self._takes_key(event):
             event.stop()
@@ -499,8 +502,8 @@ class QuestionDock(Lines, can_focus=True):
             return []
         means: Spans = (("always: ", "muted"), (nothing_hidden(question.promises[self._nth]), "accent"))
         key = "→" if self._is_active else key_of("other-rule")
-        other: Spans = ((f" · {key} another rule", "muted"),) if len(question.promises) > 1 else ()
-        return wrap_spans([*means, *other], width)
+        other = ((" · ", "muted"), *hint(key, "another rule", of_keys="muted"))
+        return wrap_spans([*means, *(other if len(question.promises) > 1 else ())], width)
 
     def _where(self, question: Question, rows: int, total: int) -> Line:
         """Which lines of a long text these are: a line of its own, which no width pushes out."""
@@ -508,7 +511,7 @@ class QuestionDock(Lines, can_focus=True):
         where: Line = [(f"lines {top + 1}–{top + rows} of {total}", "altered")]
         if question.kind == "call" and self._unread:
             key = "↓" if self._is_active else key_of(_COMMANDS["y"])
-            where += [(", ", "muted"), (key, "accent"), (" to read all", "text")]
+            where += [(", ", "muted"), *hint(key, "to read all", "text")]
         return where
 
     def _answer_row(

@@ -26,7 +26,7 @@ from foldline.tui.state import (
     Working,
     rung_words,
 )
-from foldline.tui.widgets.lines import HEAVY, Lines, edge
+from foldline.tui.widgets.lines import HEAVY, Lines, edge, hint, hints_in
 
 if TYPE_CHECKING:
     from foldline.protocol.events import ProposalReady
@@ -54,12 +54,9 @@ def hints_row(
     left: list[Piece] = []
     for at, (keys, word) in enumerate(words):
         rank = 1 + (_LAST_TO_GO.index(word) if word in _LAST_TO_GO else len(_LAST_TO_GO) + at)
-        left.append(_hint(keys, _SHORTER.get(word, word) if width < _NARROW else word, rank))
-    return row(left, [_hint(*last)], width)
-
-
-def _hint(keys: str, word: str, rank: int = 0) -> Piece:
-    return Piece(((keys, "accent"), (f" {word}", "muted")), rank=rank, gap=2)
+        shown = _SHORTER.get(word, word) if width < _NARROW else word
+        left.append(Piece(hint(keys, shown), rank, gap=2))
+    return row(left, [Piece(hint(*last), gap=2)], width)
 
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -87,9 +84,11 @@ def status_row(state: ChatState, beside: StatusContext, now: float, width: int) 
     """One thing at the left (remark, error, question, running, notice), the reader's side at the right."""
     right: list[Piece] = []
     if beside.new_below > 0:
-        right.append(Piece(((f"▼ {beside.new_below} new below", "accent"), (", End", "muted")), rank=3))
+        end = f"key:{BY_ID['end'].pressed[0]}"
+        below = f"▼ {beside.new_below} new below"
+        right.append(Piece(((below, f"accent {end}"), (", End", f"muted {end}")), rank=3))
     if beside.escape:
-        right.append(piece(beside.escape, "muted", rank=1))
+        right.append(Piece(hints_in(beside.escape, "muted"), rank=1))
     return row(_left(state, beside, now), right, width)
 
 
@@ -133,7 +132,7 @@ def _cache(cache: CacheEnds, now: float) -> list[Piece]:
         dollars = cache.compacted_dollars
         after = numbers.short_tokens(cache.compacted) if dollars is None else numbers.price(dollars)
         parts.append(piece(f"; {'compact first' if cold else 'compacted'}: {after}", "text", gap=0))
-        parts.append(_then(key_of("compact-first"), 2, "accent"))
+        parts.append(Piece(((" · ", "muted"), *hint(key_of("compact-first"), "")), 2, gap=0))
     return parts
 
 
@@ -177,7 +176,7 @@ def _question(question: Question, beside: StatusContext, now: float) -> list[Pie
     cut: Side | None = "right" if question.kind == "choice" else None
     asks = Piece(((f"? {clean_line(question.sentence)}", "altered"),), cut=cut, least=20)
     first = [asks, piece(f" · {numbers.elapsed(now - question.since)}", "altered", gap=0, rank=3)]
-    tab = piece(f"{key_of('complete')} to answer", "text", rank=2)
+    tab = Piece(hint(key_of("complete"), "to answer", "text", "text"), rank=2)
     return first if beside.question_focused else [*first, tab]
 
 
@@ -189,7 +188,7 @@ def _proposal(proposal: "ProposalReady") -> list[Piece]:
     if proposal.facts:
         lost = f"{proposal.lost} of {proposal.facts} facts lost"
         parts.append(_then(lost, 4, "alert" if proposal.lost else "muted"))
-    return [*parts, _then(f"{key_of('preview')} review", 3)]
+    return [*parts, _review("text")]
 
 
 def _ahead_beside(state: ChatState) -> list[Piece]:
@@ -212,7 +211,7 @@ def _ahead(ahead: DraftedAhead, size: int, now: float) -> list[Piece]:
             f"{numbers.tokens(ahead.tokens_before + grown)} → {numbers.tokens(ahead.tokens_after + grown)}"
         )
         parts = [piece(f"Next compaction drafted · {sizes}", "muted")]
-        return [*parts, piece(f" · {key_of('preview')} review", "muted", rank=3, gap=0)]
+        return [*parts, _review("muted")]
     parts = [Piece(((f"{_spin(now)} ", "accent"), ("Drafting the next compaction", "text")))]
     if ahead.drafted:
         parts.append(piece(f" · {numbers.tokens(ahead.drafted)} tokens", "muted", rank=3, gap=0))
@@ -222,6 +221,10 @@ def _ahead(ahead: DraftedAhead, size: int, now: float) -> list[Piece]:
 def _then(text: str, rank: int, style: str = "text") -> Piece:
     """One more thing in the same sentence."""
     return Piece(((" · ", "muted"), (text, style)), rank, gap=0)
+
+
+def _review(style: str) -> Piece:
+    return Piece(((" · ", "muted"), *hint(key_of("preview"), "review", style, style)), 3, gap=0)
 
 
 def _spin(now: float) -> str:

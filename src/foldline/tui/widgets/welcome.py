@@ -78,7 +78,7 @@ class Welcome(Lines, can_focus=True):
             (
                 (key_of("inspector"), "see what the model sees"),
                 (key_of("preview"), "preview a compaction"),
-                ("/undo", "take it back"),
+                (key_of("palette"), "everything"),
             )
         )
         what = "Foldline, an agent whose context you can see and edit."
