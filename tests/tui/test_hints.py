@@ -191,19 +191,10 @@ async def beside_the_prompt(made: Scene, pilot: Pilot[None]) -> None:
     await pilot.press("escape")
 
 
-async def say_why_not(made: Scene, pilot: Pilot[None]) -> None:
-    await scenes.ask_for_an_edit(made, pilot)
-    made.clock.now += 2
-    await pilot.press("4")
-    await pilot.pause()
-    assert made.app.chat.dock.why.has_focus
-
-
 @pytest.mark.parametrize(
     "play",
     [
         scenes.ask_for_an_edit,
-        say_why_not,
         scenes.fold_with_a_queue,
         scenes.filter_the_history,
         scenes.rewind,
@@ -225,7 +216,7 @@ async def test_no_hint_is_dead_while_something_is_under_way(
     (tmp_path / "shop-api" / "cancel.py").write_text("order = await by_id(id)\n")
     edit = {"path": "cancel.py", "old": "await by_id(id)", "new": "await by_key(id)"}
     script = (calling(("read", {"path": "cancel.py"})), calling(("edit", edit), stem="d"))
-    asks = play in (scenes.ask_for_an_edit, say_why_not)
+    asks = play is scenes.ask_for_an_edit
     summaries = scenes.held_fold() if play is scenes.fold_with_a_queue else scenes.written_fold()
     story = None if asks else shop_api()
     made = scene(tmp_path / "shop-api", story, *(script if asks else ()), summaries=summaries)
