@@ -22,9 +22,10 @@ from .arguments import (
 from .streams import has_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from foldline.agent import Agent
+    from foldline.tui.startup import Load
 
     from .agents import Refused
 
@@ -93,7 +94,8 @@ class _Start(NamedTuple):
 
 
 def _chats(start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, object]") -> int:
-    """Shows one chat after the other, as the user goes from session to session; the exit code at the end.
+    """Shows the chat, and what is opened beside it; the exit code at the end. Where its session is refused,
+    the user may continue in a copy.
 
     `chosen` are the settings that the options set.
     """
@@ -104,7 +106,11 @@ def _chats(start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, 
 
     named = chosen_theme(theme, start.root)
     use_chosen_keys()
-    left: _Start | None = None  # the chat to come back to where another session is refused
+
+    def another(file: str, here: Path, ask: "Callable[[str], bool]") -> "tuple[Load, Path]":
+        beside = _Start(file or None, _folder_of(file, here, ask) if file else here)
+        return lambda: _load(beside, chosen).agent, beside.root
+
     while True:
         attempt = _Attempt(start, chosen)
         app = FoldlineApp(
@@ -114,31 +120,32 @@ def _chats(start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, 
             prompt=prompt,
             themes_dir=own_themes(),
             is_first_start=attempt.is_first_start,
+            another=another,
         )
         run_app(app)
         if attempt.refused is not None:
             from .resume import instead
 
-            end = instead(attempt.refused, theme=theme, back=left is not None)
-            if not isinstance(end, int):
-                start = _Start(str(end), attempt.refused.folder)
-            elif left is None:
+            end = instead(attempt.refused, theme=theme)
+            if isinstance(end, int):
                 return end
-            else:
-                start = left
-            left = None
-            continue
-        if app.failure is not None:
+            start = _Start(str(end), attempt.refused.folder)
+        elif app.failure is not None:
             return _failed(app.failure)
-        if app.resume is None:
-            attempt.say_how_to_resume()
-            return app.return_code or 0
-        left = _Start(attempt.kept, start.root)
-        prompt = ""
-        if app.resume:
-            start = _Start(app.resume, _folder_of(app.resume, start.root))
         else:
-            start = _Start(None, start.root)
+            _say_how_to_resume(session.file for session in app.sessions)
+            return app.return_code or 0
+
+
+def _say_how_to_resume(files: "Iterable[str]") -> None:
+    """Names the sessions below the screen that is gone, where anything was said in them."""
+    from foldline.history import short_id
+
+    from .output import note
+
+    for file in filter(None, files):
+        ref = short_id(Path(file).parent.name)
+        note(f"session {ref}; `foldline -r {ref}` continues it.")
 
 
 @contextmanager
@@ -157,10 +164,10 @@ def _is_dumb() -> bool:
     return has_terminal() and os.environ.get("TERM") == "dumb"
 
 
-def _folder_of(resume: str, here: Path) -> Path:
+def _folder_of(resume: str, here: Path, ask: "Callable[[str], bool] | None" = None) -> Path:
     from .resume_folder import folder_of  # of no use to any other start
 
-    return folder_of(resume, here)
+    return folder_of(resume, here, ask)
 
 
 class _Attempt:
@@ -175,22 +182,6 @@ class _Attempt:
     def is_first_start(self) -> bool:
         """Whether nothing was set up when it was opened."""
         return self._opened is not None and self._opened.is_first_start
-
-    @property
-    def kept(self) -> str | None:
-        """The event file of the session, where it has one by now."""
-        path = self._opened.agent.session.path if self._opened is not None else None
-        return str(path) if path is not None and path.exists() else None
-
-    def say_how_to_resume(self) -> None:
-        """Names the session below the screen that is gone, where anything was said in it."""
-        from foldline.history import short_id
-
-        from .output import note
-
-        if self._opened is not None and self.kept is not None:
-            ref = short_id(self._opened.agent.session.id)
-            note(f"session {ref}; `foldline -r {ref}` continues it.")
 
     def __call__(self) -> "Agent":
         from .agents import Refused

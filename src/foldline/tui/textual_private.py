@@ -5,7 +5,8 @@
 
 import codecs
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from textual.app import App
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.geometry import Size
+from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
@@ -63,6 +65,24 @@ class HookedApp(App[Result]):
     def apply_theme_again(self, name: str) -> None:
         """Paint with another theme of the same name: Textual sees no change of it."""
         self._watch_theme(name)
+
+
+def mode_of(screen: Screen[Any]) -> str | None:
+    """The mode in whose stack a screen is; None where it is in none."""
+    stacks = screen.app._screen_stacks
+    return next((mode for mode, stack in stacks.items() if screen in stack), None)
+
+
+@contextmanager
+def in_mode_of(screen: Screen[Any]) -> Iterator[None]:
+    """Take screens from the stack that this one is in: Textual takes them from the one that is shown."""
+    app, mode = screen.app, mode_of(screen)
+    shown = app._current_mode
+    app._current_mode = mode or shown
+    try:
+        yield
+    finally:
+        app._current_mode = shown
 
 
 class SizedScrollView(ScrollView):

@@ -394,9 +394,20 @@ COMMANDS: Final[KeyTable[Command]] = table(
     SlashCommand(
         "new",
         (),
-        "Begins a session in this folder; this one is kept.",
+        "Begins a session in this folder, beside those that are open.",
         title="New session",
-        works=idle,
+    ),
+    SlashCommand(
+        "tabs",
+        ("ctrl+t",),
+        "The sessions that are open here, and how it is with each; what runs in another one runs on.",
+        title="Open sessions",
+    ),
+    SlashCommand(
+        "close",
+        (),
+        "Closes this one of several open sessions; its history is kept.",
+        title="Close this session",
     ),
     SlashCommand(
         "search",
@@ -500,7 +511,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
     SlashCommand("quit", (), "Ends the program; the session is on disk.", title="Quit", aliases=("exit",)),
 )
 
-EVERYWHERE: Final = ("help", "palette", "interrupt")
+EVERYWHERE: Final = ("help", "palette", "tabs", "interrupt")
 """The chat's commands that work on every screen."""
 
 BY_ID: Final[dict[str, Command]] = {command.id: command for command in COMMANDS}
