@@ -174,9 +174,7 @@ async def test_what_is_heard_before_the_preview_is_mounted_is_shown_once_it_is(
         await fill(running)
         assert running.app.chat.presenter.shown is not None
         previewing = running.app.chat.presenter.shown.previewing
-        monkeypatch.setattr(
-            running.app.chat.presenter, "_want_frame", lambda: None
-        )  # no event draws it again
+        monkeypatch.setattr(running.app.chat.presenter, "_want_frame", lambda: None)
         previewing.open()
         previewing.on_event(events.CompactionStart(reason="manual", tokens_before=1))
         previewing.draw()

@@ -1,5 +1,6 @@
 """Several sessions that are open at once: each works on, and is found again as it was left."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from foldline.tui.open_session import OpenSession
 from foldline.tui.state import Tab
 from foldline.tui.widgets.meter import tabs_spans
 from support.agents import Hang, calling
+from support.chat_app import Clock
 from support.live import Live, SpeakingLLM, Spoken, live, session_in
 
 ASKS = calling(("bash", {"command": "make"}))
@@ -30,10 +32,10 @@ async def at_rest(running: Live, chat: OpenSession) -> None:
     await running.until(lambda: not runner.agent.executor.busy and runner._rests and chat.presenter.settled)
 
 
-async def beside(running: Live, command: str = "/new") -> OpenSession:
-    """Another session, open and shown."""
+async def beside(running: Live) -> OpenSession:
+    """A new session, open and shown."""
     before = running.app.chat
-    await running.enter(command)
+    before.run_command("new")
     await running.until(lambda: running.app.chat is not before and running.app.runner is not None)
     await running.drawn()
     return running.app.chat
@@ -43,6 +45,15 @@ async def to_the_other(running: Live) -> None:
     before = running.app.chat
     await running.press("ctrl+t", "enter")
     await running.until(lambda: running.app.chat is not before)
+
+
+async def say(running: Live, text: str) -> None:
+    """Send a prompt in the session that is shown, and wait for its answer."""
+    chat = running.app.chat
+    count = len(prompts(chat))
+    await running.enter(text)
+    await running.until(lambda: len(prompts(chat)) > count)
+    await at_rest(running, chat)
 
 
 def prompts(chat: OpenSession) -> list[str]:
@@ -78,7 +89,8 @@ async def test_what_runs_in_another_session_runs_on_and_is_marked_until_it_is_se
 async def test_a_question_in_another_session_is_marked_and_answered_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with live(tmp_path / "shop", Spoken(), "quick", approvals="ask") as running:
+    clock = Clock()
+    async with live(tmp_path / "shop", Spoken(), "quick", approvals="ask", clock=clock) as running:
         called: list[str] = []
         monkeypatch.setattr(running.app, "call_back", called.append)
         first, spoken = running.app.chat, running.llm.script[0]
@@ -95,8 +107,17 @@ async def test_a_question_in_another_session_is_marked_and_answered_there(
         await to_the_other(running)
         assert "Allow this bash call?" in running.text
         assert running.app.window_title == "? build it · waits for you"
+        clock.now += 2.0  # a question takes no key in its first second on the screen
         await running.press("alt+n")
         await running.until(lambda: first.presenter.state.question is None)
+
+
+async def test_a_session_is_opened_beside_one_that_asks(tmp_path: Path) -> None:
+    async with live(tmp_path / "shop", ASKS, "quick", approvals="ask") as running:
+        await running.enter("build it")
+        await running.until(lambda: running.app.state.question is not None)
+        await beside(running)
+        assert "? build it │ new session" in header(running) and running.editor_text == ""
 
 
 async def test_a_failure_in_another_session_is_marked(tmp_path: Path) -> None:
@@ -116,7 +137,7 @@ async def test_a_failure_in_another_session_is_marked(tmp_path: Path) -> None:
 async def test_each_session_keeps_its_place_its_draft_its_queue_and_its_inspector(tmp_path: Path) -> None:
     async with live(tmp_path / "shop", "Line.\n\n" * 60, Hang(), "quick", size=(100, 30)) as running:
         first = running.app.chat
-        await running.ask("tell me all")
+        await say(running, "tell me all")
         await running.enter("slowly")
         await running.until(lambda: first.presenter.state.busy)
         await running.enter("and then")
@@ -130,10 +151,9 @@ async def test_each_session_keeps_its_place_its_draft_its_queue_and_its_inspecto
         inspector = running.app.screen
         assert isinstance(inspector, InspectorScreen)
         cursor = inspector.panels.lists.history.view.cursor
-        first.run_command("new")  # as from the palette
-        await running.until(lambda: running.app.chat is not first and running.app.runner is not None)
+        await beside(running)
         assert running.editor_text == ""
-        await running.ask("here")
+        await say(running, "here")
         await to_the_other(running)
         assert running.app.screen is inspector and running.text.splitlines()[2:] == before.splitlines()[2:]
         assert inspector.panels.lists.history.view.cursor == cursor
@@ -148,9 +168,9 @@ async def test_switching_takes_less_than_a_tenth_of_a_second(tmp_path: Path) -> 
     """In time of the processor, of the best of several: whatever else the machine does."""
     long = "\n\n".join(f"Paragraph {at} of a long answer. " * 8 for at in range(200))
     async with live(tmp_path / "shop", long, long) as running:
-        await running.ask("one")
+        await say(running, "one")
         await beside(running)
-        await running.ask("two")
+        await say(running, "two")
         times = []
         for _ in range(6):
             other = next(each for each in running.app.sessions if each is not running.app.chat)
@@ -163,7 +183,7 @@ async def test_switching_takes_less_than_a_tenth_of_a_second(tmp_path: Path) -> 
 
 async def test_a_session_nothing_was_said_in_is_closed_when_it_is_left(tmp_path: Path) -> None:
     async with live(tmp_path / "shop", "done") as running:
-        await running.ask("hi")
+        await say(running, "hi")
         await beside(running)
         blank = running.app.chat
         await to_the_other(running)
@@ -178,7 +198,7 @@ async def test_a_session_nothing_was_said_in_is_closed_when_it_is_left(tmp_path:
 async def test_closing_asks_only_where_something_runs_and_gives_the_session_back(tmp_path: Path) -> None:
     async with live(tmp_path / "shop", "one", Hang(), "three") as running:
         first = running.app.chat
-        await running.ask("hi")
+        await say(running, "hi")
         second = await beside(running)
         await running.enter("slowly")
         await running.until(lambda: running.llm.silent.is_set())
@@ -198,7 +218,7 @@ async def test_closing_asks_only_where_something_runs_and_gives_the_session_back
         assert not broken(Session.open(file).projection) and (file.parent / "unsent.json").exists()
         await running.enter("/close")
         await running.until(lambda: "No other session is open" in running.text)
-        await running.ask("and on")
+        await say(running, "and on")
 
 
 async def test_quitting_asks_once_what_of_several_sessions_still_runs(tmp_path: Path) -> None:
@@ -207,7 +227,7 @@ async def test_quitting_asks_once_what_of_several_sessions_still_runs(tmp_path: 
         await running.enter("slowly")
         await running.until(lambda: running.llm.silent.is_set())
         second = await beside(running)
-        await running.ask("hi")
+        await say(running, "hi")
         await running.press("ctrl+c", "ctrl+c")
         await running.until(lambda: "Still at work: slowly." in running.text)
         await running.press("escape")
@@ -226,7 +246,7 @@ async def test_quitting_asks_once_what_of_several_sessions_still_runs(tmp_path: 
 
 async def test_a_session_that_cannot_be_opened_leaves_the_one_before(tmp_path: Path) -> None:
     async with live(tmp_path / "shop", "done") as running:
-        await running.ask("hi")
+        await say(running, "hi")
         first, held = running.app.chat, session_in(tmp_path / "shop", "20260314-120500-held")
         await held.append(UserMessage(text="mine"))
         running.app.open_session(str(held.path))
@@ -241,7 +261,7 @@ async def test_the_list_says_how_it_is_with_each_and_opens_more(tmp_path: Path) 
         await running.enter("slowly")
         await running.until(lambda: running.llm.silent.is_set())
         await beside(running)
-        await running.ask("hi")
+        await say(running, "hi")
         await running.press("ctrl+t")
         await running.until(lambda: "Open sessions" in running.text)
         assert "working · shop" in running.text and "on the screen · shop" in running.text
@@ -252,9 +272,9 @@ async def test_the_list_says_how_it_is_with_each_and_opens_more(tmp_path: Path) 
 
 def test_the_tabs_fit_and_the_one_that_is_shown_is_among_them() -> None:
     for shown in range(9):
-        tabs = [Tab(f"Session {at} with a long name", "working", at == shown) for at in range(9)]
+        tabs = [Tab(f"{at} with a long name", "working", at == shown) for at in range(9)]
         text = "".join(span[0] for span in tabs_spans(tabs, 48))
-        assert len(text) <= 48 + len("+9 ") + len(" +9") and f"Session {shown}"[:7] in text
+        assert len(text) <= 48 + len("+9 ") + len(" +9") and f"… {shown} with…" in text
 
 
 DEEDS = ("new", "other", "prompt", "hang", "close", "draft", "cancel")
@@ -266,8 +286,6 @@ DEEDS = ("new", "other", "prompt", "hang", "close", "draft", "cancel")
 def test_in_any_order_every_history_is_valid_and_given_back(
     tmp_path_factory: pytest.TempPathFactory, deeds: list[str]
 ) -> None:
-    import asyncio
-
     asyncio.run(_do_all(tmp_path_factory.mktemp("tabs"), deeds))
 
 

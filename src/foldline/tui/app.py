@@ -183,6 +183,7 @@ class FoldlineApp(BaseApp[None]):
         self._before, self.chat = before, session
         self.switch_mode(session.mode)
         session.seen()
+        self.show_tabs()
         if before.is_blank and session.runner is not None:
             self.run_worker(self.close_session(before), group="close")
 
@@ -204,10 +205,11 @@ class FoldlineApp(BaseApp[None]):
         tabs = tabs if len(tabs) > 1 else ()
         if tabs == self.state.tabs:
             return
-        news = [tab for tab in tabs if tab.is_news and tab not in self._tabs]
+        known = {(tab.title, tab.state) for tab in self._tabs}
+        news = [tab for tab in tabs if tab.is_news and (tab.title, tab.state) not in known]
         self._tabs = tabs
         self.chat.presenter.show(replace(self.state, tabs=tabs))
-        for tab in news:
+        for tab in news if self.chat.is_mounted else ():
             self.chat.remark(f"{tab.title}: {tab.state} · {BY_ID['tabs'].name}")
 
     def on_sessions(self, command: str) -> None:

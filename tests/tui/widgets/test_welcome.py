@@ -40,9 +40,7 @@ async def test_the_last_sessions_of_the_folder_are_offered_and_resumed(tmp_path:
         await running.until(lambda: "Why [/nope] does" in running.text)
         await running.press("tab", "down", "down", "down", "enter")
         await running.until(lambda: running.app.chat.file == str(earlier.path))
-        await running.until(
-            lambda: running.app.sessions == [running.app.chat]
-        )  # the blank one gave its place
+        await running.until(lambda: running.app.sessions == [running.app.chat])
 
 
 @pytest.mark.parametrize("size", [(40, 10), (60, 18)])
