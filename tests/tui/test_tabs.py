@@ -206,7 +206,7 @@ async def test_closing_asks_only_where_something_runs_and_gives_the_session_back
         file = Path(second.file)
         await running.enter("/close")
         await running.until(lambda: isinstance(running.app.screen, Picker))
-        assert "What runs here is cancelled" in running.text
+        assert "what runs here is cancelled" in running.text
         await running.press("enter")
         await running.until(lambda: running.app.screen is second)
         assert second.presenter.state.busy
@@ -229,11 +229,11 @@ async def test_quitting_asks_once_what_of_several_sessions_still_runs(tmp_path: 
         second = await beside(running)
         await say(running, "hi")
         await running.press("ctrl+c", "ctrl+c")
-        await running.until(lambda: "Still at work: slowly." in running.text)
+        await running.until(lambda: "Quit? Still at work: slowly" in running.text)
         await running.press("escape")
         await running.until(lambda: running.app.screen is second)
         await running.enter("/quit")
-        await running.until(lambda: "Still at work: slowly." in running.text)
+        await running.until(lambda: "Quit? Still at work: slowly" in running.text)
         files = [Path(each.file) for each in (first, second)]
         await running.press("down", "enter")
         await running.until(lambda: not running.app.is_running)

@@ -171,7 +171,7 @@ class FoldlineApp(BaseApp[None]):
         """The user's answer to a question that comes up in a thread."""
 
         def ask() -> bool | Awaitable[bool]:
-            return dialogs.confirmed(self.chat, "Open this session?", question, "Yes")
+            return dialogs.confirmed(self.chat, question, "Yes", question)
 
         return self.call_from_thread(ask)
 
@@ -230,8 +230,8 @@ class FoldlineApp(BaseApp[None]):
 
     async def _close_shown(self) -> None:
         session = self.chat
-        loses = "What runs here is cancelled, the history is kept."
-        if not session.runs or await dialogs.confirmed(session, "Close this session?", loses, "Close it"):
+        loses = "what runs here is cancelled, the history is kept"
+        if not session.runs or await dialogs.confirmed(session, "Close this session?", "Close", loses):
             await self.close_session(session)
 
     def _working(self) -> str:
@@ -239,8 +239,8 @@ class FoldlineApp(BaseApp[None]):
         return ", ".join(each.name_now for each in self.sessions if each.runs and len(self.sessions) > 1)
 
     async def _quit(self, working: str) -> None:
-        loses = f"Still at work: {working}. That is cancelled, the histories are kept."
-        if await dialogs.confirmed(self.chat, "Quit?", loses, "Quit"):
+        loses = f"what runs is cancelled, the histories are kept: {working}"
+        if await dialogs.confirmed(self.chat, f"Quit? Still at work: {working}", "Quit", loses):
             self.exit()
 
     # --- above the chat --------------------------------------------------------------------------------

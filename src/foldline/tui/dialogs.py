@@ -96,8 +96,8 @@ def edited(app: App[Any], text: str, remark: Remark) -> str | None:
     return None
 
 
-async def confirmed(chat: "ChatScreen", title: str, sentence: str, yes: str) -> bool:
-    """Whether the user agrees; what loses nothing is marked."""
+async def confirmed(chat: "ChatScreen", question: str, yes: str, note: str) -> bool:
+    """Whether the user agrees. `yes` does it, `note` says what comes of it; what loses nothing is marked."""
     from foldline.tui.lists.picker import Choice, Picker
 
     answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
@@ -106,7 +106,7 @@ async def confirmed(chat: "ChatScreen", title: str, sentence: str, yes: str) -> 
         if not answer.done():
             answer.set_result(choice)
 
-    picker = Picker(title, [Choice("no", "No", sentence), Choice("yes", yes, sentence)], notes_in_full=True)
+    picker = Picker(question, [Choice("no", "No"), Choice("yes", yes, note)], notes_in_full=True)
     chat.push_screen(picker, answered)
     try:
         return await answer == "yes"

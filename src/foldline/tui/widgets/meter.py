@@ -228,7 +228,8 @@ def tabs_spans(tabs: Sequence[Tab], width: int) -> list[Span]:
     most = max(width // _LEAST_OF_TAB, 1)
     first = window_start(shown, len(tabs), most)
     seen = tabs[first : first + most]
-    cells = width // max(len(seen), 1) - 3
+    fits = sum(len(tab.title) + 5 for tab in tabs) <= width
+    cells = width if fits else width // max(len(seen), 1) - 3
     spans: list[Span] = [(f"+{first} ", "muted")] if first > 0 else []
     for tab in seen:
         mark = _TAB_MARKS[tab.state]
