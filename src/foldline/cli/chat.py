@@ -109,7 +109,7 @@ def _chats(start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, 
 
     def another(file: str, here: Path, ask: "Callable[[str], bool]") -> "tuple[Load, Path]":
         beside = _Start(file or None, _folder_of(file, here, ask) if file else here)
-        return lambda: _load(beside, chosen).agent, beside.root
+        return lambda: _load(beside, chosen)[0], beside.root
 
     while True:
         attempt = _Attempt(start, chosen)
@@ -171,37 +171,31 @@ def _folder_of(resume: str, here: Path, ask: "Callable[[str], bool] | None" = No
 
 
 class _Attempt:
-    """Opens the session of a chat, as the screen does in a thread; keeps the refusal, or the agent."""
+    """Opens the session of a chat, as the screen does in a thread; keeps the refusal."""
 
     def __init__(self, start: _Start, chosen: "Mapping[str, object]") -> None:
         self._start = start
         self._chosen = chosen
-        self._opened: _Opened | None = None
         self.refused: Refused | None = None
+        self._first = False
 
     def is_first_start(self) -> bool:
         """Whether nothing was set up when it was opened."""
-        return self._opened is not None and self._opened.is_first_start
+        return self._first
 
     def __call__(self) -> "Agent":
         from .agents import Refused
 
         try:
-            self._opened = _load(self._start, self._chosen)
+            agent, self._first = _load(self._start, self._chosen)
         except Refused as refused:
             self.refused = refused
             raise
-        return self._opened.agent
+        return agent
 
 
-class _Opened(NamedTuple):
-    """An agent, and whether nothing at all was set up before."""
-
-    agent: "Agent"
-    is_first_start: bool
-
-
-def _load(start: _Start, chosen: "Mapping[str, object]") -> _Opened:
+def _load(start: _Start, chosen: "Mapping[str, object]") -> "tuple[Agent, bool]":
+    """The agent, and whether nothing at all was set up before."""
     from foldline.agent.model_choice import is_first_start
     from foldline.agent.settings import connect_llm
     from foldline.history import data_home
@@ -210,10 +204,14 @@ def _load(start: _Start, chosen: "Mapping[str, object]") -> _Opened:
     from .screens import check_chosen_keys
 
     session = chosen_session(start.continues, start.ref, start.root)
-    check_chosen_keys()
-    settings = settings_here(session.cwd, **chosen)
-    agent = agent_for(session, settings, connect_llm(settings, os.environ), interactive=True)
-    return _Opened(agent, is_first_start(settings, os.environ, data_home()))
+    try:
+        check_chosen_keys()
+        settings = settings_here(session.cwd, **chosen)
+        agent = agent_for(session, settings, connect_llm(settings, os.environ), interactive=True)
+    except BaseException:
+        session.close()  # other sessions of this process go on, and this one may be asked for again
+        raise
+    return agent, is_first_start(settings, os.environ, data_home())
 
 
 def _failed(sentence: str) -> int:

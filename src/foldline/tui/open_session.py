@@ -121,8 +121,8 @@ class OpenSession(ChatScreen):
         self.presenter.show(self.presenter.state)
 
     def watch_state(self) -> None:
-        super().watch_state()
         if not self._ended:
+            super().watch_state()
             self.program.show_tabs()
 
     # --- opening and closing ---------------------------------------------------------------------------
