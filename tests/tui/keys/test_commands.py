@@ -87,15 +87,15 @@ def names(typed: str, state: ChatState) -> list[str]:
 
 
 THEIRS = {
-    "Claude Code": "bashes branch checkpoint clear compact config context continue copy cost diff effort exit "
-    "export help init keybindings login logout mcp model permissions plan quit rename reset resume rewind "
-    "sandbox settings stats status tasks theme usage",
+    "Claude Code": "bashes branch checkpoint clear compact config context continue copy cost diff effort "
+    "exit export help init keybindings login logout mcp model permissions plan quit rename reset resume "
+    "rewind sandbox settings stats status tasks theme usage",
     "Codex": "approvals compact copy diff exit fork init login logout mcp model new permissions plan ps quit "
     "rename resume status theme undo",
-    "opencode": "clear compact connect continue details editor exit export help init models new q quit resume "
-    "sessions summarize themes thinking undo",
-    "kimi": "clear compact config context editor exit export fork h help init login logout mcp model new plan "
-    "quit reset resume sessions settings setup status tasks theme title undo usage version yolo",
+    "opencode": "clear compact connect continue details editor exit export help init models new q quit "
+    "resume sessions summarize themes thinking undo",
+    "kimi": "clear compact config context editor exit export fork h help init login logout mcp model new "
+    "plan quit reset resume sessions settings setup status tasks theme title undo usage version yolo",
     "gemini-cli": "about auth chat clear compress copy editor exit help init mcp model permissions plan quit "
     "restore resume rewind settings shells stats theme tools",
 }
@@ -130,7 +130,9 @@ def test_nothing_typed_the_common_ones_are_first() -> None:
     assert names("", IDLE)[: len(COMMON)] == list(COMMON)
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("compct", "compact"), ("Exits", "exit"), ("xyzzy", "")])
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("compct", "compact"), ("modle", "model"), ("Exits", "exit"), ("xyzzy", "")]
+)
 def test_a_command_that_is_not_there_names_the_one_that_was_meant(typed: str, meant: str) -> None:
     said = str(parse_input(f"/{typed}"))
     assert said == f"There is no command /{typed}" + (f": did you mean /{meant}?" if meant else ".")

@@ -344,7 +344,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         (),
         "Rules and agreed files, to be taken back; the mode: ask, edits, sandboxed, read-only, all.",
         title="Permissions",
-        aliases=("permissions", "mode", "plan", "yolo", "sandbox"),
+        aliases=("permissions", "plan", "yolo", "sandbox"),
     ),
     "Program",
     Command(

@@ -89,9 +89,10 @@ def commands(typed: str, state: ChatState) -> Iterator[Candidate]:
 
 
 def what_it_does(command: Command, state: ChatState) -> str:
-    """What a command does; of an undo its price, before it is asked for."""
+    """What a command does: its title, where that says more than its name; of an undo its price, before it is
+    asked for."""
     if command.id != "undo" or state.undo_adds is None:
-        return command.title
+        return command.title if " " in command.title else command.help
     now, then = state.room.size, state.room.size + state.undo_adds
     return f"{command.title}: {numbers.tokens(now)} → {numbers.tokens(then, estimated=True)}"
 
