@@ -185,10 +185,11 @@ def chinese_shop() -> DatedStory:
 class SceneApp(FoldlineApp):
     """The program, with a branch that does not change."""
 
-    branch = ""
+    def on_load(self) -> None:
+        super().on_load()
+        self.chat._look_at_git = lambda: self.chat._git_known(self.branch)  # type: ignore[method-assign,assignment]
 
-    def _look_at_git(self) -> None:  # type: ignore[override]
-        self._git_known(self.branch)
+    branch = ""
 
 
 class _Waits:
