@@ -218,7 +218,7 @@ async def test_no_field_of_any_record_acts_on_the_terminal(tmp_path: Path, size:
             await session._commit([entry.model_copy(update={"index": len(session.entries)})], False)
             await nothing_acts(entry)
         for event in hostile_events():
-            app._hear(event)  # type: ignore[arg-type]
+            app.chat._hear(event)  # type: ignore[arg-type]
             await nothing_acts(event)
         for command in ("inspector", "preview", "context", "sessions", "rewind", "approvals", "jobs", "help"):
             app.chat.run_command(command)

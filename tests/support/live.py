@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ class Live:
 
     async def drawn(self) -> None:
         """Until nothing is left to be drawn."""
-        await self.until(lambda: self.app.presenter.settled)
+        await self.until(lambda: self.app.chat.presenter.settled)
 
     async def at_rest(self) -> None:
         """Until nothing runs, no prompt is under way, and all is drawn."""
@@ -138,7 +139,7 @@ class Live:
             lambda: (
                 not self.agent.executor.busy
                 and (runner._delivery is None or runner._delivery.done())
-                and self.app.presenter.settled
+                and self.app.chat.presenter.settled
             )
         )
 
@@ -169,6 +170,11 @@ def session_in(folder: Path, session_id: str = "20260314-120000-abcd") -> Sessio
     return Session.create(folder, home=home, now=lambda: NOON, session_id=session_id)
 
 
+def _claimed(session: Session) -> Session:
+    session.claim()
+    return session
+
+
 @asynccontextmanager
 async def live(
     folder: Path,
@@ -191,7 +197,15 @@ async def live(
         **options,
     }
     agent = Agent(session or session_in(folder), llm=model, **given)
-    app = FoldlineApp(lambda: agent, root=folder, clock=clock or Clock())
+
+    def another(file: str, here: Path, ask: Callable[[str], bool]) -> tuple[Callable[[], Agent], Path]:
+        beside = (
+            Session.open(Path(file)) if file else session_in(folder, f"20260314-1201{next(numbers):02}-more")
+        )
+        return lambda: Agent(_claimed(beside), llm=model, **given), here
+
+    numbers = count()
+    app = FoldlineApp(lambda: agent, root=folder, clock=clock or Clock(), another=another)
     async with app.run_test(size=size) as pilot:
         running = Live(app, pilot, model, agent)
         await running.until(lambda: app.runner is not None)

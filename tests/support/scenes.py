@@ -189,8 +189,9 @@ class SceneApp(FoldlineApp):
     branch = ""
     files = property(lambda _: None, lambda _, links: None)  # type: ignore[assignment]
 
-    def _look_at_git(self) -> None:  # type: ignore[override]
-        self._git_known(self.branch)
+    def on_load(self) -> None:
+        super().on_load()
+        self.chat._look_at_git = lambda: self.chat._git_known(self.branch)  # type: ignore[method-assign,assignment]
 
 
 class _Waits:
@@ -220,10 +221,10 @@ class Scene:
     async def __call__(self, pilot: Pilot[None]) -> None:
         await self.ready(pilot)
         await self.play(self, pilot)
-        await self.until(pilot, lambda: self.app.presenter.settled)
+        await self.until(pilot, lambda: self.app.chat.presenter.settled)
 
     async def ready(self, pilot: Pilot[None]) -> None:
-        await self.until(pilot, lambda: self.app.runner is not None and self.app.presenter.settled)
+        await self.until(pilot, lambda: self.app.runner is not None and self.app.chat.presenter.settled)
 
     async def until(self, pilot: Pilot[None], condition: Callable[[], object]) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -365,7 +366,7 @@ async def scroll_up(scene: Scene, pilot: Pilot[None]) -> None:
     scene.app.chat.prompt.editor.insert("Also: a key longer than 64 characters must be a 422")
     scene.app.chat.transcript.scroll_lines(-1)
     spoken.end(calling(("bash", {"command": "pytest -k cancel"}), text="I run the cancel tests first."))
-    await scene.until(pilot, lambda: scene.app.state.tools and scene.app.presenter.settled)
+    await scene.until(pilot, lambda: scene.app.state.tools and scene.app.chat.presenter.settled)
     scene.clock.now += 4.0
     scene.app.chat.show_status()
 
@@ -409,7 +410,7 @@ async def ask_for_an_edit(scene: Scene, pilot: Pilot[None]) -> None:
 async def inspect_after_the_fold(scene: Scene, pilot: Pilot[None]) -> None:
     """Picture (b): the Inspector, its cursor on an entry that the fold has summarised."""
     await inspect_beside_the_chat(scene, pilot)
-    shown = scene.app.presenter.shown
+    shown = scene.app.chat.presenter.shown
     assert shown is not None
     inspecting = shown.inspecting
     if inspecting.docked is not None:
@@ -423,7 +424,7 @@ async def inspect_beside_the_chat(scene: Scene, pilot: Pilot[None]) -> None:
     await fold_and_run(scene, pilot)
     await scene.until(pilot, lambda: not scene.agent.executor.busy)
     await pilot.press("f2")
-    shown = scene.app.presenter.shown
+    shown = scene.app.chat.presenter.shown
     assert shown is not None
     inspecting = shown.inspecting
     await scene.until(pilot, lambda: getattr(scene.app.focused, "id", "") == "history")
@@ -494,7 +495,7 @@ def preview_of(summary: Spoken) -> Callable[[Scene, Pilot[None]], Any]:
         summary.say(SUMMARY)
         summary.end()
         await scene.until(pilot, lambda: scene.agent.state.review.proposal is not None)
-        await scene.until(pilot, lambda: scene.app.presenter.settled)
+        await scene.until(pilot, lambda: scene.app.chat.presenter.settled)
 
     return play
 

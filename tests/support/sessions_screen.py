@@ -83,7 +83,7 @@ class SessionsApp(BaseApp[None]):
         *,
         here: Path | None = None,
         query: str | None = None,
-        lost: str = "",
+        beside: Sequence[Path] = (),
         retitle: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class SessionsApp(BaseApp[None]):
             here=here,
             now=lambda: NOON,
             query=query,
-            lost=lambda: lost,
+            beside=beside,
             read=lambda listed, index: read_along(self, listed, index),
             retitle=retitle or _no_title,
         )

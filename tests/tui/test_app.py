@@ -410,7 +410,7 @@ async def test_the_cut_is_marked_at_a_tool_call_where_the_answer_has_no_text(tmp
         story.user(f"Question {number}").step("read", "text " * 400, path=f"a{number}.py").assistant("Read.")
     session = Session.from_entries(session_in(tmp_path).header, story.entries)
     async with live(tmp_path, session=session) as running:
-        transcript = running.app.presenter.shown.transcript
+        transcript = running.app.chat.presenter.shown.transcript
         assert transcript is not None
         transcript.plan_cut(10)  # the answer that only calls a tool
         await running.pilot.pause()
@@ -746,7 +746,7 @@ async def test_a_streamed_word_draws_its_block_and_computes_no_figure(tmp_path: 
         await running.llm.silent.wait()
         spoken.say("Once upon a time ")
         await running.until(lambda: "Once upon" in running.text)
-        figures = running.app.presenter.shown.figures
+        figures = running.app.chat.presenter.shown.figures
         assert figures is not None
 
         def counted(*_: object) -> None:

@@ -99,7 +99,7 @@ def called_functions() -> Iterator[list[str]]:
 
 WALK = (
     "chat.ChatScreen._submitted",
-    "app.FoldlineApp._prompt",
+    "open_session.OpenSession._prompt",
     "runner.Runner.send",
     "runner.Runner._deliver",
     "runner.Runner._send_prompt",

@@ -37,7 +37,7 @@ def test_only_a_model_that_is_asked_over_the_network_needs_the_client(
 async def test_the_inspector_is_made_when_it_is_wanted(tmp_path: Path) -> None:
     async with live(tmp_path, "An answer.") as running:
         await running.ask("hi")
-        shown = running.app.presenter.shown
+        shown = running.app.chat.presenter.shown
         assert shown is not None and shown.inspected is None
         await running.pilot.press("f2")
         assert shown.inspected is not None

@@ -173,9 +173,9 @@ async def test_what_is_heard_before_the_preview_is_mounted_is_shown_once_it_is(
     """Else Esc would close a preview that looks idle, and leave the draft running."""
     async with live(tmp_path, summaries=(Hang(),)) as running:
         await fill(running)
-        assert running.app.presenter.shown is not None
-        previewing = running.app.presenter.shown.previewing
-        monkeypatch.setattr(running.app.presenter, "_want_frame", lambda: None)  # no event draws it again
+        assert running.app.chat.presenter.shown is not None
+        previewing = running.app.chat.presenter.shown.previewing
+        monkeypatch.setattr(running.app.chat.presenter, "_want_frame", lambda: None)
         previewing.open()
         previewing.on_event(events.CompactionStart(reason="manual", tokens_before=1))
         previewing.draw()

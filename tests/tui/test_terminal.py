@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 import pytest
 
+from foldline.context.invariants import broken
+from foldline.history import Session
 from foldline.tui.keys.commands import QUIT_WITHIN
 from support.server import MODEL, running_server
 from support.terminal import CLEARS, ENTER, LEAVE, PATIENCE, Terminal, terminal
@@ -194,6 +196,42 @@ def test_told_to_end_it_leaves_the_terminal_in_order(tmp_path: Path, number: sig
         assert term.ended() == 128 + number
         assert term.not_restored() == [] and never_cleared(term)
         assert termios.tcgetattr(term.child.child_fd) == before
+
+
+def test_told_to_end_it_ends_what_runs_in_every_open_session(tmp_path: Path) -> None:
+    with terminal(tmp_path / "shop", FOLDLINE_APPROVALS__MODE="all") as term:
+        before = term.modes
+        term.until("Enter sends")
+        term.ask("run `sleep 61`", wait=False)
+        term.until("Running · bash sleep 61")
+        term.send("\x14")  # Ctrl+T
+        term.until("Open sessions")
+        term.send("\x1b[B\r")
+        term.until("│ new session")
+        term.until("Enter sends")
+        term.ask("run `sleep 62`", wait=False)
+        term.until("Running · bash sleep 62")
+        assert "… run `sleep 61` │ … run `sleep 62`" in term.rows[0]
+        os.kill(term.child.pid, signal.SIGTERM)
+        assert term.ended() == 128 + signal.SIGTERM
+        assert term.not_restored() == [] and termios.tcgetattr(term.child.child_fd) == before
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if _is_there(path)]
+    assert not {b"sleep\x0061\x00", b"sleep\x0062\x00"} & {*commands}
+    files = [*(tmp_path / "shop-home").glob("sessions/*/*/events.jsonl")]
+    assert len(files) == 2
+    for file in files:
+        session = Session.open(file)
+        session.claim()
+        session.close()
+        assert not session.damage and not broken(session.projection)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.read_bytes()
+    except OSError:
+        return False
+    return True
 
 
 def test_suspended_it_gives_the_terminal_back_and_goes_on_afterwards(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ async def walk(scene: Scene, pilot: Pilot[None]) -> dict[str, list[str]]:
     seen = {type(chat)}
     for command in walked():
         chat.run_command(command)
-        await scene.until(pilot, lambda: app.presenter.settled)
+        await scene.until(pilot, lambda: app.chat.presenter.settled)
         is_new = type(app.screen) not in seen
         seen.add(type(app.screen))
         for width, height in (TOO_SMALL, *SIZES, IN_ASCII) if is_new else ():

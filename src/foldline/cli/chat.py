@@ -10,9 +10,10 @@ from .arguments import UsageError
 from .streams import has_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from foldline.agent import Agent
+    from foldline.tui.startup import Load
 
     from .agents import Refused
 
@@ -56,7 +57,8 @@ class _Start(NamedTuple):
 
 
 def _chats(start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, object]") -> int:
-    """Shows one chat after the other, as the user goes from session to session; the exit code at the end.
+    """Shows the chat, and what is opened beside it; the exit code at the end. Where its session is refused,
+    the user may continue in a copy.
 
     `chosen` are the settings that the options set.
     """
@@ -67,7 +69,11 @@ def _chats(start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, 
 
     named = chosen_theme(theme, start.root)
     use_chosen_keys()
-    left: _Start | None = None  # the chat to come back to where another session is refused
+
+    def another(file: str, here: Path, ask: "Callable[[str], bool]") -> "tuple[Load, Path]":
+        beside = _Start(file or None, _folder_of(file, here, ask) if file else here)
+        return lambda: _load(beside, chosen)[0], beside.root
+
     while True:
         attempt = _Attempt(start, chosen)
         app = FoldlineApp(
@@ -77,31 +83,32 @@ def _chats(start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, 
             prompt=prompt,
             themes_dir=own_themes(),
             is_first_start=attempt.is_first_start,
+            another=another,
         )
         run_app(app)
         if attempt.refused is not None:
             from .resume import instead
 
-            end = instead(attempt.refused, theme=theme, back=left is not None)
-            if not isinstance(end, int):
-                start = _Start(str(end), attempt.refused.folder)
-            elif left is None:
+            end = instead(attempt.refused, theme=theme)
+            if isinstance(end, int):
                 return end
-            else:
-                start = left
-            left = None
-            continue
-        if app.failure is not None:
+            start = _Start(str(end), attempt.refused.folder)
+        elif app.failure is not None:
             return _failed(app.failure)
-        if app.resume is None:
-            attempt.say_how_to_resume()
-            return app.return_code or 0
-        left = _Start(attempt.kept, start.root)
-        prompt = ""
-        if app.resume:
-            start = _Start(app.resume, _folder_of(app.resume, start.root))
         else:
-            start = _Start(None, start.root)
+            _say_how_to_resume(session.file for session in app.sessions)
+            return app.return_code or 0
+
+
+def _say_how_to_resume(files: "Iterable[str]") -> None:
+    """Names the sessions below the screen that is gone, where anything was said in them."""
+    from foldline.history import short_id
+
+    from .output import note
+
+    for file in filter(None, files):
+        ref = short_id(Path(file).parent.name)
+        note(f"session {ref}; `foldline -r {ref}` continues it.")
 
 
 @contextmanager
@@ -120,60 +127,38 @@ def _is_dumb() -> bool:
     return has_terminal() and os.environ.get("TERM") == "dumb"
 
 
-def _folder_of(resume: str, here: Path) -> Path:
+def _folder_of(resume: str, here: Path, ask: "Callable[[str], bool] | None" = None) -> Path:
     from .resume_folder import folder_of  # of no use to any other start
 
-    return folder_of(resume, here)
+    return folder_of(resume, here, ask)
 
 
 class _Attempt:
-    """Opens the session of a chat, as the screen does in a thread; keeps the refusal, or the agent."""
+    """Opens the session of a chat, as the screen does in a thread; keeps the refusal."""
 
     def __init__(self, start: _Start, chosen: "Mapping[str, object]") -> None:
         self._start = start
         self._chosen = chosen
-        self._opened: _Opened | None = None
         self.refused: Refused | None = None
+        self._first = False
 
     def is_first_start(self) -> bool:
         """Whether nothing was set up when it was opened."""
-        return self._opened is not None and self._opened.is_first_start
-
-    @property
-    def kept(self) -> str | None:
-        """The event file of the session, where it has one by now."""
-        path = self._opened.agent.session.path if self._opened is not None else None
-        return str(path) if path is not None and path.exists() else None
-
-    def say_how_to_resume(self) -> None:
-        """Names the session below the screen that is gone, where anything was said in it."""
-        from foldline.history import short_id
-
-        from .output import note
-
-        if self._opened is not None and self.kept is not None:
-            ref = short_id(self._opened.agent.session.id)
-            note(f"session {ref}; `foldline -r {ref}` continues it.")
+        return self._first
 
     def __call__(self) -> "Agent":
         from .agents import Refused
 
         try:
-            self._opened = _load(self._start, self._chosen)
+            agent, self._first = _load(self._start, self._chosen)
         except Refused as refused:
             self.refused = refused
             raise
-        return self._opened.agent
+        return agent
 
 
-class _Opened(NamedTuple):
-    """An agent, and whether nothing at all was set up before."""
-
-    agent: "Agent"
-    is_first_start: bool
-
-
-def _load(start: _Start, chosen: "Mapping[str, object]") -> _Opened:
+def _load(start: _Start, chosen: "Mapping[str, object]") -> "tuple[Agent, bool]":
+    """The agent, and whether nothing at all was set up before."""
     from foldline.agent.model_choice import is_first_start
     from foldline.agent.settings import connect_llm
     from foldline.history import data_home
@@ -182,10 +167,14 @@ def _load(start: _Start, chosen: "Mapping[str, object]") -> _Opened:
     from .screens import check_chosen_keys
 
     session = chosen_session(start.continues, start.ref, start.root)
-    check_chosen_keys()
-    settings = settings_here(session.cwd, **chosen)
-    agent = agent_for(session, settings, connect_llm(settings, os.environ), interactive=True)
-    return _Opened(agent, is_first_start(settings, os.environ, data_home()))
+    try:
+        check_chosen_keys()
+        settings = settings_here(session.cwd, **chosen)
+        agent = agent_for(session, settings, connect_llm(settings, os.environ), interactive=True)
+    except BaseException:
+        session.close()  # other sessions of this process go on, and this one may be asked for again
+        raise
+    return agent, is_first_start(settings, os.environ, data_home())
 
 
 def _failed(sentence: str) -> int:

@@ -65,9 +65,9 @@ _WORDS: Final[dict[str, Choice]] = {
 }
 
 
-def instead(refused: Refused, *, theme: str | None = None, back: bool = False) -> Path | int:
+def instead(refused: Refused, *, theme: str | None = None) -> Path | int:
     """Asks what to do instead. The event file of a fork to continue, or the exit code of the program, after
-    reading along or not. `back` leads to another chat, and the question says so.
+    reading along or not.
 
     Raises:
         Refused: nobody is there to be asked.
@@ -76,7 +76,7 @@ def instead(refused: Refused, *, theme: str | None = None, back: bool = False) -
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise refused
     while True:
-        match _answer(refused, back):
+        match _answer(refused):
             case "quit":
                 return 1
             case "read":
@@ -88,8 +88,8 @@ def instead(refused: Refused, *, theme: str | None = None, back: bool = False) -
                     note(str(failure))
 
 
-def _answer(refused: Refused, back: bool) -> Choice:
-    question = f"{_situation(refused)}\n[r]ead along, [f]ork, [q]uit{' to the chat before' if back else ''}: "
+def _answer(refused: Refused) -> Choice:
+    question = f"{_situation(refused)}\n[r]ead along, [f]ork, [q]uit: "
     while True:
         sys.stdout.flush()
         sys.stderr.write(with_signs(question))

@@ -2,7 +2,9 @@
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,16 @@ _LEAST_OF_AN_ID = 3
 """Characters; what less means is for `find_session` to say."""
 
 
-def folder_of(ref: str, here: Path) -> Path:
+def folder_of(ref: str, here: Path, ask: Callable[[str], bool] | None = None) -> Path:
     """The working folder of a session that is resumed from `here`, wherever that is now.
 
-    One that came from elsewhere is not believed where that is: the user says.
+    One that came from elsewhere is not believed where that is: the user says, asked by `ask`, or here in the
+    terminal.
 
     Raises:
         FoldlineError: it is gone, and the user does not want to continue in this one.
     """
-    return at_a_glance(ref, here) or _looked_into(ref, here)
+    return at_a_glance(ref, here) or _looked_into(ref, here, ask)
 
 
 def at_a_glance(ref: str, here: Path) -> Path | None:
@@ -74,24 +77,25 @@ def _header(file: Path) -> dict[str, Any]:
     return header if isinstance(header, dict) and header.get("type") == "session" else {}
 
 
-def _looked_into(ref: str, here: Path) -> Path:
+def _looked_into(ref: str, here: Path, ask: Callable[[str], bool] | None) -> Path:
     from foldline.history import Folder, find_session, read_header
     from foldline.history.origin import is_foreign
     from foldline.protocol import FoldlineError
 
     from .output import confirmed, note
 
+    agreed = ask or partial(confirmed, yes=False, how="y")
     path = find_session(data_home(), ref)
     header = read_header(path)
     place = Folder(here).place(header)
     if place.tie == "path" and is_foreign(header, path) and str(place.folder) != real_path(here):
         # Its reads would count as inside, whatever folder somebody else wrote there.
         question = f"This session was imported, and names {header.cwd}. Let it work there, not in {here}?"
-        return place.folder if confirmed(question, yes=False, how="y") else here
+        return place.folder if agreed(question) else here
     if place.tie is None:
         question = f"{header.cwd}, where this session was held, is gone. Go on with it in {place.folder}?"
-        if not confirmed(question, yes=False, how="y"):
+        if not agreed(question):
             raise FoldlineError("The session was not resumed: do so in the folder where its project is now.")
-    elif place.tie != "path":
+    elif place.tie != "path" and ask is None:  # the chat says so itself
         note(f"This session was held in {header.cwd}; it continues in {place.folder}.")
     return place.folder

@@ -1,35 +1,29 @@
-"""The program on the screen: connects the chat to an agent. What is slow comes after the first paint."""
+"""The program on the screen: the sessions that are open, and which of them is shown. What is slow comes after
+the first paint."""
 
 import asyncio
 import gc
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on, work
+from textual import on
 from textual.binding import Binding, BindingType
 
 from foldline.tui import dialogs
 from foldline.tui.base_app import BaseApp
 from foldline.tui.blocks.links import file_links
-from foldline.tui.chat import ChatScreen
-from foldline.tui.messages import (
-    CancelRequested,
-    CommandInvoked,
-    EntryWanted,
-    OperationWanted,
-    PromptSubmitted,
-    QueueEdited,
-)
-from foldline.tui.presenter import Presenter, Shown
-from foldline.tui.prompting.prompt import Prompt
-from foldline.tui.startup import Load, Opened, Opening, import_ahead, import_client
-from foldline.tui.state import ChatState, News, Waiting
-from foldline.tui.terminal.app import not_loaded
+from foldline.tui.keys.commands import BY_ID
+from foldline.tui.keys.table import bindings
+from foldline.tui.messages import CancelRequested, EntryWanted, OperationWanted
+from foldline.tui.open_session import OpenSession
+from foldline.tui.startup import Another, Load
+from foldline.tui.state import ChatState, Tab
 from foldline.tui.widgets.status import HasStatusLine
 
 if TYPE_CHECKING:
@@ -37,25 +31,21 @@ if TYPE_CHECKING:
 
     from textual.screen import Screen
 
-    from foldline.llm import LLM
-    from foldline.protocol.events import Event
-    from foldline.tui.inspector_host import InspectorHost
-    from foldline.tui.model_setup import Setup
     from foldline.tui.runner import Runner
     from foldline.tui.screens.palette import Item, Source
 
-PATIENCE = 0.4
-"""Seconds after which it is said that the session is being opened, and how far that is, again and again."""
-
 
 class FoldlineApp(BaseApp[None]):
-    """Foldline's chat. `load` is called once the screen is there; what is entered before it ends is kept."""
+    """Foldline's chat. `load` is called once the screen is there. Each open session is a mode of Textual's:
+    a stack of screens, the lowest of them its chat."""
 
     TITLE = "Foldline"
+    DEFAULT_MODE: ClassVar[str] = "session 1"
     ENABLE_COMMAND_PALETTE = False
     ESCAPE_TO_MINIMIZE: ClassVar[bool] = False
     CSS: ClassVar[str] = "Screen { background: $role-background; } ModalScreen { background: transparent; }"
     BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings([BY_ID["tabs"]], "everywhere"),
         # Ctrl+C needs no focus. The chat has its own; this one is for the screens above it.
         Binding("ctrl+c", "interrupt", "Copy, cancel, quit", show=False, priority=True),
         Binding("ctrl+q", "nothing", show=False, priority=True),
@@ -71,39 +61,42 @@ class FoldlineApp(BaseApp[None]):
         clock: Callable[[], float] = time.monotonic,
         themes_dir: Path | None = None,
         is_first_start: Callable[[], bool] = lambda: False,
+        another: Another | None = None,
     ) -> None:
+        """`another` loads further sessions; without it there is the one."""
         super().__init__(theme, themes_dir)
         self._clock = clock
-        self._root = root
         self.files = file_links(root, gethostname(), os.environ)
-        self._is_first_start = is_first_start
-        self._setup: Setup | None = None
-        self._closing = False
+        self._another = another
+        self._modes_made = count(2)
         self.failure: str | None = None
         """Why the program ended on its own, for the shell."""
-        self.resume: str | None = None
-        """Event file of the session to resume, where the user chose one; empty for a new one."""
-        self.chat = ChatScreen(root=root, clock=clock)
-        self._opening = Opening(load, self.chat.transcript, prompt)
-        first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
-        self.presenter = Presenter(self.chat, first, clock)
-        self._client_of: LLM | None = None
-        """The model whose client is imported, or being imported."""
+        self.chat = OpenSession(
+            load, self.DEFAULT_MODE, root=root, prompt=prompt, clock=clock, is_first_start=is_first_start
+        )
+        """The session that is shown."""
+        self.sessions = [self.chat]
+        """Those that are open, in the order in which they were opened."""
+        self._before = self.chat
+        """The one that was shown before."""
+        self._tabs: tuple[Tab, ...] = ()
+        self.add_mode(self.DEFAULT_MODE, lambda: self.sessions[0])
 
     @property
     def state(self) -> ChatState:
         """What the chat shows, or shows with its next frame."""
-        return self.presenter.state
+        return self.chat.presenter.state
+
+    @property
+    def runner(self) -> "Runner | None":
+        """What sends prompts; None until the session is open."""
+        return self.chat.runner
 
     # --- starting and stopping -----------------------------------------------------------------------
 
-    def get_default_screen(self) -> ChatScreen:
-        """The chat, below all others. Pushed onto another one, it would be painted two frames later."""
-        return self.chat
-
     async def on_mount(self) -> None:
         await self.chat.ready.wait()  # What was typed before then is for the editor.
-        self.presenter.show(self.state)
+        self.chat.presenter.show(self.state)
         self.call_after_refresh(self._start)
 
     def _leave(self, number: int) -> None:
@@ -114,226 +107,153 @@ class FoldlineApp(BaseApp[None]):
         from foldline.termination import on_termination  # after the first paint
 
         on_termination(asyncio.get_running_loop(), self._leave, self.give_terminal_back)
-        self.run_worker(self._bring_agent(), group="attach", exclusive=True)
+        self.run_worker(self._open_first(), group="attach", exclusive=True)
 
-    async def _bring_agent(self) -> None:
-        late = self.set_interval(PATIENCE, self._say_opening)
+    async def _open_first(self) -> None:
         try:
-            opened = await asyncio.to_thread(self._opening.run)
+            failure = await self.chat.open()
         finally:
-            late.stop()
             gc.freeze()  # what is there by now stays: collecting it again and again would hold up frames
             gc.enable()  # the front door starts without (`cli/chat.py`)
             # So many objects a frame makes; at Python's 700 a fifth of its time went into looking at them.
             # Three frames are looked at together: ten, as by default, are 15 ms in which no key is heard.
             gc.set_threshold(10_000, 3, 30)
-        if isinstance(opened, str):
-            self.failure = opened
+        if failure is not None:
+            self.failure = failure
             self.exit(return_code=1)
-            return
-        self._use(opened)
-        self._look_at_git()
-        if not opened.blocks:
-            self.chat.invite()
-            self._find_last_sessions()
-        import_ahead(self, opened.agent.state)
-        self._typing()
-        self.agent_ready()
-
-    def _say_opening(self) -> None:
-        share = self._opening.share_read
-        far = f": {share:.0%}" if share else ""
-        self.presenter.show(
-            replace(self.state, news=News(f"Opening the session{far}", "info", self._clock()))
-        )
-
-    def _use(self, opened: Opened) -> None:
-        from foldline.tui.idle_compaction import IdleCompaction
-        from foldline.tui.machine import EDITS
-        from foldline.tui.model_setup import Setup
-        from foldline.tui.preview_host import PreviewHost
-        from foldline.tui.prompting.earlier import recalled
-        from foldline.tui.runner import Runner, restore_unsent_prompts, resume_notes
-
-        agent, transcript, blocks, figures, typed = opened
-        prompt = self.chat.prompt
-        runner = Runner(agent, self._hear, prompt.give_back, prompt.attachments.parts)
-        previewing = PreviewHost(
-            self,
-            runner,
-            clock=self._clock,
-            title=self._where,
-            remark=self.chat.remark,
-        )
-        idle = IdleCompaction(runner, lambda: self._is_untouched, self.chat.set_timer)
-        self.presenter.shown = Shown(runner, transcript, figures, previewing, idle, self._made_inspecting)
-        agent.executor.subscribe(self._hear)
-        transcript.show(blocks)
-        self.chat.reading.source = transcript
-        prompt.set_history(recalled(typed, prompt.attachments))
-        self.presenter.state = replace(
-            self.state,
-            title=agent.session.meta().title,
-            model=agent.state.llm.info.id,
-            edits=EDITS[agent.state.policy.mode],
-            compaction_mode=agent.state.mode,
-            news=None,
-            waiting=Waiting(),
-        )
-        for words in resume_notes(agent.session):
-            self.chat.remark(words)
-        self.presenter.refresh_figures()
-        agent.start()
-        self._setup = Setup(self, runner, clock=self._clock, is_first_start=self._is_first_start())
-        for command, argument in self._opening.commands:  # before prompts, as whatever is asked by hand
-            self._carry_out(command, argument, self.presenter.shown)
-        self._setup.begin(self._opening.prompts)
-        if not self._opening.prompts:  # else they go first, and what waited waits for the next time
-            restore_unsent_prompts(agent.session, runner, self.chat)
-
-    @property
-    def _is_untouched(self) -> bool:
-        """Whether nothing runs, waits or is being written."""
-        typed = self.chat.prompt.editor.text.strip()
-        return not (self.state.busy or self.state.waiting.count or self.state.questions or typed)
+        else:
+            self.agent_ready()
 
     def agent_ready(self) -> None:
-        """The session is open and shown. The tour begins here."""
-
-    @property
-    def runner(self) -> "Runner | None":
-        """What sends prompts; None until the session is open."""
-        return self.presenter.shown.runner if self.presenter.shown is not None else None
+        """The first session is open and shown. The tour begins here."""
 
     async def on_unmount(self) -> None:
-        self._closing = True
-        self._opening.give_up()
-        if self.runner is not None:
-            from foldline.tui.runner import keep_unsent_prompts
+        await asyncio.gather(*(each.aclose() for each in self.sessions))
 
-            keep_unsent_prompts(self.runner, self.chat)
-            await self.runner.aclose()
+    # --- several sessions ------------------------------------------------------------------------------
 
-    def _hear(self, event: "Event") -> None:
-        """Every event of the session, until the program ends."""
-        from foldline.protocol.events import TaskFinished
+    def open_session(self, file: str = "") -> None:
+        """Open the session in this event file, or a new one, beside those that are; one that is open already
+        is shown."""
+        if not self._shows(file):
+            self.run_worker(self._open_beside(file), group="open")
 
-        if not self._closing:
-            self.presenter.hear(event)
-            if isinstance(event, TaskFinished):
-                self._look_at_git()
+    def _shows(self, file: str) -> bool:
+        found = next((each for each in self.sessions if file and each.file == file), None)
+        if found is not None:
+            self.show_session(found)
+        return found is not None
 
-    @work(thread=True, exclusive=True, group="git", exit_on_error=False)
-    def _look_at_git(self) -> None:
-        from foldline.tui.git import git_state
+    async def _open_beside(self, file: str) -> None:
+        from foldline.protocol import FoldlineError
 
-        self.call_from_thread(self._git_known, git_state(self._root))
-
-    @work(thread=True, group="welcome", exit_on_error=False)
-    def _find_last_sessions(self) -> None:
-        from foldline.tui.startup import last_sessions
-
-        self.call_from_thread(self.chat.welcome.offer, last_sessions(self._root))
-
-    def _git_known(self, state: str) -> None:
-        self.presenter.show(replace(self.state, git=state))
-
-    # --- what the user asks for ------------------------------------------------------------------------
-
-    @on(PromptSubmitted)
-    def _prompt(self, message: PromptSubmitted) -> None:
-        if self.runner is not None:
-            if self._setup is None or not self._setup.holds(message.text):
-                self.runner.send(message.text)
-        else:
-            self._opening.prompts.append(message.text)
-            self.presenter.show(replace(self.state, waiting=self._opening.waiting))
-
-    @on(Prompt.FactsChanged)
-    def _typing(self) -> None:
-        if self.runner is None:
+        before = self.chat
+        if self._another is None:
+            self.say("There is but this session here")
             return
-        if not self.chat.prompt.editor.text.strip():
-            self.runner.forget_unsent()
+        try:
+            load, root = await asyncio.to_thread(self._another, file, before.root, self._agreed)
+        except FoldlineError as failure:
+            self.say(str(failure))
             return
-        if (llm := self.runner.agent.state.llm) is not self._client_of:
-            self._client_of = llm
-            import_client(self, llm)
+        if self._shows(file):  # asked for twice
+            return
+        mode = f"session {next(self._modes_made)}"
+        session = OpenSession(load, mode, root=root, file=file, clock=self._clock)
+        self.add_mode(mode, lambda: session)
+        self.sessions.append(session)
+        self.show_session(session)
+        await session.ready.wait()
+        refused = await session.open()
+        if refused is not None:
+            await self.close_session(session)
+            self.say(refused)
+        elif before.is_blank and before is not self.chat:
+            await self.close_session(before)
+
+    def _agreed(self, question: str) -> bool:
+        """The user's answer to a question that comes up in a thread."""
+
+        def ask() -> bool | Awaitable[bool]:
+            return dialogs.confirmed(self.chat, question, "Yes", question)
+
+        return self.call_from_thread(ask)
+
+    def show_session(self, session: OpenSession) -> None:
+        """Put this one on the screen, as it was left."""
+        before = self.chat
+        if session is before:
+            return
+        self._before, self.chat = before, session
+        self.switch_mode(session.mode)
+        session.seen()
+        self.show_tabs()
+        if before.is_blank and session.runner is not None:
+            self.run_worker(self.close_session(before), group="close")
+
+    async def close_session(self, session: OpenSession) -> None:
+        """Close one of several; another one is shown in its place."""
+        if session not in self.sessions:
+            return
+        self.sessions.remove(session)
+        if session is self.chat:
+            self.show_session(self._before if self._before in self.sessions else self.sessions[-1])
+        await session.aclose()
+        await self.remove_mode(session.mode)
+        self.show_tabs()
+
+    def show_tabs(self) -> None:
+        """Say in the header how it is with the sessions, where there are several; and what is new of those
+        that are not shown."""
+        tabs = tuple(each.tab for each in self.sessions if each is self.chat or not each.is_blank)
+        tabs = tabs if len(tabs) > 1 else ()
+        if tabs == self.state.tabs:
+            return
+        known = {(tab.title, tab.state) for tab in self._tabs}
+        news = [tab for tab in tabs if tab.is_news and (tab.title, tab.state) not in known]
+        self._tabs = tabs
+        self.chat.presenter.show(replace(self.state, tabs=tabs))
+        for tab in news if self.chat.is_mounted else ():
+            self.chat.remark(f"{tab.title}: {tab.state} · {BY_ID['tabs'].name}")
+
+    def on_sessions(self, command: str) -> None:
+        """Carry out a command on the sessions that are open."""
+        match command:
+            case "tabs":
+                from foldline.tui.screens.open_sessions import pick_session
+
+                pick_session(self, self._before)
+            case "close" if len(self.sessions) == 1:
+                self.say("No other session is open: /quit ends the program")
+            case "close":
+                self.run_worker(self._close_shown(), group="close")
+            case _ if working := self._working():
+                self.run_worker(self._quit(working), group="quit", exclusive=True)
+            case _:
+                self.exit()
+
+    async def _close_shown(self) -> None:
+        session = self.chat
+        loses = "what runs here is cancelled, the history is kept"
+        if not session.runs or await dialogs.confirmed(session, "Close this session?", "Close", loses):
+            await self.close_session(session)
+
+    def _working(self) -> str:
+        """Of several sessions, those in which something would end with the program."""
+        return ", ".join(each.name_now for each in self.sessions if each.runs and len(self.sessions) > 1)
+
+    async def _quit(self, working: str) -> None:
+        loses = f"what runs is cancelled, the histories are kept: {working}"
+        if await dialogs.confirmed(self.chat, f"Quit? Still at work: {working}", "Quit", loses):
+            self.exit()
+
+    # --- above the chat --------------------------------------------------------------------------------
 
     @on(CancelRequested)
-    def _cancel(self) -> None:
-        if self.runner is None:
-            return
-        if self.state.busy:
-            self.presenter.show(replace(self.state, cancelling=True))
-        if self.state.busy or self.state.drafting_ahead:
-            self.runner.cancel()
-
-    @on(QueueEdited)
-    def _edit_queue(self, message: QueueEdited) -> None:
-        if self.runner is not None:
-            self.runner.edit_queue(message.before, message.after, message.paused)
-
-    @on(OperationWanted)
-    def _submit(self, message: OperationWanted) -> None:
-        if self.runner is not None:
-            self.runner.submit(message.operation)
-
     @on(EntryWanted)
-    def _show_entry(self, message: EntryWanted) -> None:
-        self._inspect(message.index)
-
-    @on(CommandInvoked)
-    def _command(self, message: CommandInvoked) -> None:
-        if message.command == "quit":
-            self.exit()
-        elif self.presenter.shown is None:
-            self.chat.remark(self._opening.keep(message.command, message.argument, self.state))
-        else:
-            self._carry_out(message.command, message.argument, self.presenter.shown)
-
-    def _carry_out(self, command: str, argument: str, shown: Shown) -> None:
-        try:
-            self._commands(shown)[command](shown.runner, argument)
-        except ImportError as missing:
-            self.say(not_loaded(missing))
-
-    def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
-        from foldline.tui.context_screen import context_commands
-        from foldline.tui.runner import compaction_commands
-        from foldline.tui.screens.jobs import job_commands
-        from foldline.tui.screens.permissions import permission_commands
-        from foldline.tui.screens.rewind import open_rewind
-        from foldline.tui.screens.settings import settings_commands
-        from foldline.tui.session_commands import session_commands
-
-        give_back = self.chat.prompt.give_back
-        return {
-            "inspector": lambda _, __: shown.inspecting.toggle(self.state),
-            "open-tools": lambda _, __: self._open_tools(shown),
-            "rewind": lambda runner, _: open_rewind(self, runner, give_back),
-            **compaction_commands(shown.previewing.open, self.chat.remark),
-            **(self._setup.commands if self._setup is not None else {}),
-            **permission_commands(self),
-            **context_commands(self, shown),
-            **session_commands(self, self._root, self._where, self._go_on_with),
-            **dialogs.server_commands(self),
-            **settings_commands(self),
-            **job_commands(self),
-        }
-
-    def _made_inspecting(self) -> "InspectorHost":
-        from foldline.tui.inspector_host import InspectorHost
-
-        assert self.runner is not None, "a session is shown"
-        return InspectorHost(self, self.chat, self.runner, title=self._where)
-
-    def _inspect(self, index: int) -> None:
-        if self.presenter.shown is not None:
-            self.presenter.shown.inspecting.open_at(index, self.state)
-
-    def _open_tools(self, shown: Shown) -> None:
-        self.presenter.in_slices(shown.transcript.toggle_all_calls(), "opening")
+    @on(OperationWanted)
+    def _wanted_above(self, message: CancelRequested | EntryWanted | OperationWanted) -> None:
+        self.chat.take(message)
 
     def palette_items(self, below: "Screen[Any]") -> "Iterable[Item]":
         from foldline.tui.screens.palette import chat_items
@@ -343,15 +263,13 @@ class FoldlineApp(BaseApp[None]):
     def palette_sources(self) -> "Sequence[Source]":
         from foldline.tui.screens.palette import chat_sources
 
-        return chat_sources(self, self._root)
+        return chat_sources(self, self.chat.root)
 
-    def _where(self) -> str:
-        return f"{self.state.workdir} ▸ {self.state.title or 'new session'}"
-
-    def _go_on_with(self, session: str) -> None:
-        """Leave this session for another, by its event file, or for a new one; the program starts over."""
-        self.resume = session
-        self.exit()
+    def action_everywhere(self, command: str) -> None:
+        if command == "tabs":
+            self.on_sessions(command)
+        else:
+            super().action_everywhere(command)
 
     def action_interrupt(self) -> None:
         """Ctrl+C on a screen above the chat: as in the chat itself, and its answer is seen here."""

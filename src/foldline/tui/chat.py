@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -17,7 +17,7 @@ from textual.containers import Horizontal
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widget import Widget
+from textual.widget import AwaitMount, Widget
 
 from foldline.context.harmless import clean_line
 from foldline.tui import dialogs
@@ -33,6 +33,7 @@ from foldline.tui.messages import (
 from foldline.tui.prompting.completion import CompletionList
 from foldline.tui.prompting.prompt import Prompt
 from foldline.tui.state import ChatState
+from foldline.tui.textual_private import mode_of
 from foldline.tui.transcript.panel import ReadingPane
 from foldline.tui.widgets.lines import LEAST, Row, TooSmall
 from foldline.tui.widgets.meter import header_row, meter_row
@@ -52,6 +53,7 @@ REMARK_SECONDS = 4.0
 """How long an answer to a key stands in the status row."""
 
 Clock = Callable[[], float]
+Result = TypeVar("Result")
 
 
 class ChatScreen(Screen[None]):
@@ -153,6 +155,24 @@ class ChatScreen(Screen[None]):
             self._remark_timer.stop()
         self._remark_timer = self.set_timer(REMARK_SECONDS, self._forget_remark) if text else None
         self.show_status()
+
+    @property
+    def front(self) -> Screen[Any]:
+        """What lies over this chat, on top; the chat itself where nothing does. Another session may be the
+        one that is shown."""
+        mode = mode_of(self)
+        return self if mode is None else self.app.get_screen_stack(mode)[-1]
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether this session is the one on the screen."""
+        return mode_of(self) == self.app.current_mode
+
+    def push_screen(
+        self, screen: Screen[Result], callback: Callable[[Result | None], None] | None = None
+    ) -> AwaitMount:
+        """Open a screen over this chat."""
+        return self.app.push_screen(screen, callback, mode=mode_of(self))
 
     @property
     def remarked(self) -> str:
@@ -277,6 +297,7 @@ class ChatScreen(Screen[None]):
         self._show_keys()
 
     def on_screen_resume(self) -> None:
+        self.fit()  # the terminal may have another size than when this was last seen
         self.prompt.set_active(True)
         self.dock.deafen()
         self._show_keys()

@@ -9,8 +9,9 @@ from textual.app import App, SuspendNotSupported
 
 if TYPE_CHECKING:
     from foldline.agent.mcp import ToolServers
-    from foldline.tui.app import FoldlineApp
     from foldline.tui.base_app import BaseApp
+    from foldline.tui.chat import ChatScreen
+    from foldline.tui.open_session import OpenSession
     from foldline.tui.runner import Runner
 
 Remark = Callable[[str], None]
@@ -99,6 +100,24 @@ def edited(app: App[Any], text: str, remark: Remark) -> str | None:
     return None
 
 
+async def confirmed(chat: "ChatScreen", question: str, yes: str, note: str) -> bool:
+    """Whether the user agrees. `yes` does it, `note` says what comes of it; what loses nothing is marked."""
+    from foldline.tui.lists.picker import Choice, Picker
+
+    answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+    def answered(choice: str | None) -> None:
+        if not answer.done():
+            answer.set_result(choice)
+
+    picker = Picker(question, [Choice("no", "No"), Choice("yes", yes, note)], notes_in_full=True)
+    chat.push_screen(picker, answered)
+    try:
+        return await answer == "yes"
+    finally:
+        picker.dismiss()
+
+
 # --- tool servers -----------------------------------------------------------------------------------------
 
 _NONE = "No MCP server is set up: [mcp.NAME] in your config.toml does it, see docs/mcp.md"
@@ -107,24 +126,24 @@ _EVERY = 0.25
 """Seconds between two looks at the servers while their list is open."""
 
 
-def server_commands(app: "FoldlineApp") -> dict[str, Callable[["Runner", str], None]]:
+def server_commands(chat: "OpenSession") -> dict[str, Callable[["Runner", str], None]]:
     """`/mcp`: how it is with the tool servers, and connecting one anew."""
 
     def show(runner: "Runner", name: str) -> None:
         servers = runner.agent.state.servers
         if servers is None:
-            app.chat.remark(_NONE)
+            chat.remark(_NONE)
         elif not name:
-            _pick(app, servers)
+            _pick(chat, servers)
         elif name in (names := [state.name for state in servers.states]):
-            _connect(app, servers, name)
+            _connect(chat, servers, name)
         else:
-            app.chat.remark(f"There is no MCP server {name}. There are: {', '.join(names)}")
+            chat.remark(f"There is no MCP server {name}. There are: {', '.join(names)}")
 
     return {"mcp": show}
 
 
-def _pick(app: "FoldlineApp", servers: "ToolServers") -> None:
+def _pick(chat: "OpenSession", servers: "ToolServers") -> None:
     """The list says how it is with each now, for as long as it is open."""
     from foldline.history.paths import with_tilde
     from foldline.tui.keys.table import name_of
@@ -138,16 +157,16 @@ def _pick(app: "FoldlineApp", servers: "ToolServers") -> None:
 
     def chosen(name: str | None) -> None:
         if name is not None:
-            _connect(app, servers, name)
+            _connect(chat, servers, name)
 
     picker = Picker(f"MCP servers: {name_of(KEYS, 'take')} reconnect", choices(), notes_in_full=True)
-    app.push_screen(picker, chosen)
+    chat.push_screen(picker, chosen)
     picker.set_interval(_EVERY, lambda: picker.offer(choices()))
 
 
-def _connect(app: "FoldlineApp", servers: "ToolServers", name: str) -> None:
+def _connect(chat: "OpenSession", servers: "ToolServers", name: str) -> None:
     async def again() -> None:
-        app.chat.remark(f"Connecting to {name} …")
-        app.chat.remark(f"MCP server {name}: {await servers.restart(name)}")
+        chat.remark(f"Connecting to {name} …")
+        chat.remark(f"MCP server {name}: {await servers.restart(name)}")
 
-    app.run_worker(again(), group=f"mcp-{name}", exclusive=True)
+    chat.run_worker(again(), group=f"mcp-{name}", exclusive=True)

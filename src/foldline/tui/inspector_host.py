@@ -2,10 +2,9 @@
 it what has come since."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import events, on
-from textual.app import App
 from textual.binding import BindingType
 
 from foldline.tui.chat import ChatScreen
@@ -50,8 +49,7 @@ class _FullInspector(InspectorScreen):
 class InspectorHost:
     """One per session. `title` says whose Inspector it is."""
 
-    def __init__(self, app: App[Any], chat: ChatScreen, runner: Runner, *, title: Callable[[], str]) -> None:
-        self._app = app
+    def __init__(self, chat: ChatScreen, runner: Runner, *, title: Callable[[], str]) -> None:
         self._chat = chat
         self._agent = runner.agent
         self._title = title
@@ -75,13 +73,13 @@ class InspectorHost:
         if self.screen is not None and self.screen.is_open:  # its key came twice, or another lies over it
             self.screen.uncover()
             return
-        if self._app.screen is self._chat and self._app.size.width >= DOCKED_FROM:
+        if self._chat.front is self._chat and self._chat.app.size.width >= DOCKED_FROM:
             if self.docked is None:
                 self._dock(PanelState())
             else:
                 self._chat.docked.enter()
         else:
-            self._show_full(PanelState(), maximised=self._app.screen is not self._chat)
+            self._show_full(PanelState(), maximised=self._chat.front is not self._chat)
 
     def open_at(self, index: int, state: ChatState) -> None:
         """Open it with the cursor on an entry."""
@@ -109,7 +107,7 @@ class InspectorHost:
     @property
     def panels(self) -> InspectorPanels | None:
         """Those that are open, or were last."""
-        if self.docked is not None and self._app.screen is self._chat:
+        if self.docked is not None and self._chat.front is self._chat:
             return self.docked.panels
         return self.screen.panels if self.screen is not None else None
 
@@ -156,7 +154,7 @@ class InspectorHost:
         """Beside the chat there is no room any more: over it, where the reader looked at it, else not."""
         if self.docked is None:
             return
-        looked_at = self.docked.has_focus_within and self._app.screen is self._chat
+        looked_at = self.docked.has_focus_within and self._chat.front is self._chat
         state = self._undock()
         if looked_at:
             self._show_full(state, maximised=False)
@@ -167,10 +165,10 @@ class InspectorHost:
             return
         state = full.panels.state
         full.dismiss()
-        self._app.call_later(self._dock_again, state)
+        self._chat.call_later(self._dock_again, state)
 
     def _dock_again(self, state: PanelState) -> None:
-        if self._app.screen is self._chat and self.docked is None:
+        if self._chat.front is self._chat and self.docked is None:
             self._dock(state)
 
     def _show_full(self, state: PanelState, *, maximised: bool) -> None:
@@ -178,7 +176,7 @@ class InspectorHost:
         self.screen.maximised = maximised
         self.screen.to_dock = self._to_dock
         self.screen.to_chat = self._chat.run_command
-        self._app.push_screen(self.screen)
+        self._chat.push_screen(self.screen)
         _restore(self.screen.panels, state)
 
 

@@ -9,7 +9,7 @@ from foldline.tui.runner import Runner
 
 if TYPE_CHECKING:
     from foldline.llm.listing import ListedModel
-    from foldline.tui.app import FoldlineApp
+    from foldline.tui.open_session import OpenSession
     from foldline.tui.screens.setup import Step
     from foldline.tui.screens.setup_servers import Choice
 
@@ -20,9 +20,9 @@ class Setup:
     """Opens the screen, and makes its choice the session's. Until a first start is decided, prompts wait."""
 
     def __init__(
-        self, app: "FoldlineApp", runner: Runner, *, clock: Callable[[], float], is_first_start: bool
+        self, chat: "OpenSession", runner: Runner, *, clock: Callable[[], float], is_first_start: bool
     ) -> None:
-        self._app = app
+        self._chat = chat
         self._clock = clock
         self._runner = runner
         self._undecided = is_first_start
@@ -41,7 +41,7 @@ class Setup:
         for text in early:
             if not self.holds(text):
                 self._runner.send(text)
-        if self._undecided and not early and not self._app.chat.prompt.editor.text:
+        if self._undecided and not early and not self._chat.prompt.editor.text:
             self._open("provider")
 
     def holds(self, text: str) -> bool:
@@ -66,7 +66,7 @@ class Setup:
         from foldline.tui.screens.setup import SetupScreen
         from foldline.tui.screens.setup_servers import KnownServers
 
-        if isinstance(self._app.screen, SetupScreen):
+        if isinstance(self._chat.front, SetupScreen):
             return
         agent_state = self._runner.agent.state
 
@@ -80,7 +80,7 @@ class Setup:
             settings = load_settings(agent_state.cwd, os.environ)
             servers = KnownServers(settings, os.environ, compacts_first)
         except FoldlineError as failure:
-            self._app.chat.remark(str(failure))
+            self._chat.remark(str(failure))
             return
         screen = SetupScreen(
             servers,
@@ -89,24 +89,24 @@ class Setup:
             clock=self._clock,
             by_itself=self._undecided,
         )
-        self._app.push_screen(screen, self._decided)
+        self._chat.push_screen(screen, self._decided)
 
     def _effort(self, _: Runner, effort: str) -> None:
         """Keep how much the model is to think, and let it hold here; without a word, let the user choose."""
 
         from foldline.tui.screens.settings import OwnSettings
 
-        own = OwnSettings(self._app, self._runner)
+        own = OwnSettings(self._chat, self._runner)
 
         async def keep(chosen: str) -> None:
             try:
-                self._app.chat.remark(f"Effort {chosen}. {await own.keep('effort', chosen)}")
+                self._chat.remark(f"Effort {chosen}. {await own.keep('effort', chosen)}")
             except FoldlineError as failure:
-                self._app.chat.remark(str(failure))
+                self._chat.remark(str(failure))
 
         def do(chosen: str | None) -> None:
             if chosen:
-                self._app.run_worker(keep(chosen), group="model")
+                self._chat.run_worker(keep(chosen), group="model")
 
         if effort:
             do(effort.strip().lower())
@@ -114,13 +114,13 @@ class Setup:
             try:
                 own.choose(next(each for each in own.read() if each.key == "effort"), do)
             except FoldlineError as failure:
-                self._app.chat.remark(str(failure))
+                self._chat.remark(str(failure))
 
     def _decided(self, choice: "Choice | None") -> None:
         if choice is not None:
-            self._app.run_worker(self._switch(choice), group="model")
+            self._chat.run_worker(self._switch(choice), group="model")
         elif self._undecided:
-            self._app.chat.remark("The built-in offline model answers. /model chooses another one")
+            self._chat.remark("The built-in offline model answers. /model chooses another one")
             self._go_on()
 
     async def _switch(self, choice: "Choice") -> None:

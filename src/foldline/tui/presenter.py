@@ -69,7 +69,7 @@ class Presenter:
         """Take this state, and show it now."""
         self.state = state
         self._chat.state = state
-        self._window.show(self._chat.app, state)
+        self._window.show(self._chat.app, state, shown=self._chat.is_shown)
         if self.shown is not None and self.shown.inspected is not None:
             self.shown.inspected.on_state(state)
 

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from textual.app import App
-
 from foldline.compaction import strategy_for
 from foldline.llm.models import price_of
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
+from foldline.tui.chat import ChatScreen
 from foldline.tui.preview import Drafting, PreviewState
 from foldline.tui.runner import Runner
 from foldline.tui.state import Retry
@@ -23,16 +22,14 @@ class PreviewHost:
 
     def __init__(
         self,
-        app: App[None],
+        chat: ChatScreen,
         runner: Runner,
         *,
         clock: Callable[[], float],
         title: Callable[[], str],
-        remark: Callable[[str], None],
     ) -> None:
-        """`title` says what stands before the screen's name, `remark` answers in the chat's status row."""
-        self._app = app
-        self._remark = remark
+        """`title` says what stands before the screen's name."""
+        self._chat = chat
         self._runner = runner
         self._clock = clock
         self._title = title
@@ -59,14 +56,14 @@ class PreviewHost:
         elif review.proposal is None or not self._fits() or focus:
             self._state = self._from_plan("manual", focus or None)
             if self._state.plan is None and not self._runner.agent.executor.busy:
-                self._remark(self._state.error or "There is nothing to compact")
+                self._chat.remark(self._state.error or "There is nothing to compact")
                 return
             asked = operations.CompactSession(reason="manual", focus=focus or None, preview=True)
             self._runner.submit(asked)
         self._screen = PreviewScreen(
             self._title(), self._runner.submit, clock=self._clock, state=self._shown()
         )
-        self._app.push_screen(self._screen, lambda _: self._forget())
+        self._chat.push_screen(self._screen, lambda _: self._forget())
         # What is heard before it is mounted, it would show with the next event only; there may be none.
         self._screen.call_after_refresh(self.draw)
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from textual.app import App
+from textual.screen import Screen
 
 from foldline.tui.keys.commands import BY_ID
 from foldline.tui.state import ChatState, Waiting, Working
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Load = Callable[[], "Agent"]
 """Makes the agent: opens the session, connects the model. Runs in a thread, and may raise FoldlineError."""
+Another = Callable[[str, Path, Callable[[str], bool]], tuple[Load, Path]]
+"""What loads the session in an event file, or a new one where that is empty, and the folder it works in; from
+the folder of the one before, and what asks the user. Runs in a thread, and may raise FoldlineError."""
 
 
 class Opened(NamedTuple):
@@ -139,15 +142,15 @@ _GIVE_WAY = 0.0005
 """Seconds after which the import gives way to what is typed; of Python's 5 ms, every key meets several."""
 
 
-def import_ahead(app: App[None], state: "AgentState") -> None:
+def import_ahead(chat: Screen[None], state: "AgentState") -> None:
     """Once the session is there: learn a window that only the server can tell, which the meter shows; import
     the screens that are many modules, so that opening one holds up nobody."""
-    app.run_worker(_ahead(state), group="screens", exit_on_error=False)
+    chat.run_worker(_ahead(state), group="screens", exit_on_error=False)
 
 
-def import_client(app: App[None], llm: "LLM") -> None:
+def import_client(chat: Screen[None], llm: "LLM") -> None:
     """Once somebody types: import what asks a server. A program that only waits is spared 0.3 s and 24 MB."""
-    app.run_worker(partial(_import_client, llm), thread=True, exit_on_error=False)
+    chat.run_worker(partial(_import_client, llm), thread=True, exit_on_error=False)
 
 
 async def _ahead(state: "AgentState") -> None:

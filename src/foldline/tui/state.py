@@ -244,6 +244,21 @@ Edits = Literal["ask", "auto", "sandboxed", "read-only", "all"]
 
 
 @dataclass(frozen=True, slots=True)
+class Tab:
+    """One of several open sessions."""
+
+    title: str
+    state: Literal["", "waits for you", "compacting", "working", "failed", "finished"]
+    """What it does, or how it ended since it was seen."""
+    shown: bool
+
+    @property
+    def is_news(self) -> bool:
+        """Whether it is to be said of one that is not shown."""
+        return not self.shown and self.state in ("waits for you", "failed", "finished")
+
+
+@dataclass(frozen=True, slots=True)
 class ChatState:
     """Everything the widgets around the transcript show."""
 
@@ -257,6 +272,8 @@ class ChatState:
     sandbox_holds: bool | None = None
     """Whether this machine holds all that the modes with a sandbox promise; None until that was tried."""
     compaction_mode: str = "auto"
+    tabs: tuple[Tab, ...] = ()
+    """The open sessions, where there are several."""
     git: str = ""
     """Branch and number of changed files, such as `main ±3`; empty where there is no repository."""
 

@@ -6,6 +6,7 @@
 import codecs
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -123,6 +124,24 @@ class SelectedByDragging(Widget):
     @property
     def select_container(self) -> Widget:
         return self
+
+
+def mode_of(screen: Screen[Any]) -> str | None:
+    """The mode in whose stack a screen is; None where it is in none."""
+    stacks = screen.app._screen_stacks
+    return next((mode for mode, stack in stacks.items() if screen in stack), None)
+
+
+@contextmanager
+def in_mode_of(screen: Screen[Any]) -> Iterator[None]:
+    """Take screens from the stack that this one is in: Textual takes them from the one that is shown."""
+    app, mode = screen.app, mode_of(screen)
+    shown = app._current_mode
+    app._current_mode = mode or shown
+    try:
+        yield
+    finally:
+        app._current_mode = shown
 
 
 class SizedScrollView(ScrollView, SelectedByDragging):

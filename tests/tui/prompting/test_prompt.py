@@ -136,7 +136,7 @@ def box(app: ChatApp) -> str:
     return "\n".join(row[area.x : area.right] for row in screen_text(app)[area.y : area.bottom])
 
 
-@pytest.mark.parametrize(("typed", "first", "one"), [("@proj", 10, "p0/proj.py"), ("/", 10, "/approvals")])
+@pytest.mark.parametrize(("typed", "first", "one"), [("@proj", 10, "p0/proj.py"), ("/", 10, "/sessions")])
 async def test_completions_for_keys_in_one_burst_are_painted_each_time_they_come_up(
     tmp_path: Path, typed: str, first: int, one: str
 ) -> None:

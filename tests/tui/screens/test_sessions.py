@@ -113,18 +113,6 @@ async def test_esc_gives_back_none(shelf: Shelf) -> None:
         assert await seen.left_with() is None
 
 
-async def test_what_leaving_the_chat_ends_is_asked_about_first(shelf: Shelf) -> None:
-    async with sessions_on(shelf.home, lost="2 waiting prompts are not sent.") as seen:
-        await seen.press("enter")
-        await seen.says("Leave this chat? 2 waiting prompts are not sent.")
-        await seen.press("escape")
-        await seen.press("enter")
-        await seen.says("Leave this chat?")
-        assert seen.app.left == []
-        await seen.later("enter")
-        assert await seen.left_with() is not None
-
-
 async def test_the_session_of_this_chat_is_only_gone_back_to(shelf: Shelf) -> None:
     here = find_session(shelf.home, "0001")
     async with sessions_on(shelf.home, here=here) as seen:

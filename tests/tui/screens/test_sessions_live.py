@@ -7,7 +7,6 @@ import pytest
 from foldline.history import Session
 from foldline.protocol import Title, UserMessage
 from foldline.tui.screens.sessions import SessionsScreen
-from support.agents import Hang
 from support.live import Live, live, session_in
 
 
@@ -39,10 +38,10 @@ async def test_sessions_lists_this_chats_and_esc_gives_the_chat_back(tmp_path: P
         await running.press("escape")
         await running.until(lambda: running.app.screen is running.app.chat)
         await running.ask("and on")
-        assert running.app.resume is None
+        assert running.app.sessions == [running.app.chat]
 
 
-async def test_the_chosen_session_is_gone_on_with(tmp_path: Path, home: Path) -> None:
+async def test_the_chosen_session_is_opened_beside_this_one(tmp_path: Path, home: Path) -> None:
     async with live(tmp_path / "shop-api") as other:
         await other.ask("the other one")
         path = other.agent.session.path
@@ -52,26 +51,23 @@ async def test_the_chosen_session_is_gone_on_with(tmp_path: Path, home: Path) ->
         await running.ask("this one")
         await opened(running, "/search other")
         await running.press("enter", "enter")
-        await running.until(lambda: running.app.resume)
-        assert running.app.resume == str(path)
+        await running.until(lambda: running.app.chat.file == str(path))
+        assert [chat.file for chat in running.app.sessions] == [str(mine.path), str(path)]
 
 
-async def test_leaving_while_something_runs_is_asked_about(tmp_path: Path, home: Path) -> None:
+async def test_a_session_that_is_open_is_shown_and_not_taken_for_another_processs(
+    tmp_path: Path, home: Path
+) -> None:
     mine = session_in(tmp_path / "shop-api", "20260314-120001-mine")
-    async with live(tmp_path / "shop-api") as other:
-        await other.ask("the other one")
-    async with live(tmp_path / "shop-api", Hang(), session=mine) as running:
-        await running.enter("slowly")
-        await running.until(lambda: running.llm.silent.is_set())
-        await running.enter("wait for it")
-        screen = await opened(running, "/sessions")
+    async with live(tmp_path / "shop-api", session=mine) as running:
+        await running.ask("this one")
+        first = running.app.chat
+        await running.enter("/new")
+        await running.until(lambda: running.app.chat is not first and running.app.runner)
+        await running.enter("written here")
+        await opened(running, "/sessions")
         await running.press("end", "enter")
-        await running.until(lambda: "Leave this chat?" in running.text)
-        assert "What runs is cancelled. What waits to be sent is there next time." in running.text
-        await running.press("escape")
-        assert running.app.resume is None and running.agent.executor.busy and screen.is_current
-        await running.press("ctrl+c")
-        await running.at_rest()
+        await running.until(lambda: running.app.chat is first)
 
 
 async def test_rename_writes_a_title_that_is_shown_at_once_and_kept(tmp_path: Path, home: Path) -> None:
@@ -88,33 +84,19 @@ async def test_rename_writes_a_title_that_is_shown_at_once_and_kept(tmp_path: Pa
     assert path is not None and Session.open(path).meta().title == "Orders [bold]twice"
 
 
-async def test_fork_goes_on_in_a_copy_and_leaves_the_session_as_it_is(tmp_path: Path, home: Path) -> None:
+async def test_fork_opens_a_copy_and_leaves_the_session_as_it_is(tmp_path: Path, home: Path) -> None:
     async with live(tmp_path / "shop-api") as running:
         await running.enter("/fork")
         await running.until(lambda: "nothing to fork" in running.text)
         await running.ask("hi")
-        session = running.agent.session
+        session, first = running.agent.session, running.app.chat
         assert session.path is not None
         before = session.path.read_bytes()
         await running.enter("/fork")
-        await running.until(lambda: running.app.resume)
-    assert running.app.resume != str(session.path) and session.path.read_bytes() == before
-    copy = Session.open(Path(running.app.resume or ""))
-    assert list(copy.entries) == list(session.entries)
-
-
-async def test_new_begins_a_session_and_asks_before_it_ends_what_runs(tmp_path: Path, home: Path) -> None:
-    async with live(tmp_path / "shop-api", Hang()) as running:
-        await running.enter("/new")
-        await running.until(lambda: running.app.resume == "")
-    async with live(tmp_path / "shop-api", Hang()) as running:
-        await running.enter("slowly")
-        await running.until(lambda: running.llm.silent.is_set())
-        await running.enter("/new")
-        await running.until(lambda: "Esc cancels what runs" in running.text)
-        assert running.app.resume is None
-        await running.press("ctrl+c")
-        await running.at_rest()
+        await running.until(lambda: running.app.chat is not first and running.app.runner)
+        copy = running.app.chat.file
+    assert copy not in ("", str(session.path)) and session.path.read_bytes() == before
+    assert list(Session.open(Path(copy)).entries) == list(session.entries)
 
 
 async def test_copy_takes_the_last_answer_whatever_came_after_it(tmp_path: Path, home: Path) -> None:

@@ -39,8 +39,8 @@ async def test_the_last_sessions_of_the_folder_are_offered_and_resumed(tmp_path:
     async with live(tmp_path, "done", size=(80, 24)) as running:
         await running.until(lambda: "Why [/nope] does" in running.text)
         await running.press("tab", "down", "down", "down", "enter")
-        await running.until(lambda: running.app.resume is not None)
-        assert running.app.resume == str(earlier.path)
+        await running.until(lambda: running.app.chat.file == str(earlier.path))
+        await running.until(lambda: running.app.sessions == [running.app.chat])
 
 
 @pytest.mark.parametrize("size", [(40, 10), (60, 18)])

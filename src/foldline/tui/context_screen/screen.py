@@ -25,7 +25,7 @@ from foldline.tui.widgets.lines import cover_if_too_small
 
 if TYPE_CHECKING:
     from foldline.protocol.events import Event
-    from foldline.tui.app import FoldlineApp
+    from foldline.tui.open_session import OpenSession
     from foldline.tui.presenter import Shown
 
 EVERY: Final = 0.2
@@ -44,14 +44,14 @@ class ContextPanels(Workbench):
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "context")
 
-    def __init__(self, program: "FoldlineApp", shown: "Shown") -> None:
-        self._program, self._shown = program, shown
+    def __init__(self, chat: "OpenSession", shown: "Shown") -> None:
+        self._chat, self._shown = chat, shown
         self._agent = shown.runner.agent
         self._plan: Plan | None = None
         self._planned_for: object = None
         self._stale = False
         self.state = self._now()
-        self._title = f"{program.state.workdir} ▸ {program.state.title or 'new session'}"
+        self._title = chat.where
         self._top = tuple(Text(id=name) for name in ("header", "bar", "compaction", "automatic"))
         self._heading = Text(id="heading")
         use = EntryList(id="use")
@@ -81,9 +81,9 @@ class ContextPanels(Workbench):
     # --- What is shown --------------------------------------------------------------------------------
 
     def _now(self) -> ContextState:
-        state, waiting = self._program.state, self._program.state.waiting
-        typed = self._program.chat.prompt.editor.text
-        prompts = [text for text in (waiting.held, *waiting.queued, typed.strip()) if text]
+        state = self._chat.presenter.state
+        typed = self._chat.prompt.editor.text
+        prompts = [text for text in (state.waiting.held, *state.waiting.queued, typed.strip()) if text]
         agent = self._agent.state
         if rows.trouble_of(agent):
             self._plan = None
@@ -201,9 +201,9 @@ class ContextPanels(Workbench):
             case "undo":
                 self.ask_for(edit_hints.undo(projection, later=later))
             case "open" | "inspector" if self.item is not None:
-                self._shown.inspecting.open_at(self.item.index, self._program.state)
+                self._shown.inspecting.open_at(self.item.index, self._chat.presenter.state)
             case "inspector":
-                self._shown.inspecting.open(self._program.state)
+                self._shown.inspecting.open(self._chat.presenter.state)
             case "preview":
                 self._shown.previewing.open()
             case _:
@@ -229,9 +229,9 @@ class ContextScreen(LeftOnce[None]):
     DEFAULT_CSS: ClassVar[str] = "ContextScreen { layout: vertical; background: $role-background; }"
     AUTO_FOCUS: ClassVar[str | None] = ""
 
-    def __init__(self, program: "FoldlineApp", shown: "Shown") -> None:
+    def __init__(self, chat: "OpenSession", shown: "Shown") -> None:
         super().__init__()
-        self.panels = ContextPanels(program, shown)
+        self.panels = ContextPanels(chat, shown)
 
     def compose(self) -> ComposeResult:
         yield self.panels

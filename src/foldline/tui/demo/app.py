@@ -93,7 +93,7 @@ class DemoApp(FoldlineApp):
         from foldline.protocol import Edit
         from foldline.tui.keys.table import active_tables
 
-        shown = self.presenter.shown
+        shown = self.chat.presenter.shown
         if shown is None:
             return Facts()
         projection = shown.runner.agent.session.projection

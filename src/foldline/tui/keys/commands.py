@@ -41,8 +41,9 @@ class Command(ScreenKey[ChatState]):
     @property
     def explained(self) -> str:
         """What it does, and what else it can be typed as."""
-        also = " and ".join(f"/{name}" for name in self.slashes[1:])
-        return f"{self.help} Also {also}." if also else self.help
+        *names, last = [f"/{name}" for name in self.slashes] or [""]
+        also = " and ".join(filter(None, (", ".join(names[1:]), last)))
+        return f"{self.help} Also {also}." if names else self.help
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +157,12 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Puts a long paste into the prompt as text, in place of `[pasted 120 lines, 4.1k characters]`.",
         title="Open a long paste",
     ),
-    Command(
+    SlashCommand(
         "editor",
         ("ctrl+g",),
         "Opens the prompt in $VISUAL or $EDITOR; what is saved there comes back here.",
         title="Write the prompt in an editor",
+        scope="chat",
     ),
     SlashCommand(
         "retry",
@@ -185,6 +187,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         title="Compact the context",
         argument="[--preview] [focus]",
         works=not_compacting,
+        aliases=("compress", "summarize"),
     ),
     Command(
         "compact-first",
@@ -208,6 +211,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "What fills the window, by category and by item, and what can be done about it. Costs nothing.",
         hint="context",
         title="Context",
+        aliases=("tokens",),
     ),
     SlashCommand(
         "strategy",
@@ -222,6 +226,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         (),
         "What write and edit changed in this session, file by file, from how it was to how it is.",
         title="Changed files",
+        aliases=("changes",),
     ),
     SlashCommand(
         "undo",
@@ -235,6 +240,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         (),
         "Goes back to before a prompt or a step: context, files, or both. Esc twice on an empty prompt.",
         title="Rewind",
+        aliases=("checkpoint", "restore"),
     ),
     SlashCommand(
         "clear",
@@ -242,6 +248,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Empties what the model has down to system prompt and pins. The history keeps everything.",
         title="Clear the context",
         works=idle,
+        aliases=("reset",),
     ),
     "Transcript",
     Command(
@@ -278,13 +285,13 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Shows the end and follows it again. So does End at the end of the prompt's text.",
         title="To the end",
     ),
-    Command(
+    SlashCommand(
         "open-tools",
         ("ctrl+o",),
         "Shows what every tool call was given and gave back, or only its one line.",
         hint="open tools",
         title="Open or close all tool calls",
-        scope="app",
+        aliases=("details",),
     ),
     "Panels",
     Command(
@@ -337,7 +344,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         (),
         "Rules and agreed files, to be taken back; the mode: ask, edits, sandboxed, read-only, all.",
         title="Permissions",
-        aliases=("permissions",),
+        aliases=("permissions", "plan", "yolo", "sandbox"),
     ),
     "Program",
     Command(
@@ -361,6 +368,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         title="Switch the model",
         argument="[name]",
         works=idle,
+        aliases=("models",),
     ),
     SlashCommand(
         "effort",
@@ -368,6 +376,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "From none to max, as far as the model has it; default: as it does by itself. It is kept, too.",
         title="How much the model thinks",
         argument="[effort]",
+        aliases=("thinking", "reasoning"),
     ),
     SlashCommand(
         "provider",
@@ -375,6 +384,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Chooses who runs the model: a provider with your key, a server of your own, or the built-in one.",
         title="Providers and keys",
         works=idle,
+        aliases=("login", "logout", "auth", "connect", "setup"),
     ),
     SlashCommand(
         "mcp",
@@ -382,6 +392,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "How it is with the tool servers that are set up; Enter, or a name, connects one anew.",
         title="MCP servers",
         argument="[name]",
+        aliases=("tools",),
     ),
     "Sessions",
     SlashCommand(
@@ -389,14 +400,25 @@ COMMANDS: Final[KeyTable[Command]] = table(
         (),
         "Those of this folder, of all folders, of other agents: to search, resume, read, fork and tidy.",
         title="Sessions",
-        aliases=("resume",),
+        aliases=("resume", "continue", "chat"),
     ),
     SlashCommand(
         "new",
         (),
-        "Begins a session in this folder; this one is kept.",
+        "Begins a session in this folder, beside those that are open.",
         title="New session",
-        works=idle,
+    ),
+    SlashCommand(
+        "tabs",
+        ("ctrl+t",),
+        "The sessions that are open here, and how it is with each; what runs in another one runs on.",
+        title="Open sessions",
+    ),
+    SlashCommand(
+        "close",
+        (),
+        "Closes this one of several open sessions; its history is kept.",
+        title="Close this session",
     ),
     SlashCommand(
         "search",
@@ -410,12 +432,14 @@ COMMANDS: Final[KeyTable[Command]] = table(
         (),
         "Tokens, what of them came from a cache, and dollars, by model; compactions included.",
         title="Cost of this session",
+        aliases=("usage", "stats"),
     ),
     SlashCommand(
         "status",
         (),
         "Model, folder, session, window, mode, whether the sandbox holds, tool servers.",
         title="Status",
+        aliases=("about", "version"),
     ),
     SlashCommand(
         "rename",
@@ -423,6 +447,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Gives this session another title.",
         title="Rename this session",
         argument="TITLE",
+        aliases=("title",),
     ),
     SlashCommand(
         "fork",
@@ -430,6 +455,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Continues in a copy from here; this session stays as it is.",
         title="Fork this session",
         works=idle,
+        aliases=("branch",),
     ),
     SlashCommand(
         "copy",
@@ -457,6 +483,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         (),
         "What the agent runs in the background: how it stands, what it writes; and ending it.",
         title="Background jobs",
+        aliases=("tasks", "bashes", "ps", "shells"),
     ),
     SlashCommand(
         "settings",
@@ -464,7 +491,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Every setting: what it is, who set it, and another value, kept in your config.toml.",
         title="Settings",
         argument="[find]",
-        aliases=("config",),
+        aliases=("config", "preferences"),
     ),
     SlashCommand(
         "theme",
@@ -473,6 +500,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         title="Colour theme",
         argument="[name]",
         scope="chat",
+        aliases=("themes",),
     ),
     SlashCommand(
         "help",
@@ -480,6 +508,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "The keys of the screen in front, what works on every screen, and the slash commands.",
         title="Help",
         scope="chat",
+        aliases=("h", "commands", "keys", "keybindings"),
     ),
     Command(
         "help-panel",
@@ -497,14 +526,34 @@ COMMANDS: Final[KeyTable[Command]] = table(
         title="Everything",
         palette=False,
     ),
-    SlashCommand("quit", (), "Ends the program; the session is on disk.", title="Quit", aliases=("exit",)),
+    SlashCommand(
+        "quit", (), "Ends the program; the session is on disk.", title="Quit", aliases=("exit", "q")
+    ),
 )
 
-EVERYWHERE: Final = ("help", "palette", "interrupt")
+EVERYWHERE: Final = ("help", "palette", "tabs", "interrupt")
 """The chat's commands that work on every screen."""
+
+COMMON: Final = (
+    "model",
+    "sessions",
+    "new",
+    "compact",
+    "context",
+    "inspector",
+    "diff",
+    "rewind",
+    "settings",
+    "help",
+)
+"""Those that are wanted most, which stand first where nothing was typed."""
 
 BY_ID: Final[dict[str, Command]] = {command.id: command for command in COMMANDS}
 BY_SLASH: Final[dict[str, Command]] = {name: command for command in COMMANDS for name in command.slashes}
+
+
+def common_first(commands: Iterable[Command]) -> list[Command]:
+    return sorted(commands, key=lambda each: COMMON.index(each.id) if each.id in COMMON else len(COMMON))
 
 
 def is_everywhere(key: ScreenKey[Any]) -> bool:

@@ -16,7 +16,7 @@ from foldline.tui.blocks.cells import Spans, in_reverse, width_of
 from foldline.tui.blocks.styles import styles_from
 from foldline.tui.keys.names import key_name
 from foldline.tui.keys.table import KeyTable, ScreenKey, key_of
-from foldline.tui.textual_private import PastingInput, dimmed
+from foldline.tui.textual_private import PastingInput, dimmed, in_mode_of, mode_of
 from foldline.tui.widgets.lines import Line, cover_if_too_small, key_words
 from foldline.tui.widgets.question import DEAF_SECONDS, TOO_SOON
 from foldline.tui.widgets.status import StatusLine
@@ -54,19 +54,21 @@ class LeftOnce(Screen[Result]):
     @property
     def is_open(self) -> bool:
         """From when it is pushed to when it is left, also while others lie over it."""
-        return self in self.app.screen_stack
+        return mode_of(self) is not None
 
     def dismiss(self, result: Result | None = None) -> AwaitComplete:
         """Leave it, with all that lies over it. Nothing, where it has been left."""
         if not self.is_open:
             return AwaitComplete()
         self.uncover()
-        return super().dismiss(result)
+        with in_mode_of(self):
+            return super().dismiss(result)
 
     def uncover(self) -> None:
         """Close what lies over it; it must be open."""
-        while self.app.screen is not self:
-            self.app.screen.dismiss()
+        with in_mode_of(self):
+            while self.app.screen is not self:
+                self.app.screen.dismiss()
 
 
 class Field(PastingInput):

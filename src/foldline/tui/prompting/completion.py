@@ -22,7 +22,7 @@ from foldline.context import numbers
 from foldline.context.harmless import clean, clean_line
 from foldline.tui.blocks.cells import Span, crop, cut_left, cut_right, in_reverse
 from foldline.tui.fuzzy import INSIDE, START, fit
-from foldline.tui.keys.commands import BY_SLASH, COMMANDS, Command
+from foldline.tui.keys.commands import BY_SLASH, COMMANDS, Command, common_first
 from foldline.tui.prompting.inputs import Completing, completing
 from foldline.tui.state import ChatState
 from foldline.tui.widgets.fields import Editor
@@ -61,17 +61,17 @@ class Candidate:
 
 def slash_matches(typed: str, state: ChatState) -> tuple[tuple[str, Command], ...]:
     """The slash commands that work now and fit, each by its name or alias that fits best, or by a word of
-    what it does; best first, among equals as in the table."""
+    what it does; best first, among equals those by their own names, and of these the common ones."""
     typed = typed.lower()
     ranked: list[tuple[float, str, Command]] = []
-    for command in COMMANDS:
+    for command in common_first(COMMANDS):
         if command.slash and command.works(state):
             worth, name = max(((fit(typed, name)[0], name) for name in command.slashes), key=itemgetter(0))
             if worth < INSIDE:
                 name, worth = command.slash, max(_worth_of_words(typed, command), worth)
             if worth:
                 ranked.append((worth, name, command))
-    ranked.sort(key=itemgetter(0), reverse=True)
+    ranked.sort(key=lambda each: (each[0], each[1] == each[2].slash), reverse=True)
     return tuple((name, command) for _, name, command in ranked)
 
 
@@ -89,9 +89,10 @@ def commands(typed: str, state: ChatState) -> Iterator[Candidate]:
 
 
 def what_it_does(command: Command, state: ChatState) -> str:
-    """What a command does; of an undo its price, before it is asked for."""
+    """What a command does: its title, where that says more than its name; of an undo its price, before it is
+    asked for."""
     if command.id != "undo" or state.undo_adds is None:
-        return command.title
+        return command.title if " " in command.title else command.help
     now, then = state.room.size, state.room.size + state.undo_adds
     return f"{command.title}: {numbers.tokens(now)} → {numbers.tokens(then, estimated=True)}"
 

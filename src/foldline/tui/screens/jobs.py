@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
 from textual import events
-from textual.app import App
 from textual.binding import BindingType
 
 from foldline.context.harmless import clean_line
@@ -27,6 +26,7 @@ from foldline.tui.widgets.lines import Line, Rule, boxed, filled, hints_in, key_
 
 if TYPE_CHECKING:
     from foldline.agent.tools.jobs import Job, Jobs
+    from foldline.tui.chat import ChatScreen
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +229,9 @@ _STOPPED = "stopped by the user"
 """Why a job ended that was ended here: in the words that the model sees."""
 
 
-def job_commands(app: App[Any]) -> dict[str, Callable[[Runner, str], None]]:
+def job_commands(chat: "ChatScreen") -> dict[str, Callable[[Runner, str], None]]:
     def open_jobs(runner: Runner, _: str) -> None:
-        app.push_screen(JobsScreen(AgentJobs(runner.agent.state.jobs)))
+        chat.push_screen(JobsScreen(AgentJobs(runner.agent.state.jobs)))
 
     return {"jobs": open_jobs}
 

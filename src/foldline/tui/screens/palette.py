@@ -15,7 +15,7 @@ from textual.screen import Screen
 
 from foldline.context.harmless import clean_line
 from foldline.protocol import FoldlineError
-from foldline.tui.keys.commands import BY_ID, CHAT, COMMANDS
+from foldline.tui.keys.commands import BY_ID, CHAT, COMMANDS, common_first
 from foldline.tui.keys.table import active_tables
 from foldline.tui.lists.picker import Choice, Picker
 from foldline.tui.prompting.completion import arguments
@@ -57,7 +57,7 @@ class Palette(Picker):
         self.items = {item.choice.id: item for item in self._items}
         self._recent = tuple(recent)
         self._sources = tuple(sources)
-        super().__init__(_TITLE, self._in_order())
+        super().__init__(_TITLE, self._in_order(), notes_in_full=True)
 
     def _in_order(self) -> list[Choice]:
         """What was chosen before first."""
@@ -152,11 +152,12 @@ def run_in_chat(app: "FoldlineApp", command: str, argument: str = "") -> None:
 def chat_items(app: "FoldlineApp", below: Screen[Any]) -> Iterator[Item]:
     """The commands that do something now, from the screen below the palette."""
     open_now = {active.name for active in active_tables(below)}
-    for command in COMMANDS:
+    for command in common_first(COMMANDS):
         offered = command.palette and command.place != "prompt"
         reaches = below is app.chat or command.slash or command.group == "Questions"
         if offered and command.works(app.chat.state) and reaches and command.id not in open_now:
-            choice = Choice(command.binding_id, command.title, command.usage, " ".join(command.names[:1]))
+            note = " · ".join(filter(None, (command.usage, command.help)))
+            choice = Choice(command.binding_id, command.title, note, " ".join(command.names[:1]))
             yield Item(choice, partial(run_in_chat, app, command.id))
 
 

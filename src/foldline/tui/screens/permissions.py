@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
-from textual.app import App
 from textual.binding import BindingType
 
 from foldline.context.harmless import clean_line
@@ -25,6 +24,7 @@ from foldline.tui.widgets.lines import Line, boxed, hint
 if TYPE_CHECKING:
     from foldline.agent.state import AgentState
     from foldline.protocol.events import Event
+    from foldline.tui.chat import ChatScreen
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +159,11 @@ def _line(shown: PermissionRow, marked: bool, width: int) -> Line:
     return row(left, [piece(clean_line(shown.origin), "muted", rank=1)], width)
 
 
-def permission_commands(app: App[Any]) -> dict[str, Callable[[Runner, str], None]]:
-    return {"approvals": lambda runner, _: open_permissions(app, runner)}
+def permission_commands(chat: "ChatScreen") -> dict[str, Callable[[Runner, str], None]]:
+    return {"approvals": lambda runner, _: open_permissions(chat, runner)}
 
 
-def open_permissions(app: App[Any], runner: Runner) -> None:
+def open_permissions(chat: "ChatScreen", runner: Runner) -> None:
     """Show what is allowed without asking. It is kept up to date while it is open."""
     state = runner.agent.state
     screen = PermissionsScreen(permissions_now(state), runner.submit)
@@ -175,7 +175,7 @@ def open_permissions(app: App[Any], runner: Runner) -> None:
             screen.refresh_from(permissions_now(state))
 
     stop = runner.agent.executor.subscribe(hear)
-    app.push_screen(screen, lambda _: stop())
+    chat.push_screen(screen, lambda _: stop())
 
 
 def permissions_now(state: "AgentState") -> Permissions:

@@ -3,9 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from textual.app import App
 from textual.binding import BindingType
 
 from foldline.agent.rewind import FileDiff, diffs_since, foresee
@@ -20,6 +19,9 @@ from foldline.tui.lists.screen import ListScreen
 from foldline.tui.runner import Runner
 from foldline.tui.screens.diff import DiffScreen
 from foldline.tui.widgets.lines import Line, Rule, boxed, filled
+
+if TYPE_CHECKING:
+    from foldline.tui.chat import ChatScreen
 
 What = Literal["both", "context", "files"]
 
@@ -310,8 +312,8 @@ def _fate(change: FileChange, overwrite: bool) -> tuple[str, str]:
             return cut_right(f"! stays: {clean_line(change.why)}", 40), "alert"
 
 
-def open_rewind(app: App[Any], runner: Runner, give_back: Callable[[str], bool]) -> None:
-    """Show the places. The prompt of a turn that the context left comes back through `give_back`."""
+def open_rewind(chat: "ChatScreen", runner: Runner) -> None:
+    """Show the places. The prompt of a turn that the context left comes back to the editor."""
     state = runner.agent.state
     places = rewind_points(state.projection)
 
@@ -324,13 +326,13 @@ def open_rewind(app: App[Any], runner: Runner, give_back: Callable[[str], bool])
 
     def go(asked: operations.Rewind | None) -> None:
         if asked is not None:
-            app.run_worker(carry_out(asked), group="rewind")
+            chat.run_worker(carry_out(asked), group="rewind")
 
     async def carry_out(asked: operations.Rewind) -> None:
         place = next(place for place in places if place.id == asked.checkpoint)
         executor = runner.agent.executor
         finished = await executor.wait_for(executor.submit(asked))
         if finished.outcome == "done" and asked.context and place.prompt:
-            give_back(place.prompt)
+            chat.prompt.give_back(place.prompt)
 
-    app.push_screen(RewindScreen(places, look, partial(diffs_since, state)), go)
+    chat.push_screen(RewindScreen(places, look, partial(diffs_since, state)), go)

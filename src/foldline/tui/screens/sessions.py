@@ -4,7 +4,7 @@ The lists are read and searched beside the event loop, one after the other; so i
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -82,7 +82,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         read: Callable[[Listed, int | None], Awaitable[None]],
         retitle: Callable[[str], Awaitable[None]],
         query: str | None = None,
-        lost: Callable[[], str] = lambda: "",
+        beside: Collection[Path] = (),
     ) -> None:
         """
         Args:
@@ -92,7 +92,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
             here: the event file of its session, which `retitle` gives another title.
             read: opens a session to be read, at an entry where one is given.
             query: opens the search line, also where it is empty.
-            lost: says, as sentences, what leaving this chat would end.
+            beside: the event files of the sessions that are open.
         """
         self._query_field = Field("query", _PLACEHOLDER)
         self._title_field = Field("title", "another title")
@@ -103,7 +103,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         self.busy = ""
         """What is being done just now, as a sentence; empty where nothing is."""
         self._title, self._home, self._root, self._now = title, home, root, now
-        self._read, self._retitle, self._lost = read, retitle, lost
+        self._read, self._retitle, self._beside = read, retitle, beside
         self._news = ""
         self._listings: dict[Scope, Listing] = {}
         self._searcher = Searcher(home)
@@ -334,17 +334,11 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
 
     # --- what is done -----------------------------------------------------------------------------------
 
-    def _leave_for(self, go: Action) -> None:
-        """Go, once the user knows what that ends."""
-        if lost := self._lost():
-            self.confirm(f"Leave this chat? {lost}", "", go, "leave it")
-        else:
-            go()
-
     async def _resume(self, listed: Listed) -> None:
-        holder = await asyncio.to_thread(holder_of, listed.path.parent)
+        here = listed.path in self._beside
+        holder = None if here else await asyncio.to_thread(holder_of, listed.path.parent)
         if holder is None:
-            self._leave_for(partial(self.dismiss, listed.path))
+            self.dismiss(listed.path)
         else:
             read, fork = partial(self._open, listed, None), partial(self._fork, listed, None)
             answers = {"r": ("read along", read), "f": ("fork: go on in a copy", fork)}
@@ -355,12 +349,12 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         self._make(f"Copying {view.session_name(listed)}", copy)
 
     def _make(self, doing: str, make: Callable[[], Path]) -> None:
-        """Make a session in a thread, and go on with it, once the user knows what that ends."""
+        """Make a session in a thread, and go on with it."""
 
         async def made() -> None:
             self.dismiss(await asyncio.to_thread(make))
 
-        self._leave_for(partial(self._carry_out, doing, made))
+        self._carry_out(doing, made)
 
     def _open(self, listed: Listed, index: int | None) -> None:
         self._carry_out(f"Opening {view.session_name(listed)}", partial(self._read, listed, index))

@@ -29,7 +29,7 @@ KEYS: Final = table(
     ScreenKey[None](
         "resume",
         ("enter",),
-        "Goes on with the session, in place of this chat. Where another process writes to it, asks what "
+        "Opens the session, beside this chat. Where another process writes to it, asks what "
         "to do instead; another agent's is opened to be read.",
         hint="resume",
     ),

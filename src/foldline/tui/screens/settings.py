@@ -34,7 +34,7 @@ from foldline.tui.themes import own_themes
 from foldline.tui.widgets.lines import Line, Rule, boxed, filled
 
 if TYPE_CHECKING:
-    from foldline.tui.app import FoldlineApp
+    from foldline.tui.open_session import OpenSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,10 +295,10 @@ def _row_line(setting: Setting, marked: bool, *, column: int, width: int) -> Lin
 # --- the settings of the session ------------------------------------------------------------------------
 
 
-def settings_commands(app: "FoldlineApp") -> dict[str, Callable[[Runner, str], None]]:
+def settings_commands(chat: "OpenSession") -> dict[str, Callable[[Runner, str], None]]:
     def show(runner: Runner, query: str) -> None:
         """All settings; a query finds some of them."""
-        app.push_screen(SettingsScreen(OwnSettings(app, runner), query.strip()))
+        chat.push_screen(SettingsScreen(OwnSettings(chat, runner), query.strip()))
 
     return {"settings": show}
 
@@ -310,8 +310,9 @@ _AT_ONCE: Final = ("theme", "model", "provider", "fallback", "effort", "compacti
 class OwnSettings:
     """The user's own settings, and the session they hold in."""
 
-    def __init__(self, app: "FoldlineApp", runner: Runner) -> None:
-        self._app = app
+    def __init__(self, chat: "OpenSession", runner: Runner) -> None:
+        self._chat = chat
+        self._app = chat.program
         self._agent = runner.agent
         self._now = runner.agent.settings or load_settings(runner.agent.state.cwd, {})
 
@@ -362,16 +363,16 @@ class OwnSettings:
             FoldlineError: not now.
         """
         if not setting.choices:
-            if self._app.state.busy:
+            if self._chat.presenter.state.busy:
                 raise FoldlineError("The model is switched between turns: this one is not over yet.")
-            self._app.chat.run_command(setting.key)
+            self._chat.run_command(setting.key)
         elif setting.key == "theme":
             pick_theme(self._app, chosen)
         else:
             about = {each.label: each.note for each in arguments("strategy", "", self._app)}
             choices = [Choice(each, each, about.get(each, "")) for each in setting.choices]
             picker = Picker(setting.key, choices, marked=setting.value, notes_in_full=True)
-            self._app.push_screen(picker, chosen)
+            self._chat.push_screen(picker, chosen)
 
     def _hold(self, key: str) -> str:
         """Let a change hold in this session, where it can; what is to be said of that."""
@@ -389,8 +390,9 @@ class OwnSettings:
         def do() -> None:
             unused = tune()
             if unused is not None:
-                self._app.run_worker(unused.aclose(), group="unused")
-            self._app.presenter.show(replace(self._app.state, compaction_mode=self._agent.state.mode))
-            self._app.presenter.refresh_figures()
+                self._chat.run_worker(unused.aclose(), group="unused")
+            presenter = self._chat.presenter
+            presenter.show(replace(presenter.state, compaction_mode=self._agent.state.mode))
+            presenter.refresh_figures()
 
         return "It counts now." if at_rest(self._agent, do) else "It counts after this turn."

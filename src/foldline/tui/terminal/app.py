@@ -134,7 +134,8 @@ class TerminalApp(LeanApp[Result]):
         Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True)
     ]
     _signs: AsciiFilter | None = None
-    _window_title = ""
+    window_title = ""
+    """The title that was written last."""
     calls_by = "off"
     """How the reader is called back: the setting `notify`."""
     paints_background = False
@@ -190,8 +191,8 @@ class TerminalApp(LeanApp[Result]):
     def _take_back(self) -> None:
         """Suspended, we have lost the title, and whatever was on the screen."""
         self._write(Control.KEEP_TITLE)
-        if self._window_title:
-            self.write_title(self._window_title)
+        if self.window_title:
+            self.write_title(self.window_title)
         self.refresh()
 
     def _leave_if_gone(self) -> None:
@@ -225,7 +226,7 @@ class TerminalApp(LeanApp[Result]):
 
     def write_title(self, title: str) -> None:
         """Give the terminal's window this title."""
-        self._window_title = title
+        self.window_title = title
         self._write(Control.TITLE, title)
 
     def call_back(self, words: str) -> None:
@@ -324,17 +325,16 @@ class Window:
 
     def __init__(self) -> None:
         self._shown = ChatState()
-        self._title = ""
 
-    def show(self, app: App[Any], state: ChatState) -> None:
-        """Say what is done now; ring where that was asked for and the terminal has no focus."""
+    def show(self, app: App[Any], state: ChatState, *, shown: bool) -> None:
+        """Say what is done now; ring where that was asked for, and the terminal has no focus or shows another
+        session."""
         before, self._shown = self._shown, state
         if not isinstance(app, TerminalApp):
             return
         title = title_words(state)
-        if not app.app_focus and calls_back(before, state):
+        if not (shown and app.app_focus) and calls_back(before, state):
             app.call_back(title if state.question else f"{title} · done")
-        if title != self._title:  # as it is where work begins, changes and ends
-            self._title = title
+        if shown and title != app.window_title:  # as it is where work begins, changes and ends
             app.write_title(title)
             app.show_progress(busy=state.busy)

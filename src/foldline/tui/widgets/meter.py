@@ -1,13 +1,14 @@
 """The context meter: which cell of its bar shows what, its row; and the row at the top. Pure."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
-from foldline.tui.blocks.cells import Piece, Span, Spans, piece, row
+from foldline.tui.blocks.cells import Piece, Span, Spans, cut_right, piece, row
 from foldline.tui.keys.commands import key_of
-from foldline.tui.state import ChatState, Room, Weights
-from foldline.tui.widgets.lines import button, hint
+from foldline.tui.state import ChatState, Room, Tab, Weights
+from foldline.tui.widgets.lines import button, hint, window_start
 
 Part = Literal["system", "summaries", "compacting", "verbatim", "free", "soft", "threshold", "cut"]
 
@@ -189,8 +190,8 @@ def _after(state: ChatState) -> str:
 def header_row(state: ChatState, width: int) -> list[Span]:
     """` shop-api ▸ Idempotent orders        kimi-k2   edits: ask   compact: auto   F1 help `."""
     place = clean_line(state.workdir) or "foldline"
-    where: list[Span] = [(place, "bold")]
-    if state.title:
+    where: list[Span] = tabs_spans(state.tabs, width * 3 // 5) or [(place, "bold")]
+    if state.title and not state.tabs:
         where += [(" ▸ ", "muted"), (clean_line(state.title), "text bold")]
     right = [piece(clean_line(state.model) or "no model", "text", rank=1)]
     for name, value, usual in (("edits", state.edits, "ask"), ("compact", state.compaction_mode, "auto")):
@@ -206,6 +207,37 @@ def header_row(state: ChatState, width: int) -> list[Span]:
         right.append(Piece(((f"{name}: ", "muted"), (value, style)), rank=3))
     right.append(Piece(hint(key_of("help"), "help"), rank=2))
     return row([Piece(tuple(where), cut="right", least=width // 3)], right, width)
+
+
+_TAB_MARKS: dict[str, Span] = {
+    "": ("", ""),
+    "waits for you": ("? ", "altered bold"),
+    "compacting": ("▒ ", "folded"),
+    "working": ("… ", "muted"),
+    "failed": ("✗ ", "alert"),
+    "finished": ("● ", "live"),
+}
+_LEAST_OF_TAB = 12
+"""Cells of a title with its mark and what parts it from the next."""
+
+
+def tabs_spans(tabs: Sequence[Tab], width: int) -> list[Span]:
+    """`Idempotent orders │ ? Cancel orders │ … Docs`: the one that is shown in bold, and as many beside it as
+    there is room for."""
+    shown = next((at for at, tab in enumerate(tabs) if tab.shown), 0)
+    most = max(width // _LEAST_OF_TAB, 1)
+    first = window_start(shown, len(tabs), most)
+    seen = tabs[first : first + most]
+    fits = sum(len(tab.title) + 5 for tab in tabs) <= width
+    cells = width if fits else width // max(len(seen), 1) - 3
+    spans: list[Span] = [(f"+{first} ", "muted")] if first > 0 else []
+    for tab in seen:
+        mark = _TAB_MARKS[tab.state]
+        title = cut_right(clean_line(tab.title), cells - len(mark[0]))
+        between: list[Span] = [(" │ ", "muted")] if tab is not seen[0] else []
+        spans += [*between, mark, (title, "text bold" if tab.shown else "muted")]
+    after = len(tabs) - first - len(seen)
+    return [*spans, (f" +{after}", "muted")] if after > 0 else spans
 
 
 def _sandboxed(mode: str, holds: bool | None, width: int) -> Piece:

@@ -1,0 +1,331 @@
+"""One open session: its chat, the agent behind it, and what shows the one in the other."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from textual import on, work
+
+from foldline.tui import dialogs
+from foldline.tui.chat import ChatScreen
+from foldline.tui.messages import (
+    CancelRequested,
+    CommandInvoked,
+    EntryWanted,
+    OperationWanted,
+    PromptSubmitted,
+    QueueEdited,
+)
+from foldline.tui.presenter import Presenter, Shown
+from foldline.tui.prompting.prompt import Prompt
+from foldline.tui.startup import Load, Opened, Opening, import_ahead, import_client
+from foldline.tui.state import ChatState, News, Tab, Waiting
+from foldline.tui.terminal.app import not_loaded
+
+if TYPE_CHECKING:
+    from foldline.llm import LLM
+    from foldline.protocol.events import Event
+    from foldline.tui.app import FoldlineApp
+    from foldline.tui.inspector_host import InspectorHost
+    from foldline.tui.model_setup import Setup
+    from foldline.tui.runner import Runner
+
+PATIENCE = 0.4
+"""Seconds after which it is said that the session is being opened, and how far that is, again and again."""
+
+
+class OpenSession(ChatScreen):
+    """The chat of one session. What is entered before `open` has ended is kept. It works on while another
+    session is on the screen; `mode` is the name of its stack of screens, of which this is the lowest."""
+
+    def __init__(
+        self,
+        load: Load,
+        mode: str,
+        *,
+        root: Path,
+        file: str = "",
+        prompt: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        is_first_start: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__(root=root, clock=clock)
+        self.mode = mode
+        self.root = root
+        self._file = file
+        self._is_first_start = is_first_start
+        self._setup: Setup | None = None
+        self._ended = False
+        self._opening = Opening(load, self.transcript, prompt)
+        first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
+        self.presenter = Presenter(self, first, clock)
+        self._client_of: LLM | None = None
+        """The model whose client is imported, or being imported."""
+        self._unseen: Literal["", "finished", "failed"] = ""
+        """How the last task ended, where another session was on the screen."""
+
+    @property
+    def program(self) -> "FoldlineApp":
+        return cast("FoldlineApp", self.app)
+
+    @property
+    def runner(self) -> "Runner | None":
+        """What sends prompts; None until the session is open."""
+        return self.presenter.shown.runner if self.presenter.shown is not None else None
+
+    @property
+    def file(self) -> str:
+        """The event file; empty where nothing was said yet."""
+        if self.runner is None:
+            return self._file
+        path = self.runner.agent.session.path
+        return str(path) if path is not None and path.exists() else ""
+
+    @property
+    def where(self) -> str:
+        """What stands before the name of a screen above the chat."""
+        return f"{self.presenter.state.workdir} ▸ {self.name_now}"
+
+    @property
+    def name_now(self) -> str:
+        return self.presenter.state.title or "new session"
+
+    # --- beside other sessions -----------------------------------------------------------------------
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was said or written here yet: left, it is closed."""
+        return self.welcome.display and not self.prompt.editor.text.strip()
+
+    @property
+    def runs(self) -> bool:
+        """Whether something would end with the session."""
+        jobs = self.runner.agent.state.jobs.all() if self.runner is not None else []
+        return self.presenter.state.busy or any(job.runs for job in jobs)
+
+    @property
+    def tab(self) -> Tab:
+        """How it is listed among the open sessions."""
+        state = self.presenter.state
+        if state.question is not None:
+            return Tab(self.name_now, "waits for you", self.is_shown)
+        works = "compacting" if state.compacting is not None else "working" if state.busy else self._unseen
+        return Tab(self.name_now, works, self.is_shown)
+
+    def seen(self) -> None:
+        """It is on the screen now."""
+        self._unseen = ""
+        self.presenter.show(self.presenter.state)
+
+    def watch_state(self) -> None:
+        if not self._ended:
+            super().watch_state()
+            self.program.show_tabs()
+
+    # --- opening and closing ---------------------------------------------------------------------------
+
+    async def open(self) -> str | None:
+        """Read the session and show it; why that failed, as a sentence."""
+        late = self.set_interval(PATIENCE, self._say_opening)
+        try:
+            opened = await asyncio.to_thread(self._opening.run)
+        finally:
+            late.stop()
+        if isinstance(opened, str):
+            return opened
+        if self._ended:  # closed meanwhile
+            await opened.agent.aclose()
+            return None
+        self._use(opened)
+        self._look_at_git()
+        if not opened.blocks:
+            self.invite()
+            self._find_last_sessions()
+        import_ahead(self, opened.agent.state)
+        self._typing()
+        return None
+
+    async def aclose(self) -> None:
+        """Cancel what runs, keep what was not sent, and give the session back."""
+        self._ended = True
+        self._opening.give_up()
+        if self.runner is not None:
+            from foldline.tui.runner import keep_unsent_prompts
+
+            keep_unsent_prompts(self.runner, self)
+            await self.runner.aclose()
+
+    def _say_opening(self) -> None:
+        share = self._opening.share_read
+        far = f": {share:.0%}" if share else ""
+        self.presenter.show(
+            replace(self.presenter.state, news=News(f"Opening the session{far}", "info", self._clock()))
+        )
+
+    def _use(self, opened: Opened) -> None:
+        from foldline.tui.idle_compaction import IdleCompaction
+        from foldline.tui.machine import EDITS
+        from foldline.tui.model_setup import Setup
+        from foldline.tui.preview_host import PreviewHost
+        from foldline.tui.prompting.earlier import recalled
+        from foldline.tui.runner import Runner, restore_unsent_prompts, resume_notes
+
+        agent, transcript, blocks, figures, typed = opened
+        prompt = self.prompt
+        runner = Runner(agent, self._hear, prompt.give_back, prompt.attachments.parts)
+        previewing = PreviewHost(self, runner, clock=self._clock, title=lambda: self.where)
+        idle = IdleCompaction(runner, lambda: self._is_untouched, self.set_timer)
+        self.presenter.shown = Shown(runner, transcript, figures, previewing, idle, self._made_inspecting)
+        agent.executor.subscribe(self._hear)
+        transcript.show(blocks)
+        self.reading.source = transcript
+        prompt.set_history(recalled(typed, prompt.attachments))
+        self.presenter.state = replace(
+            self.presenter.state,
+            title=agent.session.meta().title,
+            model=agent.state.llm.info.id,
+            edits=EDITS[agent.state.policy.mode],
+            compaction_mode=agent.state.mode,
+            news=None,
+            waiting=Waiting(),
+        )
+        for words in resume_notes(agent.session):
+            self.remark(words)
+        self.presenter.refresh_figures()
+        agent.start()
+        self._setup = Setup(self, runner, clock=self._clock, is_first_start=self._is_first_start())
+        for command, argument in self._opening.commands:  # before prompts, as whatever is asked by hand
+            self._carry_out(command, argument, self.presenter.shown)
+        self._setup.begin(self._opening.prompts)
+        if not self._opening.prompts:  # else they go first, and what waited waits for the next time
+            restore_unsent_prompts(agent.session, runner, self)
+
+    @property
+    def _is_untouched(self) -> bool:
+        """Whether nothing runs, waits or is being written."""
+        state, typed = self.presenter.state, self.prompt.editor.text.strip()
+        return not (state.busy or state.waiting.count or state.questions or typed)
+
+    def _hear(self, event: "Event") -> None:
+        """Every event of the session, until it is closed."""
+        from foldline.protocol.events import TaskFinished
+
+        if self._ended:
+            return
+        if isinstance(event, TaskFinished):
+            if not self.is_shown and event.outcome != "cancelled":
+                self._unseen = "failed" if event.outcome == "failed" else "finished"
+            self._look_at_git()
+        self.presenter.hear(event)
+
+    @work(thread=True, exclusive=True, group="git", exit_on_error=False)
+    def _look_at_git(self) -> None:
+        from foldline.tui.git import git_state
+
+        self.app.call_from_thread(self._git_known, git_state(self.root))
+
+    @work(thread=True, group="welcome", exit_on_error=False)
+    def _find_last_sessions(self) -> None:
+        from foldline.tui.startup import last_sessions
+
+        self.app.call_from_thread(self.welcome.offer, last_sessions(self.root))
+
+    def _git_known(self, state: str) -> None:
+        self.presenter.show(replace(self.presenter.state, git=state))
+
+    # --- what the user asks for ------------------------------------------------------------------------
+
+    @on(PromptSubmitted)
+    def _prompt(self, message: PromptSubmitted) -> None:
+        if self.runner is not None:
+            if self._setup is None or not self._setup.holds(message.text):
+                self.runner.send(message.text)
+        else:
+            self._opening.prompts.append(message.text)
+            self.presenter.show(replace(self.presenter.state, waiting=self._opening.waiting))
+
+    @on(Prompt.FactsChanged)
+    def _typing(self) -> None:
+        if self.runner is None:
+            return
+        if not self.prompt.editor.text.strip():
+            self.runner.forget_unsent()
+            return
+        if (llm := self.runner.agent.state.llm) is not self._client_of:
+            self._client_of = llm
+            import_client(self, llm)
+
+    @on(QueueEdited)
+    def _edit_queue(self, message: QueueEdited) -> None:
+        if self.runner is not None:
+            self.runner.edit_queue(message.before, message.after, message.paused)
+
+    @on(CancelRequested)
+    @on(EntryWanted)
+    @on(OperationWanted)
+    def take(self, message: CancelRequested | EntryWanted | OperationWanted) -> None:
+        """Carry out what is wanted in the chat, or on a screen above it."""
+        message.stop()
+        shown, state = self.presenter.shown, self.presenter.state
+        if shown is None:
+            return
+        match message:
+            case OperationWanted():
+                shown.runner.submit(message.operation)
+            case EntryWanted():
+                shown.inspecting.open_at(message.index, state)
+            case CancelRequested():
+                if state.busy:
+                    self.presenter.show(replace(state, cancelling=True))
+                if state.busy or state.drafting_ahead:
+                    shown.runner.cancel()
+
+    @on(CommandInvoked)
+    def _command(self, message: CommandInvoked) -> None:
+        if message.command in ("quit", "close", "tabs"):
+            self.program.on_sessions(message.command)
+        elif self.presenter.shown is None:
+            self.remark(self._opening.keep(message.command, message.argument, self.presenter.state))
+        else:
+            self._carry_out(message.command, message.argument, self.presenter.shown)
+
+    def _carry_out(self, command: str, argument: str, shown: Shown) -> None:
+        try:
+            self._commands(shown)[command](shown.runner, argument)
+        except ImportError as missing:
+            self.program.say(not_loaded(missing))
+
+    def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
+        from foldline.tui.context_screen import context_commands
+        from foldline.tui.runner import compaction_commands
+        from foldline.tui.screens.jobs import job_commands
+        from foldline.tui.screens.permissions import permission_commands
+        from foldline.tui.screens.rewind import open_rewind
+        from foldline.tui.screens.settings import settings_commands
+        from foldline.tui.session_commands import session_commands
+
+        return {
+            "inspector": lambda _, __: shown.inspecting.toggle(self.presenter.state),
+            "open-tools": lambda _, __: self._open_tools(shown),
+            "rewind": lambda runner, _: open_rewind(self, runner),
+            **compaction_commands(shown.previewing.open, self.remark),
+            **(self._setup.commands if self._setup is not None else {}),
+            **permission_commands(self),
+            **context_commands(self, shown),
+            **session_commands(self),
+            **dialogs.server_commands(self),
+            **settings_commands(self),
+            **job_commands(self),
+        }
+
+    def _made_inspecting(self) -> "InspectorHost":
+        from foldline.tui.inspector_host import InspectorHost
+
+        assert self.runner is not None, "a session is shown"
+        return InspectorHost(self, self.runner, title=lambda: self.where)
+
+    def _open_tools(self, shown: Shown) -> None:
+        self.presenter.in_slices(shown.transcript.toggle_all_calls(), "opening")
