@@ -10,17 +10,25 @@ from foldline.context.numbers import many
 from foldline.protocol import FoldlineError, system_words
 from foldline.protocol.events import Notice, Option
 
+from .discovery import SKILL_FILES
 from .layers import from_bytes
 from .state import AgentState
-from .trust import PROJECT_FILE, Brought, brought, decide
+from .trust import INSTRUCTION_FILES, PROJECT_FILE, Brought, brought, decide
 
+_NAMED = 5
+"""Files that a sentence names; the lines below it say what each would do."""
 _SHOWN = 60
 """Characters of a value, or of the first line."""
 
 
 def names(files: Sequence[Brought], cwd: Path) -> str:
-    """What these files are called in a folder."""
-    return ", ".join(os.path.relpath(each.path, cwd) for each in files)
+    """What these files are called in a folder; of many, the first."""
+    shown = [os.path.relpath(each.path, cwd) for each in files]
+    return (
+        ", ".join(shown)
+        if len(shown) <= _NAMED
+        else f"{', '.join(shown[:_NAMED])} and {many(len(shown) - _NAMED, 'other')}"
+    )
 
 
 async def ask_trust(state: AgentState) -> None:
@@ -82,7 +90,15 @@ def does(file: Brought) -> str:
             return "settings that cannot be read"
         return f"settings: {', '.join(given) or 'none'}"
     text = file.data.decode("utf-8", "replace").strip()
-    return f"{many(len(text.splitlines()), 'line')} of instructions to the model: “{_short(text)}”"
+    name = file.path.name
+    what = (
+        "instructions to the model"
+        if name in INSTRUCTION_FILES
+        else "a skill"
+        if name in SKILL_FILES
+        else "a command"
+    )
+    return f"{many(len(text.splitlines()), 'line')} of {what}: “{_short(text)}”"
 
 
 def _short(text: str) -> str:

@@ -125,6 +125,13 @@ class EditView(Record):
     action: EditAction
 
 
+class LoadSkill(Record):
+    """Put the instructions of a skill into the view. `EditView` with `drop` unloads it."""
+
+    type: Literal["load_skill"] = "load_skill"
+    name: str
+
+
 class ClearView(Record):
     type: Literal["clear_view"] = "clear_view"
 
@@ -196,6 +203,7 @@ Operation = Annotated[
     | UndoCompaction
     | Rewind
     | EditView
+    | LoadSkill
     | ClearView
     | SwitchModel
     | SwitchStrategy

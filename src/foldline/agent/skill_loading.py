@@ -1,0 +1,160 @@
+"""Skills in a session: found before each turn, loaded by the model or the user; prompts that call."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from foldline.context.numbers import many
+from foldline.context.tokens import message_tokens
+from foldline.context.view import ViewItem
+from foldline.protocol import DeveloperMessage, Edit, Entry, FoldlineError, TextPart, UserMessage
+
+from .catalogue import catalogue_of
+from .custom_commands import CALL
+from .instructions import session_preamble
+from .skills import Skill
+from .state import SKILL_TOOL, AgentState
+from .tools import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
+from .tools.text import one_line
+from .trust_question import ask_trust
+
+_NAMED = 2
+"""Files that are named when several are left aside."""
+
+
+async def look_around(state: AgentState) -> None:
+    """Find the skills and commands there are now. What is newly left aside is said once."""
+    found = await asyncio.to_thread(catalogue_of, state.cwd, os.environ, state.reserved)
+    new = [fault for fault in found.faults if fault not in state.catalogue.faults]
+    state.catalogue = found
+    if new:
+        more = len(new) - _NAMED
+        said = " ".join(map(str, new[:_NAMED]))
+        state.warn(f"{said} {many(more, 'more')}: `foldline doctor` names them." if more > 0 else said)
+
+
+def loaded(state: AgentState) -> Iterator[tuple[str, ViewItem]]:
+    """The skills that the next request sends: their names and items."""
+    for item in state.projection.view:
+        message = item.message if item.outline.is_skill else None
+        if isinstance(message, DeveloperMessage):
+            yield Path(message.source or "").parent.name, item
+
+
+async def load_skill(state: AgentState, name: str) -> None:
+    """Put a skill into the view, where it stays until it is dropped.
+
+    Raises:
+        FoldlineError: there is none of this name, or no room for it.
+    """
+    await ask_trust(state)
+    await look_around(state)
+    await _load(state, _wanted(state, name, [*state.catalogue.skills]))
+
+
+def _wanted(state: AgentState, name: str, names: Sequence[str]) -> Skill:
+    if name in names:
+        return state.catalogue.skills[name]
+    there = f"There are: {', '.join(names)}" if names else "There is none at all"
+    raise FoldlineError(f"There is no skill {one_line(name)!r}. {there}.")
+
+
+async def _load(state: AgentState, skill: Skill) -> None:
+    _demand_room(state, skill)
+    first = [] if state.projection.view else await session_preamble(state)
+    await state.session.append(*first, *_entries(state, skill), durable=True)
+
+
+def _entries(state: AgentState, skill: Skill) -> list[Entry]:
+    """What loads it: nothing where it is loaded; in place of what it was when it was loaded before."""
+    message, old = skill.message, [item for name, item in loaded(state) if name == skill.name]
+    if any(item.message.text == message.text for item in old):
+        return []
+    return [*(Edit(target=item.index, action="drop") for item in old), message]
+
+
+def _demand_room(state: AgentState, skill: Skill) -> None:
+    """
+    Raises:
+        FoldlineError: beside all else that stays, the window has no room for it.
+    """
+    budget, tokens = state.budget, message_tokens(skill.message)
+    stays = round((state.projection.fixed + state.overhead + tokens) * state.scale)
+    if stays >= budget.threshold - budget.max_summary_tokens:
+        raise FoldlineError(
+            f"The skill {skill.name} takes about {round(tokens * state.scale):,} tokens: beside what stays, "
+            f"too many for a window of {budget.window:,}."
+        )
+
+
+async def deliver_skills(state: AgentState) -> None:
+    """Load what the model has asked for: behind the results of its step, which nothing may come between."""
+    asked, state.loading = state.loading, []
+    for skill in asked:
+        await state.session.append(*_entries(state, skill))
+
+
+class SkillArguments(Arguments):
+    name: str = Field(description="Its name in the list of skills.")
+
+
+class SkillTool(BaseTool[SkillArguments]):
+    name = SKILL_TOOL
+    description = "Load a skill: its instructions follow, and stay for the whole session."
+    arguments = SkillArguments
+
+    def __init__(self, state: AgentState) -> None:
+        super().__init__()
+        self._state = state
+
+    def headline(self, arguments: SkillArguments) -> str:
+        return arguments.name
+
+    async def act(self, arguments: SkillArguments, context: ToolContext) -> ToolOutcome:
+        state = self._state
+        names = [skill.name for skill in state.catalogue.skills.values() if skill.for_model]
+        try:
+            skill = _wanted(state, arguments.name, names)
+            _demand_room(state, skill)
+        except FoldlineError as refusal:
+            raise ToolFailure(str(refusal), "not loaded ✗") from None
+        if skill in state.loading or not _entries(state, skill):
+            return ToolOutcome(f"The skill {skill.name} is loaded already.", brief="loaded")
+        state.loading.append(skill)
+        return ToolOutcome(f"The instructions of the skill {skill.name} follow.", brief="loaded")
+
+
+# --- prompts ----------------------------------------------------------------------------------------------
+
+
+def called(state: AgentState, text: str) -> tuple[str, str] | None:
+    """The name of the skill or command that a prompt calls, and what stands behind it."""
+    match = CALL.fullmatch(text.strip())
+    known = match is not None and match[1] in state.catalogue and match[1] not in state.reserved
+    return (match[1], (match[2] or "").strip()) if match is not None and known else None
+
+
+async def opened_prompt(state: AgentState, prompt: UserMessage) -> UserMessage:
+    """The prompt as the model gets it: with what a command that it calls stands for. A skill is loaded.
+
+    Raises:
+        FoldlineError: what it calls was left aside, or there is no room for it.
+    """
+    await look_around(state)
+    call = called(state, prompt.typed)
+    if call is None:
+        return prompt
+    name, arguments = call
+    if name in state.catalogue.skills:
+        await _load(state, state.catalogue.skills[name])
+        return prompt
+    if name not in state.catalogue.commands:
+        raise FoldlineError(
+            f"/{name} was left aside, as nobody has agreed to it: /approvals lists such files."
+        )
+    text = state.catalogue.commands[name].prompt(prompt.typed.rstrip(), arguments) + prompt.piped
+    others = (part for part in prompt.parts if not isinstance(part, TextPart))
+    return prompt.model_copy(update={"parts": (TextPart(text=text), *others)})

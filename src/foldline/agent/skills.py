@@ -1,0 +1,141 @@
+"""Skills: `SKILL.md` by the convention of agentskills.io, and how the model is told of them.
+
+What the convention's own validator refuses is refused here. Beyond it, fields that only some agents know do
+no harm, and lists may be written as `[a, b]`: both are common.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from foldline.context.tokens import estimate_tokens
+from foldline.protocol import DeveloperMessage, text_parts
+
+from .discovery import Field, front_matter
+
+_MOST_NAME, _MOST_DESCRIPTION, _MOST_COMPATIBILITY = 64, 1024, 500
+"""Characters, as the convention has it."""
+SOURCE: Final = "skills"
+"""What the notice of skills that came during a session calls itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One that can be loaded."""
+
+    name: str
+    description: str
+    body: str
+    path: Path
+    shown: str
+    """Its path for people."""
+    for_model: bool = True
+    """Whether the model may load it by itself."""
+
+    @property
+    def line(self) -> str:
+        """What the list says of it, with all of its description."""
+        return f"- {self.name}: {self.description}"
+
+    @property
+    def message(self) -> DeveloperMessage:
+        """What the model reads once it is loaded."""
+        text = (
+            f"The skill {self.name} is loaded: follow it in what it is about. Its relative paths begin in "
+            f"{self.path.parent}: `read` shows the files there, `bash` runs the scripts.\n\n{self.body}"
+        )
+        return DeveloperMessage(origin="skill", source=self.shown, parts=text_parts(text))
+
+
+@lru_cache(maxsize=512)
+def parsed_skill(data: bytes, folder: str) -> tuple[str, str, str, bool]:
+    """Name, description, body, and whether the model may load it by itself, of a `SKILL.md` in a folder of
+    this name.
+
+    Raises:
+        ValueError: it is no skill; why, as the end of a sentence.
+    """
+    fields, body = front_matter(data.decode("utf-8", "replace"))
+    if fields is None:
+        raise ValueError("it does not begin with front matter")
+    name = _name(fields, folder)
+    description = _text(fields, "description", _MOST_DESCRIPTION)
+    if "compatibility" in fields and len(_any_text(fields, "compatibility")) > _MOST_COMPATIBILITY:
+        raise ValueError(f"its compatibility has more than {_MOST_COMPATIBILITY} characters")
+    if fields.get("allowed-tools", "") is None:
+        raise ValueError("its allowed-tools is no list of texts")
+    on = str(fields.get("disable-model-invocation", "")).lower() != "true"
+    return name, " ".join(description.split()), body, on
+
+
+def _any_text(fields: Mapping[str, Field], name: str) -> str:
+    given = fields.get(name)
+    if not isinstance(given, str):
+        raise ValueError(f"its {name} is {'missing' if name not in fields else 'no text'}")
+    return given.strip()
+
+
+def _text(fields: Mapping[str, Field], name: str, most: int) -> str:
+    given = _any_text(fields, name)
+    if not given:
+        raise ValueError(f"its {name} is empty")
+    if len(given) > most:
+        raise ValueError(f"its {name} has more than {most:,} characters")
+    return given
+
+
+def _name(fields: Mapping[str, Field], folder: str) -> str:
+    name = unicodedata.normalize("NFKC", _text(fields, "name", _MOST_NAME))
+    if name != name.lower() or not all(sign.isalnum() or sign == "-" for sign in name):
+        raise ValueError(f"its name {name!r} has other signs than small letters, digits and hyphens")
+    if name.startswith("-") or name.endswith("-") or "--" in name:
+        raise ValueError(f"its name {name!r} has a hyphen at an end, or two together")
+    if unicodedata.normalize("NFKC", folder) != name:
+        raise ValueError(f"its name {name!r} is not that of its folder, {folder!r}")
+    return name
+
+
+# --- the list ---------------------------------------------------------------------------------------------
+
+_MOST_LISTED: Final = 200
+_WIDTHS: Final = (_MOST_DESCRIPTION, 400, 160, 60, 0)
+"""Characters that are left of each description until all of them fit."""
+_HEAD: Final = (
+    "Skills, instructions for certain tasks. Where one fits what is asked, load it with the tool `skill` "
+    "before you begin:"
+)
+_NEW: Final = "There are skills beside those in the list, which the tool `skill` loads:"
+
+
+def listing(skills: Iterable[Skill], most: int, *, head: str = _HEAD) -> str:
+    """The skills by name and description, for the model, within so many tokens: where that is too much, the
+    descriptions are shortened, and the names are all that stays. Empty without skills."""
+    listed = [skill for skill in skills if skill.for_model][:_MOST_LISTED]
+    text = ""
+    for width in _WIDTHS if listed else ():
+        text = "\n".join([head, *(_line(skill, width) for skill in listed)])
+        if estimate_tokens(text) <= most:
+            break
+    return text
+
+
+def _line(skill: Skill, width: int) -> str:
+    cut = skill.description[: max(width - 1, 0)]
+    said = skill.description if len(skill.description) <= width else f"{cut}…" if cut else ""
+    return f"- {skill.name}: {said}".rstrip(": ")
+
+
+def news(skills: Sequence[Skill], said: Sequence[str], most: int) -> list[DeveloperMessage]:
+    """That there are skills of which none of these texts of the view says anything."""
+    listed = [skill for skill in skills if skill.for_model][:_MOST_LISTED]
+    new = [s for s in listed if not any(_names(text, s.name) for text in said)]
+    text = listing(new, most, head=_NEW)
+    return [DeveloperMessage(source=SOURCE, parts=text_parts(text))] if text else []
+
+
+def _names(text: str, name: str) -> bool:
+    return re.search(rf"^- {re.escape(name)}(?::|$)", text, re.MULTILINE) is not None
