@@ -53,7 +53,8 @@ def parsed_command(data: bytes, parts: tuple[str, ...]) -> tuple[str, str, str, 
         return " ".join((" ".join(given) if isinstance(given, list) else given or "").split())
 
     first = next(line.strip("# ").strip() for line in body.splitlines() if line.strip())
-    return name, said("description") or first, said("argument-hint"), body.strip()
+    hint = said("argument-hint") or ("[arguments]" if _PLACE.search(body) else "")
+    return name, said("description") or first, hint, body.strip()
 
 
 def filled(body: str, arguments: str) -> str:

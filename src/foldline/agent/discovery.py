@@ -25,9 +25,7 @@ _FOLDERS: Final[Mapping[Kind, Sequence[str]]] = {
 """Where other agents look, in a project as in the user's home folder."""
 SKILL_FILES: Final = ("SKILL.md", "skill.md")
 _MOST_FILES: Final = 500
-"""Looked at below one folder."""
-_MOST_LEVELS: Final = 4
-"""Of folders below that of the commands."""
+"""And folders, looked at below one folder."""
 _MOST_FRONT: Final = 20_000
 """Characters of front matter: a thousand times what it takes."""
 
@@ -78,7 +76,7 @@ def candidates(kind: Kind, cwd: Path, environ: Mapping[str, str] = os.environ) -
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 - `Path` would make objects of them
+        return sorted(os.listdir(folder))[:_MOST_FILES]  # noqa: PTH208 - `Path` would make objects of them
     except OSError:
         return []
 
@@ -89,18 +87,24 @@ def _skills_in(folder: Path) -> Iterator[Path]:
         yield from (folder / name / each for each in SKILL_FILES if each in there)
 
 
-def _commands_in(folder: Path, levels: int = _MOST_LEVELS) -> Iterator[Path]:
-    for name in _names(folder):
-        if name.endswith(".md"):
-            yield folder / name
-        elif levels and not name.startswith(".") and is_folder(folder / name):
-            yield from _commands_in(folder / name, levels - 1)
+def _commands_in(folder: Path) -> Iterator[Path]:
+    waiting, seen = [folder], {real_path(folder)}
+    for below in waiting:  # grows on the way
+        for name in _names(below):
+            path = below / name
+            if name.endswith(".md"):
+                yield path
+            elif len(waiting) < _MOST_FILES and is_folder(path) and (real := real_path(path)) not in seen:
+                waiting.append(path)
+                seen.add(real)
 
 
 # --- front matter -----------------------------------------------------------------------------------------
 
 Field = str | list[str] | None
 """A text, a list of texts, or None where it is something else."""
+_HINT: Final = re.compile(r"^(argument-hint:[ \t]*)(\[.*?)[ \t]*$", re.MULTILINE)
+"""`[one] [two]`, as people write it, is no YAML."""
 _FRONT: Final = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -119,7 +123,8 @@ def front_matter(text: str) -> tuple[Mapping[str, Field] | None, str]:
         return None, text
     if len(match[1]) > _MOST_FRONT:
         raise ValueError(f"its front matter has more than {_MOST_FRONT:,} characters")
-    return _fields(match[1]), text[match.end() :].strip()
+    front = _HINT.sub(lambda hint: hint[1] + "'{}'".format(hint[2].replace("'", "''")), match[1])
+    return _fields(front), text[match.end() :].strip()
 
 
 def _fields(front: str) -> Mapping[str, Field]:

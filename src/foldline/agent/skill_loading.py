@@ -7,10 +7,13 @@ from pathlib import Path
 
 from pydantic import Field
 
+from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
 from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
-from foldline.protocol import DeveloperMessage, Edit, Entry, FoldlineError, TextPart, UserMessage
+from foldline.context.weight import item_weight
+from foldline.protocol import DeveloperMessage, Edit, Entry, FoldlineError, TextPart, UserMessage, operations
+from foldline.protocol.events import Notice
 
 from .catalogue import catalogue_of
 from .custom_commands import CALL
@@ -44,6 +47,32 @@ def loaded(state: AgentState) -> Iterator[tuple[str, ViewItem]]:
             yield Path(message.source or "").parent.name, item
 
 
+def skill_rows(state: AgentState) -> Iterator[tuple[str, str]]:
+    """The names of all skills, those that are loaded first, and what people are told of each."""
+    there = dict(loaded(state))
+    for name, item in there.items():
+        tokens = item_weight(state.projection, item).tokens
+        yield name, f"loaded, {tokens:,} tokens"
+    for skill in state.catalogue.skills.values():
+        if skill.name not in there:
+            yield skill.name, f"{clean_line(skill.description)} ({skill.shown})"
+
+
+def skill_operation(state: AgentState, argument: str) -> operations.LoadSkill | operations.EditView:
+    """What `/skill` asks for: loading the one of this name, or unloading the one that is.
+
+    Raises:
+        FoldlineError: `unload` does not name a loaded one.
+    """
+    word, _, name = argument.strip().partition(" ")
+    if word != "unload" or not name:
+        return operations.LoadSkill(name=argument.strip())
+    there = {name: item.index for name, item in loaded(state)}
+    if name not in there:
+        raise FoldlineError(f"The skill {one_line(name)!r} is not loaded.")
+    return operations.EditView(target=there[name], action="drop")
+
+
 async def load_skill(state: AgentState, name: str) -> None:
     """Put a skill into the view, where it stays until it is dropped.
 
@@ -52,7 +81,9 @@ async def load_skill(state: AgentState, name: str) -> None:
     """
     await ask_trust(state)
     await look_around(state)
-    await _load(state, _wanted(state, name, [*state.catalogue.skills]))
+    skill = _wanted(state, name, [*state.catalogue.skills])
+    said = f"{skill.name} is loaded{'' if await _load(state, skill) else ' already'}"
+    state.emit(Notice(text=f"{said}: it goes with every request until `/skill unload {skill.name}`."))
 
 
 def _wanted(state: AgentState, name: str, names: Sequence[str]) -> Skill:
@@ -62,10 +93,14 @@ def _wanted(state: AgentState, name: str, names: Sequence[str]) -> Skill:
     raise FoldlineError(f"There is no skill {one_line(name)!r}. {there}.")
 
 
-async def _load(state: AgentState, skill: Skill) -> None:
-    _demand_room(state, skill)
-    first = [] if state.projection.view else await session_preamble(state)
-    await state.session.append(*first, *_entries(state, skill), durable=True)
+async def _load(state: AgentState, skill: Skill) -> bool:
+    """Whether there was anything to do: it may be loaded."""
+    entries = _entries(state, skill)
+    if entries:
+        _demand_room(state, skill)
+        first = [] if state.projection.view else await session_preamble(state)
+        await state.session.append(*first, *entries, durable=True)
+    return bool(entries)
 
 
 def _entries(state: AgentState, skill: Skill) -> list[Entry]:
@@ -118,11 +153,11 @@ class SkillTool(BaseTool[SkillArguments]):
         names = [skill.name for skill in state.catalogue.skills.values() if skill.for_model]
         try:
             skill = _wanted(state, arguments.name, names)
+            if skill in state.loading or not _entries(state, skill):
+                return ToolOutcome(f"The skill {skill.name} is loaded already.", brief="loaded")
             _demand_room(state, skill)
         except FoldlineError as refusal:
             raise ToolFailure(str(refusal), "not loaded ✗") from None
-        if skill in state.loading or not _entries(state, skill):
-            return ToolOutcome(f"The skill {skill.name} is loaded already.", brief="loaded")
         state.loading.append(skill)
         return ToolOutcome(f"The instructions of the skill {skill.name} follow.", brief="loaded")
 

@@ -66,8 +66,6 @@ def parsed_skill(data: bytes, folder: str) -> tuple[str, str, str, bool]:
     description = _text(fields, "description", _MOST_DESCRIPTION)
     if "compatibility" in fields and len(_any_text(fields, "compatibility")) > _MOST_COMPATIBILITY:
         raise ValueError(f"its compatibility has more than {_MOST_COMPATIBILITY} characters")
-    if fields.get("allowed-tools", "") is None:
-        raise ValueError("its allowed-tools is no list of texts")
     on = str(fields.get("disable-model-invocation", "")).lower() != "true"
     return name, " ".join(description.split()), body, on
 

@@ -83,6 +83,7 @@ class FoldlineApp(BaseApp[None]):
         self._opening = Opening(load, self.chat.transcript, prompt)
         first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
         self.presenter = Presenter(self.chat, first, clock)
+        self._typed = ""
         self._client_of: LLM | None = None
         """The model whose client is imported, or being imported."""
 
@@ -129,6 +130,7 @@ class FoldlineApp(BaseApp[None]):
             return
         self._use(opened)
         self._look_at_git()
+        self._look_around()
         if not opened.blocks:
             self.chat.invite()
             self._find_last_sessions()
@@ -231,6 +233,16 @@ class FoldlineApp(BaseApp[None]):
 
         self.call_from_thread(self.chat.welcome.offer, last_sessions(self._root))
 
+    @work(exclusive=True, group="catalogue")
+    async def _look_around(self) -> None:
+        """Which skills and commands there are."""
+        from foldline.agent.skill_loading import look_around
+
+        if self.runner is not None:
+            await look_around(self.runner.agent.state)
+            self.presenter.refresh_figures()
+            self.chat.prompt.refresh_completion()
+
     def _git_known(self, state: str) -> None:
         self.presenter.show(replace(self.state, git=state))
 
@@ -247,8 +259,11 @@ class FoldlineApp(BaseApp[None]):
 
     @on(Prompt.FactsChanged)
     def _typing(self) -> None:
-        if self.runner is None or not self.chat.prompt.editor.text:
+        if self.runner is None or not (text := self.chat.prompt.editor.text):
             return
+        if text == "/" != self._typed:  # a command is looked for: it may have come just now
+            self._look_around()
+        self._typed = text
         if (llm := self.runner.agent.state.llm) is not self._client_of:
             self._client_of = llm
             import_client(self, llm)
@@ -311,6 +326,7 @@ class FoldlineApp(BaseApp[None]):
             **context_commands(self, shown),
             **session_commands(self, self._root, self._where, self._go_on_with),
             **dialogs.server_commands(self),
+            **dialogs.skill_commands(self),
             **settings_commands(self),
             **job_commands(self),
         }

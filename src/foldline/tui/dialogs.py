@@ -141,6 +141,33 @@ def _pick(app: "FoldlineApp", servers: "ToolServers") -> None:
     picker.set_interval(_EVERY, lambda: picker.offer(choices()))
 
 
+def skill_commands(app: "FoldlineApp") -> dict[str, Callable[["Runner", str], None]]:
+    """`/skill`: which are loaded and which are there, loading one and unloading it."""
+
+    def show(runner: "Runner", argument: str) -> None:
+        from foldline.agent.skill_loading import loaded, skill_operation, skill_rows
+        from foldline.protocol import FoldlineError
+        from foldline.tui.lists.picker import Choice, Picker
+
+        state = runner.agent.state
+        if not argument:
+            there = [name for name, _ in loaded(state)]
+            rows = [
+                Choice(f"unload {name}" if name in there else name, name, note)
+                for name, note in skill_rows(state)
+            ]
+            title = "Skills: Enter loads or unloads" if rows else "No skills here: see docs/skills.md"
+            chosen = Picker(title, rows, notes_in_full=True)
+            app.push_screen(chosen, lambda argument: show(runner, argument) if argument else None)
+            return
+        try:
+            runner.submit(skill_operation(state, argument))
+        except FoldlineError as refusal:
+            app.chat.remark(str(refusal))
+
+    return {"skill": show}
+
+
 def _connect(app: "FoldlineApp", servers: "ToolServers", name: str) -> None:
     async def again() -> None:
         app.chat.remark(f"Connecting to {name} …")

@@ -186,6 +186,7 @@ class Presenter:
                 undo_adds=figures.undo_adds(),
                 title=self.shown.runner.agent.session.meta().title,
                 unanswered=figures.unanswered(),
+                own_commands=figures.own_commands(),
             )
         )
         self._chat.sidebar.show(figures.sidebar())

@@ -1,7 +1,7 @@
 """What the chat shows, as one immutable value. Plain dataclasses: the first paint pays for nothing else."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from foldline.protocol.events import ProposalReady
@@ -241,6 +241,15 @@ class CacheEnds:
 Edits = Literal["ask", "auto", "sandboxed", "read-only", "all"]
 
 
+class OwnCommand(NamedTuple):
+    """A slash command that is a file of the user's or the project's: a command or a skill."""
+
+    name: str
+    hint: str
+    """What may stand behind it."""
+    does: str
+
+
 @dataclass(frozen=True, slots=True)
 class ChatState:
     """Everything the widgets around the transcript show."""
@@ -273,6 +282,7 @@ class ChatState:
     waiting: Waiting = Waiting()
     news: News | None = None
 
+    own_commands: tuple[OwnCommand, ...] = ()
     room: Room = Room()
     cache: CacheEnds | None = None
     """Known at rest only; None where no provider says when its cache ends."""

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, Final
 
 from foldline.agent import Agent
+from foldline.agent.skill_loading import look_around
 from foldline.cli.streams import UNREAD
 from foldline.termination import end_soon
 from foldline.tui.figures import Figures
@@ -161,7 +162,9 @@ class PlainChat:
 
     def _take(self, text: str) -> bool:
         """Carry out what was typed, and attend until nothing runs any more. False: the chat is over."""
-        match parse_input(text):
+        if text.startswith("/"):
+            self._do(look_around(self._agent.state))
+        match parse_input(text, [each.name for each in Figures(self._agent.state).own_commands()]):
             case SlashCall(command, _) if command.id == "quit":
                 return False
             case SlashCall(command, argument):

@@ -9,6 +9,7 @@ from foldline.agent.agent import use_request_options
 from foldline.agent.rewind import diffs_since
 from foldline.agent.settings_edit import change
 from foldline.agent.settings_schema import KEYS, choices_of
+from foldline.agent.skill_loading import skill_operation, skill_rows
 from foldline.cli.search import search as search_sessions
 from foldline.cli.sessions import sessions as list_sessions
 from foldline.compaction import BUILT_IN, largest_items, load_prompt
@@ -62,6 +63,7 @@ def plain_commands(runner: Runner, say: Say) -> dict[str, Handler]:
         "approvals": commands.approvals,
         "rewind": commands.rewind,
         "mcp": commands.mcp,
+        "skill": commands.skill,
     }
 
 
@@ -147,6 +149,17 @@ class _AgentCommands:
             self._say("No MCP server is set up.")
         for server in servers.states if servers is not None else ():
             self._say(f"{server.name}: {server}.")
+
+    def skill(self, argument: str) -> None:
+        if argument:
+            try:
+                self._submit(skill_operation(self._state, argument))
+            except FoldlineError as refusal:
+                self._say(str(refusal))
+            return
+        for name, note in skill_rows(self._state):
+            self._say(f"{name}: {note}.")
+        self._say("/skill NAME loads one, /skill unload NAME takes it out.")
 
 
 def session_commands(

@@ -383,6 +383,13 @@ COMMANDS: Final[KeyTable[Command]] = table(
         title="MCP servers",
         argument="[name]",
     ),
+    SlashCommand(
+        "skill",
+        (),
+        "Which are loaded, and which can be. Enter, or a name, loads one; `unload` and a name takes it out.",
+        title="Skills",
+        argument="[[unload] name]",
+    ),
     "Sessions",
     SlashCommand(
         "sessions",
