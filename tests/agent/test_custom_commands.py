@@ -38,7 +38,7 @@ def found(cwd: Path) -> Catalogue:
 def test_the_usual_folders_give_commands_with_what_is_said_of_them(project: Path) -> None:
     agree(project)
     commands = found(project).commands
-    assert [*commands] == ["fix-issue", "frontend:component", "review", "ticket"]
+    assert [*commands] == ["fix-issue", "review", "frontend:component", "ticket"]
     assert (
         commands["review"].description == "Reviews a change" and commands["review"].hint == "[path] [focus]"
     )

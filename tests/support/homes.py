@@ -32,7 +32,8 @@ def usual_home(home: Path) -> None:
     put(
         home / ".claude/commands/review.md",
         "---\ndescription: Reviews a change\nargument-hint: [path] [focus]\n"
-        "allowed-tools: Bash(git diff:*), Read\nmodel: opus\n---\nReview $1 as a stranger would. All that was said: $ARGUMENTS\n",
+        "allowed-tools: Bash(git diff:*), Read\nmodel: opus\n---\n"
+        "Review $1 as a stranger would. All that was said: $ARGUMENTS\n",
     )
     put(
         home / ".claude/commands/frontend/component.md",

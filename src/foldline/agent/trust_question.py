@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from foldline.context.harmless import with_signs
@@ -10,7 +11,7 @@ from foldline.context.numbers import many
 from foldline.protocol import FoldlineError, system_words
 from foldline.protocol.events import Notice, Option
 
-from .discovery import SKILL_FILES
+from .discovery import SKILL_FILES, front_matter
 from .layers import from_bytes
 from .state import AgentState
 from .trust import INSTRUCTION_FILES, PROJECT_FILE, Brought, brought, decide
@@ -89,7 +90,10 @@ def does(file: Brought) -> str:
         except FoldlineError:
             return "settings that cannot be read"
         return f"settings: {', '.join(given) or 'none'}"
-    text = file.data.decode("utf-8", "replace").strip()
+    text = said = file.data.decode("utf-8", "replace").strip()
+    with suppress(ValueError):
+        fields, body = front_matter(text)
+        said = str((fields or {}).get("description") or body)
     name = file.path.name
     what = (
         "instructions to the model"
@@ -98,7 +102,7 @@ def does(file: Brought) -> str:
         if name in SKILL_FILES
         else "a command"
     )
-    return f"{many(len(text.splitlines()), 'line')} of {what}: “{_short(text)}”"
+    return f"{many(len(text.splitlines()), 'line')} of {what}: “{_short(said)}”"
 
 
 def _short(text: str) -> str:
