@@ -7,6 +7,7 @@ import pytest
 
 from foldline.agent.catalogue import Catalogue, catalogue_of
 from foldline.agent.custom_commands import filled
+from foldline.agent.discovery import Custom
 from foldline.context.conversation import serialise, with_piped
 from foldline.context.rewind_points import rewind_points
 from foldline.protocol import FoldlineError, UserMessage, entered
@@ -35,9 +36,14 @@ def found(cwd: Path) -> Catalogue:
     return catalogue_of(cwd, os.environ, reserved={"compact"})
 
 
+def commands_in(cwd: Path) -> dict[str, Custom]:
+    there = found(cwd).by_name.items()
+    return {name: each for name, each in there if each.kind == "commands" and each.counts}
+
+
 def test_the_usual_folders_give_commands_with_what_is_said_of_them(project: Path) -> None:
     agree(project)
-    commands = found(project).commands
+    commands = commands_in(project)
     assert [*commands] == ["fix-issue", "review", "frontend:component", "ticket"]
     assert (
         commands["review"].description == "Reviews a change" and commands["review"].hint == "[path] [focus]"
@@ -48,8 +54,8 @@ def test_the_usual_folders_give_commands_with_what_is_said_of_them(project: Path
 
 def test_a_name_of_foldlines_own_wins_and_is_said(project: Path) -> None:
     agree(project)
-    assert "compact" not in found(project)
-    said = [str(fault) for fault in found(project).faults if "compact" in fault.shown]
+    assert "compact" not in found(project).by_name
+    said = [each for each in found(project).left_aside if "compact" in each]
     assert said == [".claude/commands/compact.md was left aside: /compact is a command of Foldline's own."]
 
 
@@ -57,10 +63,13 @@ def test_the_nearer_command_wins_and_a_skill_of_the_same_name_before_it(project:
     put(project / ".foldline/commands/review.md", "Ours.")
     put(home / ".codex/prompts/pdf-forms.md", "Not the skill.")
     agree(project)
-    assert found(project).commands["review"].body == "Ours."
-    said = " ".join(map(str, found(project).faults))
+    assert commands_in(project)["review"].body == "Ours."
+    said = " ".join(map(str, found(project).left_aside))
     assert "~/.claude/commands/review.md was left aside: .foldline/commands/review.md" in said
-    assert "~/.codex/prompts/pdf-forms.md was left aside: /pdf-forms is a skill" in said
+    assert (
+        "~/.codex/prompts/pdf-forms.md was left aside: ~/.claude/skills/pdf-forms/SKILL.md has the same name"
+        in said
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,8 +87,8 @@ def test_what_is_no_command_is_left_aside_and_said(
     name: str, text: str, because: str, project: Path, home: Path
 ) -> None:
     put(home / ".claude/commands" / name, text)
-    [fault] = found(project).faults
-    assert fault.shown == f"~/.claude/commands/{name}" and because in fault.why
+    [fault] = (each for each in found(project).left_aside if "compact.md" not in each)
+    assert fault.startswith(f"~/.claude/commands/{name} was left aside: ") and because in fault
 
 
 def test_deep_folders_and_loops_of_links_end(home: Path, project: Path) -> None:
@@ -87,8 +96,8 @@ def test_deep_folders_and_loops_of_links_end(home: Path, project: Path) -> None:
     put(commands / "a/b/c/d/deep.md", "Deep.")
     put(commands / "a/b/c/d/e/deeper.md", "Deeper.")
     (commands / "a/loop").symlink_to(commands)
-    assert "a:b:c:d:deep" in found(project).commands
-    assert "frontend:component" in found(project).commands and len(found(project).commands) == 5
+    assert "a:b:c:d:deep" in commands_in(project)
+    assert "frontend:component" in commands_in(project) and len(commands_in(project)) == 5
 
 
 @pytest.mark.parametrize(

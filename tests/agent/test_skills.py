@@ -7,8 +7,9 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.agent.catalogue import MOST_BYTES, Catalogue, catalogue_of
+from foldline.agent.discovery import Custom
 from foldline.agent.skill_loading import loaded, skill_operation, skill_rows
-from foldline.agent.skills import Skill, listing
+from foldline.agent.skills import listing
 from foldline.agent.trust import brought, decide
 from foldline.context.invariants import broken
 from foldline.context.weight import usage_of
@@ -41,7 +42,7 @@ def found(cwd: Path) -> Catalogue:
 
 
 def why(cwd: Path) -> str:
-    return " ".join(map(str, found(cwd).faults))
+    return " ".join(map(str, found(cwd).left_aside))
 
 
 # --- what is found ----------------------------------------------------------------------------------------
@@ -69,14 +70,14 @@ def test_a_skill_that_several_folders_link_to_is_one_skill_and_no_duplicate(
     (home / ".claude").mkdir()
     (home / ".claude/skills").symlink_to(home / ".agents/skills")
     assert [*found(project).skills] == ["pdf"]
-    assert not found(project).faults
+    assert not found(project).left_aside
 
 
 def test_a_skill_of_a_project_does_nothing_before_it_was_agreed_to_and_after_it_changed(
     project: Path,
 ) -> None:
     path = skill(project / ".claude/skills", "deploy")
-    assert not found(project).skills and "deploy" in found(project)
+    assert not found(project).skills and "deploy" in found(project).by_name
     agree(project)
     assert [*found(project).skills] == ["deploy"]
     path.write_text(path.read_text() + "And push.")
@@ -104,9 +105,9 @@ def test_skills_above_the_repository_and_of_the_home_folder_are_not_the_projects
     [
         ("Just text.", "does not begin with front matter"),
         ("---\nname: odd\n", "has no end"),
-        ("---\nname: odd\n---\nDo it.", "description is missing"),
-        ("---\nname: odd\ndescription: ' '\n---\n", "description is empty"),
-        ("---\nname: odd\ndescription: [a]\n---\n", "description is no text"),
+        ("---\nname: odd\n---\nDo it.", "has no description"),
+        ("---\nname: odd\ndescription: ' '\n---\n", "has no description"),
+        ("---\nname: odd\ndescription: [a]\n---\n", "has no description"),
         (f"---\nname: odd\ndescription: {'long ' * 300}\n---\n", "more than 1,024 characters"),
         ("---\nname: even\ndescription: x\n---\n", "not that of its folder"),
         ("---\nname: a/b\ndescription: x\n---\n", "other signs"),
@@ -114,7 +115,7 @@ def test_skills_above_the_repository_and_of_the_home_folder_are_not_the_projects
         ("---\nname: Odd\ndescription: x\n---\n", "other signs"),
         ("---\nname: -odd\ndescription: x\n---\n", "a hyphen at an end"),
         ("---\nname: odd\ndescription: use it when: asked\n---\n", "is no YAML: mapping values"),
-        ("---\nname: odd\nname: odd\ndescription: x\n---\n", "name twice"),
+        ("---\nname: odd\nname: odd\ndescription: x\n---\n", "a field twice"),
         ("---\n- name\n---\n", "is no list of fields"),
         ("---\na: &a [x]\nb: [*a, *a]\n---\n", "anchors or tags"),
         ("---\nname: !!python/object:os.system odd\n---\n", "anchors or tags"),
@@ -130,9 +131,9 @@ def test_what_is_no_skill_is_left_aside_with_one_clear_sentence(
     put(home / ".claude/skills/odd/SKILL.md", text)
     skill(home / ".claude/skills", "good")
     assert [*found(project).skills] == ["good"]
-    [fault] = found(project).faults
-    assert str(fault).startswith("~/.claude/skills/odd/SKILL.md was left aside: ") and because in fault.why
-    assert len(str(fault)) < 250 and str(fault).isprintable()
+    [fault] = found(project).left_aside
+    assert fault.startswith("~/.claude/skills/odd/SKILL.md was left aside: ") and because in fault
+    assert len(fault) < 250 and fault.isprintable()
 
 
 def test_pipes_folders_and_loops_in_place_of_a_skill_hold_nobody_up(home: Path, project: Path) -> None:
@@ -141,7 +142,7 @@ def test_pipes_folders_and_loops_in_place_of_a_skill_hold_nobody_up(home: Path, 
     os.mkfifo(home / ".claude/skills/pipe/SKILL.md")
     (home / ".claude/skills/folder/SKILL.md").mkdir()
     (home / ".claude/skills/loop/SKILL.md").symlink_to("SKILL.md")
-    assert [fault.shown.split("/")[3] for fault in found(project).faults] == ["folder", "loop", "pipe"]
+    assert [fault.split("/")[3] for fault in found(project).left_aside] == ["folder", "loop", "pipe"]
 
 
 def test_a_link_out_of_the_project_is_never_read_nor_asked_about(project: Path, tmp_path: Path) -> None:
@@ -156,8 +157,8 @@ def test_a_link_out_of_the_project_is_never_read_nor_asked_about(project: Path, 
 # --- what the model is told -------------------------------------------------------------------------------
 
 
-def some_skills(count: int, letters: int = 300) -> list[Skill]:
-    return [Skill(f"skill-{n}", "d" * letters, "", Path("/x"), "x") for n in range(count)]
+def some_skills(count: int, letters: int = 300) -> list[Custom]:
+    return [Custom("skills", f"skill-{n}", "d" * letters) for n in range(count)]
 
 
 def test_the_list_stays_within_its_tokens_by_shortening_descriptions_and_keeps_the_names() -> None:

@@ -69,7 +69,7 @@ MORE = {
 
 def is_taken(path: Path) -> bool:
     try:
-        parsed_skill(path.read_bytes(), path.parent.name)
+        parsed_skill(path.read_bytes(), (path.parent.name,))
     except ValueError:
         return False
     return True

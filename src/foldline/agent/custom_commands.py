@@ -2,13 +2,13 @@
 
 import re
 import shlex
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from foldline.context.conversation import with_called
+from foldline.context.harmless import clean_line
 
-from .discovery import front_matter
+from .discovery import Custom, front_matter
 
 _NAME: Final = re.compile(r"\w[\w.-]*(:\w[\w.-]*)*")
 CALL: Final = re.compile(r"/(\w[\w.:-]*)(?:\s+(.*))?", re.DOTALL)
@@ -16,27 +16,10 @@ CALL: Final = re.compile(r"/(\w[\w.:-]*)(?:\s+(.*))?", re.DOTALL)
 _PLACE: Final = re.compile(r"\$(ARGUMENTS|[1-9])(?!\w)")
 
 
-@dataclass(frozen=True, slots=True)
-class CustomCommand:
-    """One that can be called."""
-
-    name: str
-    """`frontend:component` for `frontend/component.md`."""
-    description: str
-    hint: str
-    """What may stand behind it."""
-    body: str
-    shown: str
-    """Its path for people."""
-
-    def prompt(self, typed: str, arguments: str) -> str:
-        """What was typed, and below it, marked as the command's, what it stands for."""
-        return with_called(typed, self.shown, filled(self.body, arguments))
-
-
 @lru_cache(maxsize=512)
-def parsed_command(data: bytes, parts: tuple[str, ...]) -> tuple[str, str, str, str]:
-    """Name, description, hint and body of the file of a command, which lies there below its folder.
+def parsed_command(data: bytes, parts: Sequence[str]) -> Custom:
+    """The command in a file that lies there below its folder: `frontend:component` of
+    `frontend/component.md`.
 
     Raises:
         ValueError: it is no command; why, as the end of a sentence.
@@ -47,14 +30,9 @@ def parsed_command(data: bytes, parts: tuple[str, ...]) -> tuple[str, str, str, 
     fields, body = front_matter(data.decode("utf-8-sig", "replace"))
     if not body.strip():
         raise ValueError("it is empty")
-
-    def said(field: str) -> str:
-        given = (fields or {}).get(field)
-        return " ".join((" ".join(given) if isinstance(given, list) else given or "").split())
-
-    first = next(line.strip("# ").strip() for line in body.splitlines() if line.strip())
-    hint = said("argument-hint") or ("[arguments]" if _PLACE.search(body) else "")
-    return name, said("description") or first, hint, body.strip()
+    said = {"description": body.strip().partition("\n")[0].strip("# "), **(fields or {})}
+    hint = said.get("argument-hint") or ("[arguments]" if _PLACE.search(body) else "")
+    return Custom("commands", name, clean_line(str(said["description"])), body.strip(), clean_line(str(hint)))
 
 
 def filled(body: str, arguments: str) -> str:

@@ -31,9 +31,29 @@ _MOST_FRONT: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
+class Custom:
+    """A skill or a command, by the name that calls it. All but the body is clean, and stands on one line."""
+
+    kind: Kind
+    name: str
+    description: str
+    body: str = ""
+    hint: str = ""
+    """What may stand behind it."""
+    for_model: bool = True
+    """Whether the model may load it by itself."""
+    path: Path = Path()
+    shown: str = ""
+    """Its path for people."""
+    counts: bool = True
+    """Whether it may be used: it is the user's own, or was agreed to."""
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A file that would be a skill or a command, unread."""
 
+    kind: Kind
     path: Path
     parts: tuple[str, ...]
     """Below its folder, without `SKILL.md` or `.md`: what it is called by."""
@@ -71,7 +91,7 @@ def candidates(kind: Kind, cwd: Path, environ: Mapping[str, str] = os.environ) -
             if real not in seen:
                 seen.add(real)
                 named = path.parent if kind == "skills" else path.with_suffix("")
-                yield Candidate(path, named.relative_to(folder).parts, top)
+                yield Candidate(kind, path, named.relative_to(folder).parts, top)
 
 
 def _names(folder: Path) -> list[str]:
@@ -101,14 +121,12 @@ def _commands_in(folder: Path) -> Iterator[Path]:
 
 # --- front matter -----------------------------------------------------------------------------------------
 
-Field = str | list[str] | None
-"""A text, a list of texts, or None where it is something else."""
 _HINT: Final = re.compile(r"^(argument-hint:[ \t]*)(\[.*?)[ \t]*$", re.MULTILINE)
 """`[one] [two]`, as people write it, is no YAML."""
 _FRONT: Final = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
-def front_matter(text: str) -> tuple[Mapping[str, Field] | None, str]:
+def front_matter(text: str) -> tuple[Mapping[str, object] | None, str]:
     """The fields at the head of a Markdown file, and what stands below them; None where there is no head. All
     that is written is text: `name: 12` is the text `12`.
 
@@ -127,7 +145,7 @@ def front_matter(text: str) -> tuple[Mapping[str, Field] | None, str]:
     return _fields(front), text[match.end() :].strip()
 
 
-def _fields(front: str) -> Mapping[str, Field]:
+def _fields(front: str) -> Mapping[str, object]:
     import yaml  # only where a file has front matter
 
     try:
@@ -135,39 +153,20 @@ def _fields(front: str) -> Mapping[str, Field]:
         odd = (yaml.AnchorToken, yaml.AliasToken, yaml.TagToken)
         if any(isinstance(token, odd) for token in yaml.scan(front)):
             raise ValueError("its front matter has anchors or tags, which are not read")
-        root = yaml.compose(front, Loader=yaml.BaseLoader)
-        return {} if root is None else _mapping(root)
+        nodes = [yaml.compose(front, Loader=yaml.BaseLoader)]
+        for node in nodes:  # grows on the way
+            fields = node.value if isinstance(node, yaml.MappingNode) else ()
+            if len({str(key.value) for key, _ in fields}) < len(fields):
+                raise ValueError("its front matter has a field twice")
+            nodes += [value for _, value in fields]
+        found = yaml.load(front, Loader=yaml.BaseLoader)  # noqa: S506 - it makes nothing but texts
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        what = getattr(error, "problem", None) or "not understood"
         where = "" if mark is None else f" in line {mark.line + 2}"
+        what = getattr(error, "problem", None) or "not understood"
         raise ValueError(f"its front matter is no YAML: {what}{where}") from None
     except RecursionError:
         raise ValueError("its front matter is nested too deep") from None
-
-
-def _mapping(root: object) -> Mapping[str, Field]:
-    from yaml import MappingNode, ScalarNode, SequenceNode
-
-    def value(node: object) -> Field:
-        match node:
-            case ScalarNode():
-                return str(node.value)
-            case SequenceNode() if all(isinstance(each, ScalarNode) for each in node.value):
-                return [str(each.value) for each in node.value]
-            case MappingNode():
-                checked(node)
-        return None
-
-    def checked(node: object) -> dict[str, Field]:
-        if not isinstance(node, MappingNode):
-            raise ValueError("its front matter is no list of fields")
-        fields: dict[str, Field] = {}
-        for key, field in node.value:
-            name = str(key.value) if isinstance(key, ScalarNode) else ""
-            if not name or name in fields:
-                raise ValueError(f"its front matter has {f'{name} twice' if name else 'a nameless field'}")
-            fields[name] = value(field)
-        return fields
-
-    return checked(root)
+    if not isinstance(found, dict):
+        raise ValueError("its front matter is no list of fields")
+    return found

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from foldline.context.harmless import clean_line
-from foldline.context.numbers import many
+from foldline.context.conversation import with_called
 from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
 from foldline.context.weight import item_weight
@@ -16,9 +15,10 @@ from foldline.protocol import DeveloperMessage, Edit, Entry, FoldlineError, Text
 from foldline.protocol.events import Notice
 
 from .catalogue import catalogue_of
-from .custom_commands import CALL
+from .custom_commands import CALL, filled
+from .discovery import Custom
 from .instructions import session_preamble
-from .skills import Skill
+from .skills import skill_message
 from .state import SKILL_TOOL, AgentState
 from .tools import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
 from .tools.text import one_line
@@ -31,12 +31,11 @@ _NAMED = 2
 async def look_around(state: AgentState) -> None:
     """Find the skills and commands there are now. What is newly left aside is said once."""
     found = await asyncio.to_thread(catalogue_of, state.cwd, os.environ, state.reserved)
-    new = [fault for fault in found.faults if fault not in state.catalogue.faults]
+    new = [each for each in found.left_aside if each not in state.catalogue.left_aside]
     state.catalogue = found
     if new:
-        more = len(new) - _NAMED
-        said = " ".join(map(str, new[:_NAMED]))
-        state.warn(f"{said} {many(more, 'more')}: `foldline doctor` names them." if more > 0 else said)
+        more = f" And {len(new) - _NAMED} more: `foldline doctor` names them." if len(new) > _NAMED else ""
+        state.warn(" ".join(new[:_NAMED]) + more)
 
 
 def loaded(state: AgentState) -> Iterator[tuple[str, ViewItem]]:
@@ -55,7 +54,7 @@ def skill_rows(state: AgentState) -> Iterator[tuple[str, str]]:
         yield name, f"loaded, {tokens:,} tokens"
     for skill in state.catalogue.skills.values():
         if skill.name not in there:
-            yield skill.name, f"{clean_line(skill.description)} ({skill.shown})"
+            yield skill.name, f"{skill.description} ({skill.shown})"
 
 
 def skill_operation(state: AgentState, argument: str) -> operations.LoadSkill | operations.EditView:
@@ -86,14 +85,14 @@ async def load_skill(state: AgentState, name: str) -> None:
     state.emit(Notice(text=f"{said}: it goes with every request until `/skill unload {skill.name}`."))
 
 
-def _wanted(state: AgentState, name: str, names: Sequence[str]) -> Skill:
+def _wanted(state: AgentState, name: str, names: Sequence[str]) -> Custom:
     if name in names:
         return state.catalogue.skills[name]
     there = f"There are: {', '.join(names)}" if names else "There is none at all"
     raise FoldlineError(f"There is no skill {one_line(name)!r}. {there}.")
 
 
-async def _load(state: AgentState, skill: Skill) -> bool:
+async def _load(state: AgentState, skill: Custom) -> bool:
     """Whether there was anything to do: it may be loaded."""
     entries = _entries(state, skill)
     if entries:
@@ -103,20 +102,20 @@ async def _load(state: AgentState, skill: Skill) -> bool:
     return bool(entries)
 
 
-def _entries(state: AgentState, skill: Skill) -> list[Entry]:
+def _entries(state: AgentState, skill: Custom) -> list[Entry]:
     """What loads it: nothing where it is loaded; in place of what it was when it was loaded before."""
-    message, old = skill.message, [item for name, item in loaded(state) if name == skill.name]
+    message, old = skill_message(skill), [item for name, item in loaded(state) if name == skill.name]
     if any(item.message.text == message.text for item in old):
         return []
     return [*(Edit(target=item.index, action="drop") for item in old), message]
 
 
-def _demand_room(state: AgentState, skill: Skill) -> None:
+def _demand_room(state: AgentState, skill: Custom) -> None:
     """
     Raises:
         FoldlineError: beside all else that stays, the window has no room for it.
     """
-    budget, tokens = state.budget, message_tokens(skill.message)
+    budget, tokens = state.budget, message_tokens(skill_message(skill))
     stays = round((state.projection.fixed + state.overhead + tokens) * state.scale)
     if stays >= budget.threshold - budget.max_summary_tokens:
         raise FoldlineError(
@@ -165,13 +164,6 @@ class SkillTool(BaseTool[SkillArguments]):
 # --- prompts ----------------------------------------------------------------------------------------------
 
 
-def called(state: AgentState, text: str) -> tuple[str, str] | None:
-    """The name of the skill or command that a prompt calls, and what stands behind it."""
-    match = CALL.fullmatch(text.strip())
-    known = match is not None and match[1] in state.catalogue and match[1] not in state.reserved
-    return (match[1], (match[2] or "").strip()) if match is not None and known else None
-
-
 async def opened_prompt(state: AgentState, prompt: UserMessage) -> UserMessage:
     """The prompt as the model gets it: with what a command that it calls stands for. A skill is loaded.
 
@@ -179,17 +171,18 @@ async def opened_prompt(state: AgentState, prompt: UserMessage) -> UserMessage:
         FoldlineError: what it calls was left aside, or there is no room for it.
     """
     await look_around(state)
-    call = called(state, prompt.typed)
-    if call is None:
+    call = CALL.fullmatch(prompt.typed.strip())
+    found = None if call is None or call[1] in state.reserved else state.catalogue.by_name.get(call[1])
+    if call is None or found is None:
         return prompt
-    name, arguments = call
-    if name in state.catalogue.skills:
-        await _load(state, state.catalogue.skills[name])
-        return prompt
-    if name not in state.catalogue.commands:
+    if not found.counts:
         raise FoldlineError(
-            f"/{name} was left aside, as nobody has agreed to it: /approvals lists such files."
+            f"/{found.name} was left aside, as nobody has agreed to it: /approvals lists such files."
         )
-    text = state.catalogue.commands[name].prompt(prompt.typed.rstrip(), arguments) + prompt.piped
+    if found.kind == "skills":
+        await _load(state, found)
+        return prompt
+    stands_for = filled(found.body, (call[2] or "").strip())
+    text = with_called(prompt.typed.rstrip(), found.shown, stands_for) + prompt.piped
     others = (part for part in prompt.parts if not isinstance(part, TextPart))
     return prompt.model_copy(update={"parts": (TextPart(text=text), *others)})

@@ -7,15 +7,14 @@ no harm, and lists may be written as `[a, b]`: both are common.
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
+from foldline.context.harmless import clean_line
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import DeveloperMessage, text_parts
 
-from .discovery import Field, front_matter
+from .discovery import Custom, front_matter
 
 _MOST_NAME, _MOST_DESCRIPTION, _MOST_COMPATIBILITY = 64, 1024, 500
 """Characters, as the convention has it."""
@@ -23,38 +22,9 @@ SOURCE: Final = "skills"
 """What the notice of skills that came during a session calls itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
-    """One that can be loaded."""
-
-    name: str
-    description: str
-    body: str
-    path: Path
-    shown: str
-    """Its path for people."""
-    for_model: bool = True
-    """Whether the model may load it by itself."""
-
-    @property
-    def line(self) -> str:
-        """What the list says of it, with all of its description."""
-        return f"- {self.name}: {self.description}"
-
-    @property
-    def message(self) -> DeveloperMessage:
-        """What the model reads once it is loaded."""
-        text = (
-            f"The skill {self.name} is loaded: follow it in what it is about. Its relative paths begin in "
-            f"{self.path.parent}: `read` shows the files there, `bash` runs the scripts.\n\n{self.body}"
-        )
-        return DeveloperMessage(origin="skill", source=self.shown, parts=text_parts(text))
-
-
 @lru_cache(maxsize=512)
-def parsed_skill(data: bytes, folder: str) -> tuple[str, str, str, bool]:
-    """Name, description, body, and whether the model may load it by itself, of a `SKILL.md` in a folder of
-    this name.
+def parsed_skill(data: bytes, parts: Sequence[str]) -> Custom:
+    """The skill of a `SKILL.md` whose folder has this name.
 
     Raises:
         ValueError: it is no skill; why, as the end of a sentence.
@@ -62,39 +32,36 @@ def parsed_skill(data: bytes, folder: str) -> tuple[str, str, str, bool]:
     fields, body = front_matter(data.decode("utf-8", "replace"))
     if fields is None:
         raise ValueError("it does not begin with front matter")
-    name = _name(fields, folder)
-    description = _text(fields, "description", _MOST_DESCRIPTION)
-    if "compatibility" in fields and len(_any_text(fields, "compatibility")) > _MOST_COMPATIBILITY:
-        raise ValueError(f"its compatibility has more than {_MOST_COMPATIBILITY} characters")
-    on = str(fields.get("disable-model-invocation", "")).lower() != "true"
-    return name, " ".join(description.split()), body, on
-
-
-def _any_text(fields: Mapping[str, Field], name: str) -> str:
-    given = fields.get(name)
-    if not isinstance(given, str):
-        raise ValueError(f"its {name} is {'missing' if name not in fields else 'no text'}")
-    return given.strip()
-
-
-def _text(fields: Mapping[str, Field], name: str, most: int) -> str:
-    given = _any_text(fields, name)
-    if not given:
-        raise ValueError(f"its {name} is empty")
-    if len(given) > most:
-        raise ValueError(f"its {name} has more than {most:,} characters")
-    return given
-
-
-def _name(fields: Mapping[str, Field], folder: str) -> str:
     name = unicodedata.normalize("NFKC", _text(fields, "name", _MOST_NAME))
     if name != name.lower() or not all(sign.isalnum() or sign == "-" for sign in name):
         raise ValueError(f"its name {name!r} has other signs than small letters, digits and hyphens")
     if name.startswith("-") or name.endswith("-") or "--" in name:
         raise ValueError(f"its name {name!r} has a hyphen at an end, or two together")
-    if unicodedata.normalize("NFKC", folder) != name:
-        raise ValueError(f"its name {name!r} is not that of its folder, {folder!r}")
-    return name
+    if unicodedata.normalize("NFKC", parts[-1]) != name:
+        raise ValueError(f"its name {name!r} is not that of its folder, {parts[-1]!r}")
+    description = _text(fields, "description", _MOST_DESCRIPTION)
+    if fields.get("compatibility"):
+        _text(fields, "compatibility", _MOST_COMPATIBILITY)
+    hidden = str(fields.get("disable-model-invocation")).lower() == "true"
+    return Custom("skills", name, clean_line(description), body, for_model=not hidden)
+
+
+def _text(fields: Mapping[str, object], name: str, most: int) -> str:
+    given = fields.get(name, "")
+    if not isinstance(given, str) or not given.strip():
+        raise ValueError(f"it has no {name}")
+    if len(given.strip()) > most:
+        raise ValueError(f"its {name} has more than {most:,} characters")
+    return given.strip()
+
+
+def skill_message(skill: Custom) -> DeveloperMessage:
+    """What the model reads once a skill is loaded."""
+    text = (
+        f"The skill {skill.name} is loaded: follow it in what it is about. Its relative paths begin in "
+        f"{skill.path.parent}: `read` shows the files there, `bash` runs the scripts.\n\n{skill.body}"
+    )
+    return DeveloperMessage(origin="skill", source=skill.shown, parts=text_parts(text))
 
 
 # --- the list ---------------------------------------------------------------------------------------------
@@ -109,7 +76,7 @@ _HEAD: Final = (
 _NEW: Final = "There are skills beside those in the list, which the tool `skill` loads:"
 
 
-def listing(skills: Iterable[Skill], most: int, *, head: str = _HEAD) -> str:
+def listing(skills: Iterable[Custom], most: int, *, head: str = _HEAD) -> str:
     """The skills by name and description, for the model, within so many tokens: where that is too much, the
     descriptions are shortened, and the names are all that stays. Empty without skills."""
     listed = [skill for skill in skills if skill.for_model][:_MOST_LISTED]
@@ -121,13 +88,13 @@ def listing(skills: Iterable[Skill], most: int, *, head: str = _HEAD) -> str:
     return text
 
 
-def _line(skill: Skill, width: int) -> str:
+def _line(skill: Custom, width: int) -> str:
     cut = skill.description[: max(width - 1, 0)]
     said = skill.description if len(skill.description) <= width else f"{cut}…" if cut else ""
     return f"- {skill.name}: {said}".rstrip(": ")
 
 
-def news(skills: Sequence[Skill], said: Sequence[str], most: int) -> list[DeveloperMessage]:
+def news(skills: Sequence[Custom], said: Sequence[str], most: int) -> list[DeveloperMessage]:
     """That there are skills of which none of these texts of the view says anything."""
     listed = [skill for skill in skills if skill.for_model][:_MOST_LISTED]
     new = [s for s in listed if not any(_names(text, s.name) for text in said)]

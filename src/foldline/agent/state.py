@@ -44,12 +44,12 @@ from foldline.protocol.events import Event, Notice, SandboxKnown, ToolOutput, Wi
 from .api_keys import mask_of
 from .approvals import SANDBOXED, Choices, Policy, ProjectRules
 from .catalogue import Catalogue
+from .discovery import Custom
 from .limits import Bounds
 from .mcp import ServerConfig, ToolServers
 from .mcp.servers import ServerTool
 from .proposals import BackgroundDraft, Basis, PendingProposal
 from .sandbox import Engine, Sandbox
-from .skills import Skill
 from .tools import FileMemory, Jobs, Tool, ToolContext
 from .tools.history import Mailbox
 
@@ -118,7 +118,7 @@ class AgentState:
     """Skills and commands, as they were looked up last."""
     reserved: Collection[str] = ()
     """Names of slash commands that are the program's own."""
-    loading: list[Skill] = field(default_factory=list)
+    loading: list[Custom] = field(default_factory=list)
     """Skills that the model has asked for in this step."""
     left_aside: set[str] = field(default_factory=set)
     """Digests of the project's files that were asked about, or named, in this session."""

@@ -217,11 +217,9 @@ def _folder() -> Iterator[Finding]:
         elif each.path.name in (PROJECT_FILE, *INSTRUCTION_FILES):
             what = "agreed to" if each.word == "agreed" else "your own"
             yield Finding("ok", "folder", f"{what} {name}")
-    for skill in there.skills.values():
-        yield Finding("ok", "skill", f"{skill.name}, {skill.shown}")
-    for command in there.commands.values():
-        yield Finding("ok", "command", f"/{command.name}, {command.shown}")
-    aside = [*map(str, there.faults), *read_preamble(cwd).left_out]
+    for own in (each for each in there.by_name.values() if each.counts):
+        yield Finding("ok", own.kind.removesuffix("s"), f"{own.name}, {own.shown}")
+    aside = (*there.left_aside, *read_preamble(cwd).left_out)
     yield from (Finding("warn", "left aside", each.removesuffix(".")) for each in aside)
     for agent, count in Counter(found.agent for found in found_sessions(AGENTS, cwd)).items():
         advice = f"`foldline sessions --from {agent}` lists them"

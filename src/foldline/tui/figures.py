@@ -10,7 +10,6 @@ from foldline.context.budget import Budget
 from foldline.context.calls import unanswered
 from foldline.context.compactions import sizes_words
 from foldline.context.files import FileLedger, FileState, NewestFiles
-from foldline.context.harmless import clean_line
 from foldline.context.projection import Projection
 from foldline.context.view import first_words, total_tokens
 from foldline.context.view_state import newest_undoable
@@ -20,7 +19,6 @@ from foldline.tui.state import (
     CacheEnds,
     CompactionRow,
     FileRow,
-    OwnCommand,
     PinRow,
     Room,
     SidebarData,
@@ -104,14 +102,6 @@ class Figures:
         if self.compacting:
             weights = replace(weights, compacting=gone, verbatim=weights.verbatim - gone)
         return replace(room, cut=place, weights=weights)
-
-    def own_commands(self) -> tuple[OwnCommand, ...]:
-        """Skills and commands that lie on disk, as completion and palette offer them."""
-        found, asks = self._state.catalogue, "new or changed: asks before it is used"
-        listed = [(each.name, each.hint, each.description) for each in found.commands.values()]
-        listed += [(each.name, "", f"skill: {each.description}") for each in found.skills.values()]
-        listed += [(name, "", asks) for name in sorted(found.undecided)]
-        return tuple(OwnCommand(*map(clean_line, each)) for each in listed)
 
     def unanswered(self) -> bool:
         """Whether the last turn broke off, so that it can be gone on with."""

@@ -186,7 +186,7 @@ class Presenter:
                 undo_adds=figures.undo_adds(),
                 title=self.shown.runner.agent.session.meta().title,
                 unanswered=figures.unanswered(),
-                own_commands=figures.own_commands(),
+                own_commands=tuple(self.shown.runner.agent.state.catalogue.by_name.values()),
             )
         )
         self._chat.sidebar.show(figures.sidebar())

@@ -1,9 +1,10 @@
 """What the chat shows, as one immutable value. Plain dataclasses: the first paint pays for nothing else."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from foldline.agent.discovery import Custom
     from foldline.protocol.events import ProposalReady
 
 FoldReason = Literal["threshold", "overflow", "manual", "phase"]
@@ -241,15 +242,6 @@ class CacheEnds:
 Edits = Literal["ask", "auto", "sandboxed", "read-only", "all"]
 
 
-class OwnCommand(NamedTuple):
-    """A slash command that is a file of the user's or the project's: a command or a skill."""
-
-    name: str
-    hint: str
-    """What may stand behind it."""
-    does: str
-
-
 @dataclass(frozen=True, slots=True)
 class ChatState:
     """Everything the widgets around the transcript show."""
@@ -282,7 +274,8 @@ class ChatState:
     waiting: Waiting = Waiting()
     news: News | None = None
 
-    own_commands: tuple[OwnCommand, ...] = ()
+    own_commands: "tuple[Custom, ...]" = ()
+    """Skills and commands that lie on disk."""
     room: Room = Room()
     cache: CacheEnds | None = None
     """Known at rest only; None where no provider says when its cache ends."""

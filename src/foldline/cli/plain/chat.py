@@ -164,7 +164,7 @@ class PlainChat:
         """Carry out what was typed, and attend until nothing runs any more. False: the chat is over."""
         if text.startswith("/"):
             self._do(look_around(self._agent.state))
-        match parse_input(text, [each.name for each in Figures(self._agent.state).own_commands()]):
+        match parse_input(text, self._agent.state.catalogue.by_name):
             case SlashCall(command, _) if command.id == "quit":
                 return False
             case SlashCall(command, argument):

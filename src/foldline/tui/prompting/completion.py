@@ -24,11 +24,12 @@ from foldline.tui.blocks.cells import Span, cut_left, cut_right
 from foldline.tui.fuzzy import INSIDE, START, fit
 from foldline.tui.keys.commands import BY_SLASH, COMMANDS, Command
 from foldline.tui.prompting.inputs import Completing, completing
-from foldline.tui.state import ChatState, OwnCommand
+from foldline.tui.state import ChatState
 from foldline.tui.widgets.fields import Editor
 from foldline.tui.widgets.lines import LIGHT, Lines, edge, sides, window_start
 
 if TYPE_CHECKING:
+    from foldline.agent.discovery import Custom
     from foldline.tui.runner import Runner
 
 ROWS = 10
@@ -59,11 +60,11 @@ class Candidate:
 # --- Commands and their arguments -----------------------------------------------------------------------
 
 
-def slash_matches(typed: str, state: ChatState) -> tuple[tuple[str, Command | OwnCommand], ...]:
+def slash_matches(typed: str, state: ChatState) -> tuple[tuple[str, Command | "Custom"], ...]:
     """The slash commands that work now and fit, each by its name or alias that fits best, or by a word of
     what it does; best first, among equals as in the table, and the user's own behind them."""
     typed = typed.lower()
-    ranked: list[tuple[float, str, Command | OwnCommand]] = []
+    ranked: list[tuple[float, str, Command | Custom]] = []
     for command in COMMANDS:
         if command.slash and command.works(state):
             worth, name = max(((fit(typed, name)[0], name) for name in command.slashes), key=itemgetter(0))
@@ -74,7 +75,9 @@ def slash_matches(typed: str, state: ChatState) -> tuple[tuple[str, Command | Ow
                 ranked.append((worth, name, command))
     for own in state.own_commands:
         worth = fit(typed, own.name.lower())[0]
-        if worth := worth if worth >= INSIDE else max(_worth_of_words(typed, ((_BY_HELP, own.does),)), worth):
+        if worth < INSIDE:
+            worth = max(_worth_of_words(typed, ((_BY_HELP, own.description),)), worth)
+        if worth:
             ranked.append((worth, own.name, own))
     ranked.sort(key=itemgetter(0), reverse=True)
     return tuple((name, command) for _, name, command in ranked)
@@ -88,10 +91,10 @@ def _worth_of_words(typed: str, texts: Iterable[tuple[float, str]]) -> float:
 def commands(typed: str, state: ChatState) -> Iterator[Candidate]:
     """One that takes something leaves a blank behind it."""
     for name, found in slash_matches(typed, state):
-        if isinstance(found, OwnCommand):
-            argument, does = found.hint, found.does
-        else:
+        if isinstance(found, Command):
             argument, does = found.argument, what_it_does(found, state)
+        else:
+            argument, does = found.hint, found.description
         insert = f"/{name} " if argument else f"/{name}"
         yield Candidate(insert, f"/{name} {argument}".rstrip(), does)
 

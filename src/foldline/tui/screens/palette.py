@@ -21,10 +21,10 @@ from foldline.tui.lists.picker import Choice, Picker
 from foldline.tui.messages import PromptSubmitted
 from foldline.tui.prompting.completion import arguments
 from foldline.tui.screens.help import HelpScreen
-from foldline.tui.state import OwnCommand
 from foldline.tui.widgets.status import HasStatusLine
 
 if TYPE_CHECKING:
+    from foldline.agent.discovery import Custom
     from foldline.tui.app import FoldlineApp
 
 _TITLE: Final = "What do you want to do?"
@@ -161,10 +161,10 @@ def chat_items(app: "FoldlineApp", below: Screen[Any]) -> Iterator[Item]:
             choice = Choice(command.binding_id, command.title, command.usage, " ".join(command.names[:1]))
             yield Item(choice, partial(run_in_chat, app, command.id))
     for own in app.chat.state.own_commands:
-        yield Item(Choice(f"own:{own.name}", f"/{own.name}", own.does), partial(_call_own, app, own))
+        yield Item(Choice(f"own:{own.name}", f"/{own.name}", own.description), partial(_call_own, app, own))
 
 
-def _call_own(app: "FoldlineApp", own: OwnCommand) -> None:
+def _call_own(app: "FoldlineApp", own: "Custom") -> None:
     """Send it, or, where something may stand behind it, put it into the editor."""
     if not own.hint:
         app.post_message(PromptSubmitted(f"/{own.name}"))
