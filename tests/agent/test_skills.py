@@ -286,7 +286,9 @@ async def test_a_loaded_skill_outlives_compactions_and_clear_and_weighs_as_its_o
     await agent.aclose()
     assert path is not None
     again = Session.open(path)
-    assert [item.outline.origin for item in again.projection.view if item.outline.is_skill] == ["skill"]
+    assert [item.outline.origin for item in again.projection.view if item.outline.origin == "skill"] == [
+        "skill"
+    ]
     again.close()
 
 

@@ -41,7 +41,7 @@ async def look_around(state: AgentState) -> None:
 def loaded(state: AgentState) -> Iterator[tuple[str, ViewItem]]:
     """The skills that the next request sends: their names and items."""
     for item in state.projection.view:
-        message = item.message if item.outline.is_skill else None
+        message = item.message if item.outline.origin == "skill" else None
         if isinstance(message, DeveloperMessage):
             yield Path(message.source or "").parent.name, item
 

@@ -116,11 +116,6 @@ class MessageOutline(NamedTuple):
         )
 
     @property
-    def is_skill(self) -> bool:
-        """Whether it is a skill that was loaded: pinned from then on."""
-        return self.type == "developer" and self.origin == "skill"
-
-    @property
     def in_words(self) -> bool:
         """Whether it says something beside its calls."""
         return self.tokens - self.call_tokens > MESSAGE_OVERHEAD

@@ -287,10 +287,10 @@ class ViewState:
             self._place_result(message)
         elif message.says:
             self._fates.put((message.index, 0), LIVE)
-            if message.is_skill:
+            if message.origin == "skill":
                 self._pins.add(message.index)
             item = item_from(message, self.entries)
-            self._insert(len(self.view), replace(item, pinned=True) if message.is_skill else item)
+            self._insert(len(self.view), replace(item, pinned=True) if message.index in self._pins else item)
 
     def _place_result(self, result: MessageOutline) -> None:
         caller = self._caller.get(result.index)
@@ -468,7 +468,7 @@ class ViewState:
                 self._flag(group)
             case "restore":
                 target = self.outline(edit.target)
-                if isinstance(target, MessageOutline) and target.is_skill:
+                if isinstance(target, MessageOutline) and target.origin == "skill":
                     self._pins.update(group)
                 self._show(group)
             case "show":

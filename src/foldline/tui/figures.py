@@ -15,15 +15,7 @@ from foldline.context.view import first_words, total_tokens
 from foldline.context.view_state import newest_undoable
 from foldline.context.weight import categories, entry_weight
 from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo
-from foldline.tui.state import (
-    CacheEnds,
-    CompactionRow,
-    FileRow,
-    PinRow,
-    Room,
-    SidebarData,
-    Weights,
-)
+from foldline.tui.state import CacheEnds, CompactionRow, FileRow, PinRow, Room, SidebarData, Weights
 
 _STEPS = 64
 """Steps into which a window is divided: while the view grows by less, no compaction is planned anew."""

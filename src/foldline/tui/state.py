@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from foldline.agent.discovery import Custom
     from foldline.protocol.events import ProposalReady
+    from foldline.tui.keys.commands import SlashCommand
 
 FoldReason = Literal["threshold", "overflow", "manual", "phase"]
 Level = Literal["info", "warning", "error"]
@@ -274,7 +274,7 @@ class ChatState:
     waiting: Waiting = Waiting()
     news: News | None = None
 
-    own_commands: "tuple[Custom, ...]" = ()
+    own_commands: "tuple[SlashCommand, ...]" = ()
     """Skills and commands that lie on disk."""
     room: Room = Room()
     cache: CacheEnds | None = None

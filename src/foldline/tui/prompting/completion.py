@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nsmallest
@@ -29,7 +29,6 @@ from foldline.tui.widgets.fields import Editor
 from foldline.tui.widgets.lines import LIGHT, Lines, edge, sides, window_start
 
 if TYPE_CHECKING:
-    from foldline.agent.discovery import Custom
     from foldline.tui.runner import Runner
 
 ROWS = 10
@@ -60,43 +59,33 @@ class Candidate:
 # --- Commands and their arguments -----------------------------------------------------------------------
 
 
-def slash_matches(typed: str, state: ChatState) -> tuple[tuple[str, Command | "Custom"], ...]:
+def slash_matches(typed: str, state: ChatState) -> tuple[tuple[str, Command], ...]:
     """The slash commands that work now and fit, each by its name or alias that fits best, or by a word of
     what it does; best first, among equals as in the table, and the user's own behind them."""
     typed = typed.lower()
-    ranked: list[tuple[float, str, Command | Custom]] = []
-    for command in COMMANDS:
+    ranked: list[tuple[float, str, Command]] = []
+    for command in (*COMMANDS, *state.own_commands):
         if command.slash and command.works(state):
             worth, name = max(((fit(typed, name)[0], name) for name in command.slashes), key=itemgetter(0))
             if worth < INSIDE:
-                words = ((_BY_TITLE, command.title), (_BY_HELP, command.help))
-                name, worth = command.slash, max(_worth_of_words(typed, words), worth)
+                name, worth = command.slash, max(_worth_of_words(typed, command), worth)
             if worth:
                 ranked.append((worth, name, command))
-    for own in state.own_commands:
-        worth = fit(typed, own.name.lower())[0]
-        if worth < INSIDE:
-            worth = max(_worth_of_words(typed, ((_BY_HELP, own.description),)), worth)
-        if worth:
-            ranked.append((worth, own.name, own))
     ranked.sort(key=itemgetter(0), reverse=True)
     return tuple((name, command) for _, name, command in ranked)
 
 
-def _worth_of_words(typed: str, texts: Iterable[tuple[float, str]]) -> float:
+def _worth_of_words(typed: str, command: Command) -> float:
+    texts = ((_BY_TITLE, command.title), (_BY_HELP, command.help))
     found = (worth for worth, text in texts if any(word.startswith(typed) for word in text.lower().split()))
     return next(found, 0.0)
 
 
 def commands(typed: str, state: ChatState) -> Iterator[Candidate]:
     """One that takes something leaves a blank behind it."""
-    for name, found in slash_matches(typed, state):
-        if isinstance(found, Command):
-            argument, does = found.argument, what_it_does(found, state)
-        else:
-            argument, does = found.hint, found.description
-        insert = f"/{name} " if argument else f"/{name}"
-        yield Candidate(insert, f"/{name} {argument}".rstrip(), does)
+    for name, command in slash_matches(typed, state):
+        insert = f"/{name} " if command.argument else f"/{name}"
+        yield Candidate(insert, f"/{name} {command.argument}".rstrip(), what_it_does(command, state))
 
 
 def what_it_does(command: Command, state: ChatState) -> str:
@@ -133,15 +122,16 @@ def _known_arguments(command: str, app: App[Any]) -> Sequence[tuple[str, str]]:
 
             windows = ((name, row.get("window")) for name, row in table().by_model.items())
             return [(name, f"window {numbers.short_tokens(size)}" if size else "") for name, size in windows]
-        case "mcp":
-            runner: Runner | None = getattr(app, "runner", None)
-            servers = None if runner is None else runner.agent.state.servers
-            return [] if servers is None else [(state.name, str(state)) for state in servers.states]
-        case "skill":
+        case "mcp" | "skill":
             from foldline.agent.skill_loading import skill_rows
 
-            agent: Runner | None = getattr(app, "runner", None)
-            return [] if agent is None else [*skill_rows(agent.agent.state)]
+            runner: Runner | None = getattr(app, "runner", None)
+            if runner is None:
+                return ()
+            if command == "skill":
+                return [*skill_rows(runner.agent.state)]
+            servers = runner.agent.state.servers
+            return [] if servers is None else [(state.name, str(state)) for state in servers.states]
         case _:
             return ()
 

@@ -360,7 +360,7 @@ class Prompt(Lines):
         from foldline.tui.prompting import inputs  # by now: nothing was entered on the first screen
 
         text = self.editor.text
-        match inputs.parse_input(text, [each.name for each in self._state.own_commands]):
+        match inputs.parse_input(text, [each.id for each in self._state.own_commands]):
             case inputs.Nothing():
                 self._resume_queue()
             case inputs.PromptText():

@@ -18,13 +18,11 @@ from foldline.protocol import FoldlineError
 from foldline.tui.keys.commands import BY_ID, CHAT, COMMANDS
 from foldline.tui.keys.table import active_tables
 from foldline.tui.lists.picker import Choice, Picker
-from foldline.tui.messages import PromptSubmitted
 from foldline.tui.prompting.completion import arguments
 from foldline.tui.screens.help import HelpScreen
 from foldline.tui.widgets.status import HasStatusLine
 
 if TYPE_CHECKING:
-    from foldline.agent.discovery import Custom
     from foldline.tui.app import FoldlineApp
 
 _TITLE: Final = "What do you want to do?"
@@ -161,15 +159,13 @@ def chat_items(app: "FoldlineApp", below: Screen[Any]) -> Iterator[Item]:
             choice = Choice(command.binding_id, command.title, command.usage, " ".join(command.names[:1]))
             yield Item(choice, partial(run_in_chat, app, command.id))
     for own in app.chat.state.own_commands:
-        yield Item(Choice(f"own:{own.name}", f"/{own.name}", own.description), partial(_call_own, app, own))
+        yield Item(Choice(f"own:{own.id}", f"/{own.id}", own.title), partial(_offer, app, own.id))
 
 
-def _call_own(app: "FoldlineApp", own: "Custom") -> None:
-    """Send it, or, where something may stand behind it, put it into the editor."""
-    if not own.hint:
-        app.post_message(PromptSubmitted(f"/{own.name}"))
-    elif not app.chat.prompt.give_back(f"/{own.name} "):
-        app.say(f"The prompt holds other text: /{own.name} {own.hint} goes there.")
+def _offer(app: "FoldlineApp", name: str) -> None:
+    """Put a command into the editor: something may stand behind it."""
+    if not app.chat.prompt.give_back(f"/{name} "):
+        app.say(f"The prompt holds other text: /{name} goes there")
 
 
 def chat_sources(app: "FoldlineApp", root: Path) -> Sequence[Source]:
