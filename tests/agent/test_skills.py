@@ -162,9 +162,9 @@ def some_skills(count: int, letters: int = 300) -> list[Custom]:
 
 
 def test_the_list_stays_within_its_tokens_by_shortening_descriptions_and_keeps_the_names() -> None:
-    assert listing([], 1_000) == ""
-    assert listing(some_skills(2), 1_000).count("d" * 300) == 2
-    short = listing(some_skills(40), 1_000)
+    assert listing([], 32_000) == ""
+    assert listing(some_skills(2), 32_000).count("d" * 300) == 2
+    short = listing(some_skills(40), 32_000)
     assert "skill-39: d" in short and "d" * 70 not in short
     assert "\n- skill-199" in listing(some_skills(500), 1) and "skill-200" not in listing(some_skills(500), 1)
 
@@ -300,7 +300,8 @@ async def test_unloading_is_one_entry_that_can_be_taken_back(project: Path, home
     assert ["already" in text for text in watch.notices] == [False, True]
     [(name, item)] = loaded(agent.state)
     before = agent.session.next_index
-    assert next(skill_rows(agent.state))[1].startswith("loaded, ")
+    [argument, note] = next(skill_rows(agent.state))
+    assert argument == "unload pdf-forms" and note.startswith("loaded, ")
     await agent.executor.wait_for(agent.executor.submit(skill_operation(agent.state, "unload pdf-forms")))
     assert names_loaded(agent) == [] and agent.session.next_index == before + 1
     with pytest.raises(FoldlineError, match="'pdf-forms' is not loaded"):

@@ -27,8 +27,6 @@ _MOST_BYTES = 64_000
 """Of one file; what goes beyond is named, not sent."""
 _SHOWN = 60
 """Characters of a job's command."""
-_LEAST_LISTED, _MOST_LISTED = 256, 4_000
-"""Tokens for the list of skills, of the smallest windows and of the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +76,13 @@ def skill_news(state: AgentState) -> list[BaseMessage]:
         item.message for item in state.projection.view if item.is_preamble or item.outline.type == "developer"
     )
     said = [each.text for each in heads if isinstance(each, SystemMessage) or _source(each) == SKILLS]
-    return [*news([*state.catalogue.skills.values()], said, _most_listed(state))]
-
-
-def _most_listed(state: AgentState) -> int:
-    """Tokens that the list of skills may take."""
-    return max(_LEAST_LISTED, min(_MOST_LISTED, state.window // 32))
+    return [*news(state.catalogue.skills.values(), said, state.window)]
 
 
 async def session_preamble(state: AgentState) -> Sequence[BaseMessage]:
     """What a new session begins with. Instruction files that were left alone are named."""
     await ask_trust(state)
-    skills = listing(state.catalogue.skills.values(), _most_listed(state))
+    skills = listing(state.catalogue.skills.values(), state.window)
     preamble = await asyncio.to_thread(read_preamble, state.cwd, skills=skills)
     for sentence in preamble.left_out:
         state.warn(sentence)

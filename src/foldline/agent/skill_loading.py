@@ -47,11 +47,10 @@ def loaded(state: AgentState) -> Iterator[tuple[str, ViewItem]]:
 
 
 def skill_rows(state: AgentState) -> Iterator[tuple[str, str]]:
-    """The names of all skills, those that are loaded first, and what people are told of each."""
+    """What may stand behind `/skill`, unloading first, and what people are told of each skill."""
     there = dict(loaded(state))
     for name, item in there.items():
-        tokens = item_weight(state.projection, item).tokens
-        yield name, f"loaded, {tokens:,} tokens"
+        yield f"unload {name}", f"loaded, {item_weight(state.projection, item).tokens:,} tokens"
     for skill in state.catalogue.skills.values():
         if skill.name not in there:
             yield skill.name, f"{skill.description} ({skill.shown})"

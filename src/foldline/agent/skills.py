@@ -67,6 +67,8 @@ def skill_message(skill: Custom) -> DeveloperMessage:
 # --- the list ---------------------------------------------------------------------------------------------
 
 _MOST_LISTED: Final = 200
+_LEAST_ROOM, _MOST_ROOM, _SHARE = 256, 4_000, 32
+"""Tokens for the list in the smallest windows and the largest, and the part of a window between them."""
 _WIDTHS: Final = (_MOST_DESCRIPTION, 400, 160, 60, 0)
 """Characters that are left of each description until all of them fit."""
 _HEAD: Final = (
@@ -76,9 +78,10 @@ _HEAD: Final = (
 _NEW: Final = "There are skills beside those in the list, which the tool `skill` loads:"
 
 
-def listing(skills: Iterable[Custom], most: int, *, head: str = _HEAD) -> str:
-    """The skills by name and description, for the model, within so many tokens: where that is too much, the
-    descriptions are shortened, and the names are all that stays. Empty without skills."""
+def listing(skills: Iterable[Custom], window: int, *, head: str = _HEAD) -> str:
+    """The skills by name and description, for the model, within a part of its window: where that is too
+    little, descriptions are shortened, and names are all that stays. Empty without skills."""
+    most = max(_LEAST_ROOM, min(_MOST_ROOM, window // _SHARE))
     listed = [skill for skill in skills if skill.for_model][:_MOST_LISTED]
     text = ""
     for width in _WIDTHS if listed else ():
@@ -94,11 +97,11 @@ def _line(skill: Custom, width: int) -> str:
     return f"- {skill.name}: {said}".rstrip(": ")
 
 
-def news(skills: Sequence[Custom], said: Sequence[str], most: int) -> list[DeveloperMessage]:
+def news(skills: Iterable[Custom], said: Sequence[str], window: int) -> list[DeveloperMessage]:
     """That there are skills of which none of these texts of the view says anything."""
     listed = [skill for skill in skills if skill.for_model][:_MOST_LISTED]
     new = [s for s in listed if not any(_names(text, s.name) for text in said)]
-    text = listing(new, most, head=_NEW)
+    text = listing(new, window, head=_NEW)
     return [DeveloperMessage(source=SOURCE, parts=text_parts(text))] if text else []
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from foldline.context.harmless import with_signs
-from foldline.context.numbers import many
+from foldline.context.numbers import many, some
 from foldline.protocol import FoldlineError, system_words
 from foldline.protocol.events import Notice, Option
 
@@ -18,18 +18,14 @@ from .trust import INSTRUCTION_FILES, PROJECT_FILE, Brought, brought, decide
 
 _NAMED = 5
 """Files that a sentence names; the lines below it say what each would do."""
+_WHAT = dict.fromkeys(INSTRUCTION_FILES, "instructions to the model") | dict.fromkeys(SKILL_FILES, "a skill")
 _SHOWN = 60
 """Characters of a value, or of the first line."""
 
 
 def names(files: Sequence[Brought], cwd: Path) -> str:
     """What these files are called in a folder; of many, the first."""
-    shown = [os.path.relpath(each.path, cwd) for each in files]
-    return (
-        ", ".join(shown)
-        if len(shown) <= _NAMED
-        else f"{', '.join(shown[:_NAMED])} and {many(len(shown) - _NAMED, 'other')}"
-    )
+    return some([os.path.relpath(each.path, cwd) for each in files], _NAMED)
 
 
 async def ask_trust(state: AgentState) -> None:
@@ -94,14 +90,7 @@ def does(file: Brought) -> str:
     with suppress(ValueError):
         fields, body = front_matter(text)
         said = str((fields or {}).get("description") or body)
-    name = file.path.name
-    what = (
-        "instructions to the model"
-        if name in INSTRUCTION_FILES
-        else "a skill"
-        if name in SKILL_FILES
-        else "a command"
-    )
+    what = _WHAT.get(file.path.name, "a command")
     return f"{many(len(text.splitlines()), 'line')} of {what}: “{_short(said)}”"
 
 

@@ -236,9 +236,9 @@ class UserMessage(BaseMessage):
     def piped(self) -> str:
         """What stands below a prompt, with its tags; empty where nothing does."""
         text = self.text if self.origin == "typed" else ""
-        is_more = text.endswith((PIPED_CLOSE, CALLED_CLOSE))
-        starts = [text.find(each) for each in (PIPED_OPEN, CALLED_OPEN)] if is_more else []
-        return text[min(start for start in starts if start >= 0) :] if max(starts, default=-1) >= 0 else ""
+        starts = (text.find(each) for each in (PIPED_OPEN, CALLED_OPEN))
+        start = min((at for at in starts if at >= 0), default=len(text))
+        return text[start:] if text.endswith((PIPED_CLOSE, CALLED_CLOSE)) else ""
 
 
 StopReason = Literal["stop", "tool_calls", "length", "cancelled", "error", "filtered"]

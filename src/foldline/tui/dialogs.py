@@ -99,6 +99,7 @@ def edited(app: App[Any], text: str, remark: Remark) -> str | None:
 
 _NONE = "No MCP server is set up: [mcp.NAME] in your config.toml does it, see docs/mcp.md"
 
+_NO_SKILLS = "There are no skills here: see docs/skills.md"
 _EVERY = 0.25
 """Seconds between two looks at the servers while their list is open."""
 
@@ -145,20 +146,15 @@ def skill_commands(app: "FoldlineApp") -> dict[str, Callable[["Runner", str], No
     """`/skill`: which are loaded and which are there, loading one and unloading it."""
 
     def show(runner: "Runner", argument: str) -> None:
-        from foldline.agent.skill_loading import loaded, skill_operation, skill_rows
+        from foldline.agent.skill_loading import skill_operation, skill_rows
         from foldline.protocol import FoldlineError
         from foldline.tui.lists.picker import Choice, Picker
 
         state = runner.agent.state
         if not argument:
-            there = [name for name, _ in loaded(state)]
-            rows = [
-                Choice(f"unload {name}" if name in there else name, name, note)
-                for name, note in skill_rows(state)
-            ]
-            title = "Skills: Enter loads or unloads" if rows else "No skills here: see docs/skills.md"
-            chosen = Picker(title, rows, notes_in_full=True)
-            app.push_screen(chosen, lambda argument: show(runner, argument) if argument else None)
+            rows = [Choice(each, each, note) for each, note in skill_rows(state)]
+            picker = Picker("Load a skill, or unload it" if rows else _NO_SKILLS, rows, notes_in_full=True)
+            app.push_screen(picker, lambda chosen: show(runner, chosen) if chosen else None)
             return
         try:
             runner.submit(skill_operation(state, argument))

@@ -145,9 +145,8 @@ class _AgentCommands:
             except FoldlineError as refusal:
                 self._say(str(refusal))
             return
-        for name, note in skill_rows(self._state):
-            self._say(f"{name}: {note}.")
-        self._say("/skill NAME loads one, /skill unload NAME takes it out.")
+        for each, note in skill_rows(self._state):
+            self._say(f"/skill {each}: {note}.")
 
 
 def session_commands(
