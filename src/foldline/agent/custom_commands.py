@@ -18,8 +18,7 @@ _PLACE: Final = re.compile(r"\$(ARGUMENTS|[1-9])(?!\w)")
 
 @lru_cache(maxsize=512)
 def parsed_command(data: bytes, parts: Sequence[str]) -> Custom:
-    """The command in a file that lies there below its folder: `frontend:component` of
-    `frontend/component.md`.
+    """The command in a file that lies there below its folder: `a:b` for `b.md` in the folder `a`.
 
     Raises:
         ValueError: it is no command; why, as the end of a sentence.

@@ -71,7 +71,12 @@ def moved_notice(session: Session) -> list[BaseMessage]:
 
 
 def skill_news(state: AgentState) -> list[BaseMessage]:
-    """The skills that came since the system prompt listed them: said once in a view."""
+    """The skills that came since the system prompt listed them: said once in a view. The view is looked
+    through only where it, or they, are others than before."""
+    moment = (frozenset(state.catalogue.skills), state.projection.newest_change)
+    if not state.catalogue.skills or moment == state.skills_said:
+        return []
+    state.skills_said = moment
     heads = (
         item.message for item in state.projection.view if item.is_preamble or item.outline.type == "developer"
     )

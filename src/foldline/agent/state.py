@@ -116,6 +116,8 @@ class AgentState:
     """Whether the next prompt goes without a compaction if it fits: the one before it was not to be had."""
     catalogue: Catalogue = field(default_factory=Catalogue)
     """Skills and commands, as they were looked up last."""
+    skills_said: object = None
+    """The skills of which the view was last seen to say something, and its newest change then."""
     reserved: Collection[str] = ()
     """Names of slash commands that are the program's own."""
     loading: list[Custom] = field(default_factory=list)
