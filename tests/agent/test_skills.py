@@ -8,7 +8,7 @@ import pytest
 from foldline.agent import Agent
 from foldline.agent.catalogue import MOST_BYTES, Catalogue, catalogue_of
 from foldline.agent.discovery import Custom
-from foldline.agent.skill_loading import loaded, skill_operation, skill_rows
+from foldline.agent.skill_loading import loaded, skill_rows
 from foldline.agent.skills import listing
 from foldline.agent.trust import brought, decide
 from foldline.context.invariants import broken
@@ -236,7 +236,7 @@ async def test_a_skill_that_is_not_there_or_only_for_the_user_is_refused_to_the_
     await agent.prompt("go")
     said = [message.text for message in llm.requests[1].messages[-2:]]
     assert said == ["There is no skill 'mine'. There are: pdf.", "There is no skill '../x'. There are: pdf."]
-    await agent.executor.wait_for(agent.executor.submit(operations.LoadSkill(name="mine")))
+    await agent.executor.wait_for(agent.executor.submit(operations.LoadSkill(asked="mine")))
     assert names_loaded(agent) == ["mine"]
     await agent.aclose()
 
@@ -295,17 +295,17 @@ async def test_a_loaded_skill_outlives_compactions_and_clear_and_weighs_as_its_o
 async def test_unloading_is_one_entry_that_can_be_taken_back(project: Path, home: Path) -> None:
     usual_home(home)
     agent, watch = agent_in(project, PlayedLLM())
-    await agent.executor.wait_for(agent.executor.submit(operations.LoadSkill(name="pdf-forms")))
-    await agent.executor.wait_for(agent.executor.submit(operations.LoadSkill(name="pdf-forms")))
+    await agent.executor.wait_for(agent.executor.submit(operations.LoadSkill(asked="pdf-forms")))
+    await agent.executor.wait_for(agent.executor.submit(operations.LoadSkill(asked="pdf-forms")))
     assert ["already" in text for text in watch.notices] == [False, True]
     [(name, item)] = loaded(agent.state)
     before = agent.session.next_index
     [argument, note] = next(skill_rows(agent.state))
     assert argument == "unload pdf-forms" and note.startswith("loaded, ")
-    await agent.executor.wait_for(agent.executor.submit(skill_operation(agent.state, "unload pdf-forms")))
+    await agent.executor.wait_for(agent.executor.submit(operations.LoadSkill(asked="unload pdf-forms")))
     assert names_loaded(agent) == [] and agent.session.next_index == before + 1
-    with pytest.raises(FoldlineError, match="'pdf-forms' is not loaded"):
-        skill_operation(agent.state, "unload pdf-forms")
+    again = agent.executor.submit(operations.LoadSkill(asked="unload pdf-forms"))
+    assert (await agent.executor.wait_for(again)).error == "The skill 'pdf-forms' is not loaded."
     restore = operations.EditView(target=item.index, action="restore")
     await agent.executor.wait_for(agent.executor.submit(restore))
     assert names_loaded(agent) == [name]

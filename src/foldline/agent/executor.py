@@ -295,7 +295,7 @@ class Executor:
             case operations.EditView():
                 await edit_view(state, operation)
             case operations.LoadSkill():
-                await load_skill(state, operation.name)
+                await load_skill(state, operation.asked)
             case operations.ClearView():
                 await state.session.append(Clear(), durable=True)
             case operations.SwitchModel():

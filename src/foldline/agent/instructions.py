@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.compaction import load_prompt
+from foldline.context.digest import clip
 from foldline.data import config_dir, real_path
 from foldline.files import read_regular
 from foldline.history import Session
@@ -96,9 +97,8 @@ async def session_preamble(state: AgentState) -> Sequence[BaseMessage]:
 
 def job_end(job: Job) -> str:
     """That a job in the background has ended, for people."""
-    command = one_line(job.command)
-    short = command if len(command) <= _SHOWN else command[: _SHOWN - 1] + "…"
-    return f"Job {job.number} {job.state}: {short}{f' {job.seen}' if job.seen else ''}"
+    command = clip(one_line(job.command), _SHOWN)
+    return f"Job {job.number} {job.state}: {command}{f' {job.seen}' if job.seen else ''}"
 
 
 def job_notice(jobs: Jobs) -> list[BaseMessage]:

@@ -11,7 +11,7 @@ from foldline.context.conversation import with_called
 from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
 from foldline.context.weight import item_weight
-from foldline.protocol import DeveloperMessage, Edit, Entry, FoldlineError, TextPart, UserMessage, operations
+from foldline.protocol import DeveloperMessage, Edit, Entry, FoldlineError, TextPart, UserMessage
 from foldline.protocol.events import Notice
 
 from .catalogue import catalogue_of
@@ -56,30 +56,22 @@ def skill_rows(state: AgentState) -> Iterator[tuple[str, str]]:
             yield skill.name, f"{skill.description} ({skill.shown})"
 
 
-def skill_operation(state: AgentState, argument: str) -> operations.LoadSkill | operations.EditView:
-    """What `/skill` asks for: loading the one of this name, or unloading the one that is.
-
-    Raises:
-        FoldlineError: `unload` does not name a loaded one.
-    """
-    word, _, name = argument.strip().partition(" ")
-    if word != "unload" or not name:
-        return operations.LoadSkill(name=argument.strip())
-    there = {name: item.index for name, item in loaded(state)}
-    if name not in there:
-        raise FoldlineError(f"The skill {one_line(name)!r} is not loaded.")
-    return operations.EditView(target=there[name], action="drop")
-
-
-async def load_skill(state: AgentState, name: str) -> None:
-    """Put a skill into the view, where it stays until it is dropped.
+async def load_skill(state: AgentState, asked: str) -> None:
+    """What `/skill` asks for: loading the one of this name, or, behind `unload`, taking it out of the view.
 
     Raises:
         FoldlineError: there is none of this name, or no room for it.
     """
+    word, _, name = asked.partition(" ")
+    if word == "unload" and name:
+        there = {name: item.index for name, item in loaded(state)}
+        if name not in there:
+            raise FoldlineError(f"The skill {one_line(name)!r} is not loaded.")
+        await state.session.append(Edit(target=there[name], action="drop"), durable=True)
+        return
     await ask_trust(state)
     await look_around(state)
-    skill = _wanted(state, name, [*state.catalogue.skills])
+    skill = _wanted(state, asked, [*state.catalogue.skills])
     said = f"{skill.name} is loaded{'' if await _load(state, skill) else ' already'}"
     state.emit(Notice(text=f"{said}: it goes with every request until `/skill unload {skill.name}`."))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from foldline.context.digest import clip
 from foldline.context.harmless import clean_line
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import DeveloperMessage, text_parts
@@ -92,9 +93,7 @@ def listing(skills: Iterable[Custom], window: int, *, head: str = _HEAD) -> str:
 
 
 def _line(skill: Custom, width: int) -> str:
-    cut = skill.description[: max(width - 1, 0)]
-    said = skill.description if len(skill.description) <= width else f"{cut}…" if cut else ""
-    return f"- {skill.name}: {said}".rstrip(": ")
+    return f"- {skill.name}" + (f": {clip(skill.description, width)}" if width else "")
 
 
 def news(skills: Iterable[Custom], said: Sequence[str], window: int) -> list[DeveloperMessage]:

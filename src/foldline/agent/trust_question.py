@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from foldline.context.digest import clip
 from foldline.context.harmless import with_signs
 from foldline.context.numbers import many, some
 from foldline.protocol import FoldlineError, system_words
@@ -95,5 +96,4 @@ def does(file: Brought) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+    return clip(" ".join(text.split()), _SHOWN)

@@ -126,10 +126,11 @@ class EditView(Record):
 
 
 class LoadSkill(Record):
-    """Put the instructions of a skill into the view. `EditView` with `drop` unloads it."""
+    """Put the instructions of a skill into the view, or take them out."""
 
     type: Literal["load_skill"] = "load_skill"
-    name: str
+    asked: str
+    """Its name; behind `unload`, that of one to take out."""
 
 
 class ClearView(Record):

@@ -146,20 +146,16 @@ def skill_commands(app: "FoldlineApp") -> dict[str, Callable[["Runner", str], No
     """`/skill`: which are loaded and which are there, loading one and unloading it."""
 
     def show(runner: "Runner", argument: str) -> None:
-        from foldline.agent.skill_loading import skill_operation, skill_rows
-        from foldline.protocol import FoldlineError
+        from foldline.agent.skill_loading import skill_rows
+        from foldline.protocol.operations import LoadSkill
         from foldline.tui.lists.picker import Choice, Picker
 
-        state = runner.agent.state
-        if not argument:
-            rows = [Choice(each, each, note) for each, note in skill_rows(state)]
-            picker = Picker("Load a skill, or unload it" if rows else _NO_SKILLS, rows, notes_in_full=True)
-            app.push_screen(picker, lambda chosen: show(runner, chosen) if chosen else None)
+        if argument:
+            runner.submit(LoadSkill(asked=argument))
             return
-        try:
-            runner.submit(skill_operation(state, argument))
-        except FoldlineError as refusal:
-            app.chat.remark(str(refusal))
+        rows = [Choice(each, each, note) for each, note in skill_rows(runner.agent.state)]
+        picker = Picker("Load a skill, or unload it" if rows else _NO_SKILLS, rows, notes_in_full=True)
+        app.push_screen(picker, lambda chosen: show(runner, chosen) if chosen else None)
 
     return {"skill": show}
 

@@ -10,7 +10,7 @@ from foldline.agent.agent import use_request_options
 from foldline.agent.rewind import diffs_since
 from foldline.agent.settings_edit import change
 from foldline.agent.settings_schema import KEYS, choices_of
-from foldline.agent.skill_loading import skill_operation, skill_rows
+from foldline.agent.skill_loading import skill_rows
 from foldline.cli.search import search as search_sessions
 from foldline.cli.sessions import sessions as list_sessions
 from foldline.compaction import largest_items, load_prompt
@@ -140,12 +140,8 @@ class _AgentCommands:
 
     def skill(self, argument: str) -> None:
         if argument:
-            try:
-                self._submit(skill_operation(self._state, argument))
-            except FoldlineError as refusal:
-                self._say(str(refusal))
-            return
-        for each, note in skill_rows(self._state):
+            self._submit(operations.LoadSkill(asked=argument))
+        for each, note in () if argument else skill_rows(self._state):
             self._say(f"/skill {each}: {note}.")
 
 
