@@ -154,6 +154,24 @@ def test_a_link_out_of_the_project_is_never_read_nor_asked_about(project: Path, 
     assert not found(project).skills
 
 
+async def test_names_that_no_text_may_hold_are_left_aside_in_words_that_one_can_read(
+    project: Path, home: Path
+) -> None:
+    bad = os.fsdecode(b"\xff[31m\x1b]0;x\x07")
+    for folder in (home / ".claude/skills", project / ".claude/skills"):
+        skill(folder, "odd").parent.rename(folder / bad)
+    put(home / f".claude/commands/{bad}.md", "Do it.")
+    skill(home / bad / "skills", "good")
+    (home / ".agents").symlink_to(home / bad)
+    faults = found(project).left_aside
+    assert [*found(project).by_name] == ["good"] and len(faults) == 3
+    assert all(fault.isprintable() and "cannot be typed" in fault for fault in faults)
+    agent, watch = agent_in(project, PlayedLLM())
+    await agent.prompt("/good go")
+    assert names_loaded(agent) == ["good"] and all(text.isprintable() for text in watch.notices)
+    await agent.aclose()
+
+
 # --- what the model is told -------------------------------------------------------------------------------
 
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from foldline.context.harmless import with_signs
 from foldline.files import read_regular
 from foldline.history.paths import with_tilde
 from foldline.protocol import system_words
 
-from .custom_commands import parsed_command
+from .custom_commands import NAME, parsed_command
 from .discovery import KINDS, Candidate, Custom, Kind, candidates
 from .skills import parsed_skill
 from .trust import agreed_bytes
@@ -49,7 +50,8 @@ def catalogue_of(
     found: dict[str, Custom] = {}
     left_aside: list[str] = []
     for each in (each for kind in KINDS for each in candidates(kind, cwd, environ)):
-        shown = os.path.relpath(each.path, cwd) if each.top is not None else with_tilde(str(each.path))
+        path = os.path.relpath(each.path, cwd) if each.top is not None else with_tilde(str(each.path))
+        shown = with_signs(os.fsencode(path).decode("utf-8", "replace"))
         try:
             made = replace(_made(each), path=each.path, shown=shown)
             if made.kind == "commands" and made.name in reserved:
@@ -68,10 +70,12 @@ def catalogue_of(
 def _made(found: Candidate) -> Custom:
     if found.leads_out:
         raise ValueError("it is a link that leads out of the project")
+    name = ":".join(found.parts)
+    if not NAME.fullmatch(name):
+        raise ValueError("its name cannot be typed behind a /")
     data = read_regular(found.path, MOST_BYTES + 1) if found.top is None else agreed_bytes(found.path)
     if data is None:
-        asks = "new or changed: asks before it is used"
-        return Custom(found.kind, ":".join(found.parts), asks, counts=False)
+        return Custom(found.kind, name, "new or changed: asks before it is used", counts=False)
     if len(data) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
     return _PARSERS[found.kind](data, found.parts)

@@ -10,7 +10,7 @@ from foldline.context.harmless import clean_line
 
 from .discovery import Custom, front_matter
 
-_NAME: Final = re.compile(r"\w[\w.-]*(:\w[\w.-]*)*")
+NAME: Final = re.compile(r"\w[\w.-]*(:\w[\w.-]*)*")
 CALL: Final = re.compile(r"/(\w[\w.:-]*)(?:\s+(.*))?", re.DOTALL)
 """A prompt that may be a call: its name, and what stands behind it."""
 _PLACE: Final = re.compile(r"\$(ARGUMENTS|[1-9])(?!\w)")
@@ -23,15 +23,14 @@ def parsed_command(data: bytes, parts: Sequence[str]) -> Custom:
     Raises:
         ValueError: it is no command; why, as the end of a sentence.
     """
-    name = ":".join(parts)
-    if not _NAME.fullmatch(name):
-        raise ValueError("its name cannot be typed behind a /")
     fields, body = front_matter(data.decode("utf-8-sig", "replace"))
     if not body.strip():
         raise ValueError("it is empty")
     said = {"description": body.strip().partition("\n")[0].strip("# "), **(fields or {})}
     hint = said.get("argument-hint") or ("[arguments]" if _PLACE.search(body) else "")
-    return Custom("commands", name, clean_line(str(said["description"])), body.strip(), clean_line(str(hint)))
+    return Custom(
+        "commands", ":".join(parts), clean_line(str(said["description"])), body.strip(), clean_line(str(hint))
+    )
 
 
 def filled(body: str, arguments: str) -> str:

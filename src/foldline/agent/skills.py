@@ -4,6 +4,7 @@ What the convention's own validator refuses is refused here. Beyond it, fields t
 no harm, and lists may be written as `[a, b]`: both are common.
 """
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,9 +59,10 @@ def _text(fields: Mapping[str, object], name: str, most: int) -> str:
 
 def skill_message(skill: Custom) -> DeveloperMessage:
     """What the model reads once a skill is loaded."""
+    folder = os.fsencode(skill.path.parent).decode("utf-8", "replace")
     text = (
         f"The skill {skill.name} is loaded: follow it in what it is about. Its relative paths begin in "
-        f"{skill.path.parent}: `read` shows the files there, `bash` runs the scripts.\n\n{skill.body}"
+        f"{folder}: `read` shows the files there, `bash` runs the scripts.\n\n{skill.body}"
     )
     return DeveloperMessage(origin="skill", source=skill.shown, parts=text_parts(text))
 
