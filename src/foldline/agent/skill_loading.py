@@ -68,6 +68,7 @@ async def load_skill(state: AgentState, asked: str) -> None:
         if name not in there:
             raise FoldlineError(f"The skill {one_line(name)!r} is not loaded.")
         await state.session.append(Edit(target=there[name], action="drop"), durable=True)
+        state.emit(Notice(text=f"{name} is unloaded."))
         return
     await ask_trust(state)
     await look_around(state)
