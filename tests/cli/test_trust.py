@@ -10,7 +10,7 @@ def test_a_run_says_what_it_left_aside_and_goes_on_and_trust_agrees(door: FrontD
     said = door("run", "hello", "-m", "offline")
     assert said.code == 0
     assert "Left aside, as nobody has agreed to them: .foldline.toml, AGENTS.md." in said.err
-    assert "left aside AGENTS.md" in door("doctor").out
+    assert "left aside  AGENTS.md" in door("doctor").out
     said = door("run", "hello", "-m", "offline", "--trust")
     assert (said.code, "Left aside" in said.err) == (0, False)
     assert "agreed to AGENTS.md" in door("doctor").out

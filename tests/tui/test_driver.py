@@ -69,14 +69,14 @@ async def test_schemas_are_weighed_once_for_each_change_of_the_tools(
     async with live(tmp_path / "shop", "hello", "again") as running:
         state = running.agent.state
         weighed = calls["spec_tokens"]
-        assert weighed == len(state.tools)
+        assert weighed == len(state.specs)
         await running.ask("hi")
         await running.ask("more")
         assert calls["spec_tokens"] == weighed
         before = state.overhead
         state.tools = state.tools[1:]
         assert state.overhead < before
-        assert calls["spec_tokens"] == weighed + len(state.tools)
+        assert calls["spec_tokens"] == weighed + len(state.specs)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from .mcp import ToolServers
 from .proposals import BackgroundDraft
 from .sandbox_policy import SandboxOptions
 from .settings import Settings, connect_summariser
+from .skill_loading import SkillTool
 from .state import AgentState, Mode
 from .tools import Tool, default_tools
 from .tools.history import DmailTool, Mailbox, recall_tools
@@ -88,6 +89,8 @@ class Agent:
             fallback=fallback,
             bounds=Bounds(limits or Limits()),
         )
+        if tools is None:
+            self.state.tools = (*self.state.tools, SkillTool(self.state))
         self.state.sandbox.options = sandbox or SandboxOptions()
         if servers is not None:
             servers.listed = lambda: self.state.emit(events.ToolsListed())

@@ -24,6 +24,7 @@ from foldline.protocol.messages import json_object
 
 from .approvals import SANDBOXED, decide, grant, grant_in_project, missing
 from .rewind import recorder
+from .skill_loading import deliver_skills
 from .state import AgentState
 from .tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from .tools.text import one_line
@@ -81,6 +82,7 @@ class Calls:
             raise
         finally:
             self._under_way = None
+            await deliver_skills(self._state)
 
     async def _outcome(self, call: ToolCallPart, room: int) -> ToolOutcome:
         state = self._state

@@ -24,6 +24,7 @@ from .instructions import job_end
 from .proposals import Apply, Redraft
 from .rewind import rewind
 from .shell import run_shell
+from .skill_loading import load_skill
 from .state import AgentState
 from .trust_question import take_back
 from .turn import Turn
@@ -33,6 +34,7 @@ _Change = (
     operations.UndoCompaction
     | operations.Rewind
     | operations.EditView
+    | operations.LoadSkill
     | operations.ClearView
     | operations.SwitchModel
     | operations.SwitchStrategy
@@ -292,6 +294,8 @@ class Executor:
                 await rewind(state, operation)
             case operations.EditView():
                 await edit_view(state, operation)
+            case operations.LoadSkill():
+                await load_skill(state, operation.asked)
             case operations.ClearView():
                 await state.session.append(Clear(), durable=True)
             case operations.SwitchModel():

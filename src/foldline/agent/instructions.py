@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.compaction import load_prompt
+from foldline.context.digest import clip
 from foldline.data import config_dir, real_path
 from foldline.files import read_regular
 from foldline.history import Session
 from foldline.history.paths import with_tilde
 from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage, system_words, text_parts
 
+from .discovery import up_to_top
+from .skills import SOURCE as SKILLS
+from .skills import listing, news
 from .state import AgentState
 from .tools.jobs import Job, Jobs
 from .tools.text import one_line
-from .trust import INSTRUCTION_FILES, agreed_bytes, up_to_top
+from .trust import INSTRUCTION_FILES, agreed_bytes
 from .trust_question import ask_trust
 
 _MOST_BYTES = 64_000
@@ -35,11 +39,11 @@ class Preamble:
     """Sentences on files that are there and were not read."""
 
 
-def read_preamble(cwd: Path, environ: Mapping[str, str] = os.environ) -> Preamble:
-    """What a new session begins with: system prompt, the user's instructions, then the project's that
-    were agreed to, from its top down. Nothing volatile: no time, no listing. Reads files: call it off the
-    event loop."""
-    prompt = f"{load_prompt('system')}\n\nWorking folder: {cwd}"
+def read_preamble(cwd: Path, environ: Mapping[str, str] = os.environ, skills: str = "") -> Preamble:
+    """What a new session begins with: system prompt with the list of skills, the user's instructions, then
+    the project's that were agreed to, from its top down. Nothing volatile: no time, no listing. Reads files:
+    call it off the event loop."""
+    prompt = "\n\n".join(filter(None, (load_prompt("system"), skills, f"Working folder: {cwd}")))
     messages: list[BaseMessage] = [SystemMessage(parts=text_parts(prompt))]
     left_out: list[str] = []
     seen: set[str] = set()
@@ -67,10 +71,25 @@ def moved_notice(session: Session) -> list[BaseMessage]:
     return [] if known else [DeveloperMessage(source=session.cwd, parts=text_parts(body))]
 
 
+def skill_news(state: AgentState) -> list[BaseMessage]:
+    """The skills that came since the system prompt listed them: said once in a view. The view is looked
+    through only where it, or they, are others than before."""
+    moment = (frozenset(state.catalogue.skills), state.projection.newest_change)
+    if not state.catalogue.skills or moment == state.skills_said:
+        return []
+    state.skills_said = moment
+    heads = (
+        item.message for item in state.projection.view if item.is_preamble or item.outline.type == "developer"
+    )
+    said = [each.text for each in heads if isinstance(each, SystemMessage) or _source(each) == SKILLS]
+    return [*news(state.catalogue.skills.values(), said, state.window)]
+
+
 async def session_preamble(state: AgentState) -> Sequence[BaseMessage]:
     """What a new session begins with. Instruction files that were left alone are named."""
     await ask_trust(state)
-    preamble = await asyncio.to_thread(read_preamble, state.cwd)
+    skills = listing(state.catalogue.skills.values(), state.window)
+    preamble = await asyncio.to_thread(read_preamble, state.cwd, skills=skills)
     for sentence in preamble.left_out:
         state.warn(sentence)
     return preamble.messages
@@ -78,9 +97,8 @@ async def session_preamble(state: AgentState) -> Sequence[BaseMessage]:
 
 def job_end(job: Job) -> str:
     """That a job in the background has ended, for people."""
-    command = one_line(job.command)
-    short = command if len(command) <= _SHOWN else command[: _SHOWN - 1] + "…"
-    return f"Job {job.number} {job.state}: {short}{f' {job.seen}' if job.seen else ''}"
+    command = clip(one_line(job.command), _SHOWN)
+    return f"Job {job.number} {job.state}: {command}{f' {job.seen}' if job.seen else ''}"
 
 
 def job_notice(jobs: Jobs) -> list[BaseMessage]:

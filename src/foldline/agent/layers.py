@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from foldline.data import config_dir
 from foldline.files import is_file, read_regular
 
-from .trust import PROJECT_FILE, agreed_bytes, up_to_top
+from .discovery import up_to_top
+from .trust import PROJECT_FILE, agreed_bytes
 
 if TYPE_CHECKING:
     from foldline.protocol import FoldlineError

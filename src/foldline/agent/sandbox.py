@@ -208,7 +208,7 @@ class Sandbox:
             acts=acts_by_itself,
             writable=[self.scratch, *(map(typed_path, set_by_user.writable) if may_change else ())],
             hidden=[*map(typed_path, set_by_user.hidden), *own, *_sockets()],
-            shown=[self.kept] if self.kept else [],
+            shown=[*([self.kept] if self.kept else []), str(config_dir(os.environ) / "skills")],
             home=typed_path("~"),
             may_change=may_change,
             network=self._network is not None,

@@ -12,7 +12,7 @@ from pathlib import Path
 from foldline.data import real_path, typed_path
 from foldline.files import is_file, is_folder, is_there, read_regular
 
-from .trust import up_to_top
+from .discovery import up_to_top
 
 CREDENTIALS = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".config/gh", ".config/hub", ".config/gcloud", ".config/op",

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -43,6 +43,8 @@ from foldline.protocol.events import Event, Notice, SandboxKnown, ToolOutput, Wi
 
 from .api_keys import mask_of
 from .approvals import SANDBOXED, Choices, Policy, ProjectRules
+from .catalogue import Catalogue
+from .discovery import Custom
 from .limits import Bounds
 from .mcp import ServerConfig, ToolServers
 from .mcp.servers import ServerTool
@@ -56,6 +58,7 @@ _SMALL_WINDOW = 8_192
 """Tokens, below which our tools would take more than a seventh of the window."""
 _DISPENSABLE = frozenset({"jobs", "glob", "fetch", "todo", "history_search", "history_read"})
 """Tools of ours that a model can do without: most of it `bash` does as well."""
+SKILL_TOOL = "skill"
 _LEAST_ROOM = 512
 """Estimated tokens that a tool result gets in any case: enough for an error message."""
 
@@ -111,6 +114,14 @@ class AgentState:
     """Why the newest prompt was not sent, as a sentence; empty where it was."""
     send_uncompacted: bool = False
     """Whether the next prompt goes without a compaction if it fits: the one before it was not to be had."""
+    catalogue: Catalogue = field(default_factory=Catalogue)
+    """Skills and commands, as they were looked up last."""
+    skills_said: object = None
+    """The skills of which the view was last seen to say something, and its newest change then."""
+    reserved: Collection[str] = ()
+    """Names of slash commands that are the program's own."""
+    loading: list[Custom] = field(default_factory=list)
+    """Skills that the model has asked for in this step."""
     left_aside: set[str] = field(default_factory=set)
     """Digests of the project's files that were asked about, or named, in this session."""
     use_project: Callable[[], Awaitable[None]] = _nothing
@@ -190,9 +201,11 @@ class AgentState:
 
     def _offered(self, tools: Sequence[Tool]) -> list[ToolSpec]:
         """In a small window fewer tools, and without what a model can guess from their names; none to a model
-        that cannot call any."""
+        that cannot call any. That for skills only where there are some."""
         if not self.llm.info.tools:
             return []
+        if not self.catalogue.skills:
+            tools = [tool for tool in tools if tool.spec.name != SKILL_TOOL]
         if self.window >= _SMALL_WINDOW:
             return [tool.spec for tool in tools]
         return [brief(tool.spec) for tool in tools if tool.spec.name not in _DISPENSABLE]
@@ -212,6 +225,7 @@ class AgentState:
             known_files=self.known_files,
             jobs=self.jobs,
             mask=mask,
+            readable=tuple(skill.path.parent for skill in self.catalogue.skills.values()),
         )
 
     # --- models ----------------------------------------------------------------------------------

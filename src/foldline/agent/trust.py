@@ -1,7 +1,7 @@
 """Folder trust: what a folder brings does nothing until the user has agreed to these very bytes of it.
 
-That is the project's settings and its instruction files, up to the top of its repository. Imports little: the
-theme may be among the settings, and is looked for before the first paint.
+That is the project's settings, instruction files, skills and commands, up to the top of its repository.
+Imports little: the theme may be among the settings, and is looked for before the first paint.
 """
 
 import os
@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Literal
 
 from foldline.data import data_home, real_path
-from foldline.files import is_file, is_ours, is_there, make_private, put_private, read_regular
+from foldline.files import is_file, is_ours, make_private, put_private, read_regular
+
+from .discovery import KINDS, candidates, up_to_top
 
 PROJECT_FILE = ".foldline.toml"
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
@@ -51,20 +53,15 @@ def agreed_bytes(path: Path) -> bytes | None:
     return found.data if found.counts else None
 
 
-def up_to_top(cwd: Path) -> list[Path]:
-    """The folders from `cwd` up to the top of its git repository; outside of one, `cwd` alone."""
-    folders = [cwd, *cwd.parents]
-    top = next((place for place, folder in enumerate(folders) if is_there(folder / ".git")), 0)
-    return folders[: top + 1]
-
-
 def brought(cwd: Path) -> list[Brought]:
     """The files in effect in a folder, or that would be. What cannot be read, or is empty, is left out."""
     folders = up_to_top(cwd)
     settings = (folder / PROJECT_FILE for folder in folders if is_file(folder / PROJECT_FILE))
     instructions = [folder / name for folder in reversed(folders) for name in INSTRUCTION_FILES]
+    lent = (each for kind in KINDS for each in candidates(kind, cwd))
+    others = (each.path for each in lent if each.top is not None and not each.leads_out)
     found = []
-    for path in [*islice(settings, 1), *filter(is_file, instructions)]:
+    for path in [*islice(settings, 1), *filter(is_file, (*instructions, *others))]:
         with suppress(OSError):
             found.append(_brought(path))
     return [each for each in found if each.data.strip()]

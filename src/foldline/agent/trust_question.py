@@ -3,24 +3,30 @@
 import asyncio
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from foldline.context.digest import clip
 from foldline.context.harmless import with_signs
-from foldline.context.numbers import many
+from foldline.context.numbers import many, some
 from foldline.protocol import FoldlineError, system_words
 from foldline.protocol.events import Notice, Option
 
+from .discovery import SKILL_FILES, front_matter
 from .layers import from_bytes
 from .state import AgentState
-from .trust import PROJECT_FILE, Brought, brought, decide
+from .trust import INSTRUCTION_FILES, PROJECT_FILE, Brought, brought, decide
 
+_NAMED = 5
+"""Files that a sentence names; the lines below it say what each would do."""
+_WHAT = dict.fromkeys(INSTRUCTION_FILES, "instructions to the model") | dict.fromkeys(SKILL_FILES, "a skill")
 _SHOWN = 60
 """Characters of a value, or of the first line."""
 
 
 def names(files: Sequence[Brought], cwd: Path) -> str:
-    """What these files are called in a folder."""
-    return ", ".join(os.path.relpath(each.path, cwd) for each in files)
+    """What these files are called in a folder; of many, the first."""
+    return some([os.path.relpath(each.path, cwd) for each in files], _NAMED)
 
 
 async def ask_trust(state: AgentState) -> None:
@@ -81,10 +87,13 @@ def does(file: Brought) -> str:
         except FoldlineError:
             return "settings that cannot be read"
         return f"settings: {', '.join(given) or 'none'}"
-    text = file.data.decode("utf-8", "replace").strip()
-    return f"{many(len(text.splitlines()), 'line')} of instructions to the model: “{_short(text)}”"
+    text = said = file.data.decode("utf-8", "replace").strip()
+    with suppress(ValueError):
+        fields, body = front_matter(text)
+        said = str((fields or {}).get("description") or body)
+    what = _WHAT.get(file.path.name, "a command")
+    return f"{many(len(text.splitlines()), 'line')} of {what}: “{_short(said)}”"
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+    return clip(" ".join(text.split()), _SHOWN)

@@ -14,10 +14,11 @@ from foldline.protocol import AssistantMessage, Checkpoint, Edit, FoldlineError,
 from .auto_compact import AutoCompact, auto_compact_blocker
 from .calls import Calls
 from .fallback import Fallbacks
-from .instructions import job_notice, moved_notice, session_preamble
+from .instructions import job_notice, moved_notice, session_preamble, skill_news
 from .limits import LoopWatch
 from .request import TOO_MANY_BYTES, hide_refused_picture, may_be_too_long, picture_advice, send_request
 from .rewind import deliver
+from .skill_loading import opened_prompt
 from .state import AgentState
 from .toolset import take_tools
 from .trust_question import ask_trust
@@ -76,6 +77,7 @@ class Turn:
         state = self._state
         state.unsent = ""
         await ask_trust(state)
+        prompt = await opened_prompt(state, prompt)
         await take_tools(state)
         try:
             state.unsent = await self._compaction.before_prompt(prompt)
@@ -107,7 +109,9 @@ class Turn:
         state = self._state
         await self._settle()
         opened = bool(state.projection.view)
-        first = moved_notice(state.session) if opened else await session_preamble(state)
+        first = (
+            [*moved_notice(state.session), *skill_news(state)] if opened else await session_preamble(state)
+        )
         preamble = state.projection.tally.estimate(FIXED) if opened else sum(map(message_tokens, first))
         state.check_window(preamble)
         turn = Checkpoint(id=state.projection.next_checkpoint_id)

@@ -143,6 +143,8 @@ def agent_for(
     Raises:
         FoldlineError: the model that is to write the summaries needs a server or a key, and there is none.
     """
+    from foldline.tui.keys.commands import BY_SLASH
+
     held_in = Path(session.cwd)
     agent_folder = held_in if is_folder(held_in) else Path.cwd()
 
@@ -180,6 +182,7 @@ def agent_for(
         sandbox=settings.sandbox_options,
     )
     agent.settings = settings
+    agent.state.reserved = frozenset(BY_SLASH)
 
     async def use_project() -> None:
         """What the project sets, from now on, where that has changed; its theme and window count at the next

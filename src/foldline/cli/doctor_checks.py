@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import aclosing, closing, suppress
 from difflib import get_close_matches
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from foldline.agent import Agent
 from foldline.agent.api_keys import secret_variables
+from foldline.agent.catalogue import catalogue_of
 from foldline.agent.instructions import read_preamble
 from foldline.agent.layers import config_file, keys_given, project_file
 from foldline.agent.mcp import ToolServers
@@ -23,23 +25,25 @@ from foldline.agent.mcp.servers import MISSING
 from foldline.agent.model_choice import asked_now
 from foldline.agent.sandbox import engine_here
 from foldline.agent.settings import Settings, connect_llm, load_settings
-from foldline.agent.trust import brought
+from foldline.agent.trust import INSTRUCTION_FILES, PROJECT_FILE, brought
 from foldline.agent.trust_question import does
 from foldline.context.numbers import many, some
 from foldline.context.tokens import message_tokens
-from foldline.data import archive_dir
+from foldline.data import archive_dir, config_dir
 from foldline.files import is_file, is_there
+from foldline.formats.homes import AGENTS, found_sessions
 from foldline.history import Session, SessionInfo, data_home, list_sessions, sessions_dir, short_id, utc_now
 from foldline.history.archive import LEAVING
 from foldline.history.doctor import Finding, drafts_in
 from foldline.history.lock import holder_of
-from foldline.history.paths import HOLDER
+from foldline.history.paths import HOLDER, with_tilde
 from foldline.history.repair import tidy_up
 from foldline.history.search_index import BESIDE
 from foldline.history.session_search import SEARCH
 from foldline.llm import LLM, Request, RetryChunk
 from foldline.llm.offline import OFFLINE
 from foldline.protocol import FoldlineError, UserMessage, system_words, text_parts
+from foldline.tui.keys.commands import BY_SLASH
 from foldline.version import __version__
 
 from .agents import tool_servers
@@ -64,7 +68,7 @@ def examine_here(network: bool) -> list[Finding]:
         *_tools(),
         *problems,
         *(_keys() if settings is not None else ()),
-        *_trust(),
+        *_folder(),
         *_model(settings, network),
         *(_servers(settings, network) if settings is not None else ()),
         *_data(data_home()),
@@ -196,16 +200,26 @@ def _settings() -> tuple[Settings | None, list[Finding]]:
     return settings, [Finding("ok", "settings", there or f"all by default: there is no {files[0]}")]
 
 
-def _trust() -> Iterator[Finding]:
-    """What this folder brings, and whether it was agreed to."""
-    for each in brought(Path.cwd()):
+def _folder() -> Iterator[Finding]:
+    """What there is for this folder, from where; what is left aside, and why."""
+    cwd, mine = Path.cwd(), config_dir(os.environ) / INSTRUCTION_FILES[0]
+    there = catalogue_of(cwd, os.environ, BY_SLASH)
+    if is_file(mine):
+        yield Finding("ok", "instructions", f"your own, {with_tilde(str(mine))}")
+    for each in brought(cwd):
         name = f"{os.path.relpath(each.path)}: {does(each)}"
-        if each.counts:
-            yield Finding(
-                "ok", "folder", f"agreed to {name}" if each.word == "agreed" else f"your own {name}"
-            )
-        else:
-            yield Finding("warn", "folder", f"left aside {name}", "the chat asks; `run --trust` agrees")
+        if not each.counts:
+            yield Finding("warn", "left aside", name, "the chat asks; `run --trust` agrees")
+        elif each.path.name in (PROJECT_FILE, *INSTRUCTION_FILES):
+            what = "agreed to" if each.word == "agreed" else "your own"
+            yield Finding("ok", "folder", f"{what} {name}")
+    for own in (each for each in there.by_name.values() if each.counts):
+        yield Finding("ok", own.kind.removesuffix("s"), f"{own.name}, {own.shown}")
+    aside = (*there.left_aside, *read_preamble(cwd).left_out)
+    yield from (Finding("warn", "left aside", each.removesuffix(".")) for each in aside)
+    for agent, count in Counter(found.agent for found in found_sessions(AGENTS, cwd)).items():
+        advice = f"`foldline sessions --from {agent}` lists them"
+        yield Finding("ok", "sessions", f"{many(count, 'session')} of {agent} in this folder: {advice}")
 
 
 def _model(settings: Settings | None, network: bool) -> Iterator[Finding]:

@@ -7,6 +7,8 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from foldline.protocol import (
+    CALLED_CLOSE,
+    CALLED_OPEN,
     PIPED_CLOSE,
     PIPED_OPEN,
     AssistantMessage,
@@ -59,9 +61,10 @@ def _blocks(message: BaseMessage) -> list[str]:
             return _labelled("Developer", message.text + _images(message))
         case UserMessage():
             data = shorten(message.piped.strip(), RESULT_CHARACTERS)
+            what = "the command called" if data.startswith(CALLED_OPEN.strip()) else "piped in by the user"
             return [
                 *_labelled("User", message.typed + _images(message)),
-                *_labelled("Tool result", f"piped in by the user: {data}" if data else ""),
+                *_labelled("Tool result", f"{what}: {data}" if data else ""),
             ]
         case AssistantMessage():
             calls = "\n".join(_call(call) for call in message.calls)
@@ -114,6 +117,13 @@ def with_piped(prompt: str, data: str) -> str:
     """A prompt and, below it, what was piped in. It can pass neither for the user's words nor for a note of
     ours, in which machine text stands where a server takes it as the user's."""
     return f"{prompt}{PIPED_OPEN}{defused(data.rstrip(), 'stdin', 'system-note')}{PIPED_CLOSE}"
+
+
+def with_called(prompt: str, source: str, body: str) -> str:
+    """A prompt that calls a command, and below it, marked alike, what that stands for, from this file."""
+    safe = defused(body.strip(), "slash-command", "stdin", "system-note")
+    named = source.replace('"', "'")
+    return f'{prompt}{CALLED_OPEN}{named}">\n{safe}{CALLED_CLOSE}'
 
 
 def defused(text: str, *tags: str) -> str:

@@ -200,8 +200,8 @@ class Projection(ViewState):
 
     @property
     def fixed(self) -> int:
-        """Estimate of what no compaction may take, preamble and pins, before calibration."""
-        return self.tally.estimate(FIXED | {"pins"})
+        """Estimate of what no compaction may take, preamble, pins and skills, before calibration."""
+        return self.tally.estimate(FIXED | {"pins", "skills"})
 
     @property
     def requests(self) -> Sequence[RequestSize]:

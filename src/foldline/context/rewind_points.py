@@ -17,6 +17,7 @@ from foldline.protocol import (
     Revert,
     ToolResultMessage,
     UserMessage,
+    entered,
 )
 
 from .calls import subject_of
@@ -78,7 +79,7 @@ def _place(
         return None
     kind: Literal["turn", "step"]
     if isinstance(following, UserMessage):
-        kind, label, prompt = "turn", first_words(following), following.text
+        kind, label, prompt = "turn", first_words(following), entered(following.text)
     else:
         kind, label, prompt = "step", _done_last(projection.before(checkpoint.index, _NEAR)), ""
     return RewindPoint(checkpoint.id, checkpoint.index, checkpoint.at, kind, label, changes, prompt)

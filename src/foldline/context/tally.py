@@ -11,6 +11,7 @@ Kind = Literal[
     "instructions",
     "summaries",
     "pins",
+    "skills",
     "user",
     "assistant",
     "results",
@@ -23,7 +24,7 @@ Kind = Literal[
 
 FIXED: Final[frozenset[Kind]] = frozenset({"system", "instructions"})
 """Opens every view and is never compacted."""
-KEPT: Final[frozenset[Kind]] = frozenset({"summaries", "pins"})
+KEPT: Final[frozenset[Kind]] = frozenset({"summaries", "pins", "skills"})
 """What compactions wrote, and what they may not take."""
 
 _BY_TYPE: Final[dict[str, Kind]] = {"user": "user", "assistant": "assistant", "tool_result": "results"}
@@ -49,7 +50,7 @@ def kind_of(item: ViewItem) -> Kind:
     if item.is_preamble:
         return "system" if item.outline.type == "system" else "instructions"
     if item.pinned:
-        return "pins"
+        return "skills" if item.outline.origin == "skill" else "pins"
     if item.written:
         return "summaries"
     if item.fate != "live":

@@ -277,7 +277,10 @@ class ViewState:
             self._place_result(message)
         elif message.says:
             self._fates.put((message.index, 0), LIVE)
-            self._insert(len(self.view), item_from(message, self.entries))
+            if message.origin == "skill":
+                self._pins.add(message.index)
+            item = item_from(message, self.entries)
+            self._insert(len(self.view), replace(item, pinned=True) if message.index in self._pins else item)
 
     def _place_result(self, result: MessageOutline) -> None:
         caller = self._caller.get(result.index)
@@ -454,6 +457,9 @@ class ViewState:
                 self._pins.difference_update(group)
                 self._flag(group)
             case "restore":
+                target = self.outline(edit.target)
+                if isinstance(target, MessageOutline) and target.origin == "skill":
+                    self._pins.update(group)
                 self._show(group)
             case "show":
                 self._show(index for index in group if self.fate(index).kind in ("hidden", "clipped"))

@@ -31,6 +31,8 @@ from .entries import (
     parse_entry,
 )
 from .messages import (
+    CALLED_CLOSE,
+    CALLED_OPEN,
     MESSAGE_TYPES,
     NEW,
     PIPED_CLOSE,
@@ -53,11 +55,14 @@ from .messages import (
     ToolResultMessage,
     Usage,
     UserMessage,
+    entered,
     system_words,
     text_parts,
 )
 
 __all__ = [
+    "CALLED_CLOSE",
+    "CALLED_OPEN",
     "MESSAGE_TYPES",
     "NEW",
     "OVERFLOW",
@@ -106,6 +111,7 @@ __all__ = [
     "UserMessage",
     "Written",
     "dump_entry",
+    "entered",
     "events",
     "operations",
     "parse_entry",

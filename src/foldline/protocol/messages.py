@@ -200,16 +200,26 @@ class SystemMessage(BaseMessage):
 
 
 class DeveloperMessage(BaseMessage):
-    """Machine text for the model. `instructions` are files such as AGENTS.md: never compacted."""
+    """Machine text for the model. Neither `instructions`, files such as AGENTS.md, nor a `skill` that was
+    loaded is ever compacted."""
 
     type: Literal["developer"] = "developer"
-    origin: Literal["instructions", "notice", "dmail"] = "notice"
+    origin: Literal["instructions", "skill", "notice", "dmail"] = "notice"
     source: str | None = None
     """Path of the file it was read from."""
 
 
 PIPED_OPEN, PIPED_CLOSE = "\n\n<stdin>\n", "\n</stdin>"
 """What was piped in stands between these, at the end of a prompt."""
+CALLED_OPEN, CALLED_CLOSE = '\n\n<slash-command source="', "\n</slash-command>"
+"""What a command of the user's stands for, below the prompt that calls it, and above what was piped in."""
+
+
+def entered(text: str) -> str:
+    """What was entered, of the text of a prompt: without what a command stands for."""
+    start = text.find(CALLED_OPEN)
+    end = text.find(CALLED_CLOSE, start)
+    return text if min(start, end) < 0 else text[:start] + text[end + len(CALLED_CLOSE) :]
 
 
 class UserMessage(BaseMessage):
@@ -218,15 +228,17 @@ class UserMessage(BaseMessage):
 
     @property
     def typed(self) -> str:
-        """The user's own words: nothing of what a program said, nor of what was piped in below them."""
+        """The user's own words: nothing of what a program said, nor of what stands below them: what a command
+        stands for, and what was piped in."""
         return self.text.removesuffix(self.piped) if self.origin == "typed" else ""
 
     @property
     def piped(self) -> str:
-        """What was piped in below a prompt, with its tags; empty where nothing was."""
+        """What stands below a prompt, with its tags; empty where nothing does."""
         text = self.text if self.origin == "typed" else ""
-        start = text.find(PIPED_OPEN) if text.endswith(PIPED_CLOSE) else -1
-        return text[start:] if start >= 0 else ""
+        starts = (text.find(each) for each in (PIPED_OPEN, CALLED_OPEN))
+        start = min((at for at in starts if at >= 0), default=len(text))
+        return text[start:] if text.endswith((PIPED_CLOSE, CALLED_CLOSE)) else ""
 
 
 StopReason = Literal["stop", "tool_calls", "length", "cancelled", "error", "filtered"]

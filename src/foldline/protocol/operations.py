@@ -126,6 +126,14 @@ class EditView(Record):
     action: EditAction
 
 
+class LoadSkill(Record):
+    """Put the instructions of a skill into the view, or take them out."""
+
+    type: Literal["load_skill"] = "load_skill"
+    asked: str
+    """Its name; behind `unload`, that of one to take out."""
+
+
 class ClearView(Record):
     type: Literal["clear_view"] = "clear_view"
 
@@ -197,6 +205,7 @@ Operation = Annotated[
     | UndoCompaction
     | Rewind
     | EditView
+    | LoadSkill
     | ClearView
     | SwitchModel
     | SwitchStrategy

@@ -122,6 +122,7 @@ async def confirmed(chat: "ChatScreen", question: str, yes: str, note: str) -> b
 
 _NONE = "No MCP server is set up: [mcp.NAME] in your config.toml does it, see docs/mcp.md"
 
+_NO_SKILLS = "There are no skills here: see docs/skills.md"
 _EVERY = 0.25
 """Seconds between two looks at the servers while their list is open."""
 
@@ -162,6 +163,24 @@ def _pick(chat: "OpenSession", servers: "ToolServers") -> None:
     picker = Picker(f"MCP servers: {name_of(KEYS, 'take')} reconnect", choices(), notes_in_full=True)
     chat.push_screen(picker, chosen)
     picker.set_interval(_EVERY, lambda: picker.offer(choices()))
+
+
+def skill_commands(chat: "OpenSession") -> dict[str, Callable[["Runner", str], None]]:
+    """`/skill`: which are loaded and which are there, loading one and unloading it."""
+
+    def show(runner: "Runner", argument: str) -> None:
+        from foldline.agent.skill_loading import skill_rows
+        from foldline.protocol.operations import LoadSkill
+        from foldline.tui.lists.picker import Choice, Picker
+
+        if argument:
+            runner.submit(LoadSkill(asked=argument))
+            return
+        rows = [Choice(each, each, note) for each, note in skill_rows(runner.agent.state)]
+        picker = Picker("Load a skill, or unload it" if rows else _NO_SKILLS, rows, notes_in_full=True)
+        chat.app.push_screen(picker, lambda chosen: show(runner, chosen) if chosen else None)
+
+    return {"skill": show}
 
 
 def _connect(chat: "OpenSession", servers: "ToolServers", name: str) -> None:

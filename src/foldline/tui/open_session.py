@@ -62,6 +62,7 @@ class OpenSession(ChatScreen):
         self._opening = Opening(load, self.transcript, prompt)
         first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
         self.presenter = Presenter(self, first, clock)
+        self._typed = ""
         self._client_of: LLM | None = None
         """The model whose client is imported, or being imported."""
         self._unseen: Literal["", "finished", "failed"] = ""
@@ -141,6 +142,7 @@ class OpenSession(ChatScreen):
             return None
         self._use(opened)
         self._look_at_git()
+        self._look_around()
         if not opened.blocks:
             self.invite()
             self._find_last_sessions()
@@ -233,6 +235,16 @@ class OpenSession(ChatScreen):
 
         self.app.call_from_thread(self.welcome.offer, last_sessions(self.root))
 
+    @work(exclusive=True, group="catalogue")
+    async def _look_around(self) -> None:
+        """Which skills and commands there are."""
+        from foldline.agent.skill_loading import look_around
+
+        if self.runner is not None:
+            await look_around(self.runner.agent.state)
+            self.presenter.refresh_figures()
+            self.prompt.refresh_completion()
+
     def _git_known(self, state: str) -> None:
         self.presenter.show(replace(self.presenter.state, git=state))
 
@@ -251,7 +263,11 @@ class OpenSession(ChatScreen):
     def _typing(self) -> None:
         if self.runner is None:
             return
-        if not self.prompt.editor.text.strip():
+        text = self.prompt.editor.text
+        if text == "/" != self._typed:  # a command is looked for: it may have come just now
+            self._look_around()
+        self._typed = text
+        if not text.strip():
             self.runner.forget_unsent()
             return
         if (llm := self.runner.agent.state.llm) is not self._client_of:
@@ -317,6 +333,7 @@ class OpenSession(ChatScreen):
             **context_commands(self, shown),
             **session_commands(self),
             **dialogs.server_commands(self),
+            **dialogs.skill_commands(self),
             **settings_commands(self),
             **job_commands(self),
         }

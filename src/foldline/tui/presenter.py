@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from textual.timer import Timer
 
 from foldline.tui.chat import ChatScreen
+from foldline.tui.keys.commands import own_command
 from foldline.tui.state import ChatState
 from foldline.tui.terminal.app import Window
 
@@ -174,8 +175,8 @@ class Presenter:
         self._figures_stale = False
         if self.shown is None:
             return
-        figures, settings = self.shown.figures, self.shown.runner.agent.settings
-        idle = settings.compaction.idle if settings is not None else "off"
+        figures, agent = self.shown.figures, self.shown.runner.agent
+        idle = agent.settings.compaction.idle if agent.settings is not None else "off"
         cache = None if self.state.busy else figures.cache_ends(idle, self._clock())
         self.shown.idle.follow(cache, self._clock())
         self.show(
@@ -184,8 +185,9 @@ class Presenter:
                 room=figures.room(),
                 cache=cache,
                 undo_adds=figures.undo_adds(),
-                title=self.shown.runner.agent.session.meta().title,
+                title=agent.session.meta().title,
                 unanswered=figures.unanswered(),
+                own_commands=tuple(map(own_command, agent.state.catalogue.by_name.values())),
             )
         )
         self._chat.sidebar.show(figures.sidebar())

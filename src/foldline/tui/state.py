@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from foldline.protocol.events import ProposalReady
+    from foldline.tui.keys.commands import SlashCommand
 
 FoldReason = Literal["threshold", "overflow", "manual", "phase"]
 Level = Literal["info", "warning", "error"]
@@ -292,6 +293,8 @@ class ChatState:
     waiting: Waiting = Waiting()
     news: News | None = None
 
+    own_commands: "tuple[SlashCommand, ...]" = ()
+    """Skills and commands that lie on disk."""
     room: Room = Room()
     cache: CacheEnds | None = None
     """Known at rest only; None where no provider says when its cache ends."""

@@ -124,6 +124,8 @@ class ToolContext:
     """Where paths led, links followed, when the call was allowed: nothing else is opened. See `real`."""
     box: "Sandbox | None" = None
     """The sandbox that programs run in; None where they run outside of any."""
+    readable: Sequence[Path] = ()
+    """Folders outside the working folder that may be read without a question: those of skills."""
     mask: Mask = field(default_factory=Mask)
     """Takes our keys out of a text. What is cut to its room goes through it first: half a key is none."""
     before_change: Callable[[Path, Path, bytes | None, bytes], None] = lambda *_: None

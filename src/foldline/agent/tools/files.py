@@ -152,7 +152,8 @@ class ReadTool(BaseTool[ReadArguments]):
 
     def stays_inside(self, arguments: ReadArguments, context: ToolContext) -> bool:
         real = context.real(located(arguments.path, context))
-        return is_open(real, context.cwd) or is_inside(real, context.spill_dir)
+        beside = (context.spill_dir, *context.readable)
+        return is_open(real, context.cwd) or any(is_inside(real, folder) for folder in beside)
 
     async def act(self, arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
         return await asyncio.to_thread(_read, arguments, context)

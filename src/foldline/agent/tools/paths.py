@@ -18,8 +18,8 @@ from foldline.data import config_dir, real_path, typed_path
 from foldline.files import is_folder, is_there, listed_at
 from foldline.history import data_home
 
+from ..discovery import up_to_top
 from ..sandbox_policy import CREDENTIALS
-from ..trust import up_to_top
 from .base import ToolContext, ToolFailure, named
 from .known_commands import leading_words
 from .process import environment
@@ -149,7 +149,7 @@ def _path_inside(path: str, cwd: Path) -> bool:
 
 _FOLDERS = frozenset(
     (
-        ".git", ".githooks", ".husky", ".lefthook", ".ssh",
+        ".agents", ".foldline", ".git", ".githooks", ".husky", ".lefthook", ".ssh",
         ".vscode", ".idea", ".zed", ".devcontainer",
         ".claude", ".codex", ".cursor", ".gemini", ".kimi", ".klaude", ".opencode", ".pi", ".qwen",
     )

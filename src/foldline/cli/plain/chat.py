@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, Final
 
 from foldline.agent import Agent
+from foldline.agent.skill_loading import look_around
 from foldline.cli.streams import UNREAD
 from foldline.protocol.operations import Approve
 from foldline.termination import end_soon
@@ -162,7 +163,9 @@ class PlainChat:
 
     def _take(self, text: str) -> bool:
         """Carry out what was typed, and attend until nothing runs any more. False: the chat is over."""
-        match parse_input(text):
+        if text.startswith("/"):
+            self._do(look_around(self._agent.state))
+        match parse_input(text, self._agent.state.catalogue.by_name):
             case SlashCall(command, _) if command.id == "quit":
                 return False
             case SlashCall(command, argument):

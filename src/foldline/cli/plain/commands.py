@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from foldline.agent import Agent
@@ -9,9 +10,10 @@ from foldline.agent.agent import use_request_options
 from foldline.agent.rewind import diffs_since
 from foldline.agent.settings_edit import change
 from foldline.agent.settings_schema import KEYS, choices_of
+from foldline.agent.skill_loading import skill_rows
 from foldline.cli.search import search as search_sessions
 from foldline.cli.sessions import sessions as list_sessions
-from foldline.compaction import BUILT_IN, largest_items, load_prompt, strategy_name
+from foldline.compaction import largest_items, load_prompt
 from foldline.context.harmless import nothing_hidden
 from foldline.context.permissions import mode_words, rule_words
 from foldline.context.rewind_points import rewind_points
@@ -19,7 +21,7 @@ from foldline.history import title_entry
 from foldline.protocol import ApprovalMode, FoldlineError, operations
 from foldline.tui.figures import Figures
 from foldline.tui.keys.commands import COMMANDS
-from foldline.tui.runner import Runner
+from foldline.tui.runner import Runner, compaction_commands
 from foldline.tui.session_facts import cost_lines, status_lines
 
 from .narrator import room_words
@@ -48,20 +50,21 @@ _USAGE = {"approvals": "/approvals [ask|edits|sandboxed|read-only|all]", "rewind
 def plain_commands(runner: Runner, say: Say) -> dict[str, Handler]:
     """A handler for each command that needs no screen, by its id. They run beside the agent, in its loop."""
     commands = _AgentCommands(runner, say)
+
+    def preview(focus: str) -> None:
+        runner.submit(operations.CompactSession(reason="manual", focus=focus or None, preview=True))
+
+    shared = compaction_commands(preview, say)
     return {
-        "retry": lambda _: runner.retry(),
+        **{name: partial(handler, runner) for name, handler in shared.items()},
         "init": lambda _: runner.send(load_prompt("init")),
-        "compact": commands.compact,
-        "preview": lambda focus: commands.compact(f"--preview {focus}"),
-        "strategy": commands.strategy,
-        "undo": lambda _: runner.submit(operations.UndoCompaction()),
-        "clear": lambda _: runner.submit(operations.ClearView()),
         "context": commands.context,
         "model": commands.model,
         "effort": commands.effort,
         "approvals": commands.approvals,
         "rewind": commands.rewind,
         "mcp": commands.mcp,
+        "skill": commands.skill,
     }
 
 
@@ -73,19 +76,6 @@ class _AgentCommands:
         self._submit = runner.submit
         self._state = runner.agent.state
         self._say = say
-
-    def compact(self, argument: str) -> None:
-        flag, _, focus = argument.partition(" ")
-        preview = flag == "--preview"
-        focus = focus.strip() if preview else argument
-        self._submit(operations.CompactSession(reason="manual", focus=focus or None, preview=preview))
-
-    def strategy(self, name: str) -> None:
-        if name:
-            self._submit(operations.SwitchStrategy(strategy=name))
-        else:
-            now = strategy_name(self._state.strategy)
-            self._say(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName.")
 
     def model(self, name: str) -> None:
         if name:
@@ -147,6 +137,12 @@ class _AgentCommands:
             self._say("No MCP server is set up.")
         for server in servers.states if servers is not None else ():
             self._say(f"{server.name}: {server}.")
+
+    def skill(self, argument: str) -> None:
+        if argument:
+            self._submit(operations.LoadSkill(asked=argument))
+        for each, note in () if argument else skill_rows(self._state):
+            self._say(f"/skill {each}: {note}.")
 
 
 def session_commands(

@@ -107,6 +107,7 @@ _CATEGORIES: Final[dict[Category, tuple[str, str]]] = {
     "tools": ("tools of Foldline", "The schemas of Foldline's own tools go with every request."),
     "summaries": ("summaries", "What compactions wrote. The next one takes it in and writes it anew."),
     "pins": ("pins", "Compactions keep them word for word. {pin} on one of them unpins it."),
+    "skills": ("skills", "Loaded instructions, never compacted. /skill lists and unloads them."),
     "user": ("your prompts", "Compactions take older prompts and quote standing constraints."),
     "assistant": ("answers and calls", "What the model said. {drop} on one takes its results along."),
     "results": ("tool results", "What tools gave back: first to be hidden, and what a compaction shortens."),

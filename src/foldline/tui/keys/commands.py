@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from foldline.tui.keys.table import KeyTable, Place, ScreenKey, table
 from foldline.tui.state import ChatState
+
+if TYPE_CHECKING:
+    from foldline.agent.discovery import Custom
 
 CHAT: Final = "chat"
 """The name of the chat's table."""
@@ -61,6 +64,11 @@ class SlashCommand(Command):
     @property
     def slashes(self) -> tuple[str, ...]:
         return (self.id, *self.aliases)
+
+
+def own_command(found: "Custom") -> SlashCommand:
+    """The slash command that a skill, or a command kept in a file, is."""
+    return SlashCommand(found.name, (), found.description, title=found.description, argument=found.hint)
 
 
 def idle(state: ChatState) -> bool:
@@ -393,6 +401,13 @@ COMMANDS: Final[KeyTable[Command]] = table(
         title="MCP servers",
         argument="[name]",
         aliases=("tools",),
+    ),
+    SlashCommand(
+        "skill",
+        (),
+        "Which are loaded, and which can be. Enter, or a name, loads one; `unload` and a name takes it out.",
+        title="Skills",
+        argument="[[unload] name]",
     ),
     "Sessions",
     SlashCommand(

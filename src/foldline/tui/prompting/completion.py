@@ -61,10 +61,11 @@ class Candidate:
 
 def slash_matches(typed: str, state: ChatState) -> tuple[tuple[str, Command], ...]:
     """The slash commands that work now and fit, each by its name or alias that fits best, or by a word of
-    what it does; best first, among equals those by their own names, and of these the common ones."""
+    what it does; best first, among equals those by their own names, and of these the common ones; the user's
+    own behind them."""
     typed = typed.lower()
     ranked: list[tuple[float, str, Command]] = []
-    for command in common_first(COMMANDS):
+    for command in (*common_first(COMMANDS), *state.own_commands):
         if command.slash and command.works(state):
             worth, name = max(((fit(typed, name)[0], name) for name in command.slashes), key=itemgetter(0))
             if worth < INSIDE:
@@ -123,9 +124,15 @@ def _known_arguments(command: str, app: App[Any]) -> Sequence[tuple[str, str]]:
 
             windows = ((name, row.get("window")) for name, row in table().by_model.items())
             return [(name, f"window {numbers.short_tokens(size)}" if size else "") for name, size in windows]
-        case "mcp":
+        case "mcp" | "skill":
+            from foldline.agent.skill_loading import skill_rows
+
             runner: Runner | None = getattr(app, "runner", None)
-            servers = None if runner is None else runner.agent.state.servers
+            if runner is None:
+                return ()
+            if command == "skill":
+                return [*skill_rows(runner.agent.state)]
+            servers = runner.agent.state.servers
             return [] if servers is None else [(state.name, str(state)) for state in servers.states]
         case _:
             return ()

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from foldline.context.calls import command_of
 from foldline.context.outline import Entries, MessageOutline
 from foldline.files import opened
-from foldline.protocol import BaseMessage, UserMessage
+from foldline.protocol import BaseMessage, UserMessage, entered
 from foldline.tui.lists.picker import Choice, Picker
 from foldline.tui.prompting.attachments import Attachments, detached
 
@@ -92,7 +92,7 @@ def _typed(line: bytes) -> str:
     try:
         record = json.loads(line)
         said = (part.get("text", "") for part in record["parts"] if part.get("type") == "text")
-        return detached("\n".join(said)) if record.get("origin", "typed") == "typed" else ""
+        return detached(entered("\n".join(said))) if record.get("origin", "typed") == "typed" else ""
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ""
 
@@ -117,5 +117,5 @@ def recalled(typed: Iterable[BaseMessage], attachments: Attachments) -> list[str
             if command := command_of(message):
                 found.append(f"!{command}")
         else:
-            found.append(message.text)
+            found.append(entered(message.text))
     return found

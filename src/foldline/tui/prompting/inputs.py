@@ -1,6 +1,7 @@
 """What was typed, as one of a few things; what could complete it; earlier prompts behind ↑ and ↓. Pure."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal
@@ -57,9 +58,10 @@ Input = PromptText | SlashCall | UnknownSlash | ShellCall | NoCommand | Nothing
 _SLASH = re.compile(r"/([a-z][a-z-]*)(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 
 
-def parse_input(text: str) -> Input:
+def parse_input(text: str, own: Collection[str] = ()) -> Input:
     """What Enter would do with this text. A path such as `/etc/hosts` is text for the model; so is what
-    begins with a blank before its `!`."""
+    begins with a blank before its `!`, and what calls a command of the user's `own`: it is filled in where
+    it is sent."""
     stripped = text.strip()
     if not stripped:
         return Nothing()
@@ -72,7 +74,7 @@ def parse_input(text: str) -> Input:
         return PromptText(text.rstrip())
     command = BY_SLASH.get(match[1].lower())
     if command is None:
-        return UnknownSlash(match[1])
+        return PromptText(text.rstrip()) if match[1] in own else UnknownSlash(match[1])
     return SlashCall(command, (match[2] or "").strip())
 
 
@@ -96,7 +98,7 @@ class Completing:
 
 
 _FILE = re.compile(r"(?:^|(?<=[\s(\[{\"'，。：（]))@(\S*)$")
-_COMMAND = re.compile(r"/([a-z-]*)$", re.IGNORECASE)
+_COMMAND = re.compile(r"/([\w.:-]*)$")
 _ARGUMENT = re.compile(r"/([a-z-]+) +(\S*)$", re.IGNORECASE)
 _PATH = re.compile(r"(?:^!!?|(?<=[\s=<>|&;(]))((?:[^\s\\|&;<>()!='\"]|\\.)*)$")
 

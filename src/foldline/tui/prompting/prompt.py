@@ -404,7 +404,7 @@ class Prompt(Lines):
         from foldline.tui.prompting import inputs  # by now: nothing was entered on the first screen
 
         text = self.editor.text
-        match inputs.parse_input(text):
+        match inputs.parse_input(text, [each.id for each in self._state.own_commands]):
             case inputs.Nothing():
                 self._resume_queue()
             case inputs.PromptText():

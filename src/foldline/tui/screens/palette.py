@@ -159,6 +159,14 @@ def chat_items(app: "FoldlineApp", below: Screen[Any]) -> Iterator[Item]:
             note = " · ".join(filter(None, (command.usage, command.help)))
             choice = Choice(command.binding_id, command.title, note, " ".join(command.names[:1]))
             yield Item(choice, partial(run_in_chat, app, command.id))
+    for own in app.chat.state.own_commands:
+        yield Item(Choice(f"own:{own.id}", f"/{own.id}", own.title), partial(_offer, app, own.id))
+
+
+def _offer(app: "FoldlineApp", name: str) -> None:
+    """Put a command into the editor: something may stand behind it."""
+    if not app.chat.prompt.give_back(f"/{name} "):
+        app.say(f"The prompt holds other text: /{name} goes there")
 
 
 def chat_sources(app: "FoldlineApp", root: Path) -> Sequence[Source]:

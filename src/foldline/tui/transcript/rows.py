@@ -32,6 +32,7 @@ from foldline.protocol import (
     Revert,
     Undo,
     UserMessage,
+    entered,
 )
 from foldline.tui.blocks import (
     Block,
@@ -254,6 +255,8 @@ def is_long(message: UserMessage) -> bool:
 
 def _shortened(text: str, opening: Opening) -> tuple[str, str]:
     """The first lines of a prompt, and how much more there is, in words."""
+    if opening == "part" and (said := entered(text)) != text:
+        return _shortened(said, opening)[0], "and what the command stands for"
     lines, characters = (PART, PART * 200) if opening == "part" else (WHOLE, WHOLE * 200)
     first = text.split("\n", lines)
     rest = first.pop() if len(first) > lines else ""

@@ -1,0 +1,81 @@
+"""The skills and commands of a folder: its project's that were agreed to, and the user's own."""
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from foldline.context.harmless import with_signs
+from foldline.files import read_regular
+from foldline.history.paths import with_tilde
+from foldline.protocol import system_words
+
+from .custom_commands import NAME, parsed_command
+from .discovery import KINDS, Candidate, Custom, Kind, candidates
+from .skills import parsed_skill
+from .trust import agreed_bytes
+
+MOST_BYTES: Final = 64_000
+"""Of one file: what is loaded stays in every request."""
+_PARSERS: Final[Mapping[Kind, Callable[[bytes, Sequence[str]], Custom]]] = {
+    "skills": parsed_skill,
+    "commands": parsed_command,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Skills and commands, nearest first."""
+
+    by_name: Mapping[str, Custom] = field(default_factory=dict)
+    """With those that nobody has agreed to: a prompt that calls one is asked about."""
+    left_aside: tuple[str, ...] = ()
+    """Files that are no use, and why, as sentences."""
+
+    @property
+    def skills(self) -> dict[str, Custom]:
+        """Those that may be loaded, by name."""
+        return {each.name: each for each in self.by_name.values() if each.kind == "skills" and each.counts}
+
+
+def catalogue_of(
+    cwd: Path, environ: Mapping[str, str] = os.environ, reserved: Collection[str] = ()
+) -> Catalogue:
+    """All there is. Reads files: call it off the event loop.
+
+    Args:
+        reserved: names of commands that are the program's own.
+    """
+    found: dict[str, Custom] = {}
+    left_aside: list[str] = []
+    for each in (each for kind in KINDS for each in candidates(kind, cwd, environ)):
+        path = os.path.relpath(each.path, cwd) if each.top is not None else with_tilde(str(each.path))
+        shown = with_signs(os.fsencode(path).decode("utf-8", "replace"))
+        try:
+            made = replace(_made(each), path=each.path, shown=shown)
+            if made.kind == "commands" and made.name in reserved:
+                raise ValueError(f"/{made.name} is a command of Foldline's own")
+            before = found.get(made.name)
+            if before is None or not before.counts:
+                found[made.name] = made
+            elif made.counts:
+                raise ValueError(f"{before.shown} has the same name and comes first")
+        except (ValueError, OSError) as error:
+            why = system_words(error) if isinstance(error, OSError) else error
+            left_aside.append(f"{shown} was left aside: {why}.")
+    return Catalogue(found, tuple(left_aside))
+
+
+def _made(found: Candidate) -> Custom:
+    if found.leads_out:
+        raise ValueError("it is a link that leads out of the project")
+    name = ":".join(found.parts)
+    if not NAME.fullmatch(name):
+        raise ValueError("its name cannot be typed behind a /")
+    data = read_regular(found.path, MOST_BYTES + 1) if found.top is None else agreed_bytes(found.path)
+    if data is None:
+        return Custom(found.kind, name, "new or changed: asks before it is used", counts=False)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+    return _PARSERS[found.kind](data, found.parts)

@@ -1,0 +1,54 @@
+"""Commands and skills that lie on disk, without a screen: `run`, `--plain`, `doctor`."""
+
+from pathlib import Path
+
+import pytest
+
+from support.front_door import FrontDoor
+from support.homes import put, usual_home, usual_project
+
+NOBODY = "/fix-issue was left aside, as nobody has agreed to it"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    usual_home(tmp_path / "user")
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    return tmp_path / "user"
+
+
+def test_run_takes_a_command_of_the_users(door: FrontDoor, home: Path) -> None:
+    (door.cwd / "notes.txt").write_text("remember the milk\n")
+    put(home / ".codex/prompts/show.md", "read $1\n\nNothing else.")
+    said = door("run", "/show notes.txt", "-m", "offline")
+    assert said.code == 0 and "read notes.txt · 1 line" in said.err
+
+
+def test_run_leaves_those_of_a_project_aside_unless_it_is_trusted(door: FrontDoor) -> None:
+    usual_project(door.cwd)
+    said = door("run", "/fix-issue 12", "-m", "offline")
+    assert said.code == 1 and NOBODY in said.err
+    assert ".claude/commands/fix-issue.md" in said.err
+    assert door("run", "/fix-issue 12", "-m", "offline", "--trust").code == 0
+
+
+def test_doctor_says_what_there_is_from_where_and_what_was_left_aside_and_why(
+    door: FrontDoor, home: Path
+) -> None:
+    usual_project(door.cwd)
+    put(home / ".claude/skills/odd/SKILL.md", "no head")
+    put(home / ".claude/projects/x/1.jsonl", "")
+    rows = [line.split("  ", 2) for line in door("doctor").out.splitlines()]
+    found = {" ".join(row[-2:]).strip() for row in rows}
+    said = "\n".join(found)
+    for there in (
+        "skill       pdf-forms, ~/.claude/skills/pdf-forms/SKILL.md",
+        "skill       release-notes, ~/.agents/skills/release-notes/SKILL.md",
+        "command     review, ~/.claude/commands/review.md",
+        "command     frontend:component, ~/.claude/commands/frontend/component.md",
+        "left aside  ~/.claude/skills/odd/SKILL.md was left aside: it does not begin with front matter",
+        "left aside  .claude/commands/compact.md was left aside: /compact is a command of Foldline's own",
+        "left aside  .claude/commands/fix-issue.md: 1 line of a command: “Fix issue #$1,",
+        "left aside  CLAUDE.md: 1 line of instructions to the model: “Run make test.”",
+    ):
+        assert " ".join(there.split()) in " ".join(said.split()), there
