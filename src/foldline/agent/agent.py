@@ -23,6 +23,7 @@ from .approvals import SANDBOXED, Choices, policy_of
 from .approvals import Mode as ApprovalMode
 from .auto_compact import auto_compact_blocker, end_of_task_is_due, next_step
 from .executor import Executor
+from .hooks import fire
 from .limits import Bounds, Limits
 from .mcp import ToolServers
 from .proposals import BackgroundDraft
@@ -100,6 +101,9 @@ class Agent:
             compaction = load_strategy(compaction, self.state.dependencies)
         self.state.strategy = compaction or AdaptiveCompaction()
         self.executor = Executor(self.state, connect or _no_other_model)
+        self._telling: set[asyncio.Task[object]] = set()
+        """Hooks that are told of a question."""
+        self.executor.subscribe(self._on_event)
         self._trying: asyncio.Task[object] | None = None
         self.settings: Settings | None = None
         """What it was made from, where that were settings; as they hold now."""
@@ -168,7 +172,20 @@ class Agent:
             await asyncio.shield(self.executor.settle())
             raise
 
+    def _on_event(self, event: events.Event) -> None:
+        """Hooks hear that a question waits."""
+        if not isinstance(event, events.ApprovalRequested | events.ChoiceRequested):
+            return
+        payload = {"message": event.title, "notification_type": "permission_prompt"}
+        task = asyncio.create_task(fire(self.state, "Notification", payload, ["permission_prompt"]))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
     async def aclose(self) -> None:
+        for task in self._telling:
+            task.cancel()
+        if self.state.began:
+            await fire(self.state, "SessionEnd", {"reason": "exit"})
         if self._trying is not None:
             self._trying.cancel()
         await self.executor.aclose()

@@ -23,6 +23,7 @@ from foldline.protocol import (
 from foldline.protocol.messages import json_object
 
 from .approvals import SANDBOXED, decide, grant, grant_in_project, missing
+from .hooks import fire, tool_payload, tool_subjects
 from .rewind import recorder
 from .skill_loading import deliver_skills
 from .state import AgentState
@@ -102,7 +103,12 @@ class Calls:
     async def _allowed_run(self, tool: Tool, call: ToolCallPart, title: str, room: int) -> ToolOutcome:
         context = self._state.tool_context(call.call_id, room - _RESULT_FRAME)
         context = replace(context, before_change=recorder(self._state.session))
-        refusal = await self._refusal(tool, call, title, context)
+        subjects = tool_subjects(tool.spec.name)
+        about = tool_payload(context.cwd, tool.spec.name, call.parsed())
+        before = await fire(self._state, "PreToolUse", about, subjects)
+        if before.refused:
+            return ToolOutcome(f"A hook of the user's refuses this call: {before.refused}", True, "hook ✗")
+        refusal = await self._refusal(tool, call, title, context, before.decision)
         if refusal is not None:
             return refusal
         self._under_way = call.call_id
@@ -112,8 +118,12 @@ class Calls:
             outcome = await self._beyond(tool, call, title, context, outcome)
         if outcome.made:
             outcome = await self._kept(call, title, outcome)
+        response = {"content": outcome.text, "is_error": outcome.is_error}
+        after = await fire(self._state, "PostToolUse", {**about, "tool_response": response}, subjects)
+        told = filter(None, (*before.said, after.refused, *after.said))
+        text = "\n".join((outcome.text, *(f"[a hook says: {said}]" for said in told)))
         diff = outcome.diff and context.mask(outcome.diff)
-        return replace(outcome, text=context.mask(outcome.text), diff=diff)
+        return replace(outcome, text=context.mask(text), diff=diff)
 
     async def _beyond(
         self, tool: Tool, call: ToolCallPart, title: str, context: ToolContext, outcome: ToolOutcome
@@ -158,9 +168,10 @@ class Calls:
         return replace(outcome, text=f"{outcome.text.rstrip()}\n{said}\n", is_error=True, brief="put aside ✗")
 
     async def _refusal(
-        self, tool: Tool, call: ToolCallPart, title: str, context: ToolContext
+        self, tool: Tool, call: ToolCallPart, title: str, context: ToolContext, by_hook: str
     ) -> ToolOutcome | None:
-        """Why a call may not run; None where it may, by what was allowed before or by the user's word."""
+        """Why a call may not run; None where it may, by what was allowed before, by the user's word, or by a
+        hook of theirs."""
         state, arguments = self._state, call.parsed()
         # In a thread: it follows links, and `fetch` asks for the address of a host.
         inside = await asyncio.to_thread(tool.inside, arguments, context)
@@ -183,7 +194,7 @@ class Calls:
         )
         if decided == "refuse":
             return _READ_ONLY
-        if decided == "allow":
+        if (by_hook or decided) == "allow":
             return None
         missed = [missing(state.policy, each, of_project) for each in offered] if inside else []
         wanted = [each for each in missed if each]

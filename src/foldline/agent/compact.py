@@ -23,8 +23,9 @@ from foldline.compaction import (
 )
 from foldline.context.budget import Budget
 from foldline.llm import LLM, LLMError, WithStandIn
-from foldline.protocol import Cause, FoldlineError, Reason, events
+from foldline.protocol import BaseMessage, Cause, Edit, FoldlineError, Reason, events
 
+from .hooks import fire
 from .proposals import Apply, Discard, Redraft
 from .state import AgentState
 
@@ -60,6 +61,7 @@ async def compact(
     Raises:
         FoldlineError: it failed, and the view is as it was.
     """
+    request = await _with_hooks(state, request)
     planned = state.plan(request.reason, request.budget, request.pending)
     if planned is None and plans_by_cut(_strategy(state, request)) and request.reason != "overflow":
         if request.reason == "manual":
@@ -87,7 +89,32 @@ async def compact(
         if request.reason != "manual":
             review.declined = state.projection.newest_change
         return "postponed"
+    entry = state.projection.all_compactions[-1]
+    sizes = {"tokens_before": entry.tokens_before, "tokens_after": entry.tokens_after}
+    await fire(state, "PostCompact", {**_trigger(request), **sizes})
     return "compacted"
+
+
+async def _with_hooks(state: AgentState, request: CompactionRequest) -> CompactionRequest:
+    """The request with the focus that hooks add; what they pin is pinned.
+
+    Raises:
+        CompactionFailed: one refuses it.
+    """
+    trigger = _trigger(request)
+    answer = await fire(state, "PreCompact", trigger, [str(trigger["trigger"])])
+    if answer.refused:
+        raise CompactionFailed(f"A hook refuses to compact: {answer.refused}")
+    for index in answer.pins:
+        if isinstance(state.projection.entry(index), BaseMessage):
+            await state.session.append(Edit(target=index, action="pin"), durable=True)
+    focus = "\n".join(filter(None, (request.focus, *answer.said)))
+    return replace(request, focus=focus) if answer.said else request
+
+
+def _trigger(request: CompactionRequest) -> dict[str, object]:
+    by = "manual" if request.reason == "manual" else "auto"
+    return {"trigger": by, "reason": request.reason, "custom_instructions": request.focus or ""}
 
 
 class _Declined(Exception):

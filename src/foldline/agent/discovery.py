@@ -24,6 +24,8 @@ _FOLDERS: Final[Mapping[Kind, Sequence[str]]] = {
 }
 """Where other agents look, in a project as in the user's home folder."""
 SKILL_FILES: Final = ("SKILL.md", "skill.md")
+PROJECT_HOOKS: Final = (".foldline/hooks.json", ".claude/settings.json", ".claude/settings.local.json")
+HOOK_FILES: Final = frozenset(Path(name).name for name in PROJECT_HOOKS)
 _MOST_FILES: Final = 500
 """And folders, looked at below one folder."""
 _MOST_FRONT: Final = 20_000
@@ -117,6 +119,18 @@ def _commands_in(folder: Path) -> Iterator[Path]:
             elif len(waiting) < _MOST_FILES and is_folder(path) and (real := real_path(path)) not in seen:
                 waiting.append(path)
                 seen.add(real)
+
+
+def hook_files(cwd: Path, environ: Mapping[str, str] = os.environ) -> Iterator[tuple[Path, bool]]:
+    """The files that may define hooks, and whether they are the user's own; those first, then the project's,
+    from its top down."""
+    own = [config_dir(environ) / "hooks.json", typed_path("~") / ".claude" / "settings.json"]
+    yield from ((path, True) for path in own)
+    seen = {real_path(path) for path in own}
+    for folder in reversed(up_to_top(cwd)):
+        for name in PROJECT_HOOKS:
+            if real_path(folder / name) not in seen:
+                yield folder / name, False
 
 
 # --- front matter -----------------------------------------------------------------------------------------

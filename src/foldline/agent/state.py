@@ -45,6 +45,7 @@ from .api_keys import mask_of
 from .approvals import SANDBOXED, Choices, Policy, ProjectRules
 from .catalogue import Catalogue
 from .discovery import Custom
+from .hooks import Hook
 from .limits import Bounds
 from .mcp import ServerConfig, ToolServers
 from .mcp.servers import ServerTool
@@ -120,6 +121,12 @@ class AgentState:
     """The skills of which the view was last seen to say something, and its newest change then."""
     reserved: Collection[str] = ()
     """Names of slash commands that are the program's own."""
+    hooks: Sequence[Hook] | None = None
+    """As their files were read last; None before that."""
+    hook_faults: set[str] = field(default_factory=set)
+    """What was left aside of these, as it was said."""
+    began: bool = False
+    """Whether the hooks of the session's start were run."""
     loading: list[Custom] = field(default_factory=list)
     """Skills that the model has asked for in this step."""
     left_aside: set[str] = field(default_factory=set)

@@ -1,7 +1,7 @@
 """Folder trust: what a folder brings does nothing until the user has agreed to these very bytes of it.
 
-That is the project's settings, instruction files, skills and commands, up to the top of its repository.
-Imports little: the theme may be among the settings, and is looked for before the first paint.
+That is the project's settings, instruction files, skills, commands and hooks, up to the top of its
+repository. Imports little: the theme may be among the settings, and is looked for before the first paint.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import Literal
 from foldline.data import data_home, real_path
 from foldline.files import is_file, is_ours, make_private, put_private, read_regular
 
-from .discovery import KINDS, candidates, up_to_top
+from .discovery import HOOK_FILES, KINDS, candidates, hook_files, up_to_top
 
 PROJECT_FILE = ".foldline.toml"
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
@@ -60,11 +60,17 @@ def brought(cwd: Path) -> list[Brought]:
     instructions = [folder / name for folder in reversed(folders) for name in INSTRUCTION_FILES]
     lent = (each for kind in KINDS for each in candidates(kind, cwd))
     others = (each.path for each in lent if each.top is not None and not each.leads_out)
+    hooks = (path for path, is_own in hook_files(cwd) if not is_own)
     found = []
-    for path in [*islice(settings, 1), *filter(is_file, (*instructions, *others))]:
+    for path in [*islice(settings, 1), *filter(is_file, (*instructions, *others, *hooks))]:
         with suppress(OSError):
             found.append(_brought(path))
-    return [each for each in found if each.data.strip()]
+    return [each for each in found if _does_something(each)]
+
+
+def _does_something(file: Brought) -> bool:
+    """Other agents' settings do nothing here but for their hooks."""
+    return b'"hooks"' in file.data if file.path.name in HOOK_FILES else bool(file.data.strip())
 
 
 def decide(files: Iterable[Brought], word: Word) -> None:

@@ -12,7 +12,8 @@ from foldline.context.numbers import many, some
 from foldline.protocol import FoldlineError, system_words
 from foldline.protocol.events import Notice, Option
 
-from .discovery import SKILL_FILES, front_matter
+from .discovery import HOOK_FILES, SKILL_FILES, front_matter
+from .hooks import parsed_hooks
 from .layers import from_bytes
 from .state import AgentState
 from .trust import INSTRUCTION_FILES, PROJECT_FILE, Brought, brought, decide
@@ -87,6 +88,10 @@ def does(file: Brought) -> str:
         except FoldlineError:
             return "settings that cannot be read"
         return f"settings: {', '.join(given) or 'none'}"
+    if file.path.name in HOOK_FILES:
+        hooks, faults = parsed_hooks(file.data, file.path.name, of_project=True)
+        runs = [f"`{_short(hook.command)}` ({hook.event})" for hook in hooks]
+        return f"hooks, programs that run by themselves: {', '.join(runs or faults) or 'none'}"
     text = said = file.data.decode("utf-8", "replace").strip()
     with suppress(ValueError):
         fields, body = front_matter(text)

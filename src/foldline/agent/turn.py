@@ -9,11 +9,21 @@ from foldline.context.calls import broke_off, unanswered
 from foldline.context.tally import FIXED
 from foldline.context.tokens import message_tokens
 from foldline.llm import ContextOverflow, LLMError
-from foldline.protocol import AssistantMessage, Checkpoint, Edit, FoldlineError, Part, UserMessage
+from foldline.protocol import (
+    AssistantMessage,
+    Checkpoint,
+    DeveloperMessage,
+    Edit,
+    FoldlineError,
+    Part,
+    UserMessage,
+    text_parts,
+)
 
 from .auto_compact import AutoCompact, auto_compact_blocker
 from .calls import Calls
 from .fallback import Fallbacks
+from .hooks import fire, refresh_hooks
 from .instructions import job_notice, moved_notice, session_preamble, skill_news
 from .limits import LoopWatch
 from .request import TOO_MANY_BYTES, hide_refused_picture, may_be_too_long, picture_advice, send_request
@@ -22,6 +32,9 @@ from .skill_loading import opened_prompt
 from .state import AgentState
 from .toolset import take_tools
 from .trust_question import ask_trust
+
+_MOST_SENT_ON = 3
+"""Times that a hook may send the model on in one turn: one that never lets it stop would cost without end."""
 
 
 class Turn:
@@ -38,6 +51,10 @@ class Turn:
         self._decided = False
         """Whether it is decided already how the next step goes: with its prompt."""
         self._summaries_before = 0
+        self._told: list[DeveloperMessage] = []
+        """What hooks say to the prompt."""
+        self._sent_on_times = 0
+        """How often a hook did not let the model stop."""
 
     async def run(
         self, parts: Sequence[Part] | None, max_steps: int | None = None
@@ -65,18 +82,50 @@ class Turn:
             return None
         self._summaries_before = self._state.bounds.summaries
         try:
-            while (answer := await self.step()).calls:
-                pass
+            answer = await self._answer()
+            while await self._sent_on():
+                answer = await self._answer()
         except FoldlineError as failure:
             await self._state.record_failure(failure)
             raise
         return answer
+
+    async def _answer(self) -> AssistantMessage:
+        while (answer := await self.step()).calls:
+            pass
+        return answer
+
+    async def _sent_on(self) -> bool:
+        """Whether a hook wants more than this answer: the model reads what."""
+        again = {"stop_hook_active": self._sent_on_times > 0}
+        why = (await fire(self._state, "Stop", again)).refused
+        if not why or self._sent_on_times >= _MOST_SENT_ON:
+            return False
+        self._sent_on_times += 1
+        more = UserMessage(origin="machine", parts=text_parts(f"A hook of the user's says: {why}"))
+        await self._state.session.append(more, durable=True)
+        return True
+
+    async def _heard(self, prompt: UserMessage) -> str:
+        """What hooks refuse of a prompt, as a sentence; what they say to it goes with it."""
+        state, self._told = self._state, []
+        await refresh_hooks(state)
+        if not state.began:
+            state.began = True
+            source = "resume" if state.projection.view else "startup"
+            self._told += (await fire(state, "SessionStart", {"source": source}, [source])).messages
+        answer = await fire(state, "UserPromptSubmit", {"prompt": prompt.text})
+        self._told += answer.messages
+        return f"a hook refuses it: {answer.refused}" if answer.refused else ""
 
     async def _open(self, prompt: UserMessage) -> bool:
         """Make room for the prompt and append it; whether that could be done."""
         state = self._state
         state.unsent = ""
         await ask_trust(state)
+        if why := await self._heard(prompt):
+            state.unsent = why
+            return False
         prompt = await opened_prompt(state, prompt)
         await take_tools(state)
         try:
@@ -115,7 +164,8 @@ class Turn:
         preamble = state.projection.tally.estimate(FIXED) if opened else sum(map(message_tokens, first))
         state.check_window(preamble)
         turn = Checkpoint(id=state.projection.next_checkpoint_id)
-        await state.session.append(*first, turn, *job_notice(state.jobs), prompt, durable=True)
+        told = (*job_notice(state.jobs), *self._told)
+        await state.session.append(*first, turn, *told, prompt, durable=True)
 
     async def _settle(self) -> None:
         """Wait until a cancelled turn has recorded its files, and drop its D-Mail: it would hit this turn."""

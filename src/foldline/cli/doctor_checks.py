@@ -13,11 +13,13 @@ from contextlib import aclosing, closing, suppress
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 
 from foldline.agent import Agent
 from foldline.agent.api_keys import secret_variables
 from foldline.agent.catalogue import catalogue_of
+from foldline.agent.hooks import hooks_of
 from foldline.agent.instructions import read_preamble
 from foldline.agent.layers import config_file, keys_given, project_file
 from foldline.agent.mcp import ToolServers
@@ -215,7 +217,10 @@ def _folder() -> Iterator[Finding]:
             yield Finding("ok", "folder", f"{what} {name}")
     for own in (each for each in there.by_name.values() if each.counts):
         yield Finding("ok", own.kind.removesuffix("s"), f"{own.name}, {own.shown}")
-    aside = (*there.left_aside, *read_preamble(cwd).left_out)
+    hooks, faults = hooks_of(cwd)
+    for file, events in groupby(hooks, key=lambda hook: hook.shown):
+        yield Finding("ok", "hooks", f"{file}: {', '.join(hook.event for hook in events)}")
+    aside = (*there.left_aside, *faults, *read_preamble(cwd).left_out)
     yield from (Finding("warn", "left aside", each.removesuffix(".")) for each in aside)
     for agent, count in Counter(found.agent for found in found_sessions(AGENTS, cwd)).items():
         advice = f"`foldline sessions --from {agent}` lists them"
