@@ -68,6 +68,7 @@ COMMANDS: Final = (
     Command("doctor", "[FILE|ID…]", "check sessions or this installation", "doctor"),
     Command("demo", "", "look around in a recorded session with two compactions", "screens"),
     Command("serve", "", "the same screens in a browser on this machine", "serve"),
+    Command("acp", "", "an agent for editors, by the Agent Client Protocol", "acp"),
     Command("config", "", "the settings in force, and where each was set", "config"),
 )
 

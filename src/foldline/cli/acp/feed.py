@@ -1,0 +1,205 @@
+"""What happens in a session, as updates to its client, in order: the events of one agent, told."""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from acp import helpers, schema
+from acp.interfaces import Client
+
+from foldline.agent import Agent
+from foldline.agent.limits import Spent
+from foldline.cli.plain.narrator import compacted_words, entry_words
+from foldline.context.numbers import tokens
+from foldline.protocol import Approval, Clear, Entry, ModelChange, Revert, Title, Undo, events
+from foldline.protocol.events import Event
+
+from .options import config_update, mode_update
+from .updates import Teller, Update, joined, message, said, thought
+
+_SHOWN_EVERY: Final = 0.2
+"""Seconds between two looks at the output of a call that runs: each replaces the one before."""
+_SHOWN: Final = 4_000
+"""Characters of it."""
+
+
+class Feed:
+    """Tells one client of one session."""
+
+    def __init__(self, agent: Agent, client: Client, id: str) -> None:
+        self._agent = agent
+        self._client = client
+        self._id = id
+        self._teller = Teller(agent.session.projection, agent.state.cwd)
+        self.models: tuple[str, ...] = ()
+        self._spent: Spent | None = Spent()
+        """What the session came to; None where that was not counted from its beginning."""
+        self._messages = 0
+        """Told apart by this: a model's answers, and sentences of ours between them."""
+        self._compactions = 0
+        self._title = ""
+        self._outputs: dict[str, str] = {}
+        """The end of what calls that run have put out, and was not shown yet."""
+        self._waiting: list[Update] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    # --- what is told ---------------------------------------------------------------------------------------
+
+    async def replay(self) -> None:
+        """Everything that was said."""
+        for entry in self._agent.session.entries:
+            self._count(entry)
+            for update in self._teller.replayed(entry):
+                await self._client.session_update(self._id, update)
+        self.figures()
+
+    def resumed(self) -> None:
+        """The client has seen all of it; nobody has counted what it came to."""
+        self._spent = None
+
+    def id_of(self, call_id: str) -> str | None:
+        """What a call that has no result yet is called in the protocol."""
+        return self._teller.id_of(call_id)
+
+    def say(self, text: str) -> None:
+        """A sentence of ours, apart from what the model says."""
+        self._messages += 2
+        self.post(message(text, f"m{self._messages - 1}"))
+
+    def figures(self) -> None:
+        """Title and sizes, as they are now."""
+        meta = self._agent.session.meta()
+        if meta.title != self._title:
+            self._title = meta.title
+            at = meta.updated_at.isoformat()
+            info = schema.SessionInfoUpdate(
+                session_update="session_info_update", title=meta.title, updated_at=at
+            )
+            self.post(info)
+        self._usage(self._agent.state.size())
+
+    def options(self, models: tuple[str, ...] | None = None) -> None:
+        """What can be set, as it is now; `models` are those to choose from, from now on."""
+        self.models = self.models if models is None else models
+        self.post(config_update(self._agent, self.models))
+
+    # --- events ---------------------------------------------------------------------------------------------
+
+    def hear(self, event: Event) -> None:
+        match event:
+            case events.StepStarted():
+                self._messages += 1
+                self._usage(event.tokens)
+            case events.TextDelta():
+                self.post(message(event.text, f"m{self._messages}"))
+            case events.ThinkingDelta():
+                self.post(thought(event.text, f"t{self._messages}"))
+            case events.EntryAppended():
+                self._entry(event.entry)
+            case events.ToolStarted() if id := self.id_of(event.call_id):
+                self.post(helpers.update_tool_call(id, status="in_progress"))
+            case events.ToolOutput() if id := self.id_of(event.call_id):
+                self._put_out(id, event.text)
+            case events.ChoiceResolved():
+                self.post(helpers.update_tool_call(event.choice, status="completed"))
+            case _:
+                self._hear_beside(event)
+
+    def _hear_beside(self, event: Event) -> None:
+        """What is no part of an answer."""
+        match event:
+            case events.Retrying():
+                self.say(f"{event} What was said of this answer does not count.")
+            case events.Notice():
+                self.say(event.text)
+            case events.CompactionStart():
+                self._compactions += 1
+                title = f"Compacting {tokens(event.tokens_before)} tokens"
+                call = helpers.start_tool_call(self._compaction, title, kind="other", status="in_progress")
+                self.post(call)
+            case events.CompactionEnd():
+                self._compacted(event)
+            case _:
+                pass
+
+    def _entry(self, entry: Entry) -> None:
+        self._count(entry)
+        for update in self._teller.appended(entry):
+            self.post(update)
+        match entry:
+            case Approval(mode=mode) if mode is not None:
+                self.post(mode_update(mode))
+                self.options()
+            case ModelChange():
+                self.options()
+            case Title():
+                self.figures()
+            case Undo() | Clear() | Revert() | Approval():
+                self.say(entry_words(entry, self._agent.session.projection))
+            case _:
+                pass
+
+    def _compacted(self, event: events.CompactionEnd) -> None:
+        """The protocol has no word for a compaction: it is a call that ran as long as it took."""
+        sizes = f"{tokens(event.tokens_before)} → {tokens(event.tokens_after)} tokens"
+        text = event.error or event.summary
+        self.post(
+            helpers.update_tool_call(
+                self._compaction,
+                title=f"Compacted {sizes}"
+                if event.index is not None
+                else f"Compaction: {compacted_words(event)}",
+                status="failed" if event.error or event.aborted else "completed",
+                content=[helpers.tool_content(helpers.text_block(text))] if text else None,
+            )
+        )
+
+    @property
+    def _compaction(self) -> str:
+        return f"compacting-{self._compactions}"
+
+    def _put_out(self, id: str, text: str) -> None:
+        if not self._outputs:
+            asyncio.get_running_loop().call_later(_SHOWN_EVERY, self._show_outputs)
+        self._outputs[id] = (self._outputs.get(id, "") + text)[-_SHOWN:]
+
+    def _show_outputs(self) -> None:
+        for id, text in self._outputs.items():
+            if self._teller.runs(id):
+                self.post(helpers.update_tool_call(id, content=[said(text)]))
+        self._outputs.clear()
+
+    def _usage(self, used: int) -> None:
+        cost = (
+            schema.Cost(amount=round(self._spent.cost, 6), currency="USD")
+            if self._spent is not None
+            else None
+        )
+        size = self._agent.state.window
+        self.post(schema.UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost))
+
+    def _count(self, entry: Entry) -> None:
+        if self._spent is not None:
+            self._spent = self._spent.after(entry)
+
+    # --- sending --------------------------------------------------------------------------------------------
+
+    def post(self, update: Update) -> None:
+        """Send this behind what was posted before."""
+        both = joined(self._waiting[-1] if self._waiting else None, update)
+        if both is not None:
+            self._waiting[-1] = both
+        else:
+            self._waiting.append(update)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
+
+    async def _send(self) -> None:
+        with suppress(ConnectionError):
+            while self._waiting:
+                await self._client.session_update(self._id, self._waiting.pop(0))
+
+    async def flush(self) -> None:
+        """Wait until all that was posted is on its way."""
+        while self._sending is not None and not self._sending.done():
+            await asyncio.wait([self._sending])
