@@ -1,6 +1,7 @@
 """What happens in a session, as updates to its client, in order: the events of one agent, told."""
 
 import asyncio
+from collections import deque
 from contextlib import suppress
 from typing import Final
 
@@ -15,7 +16,7 @@ from foldline.protocol import Approval, Clear, Entry, ModelChange, Revert, Title
 from foldline.protocol.events import Event
 
 from .options import config_update, mode_update
-from .updates import Teller, Update, joined, message, said, thought
+from .updates import Teller, Update, message, said, thought
 
 _SHOWN_EVERY: Final = 0.2
 """Seconds between two looks at the output of a call that runs: each replaces the one before."""
@@ -40,7 +41,7 @@ class Feed:
         self._title = ""
         self._outputs: dict[str, str] = {}
         """The end of what calls that run have put out, and was not shown yet."""
-        self._waiting: list[Update] = []
+        self._waiting: deque[Update] = deque()
         self._sending: asyncio.Task[None] | None = None
 
     # --- what is told ---------------------------------------------------------------------------------------
@@ -186,18 +187,14 @@ class Feed:
 
     def post(self, update: Update) -> None:
         """Send this behind what was posted before."""
-        both = joined(self._waiting[-1] if self._waiting else None, update)
-        if both is not None:
-            self._waiting[-1] = both
-        else:
-            self._waiting.append(update)
+        self._waiting.append(update)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
 
     async def _send(self) -> None:
         with suppress(ConnectionError):
             while self._waiting:
-                await self._client.session_update(self._id, self._waiting.pop(0))
+                await self._client.session_update(self._id, self._waiting.popleft())
 
     async def flush(self) -> None:
         """Wait until all that was posted is on its way."""

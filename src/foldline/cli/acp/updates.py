@@ -138,18 +138,6 @@ def thought(text: str, id: str) -> schema.AgentThoughtChunk:
     )
 
 
-def joined(before: Update | None, update: Update) -> Update | None:
-    """Two pieces of one message as one; None where they are none."""
-    if isinstance(before, schema.AgentMessageChunk | schema.AgentThoughtChunk) and type(before) is type(
-        update
-    ):
-        assert isinstance(update, schema.AgentMessageChunk | schema.AgentThoughtChunk)
-        if before.message_id == update.message_id:
-            text = getattr(before.content, "text", "") + getattr(update.content, "text", "")
-            return update.model_copy(update={"content": helpers.text_block(text)})
-    return None
-
-
 def contents(result: ToolResultMessage) -> list[Content]:
     """The text and the pictures that the model was given."""
     return [

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from foldline.agent import Agent
@@ -11,7 +12,7 @@ from foldline.agent.settings_edit import change
 from foldline.agent.settings_schema import KEYS, choices_of
 from foldline.cli.search import search as search_sessions
 from foldline.cli.sessions import sessions as list_sessions
-from foldline.compaction import BUILT_IN, largest_items, load_prompt
+from foldline.compaction import largest_items, load_prompt
 from foldline.context.harmless import nothing_hidden
 from foldline.context.permissions import mode_words, rule_words
 from foldline.context.rewind_points import rewind_points
@@ -19,7 +20,7 @@ from foldline.history import title_entry
 from foldline.protocol import ApprovalMode, FoldlineError, operations
 from foldline.tui.figures import Figures
 from foldline.tui.keys.commands import COMMANDS, Command
-from foldline.tui.runner import Runner
+from foldline.tui.runner import Runner, compaction_commands
 from foldline.tui.session_facts import cost_lines, status_lines
 
 from .narrator import room_words
@@ -54,13 +55,8 @@ def plain_commands(runner: Runner, say: Say) -> dict[str, Handler]:
     """A handler for each command that needs no screen, by its id. They run beside the agent, in its loop."""
     commands = _AgentCommands(runner, say)
     return {
-        "retry": lambda _: runner.retry(),
+        **{id: partial(do, runner) for id, do in compaction_commands(commands.preview, say).items()},
         "init": lambda _: runner.send(load_prompt("init")),
-        "compact": commands.compact,
-        "preview": lambda focus: commands.compact(f"--preview {focus}"),
-        "strategy": commands.strategy,
-        "undo": lambda _: runner.submit(operations.UndoCompaction()),
-        "clear": lambda _: runner.submit(operations.ClearView()),
         "context": commands.context,
         "model": commands.model,
         "effort": commands.effort,
@@ -79,18 +75,8 @@ class _AgentCommands:
         self._state = runner.agent.state
         self._say = say
 
-    def compact(self, argument: str) -> None:
-        flag, _, focus = argument.partition(" ")
-        preview = flag == "--preview"
-        focus = focus.strip() if preview else argument
-        self._submit(operations.CompactSession(reason="manual", focus=focus or None, preview=preview))
-
-    def strategy(self, name: str) -> None:
-        if name:
-            self._submit(operations.SwitchStrategy(strategy=name))
-        else:
-            now = type(self._state.strategy).__name__
-            self._say(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName.")
+    def preview(self, focus: str) -> None:
+        self._submit(operations.CompactSession(reason="manual", focus=focus or None, preview=True))
 
     def model(self, name: str) -> None:
         if name:
