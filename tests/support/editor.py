@@ -7,8 +7,8 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,30 @@ from acp import helpers, schema
 from acp.client.connection import ClientSideConnection
 from acp.connection import StreamDirection, StreamEvent
 
+from support.server import MODEL, RunningServer, running_server
+
 T = TypeVar("T")
+OFFLINE = ("-m", "offline")
+
+
+@contextmanager
+def scripted(*rules: dict[str, Any], **options: Any) -> Iterator[tuple[RunningServer, dict[str, str]]]:
+    """A server with this script, and the environment in which it is asked."""
+    with running_server(script=rules or None, then_default=bool(rules), **options) as server:
+        yield server, {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "FOLDLINE_MODEL": MODEL}
+
+
+def rule(content: str, times: int = 1, **answer: Any) -> dict[str, Any]:
+    return {"when": {"content": content}, "times": times, "answer": answer}
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+def texts(content: Sequence[Any] | None) -> str:
+    return "".join(each.content.text for each in content or ())
+
 
 _ANSWERS: dict[str, Any] = {
     "initialize": schema.InitializeResponse,

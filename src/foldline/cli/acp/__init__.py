@@ -1,5 +1,6 @@
 """`foldline acp`: Foldline as an agent for editors, by the Agent Client Protocol."""
 
+import gc
 import sys
 from argparse import ArgumentParser
 from importlib.util import find_spec
@@ -28,4 +29,9 @@ def acp(model: str | None, window: int | None, strategy: str | None) -> int:
     from .server import serve
 
     chosen = {"model": model, "context__window": window, "compaction__strategy": strategy}
-    return run_async(serve(chosen))
+    try:
+        return run_async(serve(chosen))
+    finally:
+        # The interpreter would look through all models of the package on its way out: that takes a second,
+        # and who ends it waits for two.
+        gc.freeze()

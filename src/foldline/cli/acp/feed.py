@@ -12,7 +12,7 @@ from foldline.agent import Agent
 from foldline.agent.limits import Spent
 from foldline.cli.plain.narrator import compacted_words, entry_words
 from foldline.context.numbers import tokens
-from foldline.protocol import Approval, Clear, Entry, ModelChange, Revert, Title, Undo, events
+from foldline.protocol import Approval, Clear, Entry, Revert, Title, Undo, events
 from foldline.protocol.events import Event
 
 from .options import config_update, mode_update
@@ -33,12 +33,15 @@ class Feed:
         self._id = id
         self._teller = Teller(agent.session.projection, agent.state.cwd)
         self.models: tuple[str, ...] = ()
+        """Those to choose from, once the provider has listed them."""
         self._spent: Spent | None = Spent()
         """What the session came to; None where that was not counted from its beginning."""
         self._messages = 0
         """Told apart by this: a model's answers, and sentences of ours between them."""
         self._compactions = 0
         self._title = ""
+        self._options: schema.ConfigOptionUpdate | None = None
+        """What was told last."""
         self._outputs: dict[str, str] = {}
         """The end of what calls that run have put out, and was not shown yet."""
         self._waiting: deque[Update] = deque()
@@ -68,7 +71,7 @@ class Feed:
         self.post(message(text, f"m{self._messages - 1}"))
 
     def figures(self) -> None:
-        """Title and sizes, as they are now."""
+        """Title, sizes and options, as they are now."""
         meta = self._agent.session.meta()
         if meta.title != self._title:
             self._title = meta.title
@@ -78,11 +81,10 @@ class Feed:
             )
             self.post(info)
         self._usage(self._agent.state.size())
-
-    def options(self, models: tuple[str, ...] | None = None) -> None:
-        """What can be set, as it is now; `models` are those to choose from, from now on."""
-        self.models = self.models if models is None else models
-        self.post(config_update(self._agent, self.models))
+        options = config_update(self._agent, self.models)
+        if options != self._options:
+            self._options = options
+            self.post(options)
 
     # --- events ---------------------------------------------------------------------------------------------
 
@@ -130,9 +132,7 @@ class Feed:
         match entry:
             case Approval(mode=mode) if mode is not None:
                 self.post(mode_update(mode))
-                self.options()
-            case ModelChange():
-                self.options()
+                self.figures()
             case Title():
                 self.figures()
             case Undo() | Clear() | Revert() | Approval():

@@ -90,17 +90,19 @@ class Conversation:
             FoldlineError: there is no such option or value, or the model cannot be asked.
         """
         executor, change = self.agent.executor, asked_for(self.agent, option, value)
-        if change is None:
-            self.feed.options()
-        elif (finished := await executor.wait_for(executor.submit(change))).outcome == "failed":
-            raise FoldlineError(finished.error or "It could not be set.")
-        await executor.settle()
+        if change is not None:
+            finished = await executor.wait_for(executor.submit(change))
+            if finished.outcome == "failed":
+                raise FoldlineError(finished.error or "It could not be set.")
+            await executor.settle()
+        self.feed.figures()
         await self.feed.flush()
         return config_options(self.agent, self.feed.models)
 
     async def _learn_models(self) -> None:
         await self.agent.state.learn_window()
-        self.feed.options(await listed_models(self.agent))
+        self.feed.models = await listed_models(self.agent)
+        self.feed.figures()
 
     # --- prompts ------------------------------------------------------------------------------------------
 
