@@ -50,7 +50,8 @@ async def test_a_change_is_a_diff_at_its_line_asked_about_before_it_is_made(tmp_
         async with editing(home=tmp_path / "home", environ=environ) as editor:
             await editor.say(await editor.new(tmp_path), "change it")
             first, second = editor.permissions
-            [asked] = first.tool_call.content or ()
+            question, asked = first.tool_call.content or ()
+            assert question.content.text == "Allow this edit?\na.py"
             assert asked.path == str(tmp_path / "a.py")
             assert ("line 10\n" in asked.old_text, "line ten\n" in asked.new_text) == (True, True)
             edited, written = editor.calls()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from acp import schema
 
-from support.editor import OFFLINE, call, editing, rule, scripted
+from support.editor import OFFLINE, call, editing, rule, scripted, texts
 
 
 def kinds(asked: schema.RequestPermissionRequest) -> list[str]:
@@ -22,7 +22,8 @@ async def test_always_holds_in_the_session_and_in_the_project_in_later_ones(tmp_
             [asked] = editor.permissions
             assert kinds(asked) == ["allow_once", "allow_always", "allow_always", "reject_once"]
             assert asked.options[1].name == "Yes, and in this session always: exactly this command"
-            assert "mkdir -p made" in (asked.tool_call.title or "")
+            assert asked.tool_call.title == "mkdir -p made"
+            assert texts(asked.tool_call.content) == "Allow this bash call?\nmkdir -p made"
             editor.allow = lambda _: "p"
             await editor.say(session, "run1")
             assert len(editor.permissions) == 2
@@ -66,7 +67,7 @@ async def test_a_call_that_reaches_out_says_so_and_has_no_always(tmp_path: Path)
             await editor.say(await editor.new(tmp_path / "work"), "look")
             [asked] = editor.permissions
             assert kinds(asked) == ["allow_once", "reject_once"]
-            assert "reaches beyond" in (asked.tool_call.title or "")
+            assert "reaches beyond" in texts(asked.tool_call.content)
 
 
 @pytest.mark.parametrize(("answer", "is_used"), [("y", True), ("n", False), (None, False)])

@@ -16,7 +16,7 @@ from foldline.protocol import Approval, Clear, Entry, Revert, Title, Undo, event
 from foldline.protocol.events import Event
 
 from .options import config_update, mode_update
-from .updates import Teller, Update, message, said, thought
+from .updates import Teller, Update, said
 
 _SHOWN_EVERY: Final = 0.2
 """Seconds between two looks at the output of a call that runs: each replaces the one before."""
@@ -31,13 +31,11 @@ class Feed:
         self._agent = agent
         self._client = client
         self._id = id
-        self._teller = Teller(agent.session.projection, agent.state.cwd)
+        self.teller = Teller(agent.session.projection, agent.state.cwd)
         self.models: tuple[str, ...] = ()
         """Those to choose from, once the provider has listed them."""
-        self._spent: Spent | None = Spent()
-        """What the session came to; None where that was not counted from its beginning."""
-        self._messages = 0
-        """Told apart by this: a model's answers, and sentences of ours between them."""
+        self._spent = Spent()
+        """What the session came to."""
         self._compactions = 0
         self._title = ""
         self._options: schema.ConfigOptionUpdate | None = None
@@ -49,26 +47,19 @@ class Feed:
 
     # --- what is told ---------------------------------------------------------------------------------------
 
-    async def replay(self) -> None:
-        """Everything that was said."""
+    async def replay(self, *, known: bool) -> None:
+        """Everything that was said; where the client has `known` it, only what it came to."""
         for entry in self._agent.session.entries:
-            self._count(entry)
-            for update in self._teller.replayed(entry):
+            self._spent = self._spent.after(entry)
+            for update in () if known else self.teller.replayed(entry):
                 await self._client.session_update(self._id, update)
+            await asyncio.sleep(0)
         self.figures()
-
-    def resumed(self) -> None:
-        """The client has seen all of it; nobody has counted what it came to."""
-        self._spent = None
-
-    def id_of(self, call_id: str) -> str | None:
-        """What a call that has no result yet is called in the protocol."""
-        return self._teller.id_of(call_id)
+        await self.flush()
 
     def say(self, text: str) -> None:
-        """A sentence of ours, apart from what the model says."""
-        self._messages += 2
-        self.post(message(text, f"m{self._messages - 1}"))
+        """A sentence of ours, in a paragraph of its own: clients show it behind what the model said."""
+        self.post(helpers.update_agent_message_text(f"\n\n{text}\n\n"))
 
     def figures(self) -> None:
         """Title, sizes and options, as they are now."""
@@ -91,20 +82,20 @@ class Feed:
     def hear(self, event: Event) -> None:
         match event:
             case events.StepStarted():
-                self._messages += 1
                 self._usage(event.tokens)
             case events.TextDelta():
-                self.post(message(event.text, f"m{self._messages}"))
+                self.post(helpers.update_agent_message_text(event.text))
             case events.ThinkingDelta():
-                self.post(thought(event.text, f"t{self._messages}"))
+                self.post(helpers.update_agent_thought_text(event.text))
             case events.EntryAppended():
                 self._entry(event.entry)
-            case events.ToolStarted() if id := self.id_of(event.call_id):
-                self.post(helpers.update_tool_call(id, status="in_progress"))
-            case events.ToolOutput() if id := self.id_of(event.call_id):
-                self._put_out(id, event.text)
-            case events.ChoiceResolved():
-                self.post(helpers.update_tool_call(event.choice, status="completed"))
+            case events.ToolStarted() if call := self.teller.calls.get(event.call_id):
+                self.post(helpers.update_tool_call(call.id, status="in_progress"))
+            case events.ToolOutput() if event.call_id in self.teller.calls:
+                if not self._outputs:
+                    asyncio.get_running_loop().call_later(_SHOWN_EVERY, self._show_outputs)
+                shown = self._outputs.get(event.call_id, "")
+                self._outputs[event.call_id] = f"{shown}{event.text}"[-_SHOWN:]
             case _:
                 self._hear_beside(event)
 
@@ -122,12 +113,16 @@ class Feed:
                 self.post(call)
             case events.CompactionEnd():
                 self._compacted(event)
+            case events.ChoiceResolved():
+                self.post(helpers.update_tool_call(event.choice, status="completed"))
+            case events.ProposalClosed():
+                self.post(helpers.update_tool_call(event.proposal, status="completed"))
             case _:
                 pass
 
     def _entry(self, entry: Entry) -> None:
-        self._count(entry)
-        for update in self._teller.appended(entry):
+        self._spent = self._spent.after(entry)
+        for update in self.teller.appended(entry):
             self.post(update)
         match entry:
             case Approval(mode=mode) if mode is not None:
@@ -159,29 +154,16 @@ class Feed:
     def _compaction(self) -> str:
         return f"compacting-{self._compactions}"
 
-    def _put_out(self, id: str, text: str) -> None:
-        if not self._outputs:
-            asyncio.get_running_loop().call_later(_SHOWN_EVERY, self._show_outputs)
-        self._outputs[id] = (self._outputs.get(id, "") + text)[-_SHOWN:]
-
     def _show_outputs(self) -> None:
-        for id, text in self._outputs.items():
-            if self._teller.runs(id):
-                self.post(helpers.update_tool_call(id, content=[said(text)]))
+        for call_id, text in self._outputs.items():
+            if call := self.teller.calls.get(call_id):  # else its result is there
+                self.post(helpers.update_tool_call(call.id, content=[said(text)]))
         self._outputs.clear()
 
     def _usage(self, used: int) -> None:
-        cost = (
-            schema.Cost(amount=round(self._spent.cost, 6), currency="USD")
-            if self._spent is not None
-            else None
-        )
+        cost = schema.Cost(amount=round(self._spent.cost, 6), currency="USD")
         size = self._agent.state.window
         self.post(schema.UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost))
-
-    def _count(self, entry: Entry) -> None:
-        if self._spent is not None:
-            self._spent = self._spent.after(entry)
 
     # --- sending --------------------------------------------------------------------------------------------
 

@@ -116,15 +116,14 @@ class Server:
         self, cwd: str, session_id: str, mcp_servers: Sequence[McpServer] | None = None, **_: Any
     ) -> schema.LoadSessionResponse:
         conversation = await self._reopened(cwd, session_id, mcp_servers or ())
-        await conversation.feed.replay()
-        await conversation.feed.flush()
+        await conversation.feed.replay(known=False)
         return schema.LoadSessionResponse(**_settable(conversation))
 
     async def resume_session(
         self, cwd: str, session_id: str, mcp_servers: Sequence[McpServer] | None = None, **_: Any
     ) -> schema.ResumeSessionResponse:
         conversation = await self._reopened(cwd, session_id, mcp_servers or ())
-        conversation.feed.resumed()
+        await conversation.feed.replay(known=True)
         return schema.ResumeSessionResponse(**_settable(conversation))
 
     async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:

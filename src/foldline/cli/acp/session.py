@@ -12,7 +12,6 @@ from acp.interfaces import Client
 from foldline.agent import Agent
 from foldline.cli.plain.commands import REPORTS, plain_commands, usage
 from foldline.cli.plain.narrator import Asked, asked_since
-from foldline.context.harmless import clean_line
 from foldline.formats.writers.markdown import fenced
 from foldline.protocol import AssistantMessage, FoldlineError, Part, events, operations, text_parts
 from foldline.protocol.events import Event
@@ -27,7 +26,7 @@ from foldline.tui.state import ChatState, Question
 from .blocks import Block, prompt_of
 from .feed import Feed
 from .options import Options, asked_for, config_options, listed_models
-from .updates import Content, diffs, said
+from .updates import Call, Content, diffs
 
 FAILED: Final = -32603
 """The code of JSON-RPC for what went wrong inside."""
@@ -235,16 +234,15 @@ class Conversation:
     def _asked_call(self, asked: Asked, question: Question | None) -> schema.ToolCallUpdate:
         """What is asked about, as a call. A choice, or a proposal, is one of its own."""
         title, *lines = asked.lines
+        known = self.feed.teller.calls.get(asked.id, Call(asked.id, title))
         content: list[Content] = []
-        if question is not None and question.diff:
-            content = [diff.content for diff in diffs(question.diff, self.agent.state.cwd)]
-        if not content and lines:
-            content = [said("\n".join(lines))]
+        if question is not None and question.kind == "call":
+            lines = [title, lines[0]]  # what follows there is the diff
+            content = [diff.content for diff in diffs(question.diff or "", self.agent.state.cwd)]
+        if lines:
+            content.insert(0, helpers.tool_content(helpers.text_block("\n".join(lines))))
         return schema.ToolCallUpdate(
-            tool_call_id=self.feed.id_of(asked.id) or asked.id,
-            title=f"{title} {clean_line(question.title)}" if question and question.kind == "call" else title,
-            status="pending",
-            content=content or None,
+            tool_call_id=known.id, title=known.title, status="pending", content=content or None
         )
 
     def _aside(self, work: Coroutine[Any, Any, None]) -> None:

@@ -41,13 +41,22 @@ _TITLE: Final = 200
 _HUNK: Final = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
+class Call(NamedTuple):
+    """A call as the client knows it."""
+
+    id: str
+    """Its own: servers use theirs again."""
+    title: str
+
+
 class Teller:
-    """Tells entries in order, and keeps which call a result is of: servers use their ids for calls again."""
+    """Tells entries in order."""
 
     def __init__(self, projection: Projection, cwd: Path) -> None:
         self._projection = projection
         self._cwd = cwd
-        self._ids: dict[str, str] = {}
+        self.calls: dict[str, Call] = {}
+        """Those without a result, by what servers call them."""
 
     def replayed(self, entry: Entry) -> Iterator[Update]:
         """All of an entry, for a client that has not seen it."""
@@ -61,9 +70,9 @@ class Teller:
             case AssistantMessage():
                 for part in entry.parts:
                     if isinstance(part, ThinkingPart) and part.text:
-                        yield thought(part.text, str(entry.index))
+                        yield helpers.update_agent_thought_text(part.text)
                     elif isinstance(part, TextPart) and part.text:
-                        yield message(part.text, str(entry.index))
+                        yield helpers.update_agent_message_text(part.text)
             case Compaction():
                 yield compacted(entry, self._projection)
             case _:
@@ -76,31 +85,25 @@ class Teller:
             case AssistantMessage():
                 for nth, call in enumerate(entry.calls):
                     yield self._begun(call, f"{entry.index}.{nth}")
-            case ToolResultMessage() if entry.call_id in self._ids:
-                yield self._ended(entry, self._ids.pop(entry.call_id))
+            case ToolResultMessage() if asked := self.calls.pop(entry.call_id, None):
+                yield self._ended(entry, asked.id)
             case _:
                 pass
-
-    def runs(self, id: str) -> bool:
-        return id in self._ids.values()
-
-    def id_of(self, call_id: str) -> str | None:
-        """What a call that has no result yet is called in the protocol."""
-        return self._ids.get(call_id)
 
     def _begun(self, call: ToolCallPart, id: str) -> Update:
         arguments = call.parsed()
         todos = todo_list(arguments)
         if todos is not None:
             return plan(todos)
-        self._ids[call.call_id] = id
         subject = subject_of(call)
         line = arguments.get("offset")
         places = [self._place(subject.text, line if isinstance(line, int) else None)]
         words = clean_line(subject.text)[:_TITLE]
+        title = words if _kind(call.name) == "execute" and words else f"{call.name} {words}".strip()
+        self.calls[call.call_id] = Call(id, title)
         return helpers.start_tool_call(
             id,
-            words if _kind(call.name) == "execute" and words else f"{call.name} {words}".strip(),
+            title,
             kind=_kind(call.name),
             status="pending",
             locations=places if subject.kind == "path" else None,
@@ -123,19 +126,6 @@ class Teller:
 
     def _place(self, path: str, line: int | None) -> schema.ToolCallLocation:
         return schema.ToolCallLocation(path=str(self._cwd / path), line=line)
-
-
-def message(text: str, id: str) -> schema.AgentMessageChunk:
-    """A piece of what the agent says; pieces of one id are one message."""
-    return schema.AgentMessageChunk(
-        session_update="agent_message_chunk", content=helpers.text_block(text), message_id=id
-    )
-
-
-def thought(text: str, id: str) -> schema.AgentThoughtChunk:
-    return schema.AgentThoughtChunk(
-        session_update="agent_thought_chunk", content=helpers.text_block(text), message_id=id
-    )
 
 
 def contents(result: ToolResultMessage) -> list[Content]:
