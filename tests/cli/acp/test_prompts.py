@@ -50,8 +50,8 @@ async def test_a_change_is_a_diff_at_its_line_asked_about_before_it_is_made(tmp_
         async with editing(home=tmp_path / "home", environ=environ) as editor:
             await editor.say(await editor.new(tmp_path), "change it")
             first, second = editor.permissions
-            question, asked = first.tool_call.content or ()
-            assert question.content.text == "Allow this edit?\na.py"
+            [asked] = first.tool_call.content or ()
+            assert first.tool_call.title == "edit a.py"
             assert asked.path == str(tmp_path / "a.py")
             assert ("line 10\n" in asked.old_text, "line ten\n" in asked.new_text) == (True, True)
             edited, written = editor.calls()
@@ -59,7 +59,7 @@ async def test_a_change_is_a_diff_at_its_line_asked_about_before_it_is_made(tmp_
             assert edited["content"] == [asked]
             assert edited["locations"][0].line == 7
             [new] = written["content"]
-            assert (new.old_text, new.new_text) == (None, "print(1)\n")
+            assert (new.old_text, new.new_text) == ("", "print(1)\n")
             assert (written["kind"], written["status"]) == ("edit", "completed")
             assert (tmp_path / "b.py").read_text() == "print(1)\n"
             assert "line ten" in (tmp_path / "a.py").read_text()
@@ -203,6 +203,7 @@ async def test_commands_answer_in_the_chat(tmp_path: Path) -> None:
         [offered] = await editor.until(lambda: editor.of(schema.AvailableCommandsUpdate))
         names = {each.name for each in offered.available_commands}
         assert {"compact", "undo", "context", "rewind", "cost", "status", "retry"} <= names
+        assert all(name.isascii() and name for name in names)
         assert not {"inspector", "quit", "copy", "sessions", "search"} & names
         for said, answered in (
             ("/status", "window"),

@@ -71,7 +71,8 @@ class Conversation:
     def start(self) -> None:
         """Once the client knows the session: what can be called, and what takes a while to learn."""
         self.agent.start()
-        commands = (each for each in COMMANDS if each.id in self._commands or each.id in REPORTS)
+        here = {*self._commands, *REPORTS}
+        commands = (each for each in COMMANDS if each.slash and each.id in here)
         self.feed.post(helpers.update_available_commands(map(_available, commands)))
         self._aside(self._learn_models())
 
@@ -237,8 +238,8 @@ class Conversation:
         known = self.feed.teller.calls.get(asked.id, Call(asked.id, title))
         content: list[Content] = []
         if question is not None and question.kind == "call":
-            lines = [title, lines[0]]  # what follows there is the diff
             content = [diff.content for diff in diffs(question.diff or "", self.agent.state.cwd)]
+            lines = [title, lines[0]] if question.outside or not content else []  # clients show diffs larger
         if lines:
             content.insert(0, helpers.tool_content(helpers.text_block("\n".join(lines))))
         return schema.ToolCallUpdate(

@@ -178,14 +178,13 @@ class Diff(NamedTuple):
 def diffs(unified: str, cwd: Path) -> Iterator[Diff]:
     """Each piece of a unified diff of one file, as the text before and after it."""
     lines = unified.split("\n")
-    is_new = lines[0] == "--- /dev/null"
     path = str(cwd / lines[1].removeprefix("+++ ")) if len(lines) > 1 else ""
     line, old, new = 0, list[str](), list[str]()
     for text in (*lines[2:], ""):
         hunk = _HUNK.match(text)
         if (hunk or not text) and (old or new):
-            before = None if is_new and not old else "".join(old)
-            yield Diff(helpers.tool_diff_content(path, "".join(new), before), line)
+            # Of a new file it is empty, not left out: some clients show no diff then.
+            yield Diff(helpers.tool_diff_content(path, "".join(new), "".join(old)), line)
             old, new = [], []
         if hunk:
             line = int(hunk[1])
