@@ -211,11 +211,14 @@ async def test_commands_answer_in_the_chat(tmp_path: Path) -> None:
             ("/inspector", "needs the whole screen"),
             ("/nothing", "There is no command /nothing"),
             ("/undo", "rewind to undo"),
+            ("/compact", "nothing to compact"),
+            ("/model any@deepseek", "needs a key"),
             ("/retry", "Try again: not now."),
         ):
             editor.updates.clear()
             assert (await editor.say(session, said)).stop_reason == "end_turn"
             assert answered.lower() in editor.text().lower(), said
+            assert editor.calls() == []
         await editor.say(session, "/rename A better name")
         assert editor.of(schema.SessionInfoUpdate)[-1].title == "A better name"
 

@@ -14,7 +14,7 @@ from foldline.history import Session, find_session
 from support.editor import OFFLINE, call, editing, rule, scripted, texts
 from support.front_door import FrontDoor, door
 from support.history import history
-from support.mcp_server import TESTS, http_server
+from support.mcp_server import TESTS, Diary, http_server
 
 __all__ = ["door"]
 
@@ -129,7 +129,10 @@ async def test_tool_servers_of_the_client_lend_their_tools(tmp_path: Path) -> No
         name="own",
         command=sys.executable,
         args=["-m", "support.mcp_server", "--diary", str(tmp_path / "own.jsonl")],
-        env=[schema.EnvVariable(name="PYTHONPATH", value=str(TESTS))],
+        env=[
+            schema.EnvVariable(name="PYTHONPATH", value=str(TESTS)),
+            schema.EnvVariable(name="TAKEN", value="${OPENAI_API_KEY}"),
+        ],
     )
     asked = [call("mcp__own__echo", text="from a program"), call("mcp__far__echo", text="from far")]
     with (
@@ -142,6 +145,8 @@ async def test_tool_servers_of_the_client_lend_their_tools(tmp_path: Path) -> No
             assert [each["status"] for each in editor.calls()] == ["completed", "completed"]
             assert "from a program" in texts(editor.calls()[0]["content"])
             assert "from far" in texts(editor.calls()[1]["content"])
+            [started] = Diary(tmp_path / "own.jsonl").of("environment")
+            assert started["TAKEN"] == "${OPENAI_API_KEY}"
             sse = schema.SseMcpServer(type="sse", name="old", url=url, headers=[])
             with pytest.raises(RequestError, match="only stdio and http"):
                 await editor.new(tmp_path, [sse])

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from contextlib import suppress
+from itertools import count
 from typing import Final
 
 from acp import helpers, schema
@@ -36,7 +37,9 @@ class Feed:
         """Those to choose from, once the provider has listed them."""
         self._spent = Spent()
         """What the session came to."""
-        self._compactions = 0
+        self._ids = count(1)
+        self._compaction = ""
+        """The id of the call that stands for the compaction that runs."""
         self._title = ""
         self._options: schema.ConfigOptionUpdate | None = None
         """What was told last."""
@@ -107,7 +110,7 @@ class Feed:
             case events.Notice():
                 self.say(event.text)
             case events.CompactionStart():
-                self._compactions += 1
+                self._compaction = f"compacting-{next(self._ids)}"
                 title = f"Compacting {tokens(event.tokens_before)} tokens"
                 call = helpers.start_tool_call(self._compaction, title, kind="other", status="in_progress")
                 self.post(call)
@@ -138,21 +141,20 @@ class Feed:
     def _compacted(self, event: events.CompactionEnd) -> None:
         """The protocol has no word for a compaction: it is a call that ran as long as it took."""
         sizes = f"{tokens(event.tokens_before)} → {tokens(event.tokens_after)} tokens"
+        title = f"Compacted {sizes}" if event.index is not None else f"Compaction: {compacted_words(event)}"
         text = event.error or event.summary
+        if not self._compaction:  # it did not begin: there was nothing to compact
+            self.say(f"{title}.")
+            return
         self.post(
             helpers.update_tool_call(
                 self._compaction,
-                title=f"Compacted {sizes}"
-                if event.index is not None
-                else f"Compaction: {compacted_words(event)}",
+                title=title,
                 status="failed" if event.error or event.aborted else "completed",
                 content=[helpers.tool_content(helpers.text_block(text))] if text else None,
             )
         )
-
-    @property
-    def _compaction(self) -> str:
-        return f"compacting-{self._compactions}"
+        self._compaction = ""
 
     def _show_outputs(self) -> None:
         for call_id, text in self._outputs.items():

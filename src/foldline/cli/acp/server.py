@@ -232,16 +232,16 @@ def _folder(cwd: str) -> Path:
 
 
 def _configs(servers: Sequence[McpServer]) -> list[ServerConfig]:
-    """The client's tool servers. A `$` of it is meant as it stands: it knows its own values."""
+    """The client's tool servers. No variable of ours is put into them: a project may have set them up."""
     configs = []
     for server in servers:
         match server:
-            case schema.McpServerStdio():
+            case schema.McpServerStdio(name=name, command=command, args=args):
                 env = {each.name: each.value for each in server.env}
-                config = ServerConfig(server.name, command=server.command, args=tuple(server.args), env=env)
-            case schema.HttpMcpServer():
+                config = ServerConfig(name, command=command, args=tuple(args), env=env, literal=True)
+            case schema.HttpMcpServer(name=name, url=url):
                 headers = {each.name: each.value for each in server.headers}
-                config = ServerConfig(server.name, url=server.url, headers=headers)
+                config = ServerConfig(name, url=url, headers=headers, literal=True)
             case _:
                 raise FoldlineError(f"The MCP server {server.name}: only stdio and http are spoken here.")
         configs.append(config)

@@ -201,7 +201,7 @@ class Conversation:
                 self._answer = answer
             case events.TaskFinished() if event.operation in _TURNS:
                 self._end = event
-            case events.TaskFinished(outcome="failed") if event.operation != "switch_model":
+            case events.TaskFinished(outcome="failed"):
                 self.feed.say(event.error or "That failed.")
             case _:
                 pass
