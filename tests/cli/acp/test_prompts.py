@@ -118,6 +118,9 @@ async def test_a_picture_reaches_the_model_and_a_broken_one_is_refused(tmp_path:
             await editor.say(session, "see", helpers.image_block(data, "image/png"))
             with pytest.raises(RequestError, match="no base64"):
                 await editor.say(session, helpers.image_block("%%", "image/png"))
+            for empty in ((), ("",), (" \n",)):
+                with pytest.raises(RequestError, match="prompt is empty"):
+                    await editor.say(session, *empty)
             with pytest.raises(RequestError, match="Sound is not taken"):
                 await editor.say(session, helpers.audio_block("", "audio/wav"))
         said = server.requests()[-1].messages[-1]["content"]

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -49,21 +49,20 @@ def prompt_of(blocks: Sequence[Block], cwd: Path) -> Prompt:
                 images.append(_image(resource.blob, resource.uri))
             case _:
                 raise FoldlineError("Sound is not taken: send it as text.")
-    text = "".join(_spaced(words)).strip()
+    text = _joined(words)
+    if not text and not images:
+        raise FoldlineError("The prompt is empty: nothing was sent.")
     whole = with_piped(text, "\n\n".join(embedded)) if embedded else text
     return Prompt(text, (*text_parts(whole), *images))
 
 
-def _spaced(words: Sequence[str]) -> Iterator[str]:
-    """The words with a blank between two that would run together."""
-    before = ""
+def _joined(words: Sequence[str]) -> str:
+    """The words, with a blank between two that would run together."""
+    text = ""
     for word in words:
-        yield (
-            f" {word}"
-            if before and not before[-1].isspace() and word[:1].isalnum() | (word[:1] == "@")
-            else word
-        )
-        before = word or before
+        runs_on = text and not text[-1].isspace() and (word[:1].isalnum() or word[:1] == "@")
+        text += f" {word}" if runs_on else word
+    return text.strip()
 
 
 def _mention(uri: str, cwd: Path) -> str:

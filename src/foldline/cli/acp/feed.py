@@ -16,7 +16,7 @@ from foldline.context.numbers import tokens
 from foldline.protocol import Approval, Clear, Entry, Revert, Title, Undo, events
 from foldline.protocol.events import Event
 
-from .options import config_update, mode_update
+from .options import config_update
 from .updates import Teller, Update, said
 
 _SHOWN_EVERY: Final = 0.2
@@ -129,7 +129,8 @@ class Feed:
             self.post(update)
         match entry:
             case Approval(mode=mode) if mode is not None:
-                self.post(mode_update(mode))
+                update = schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode)
+                self.post(update)
                 self.figures()
             case Title():
                 self.figures()

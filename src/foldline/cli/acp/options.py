@@ -1,7 +1,7 @@
 """What a client can set of a session: the mode of approvals, the model, how much it thinks."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, get_args
 
@@ -22,32 +22,20 @@ Options = list[Any]
 
 def modes(agent: Agent) -> schema.SessionModeState:
     available = [
-        schema.SessionMode(id=mode, name=mode.capitalize(), description=_sentence(mode_words(mode)))
+        schema.SessionMode(id=mode, name=mode.capitalize(), description=mode_words(mode).capitalize())
         for mode in get_args(ApprovalMode)
     ]
     return schema.SessionModeState(current_mode_id=agent.state.policy.mode, available_modes=available)
 
 
-def mode_update(mode: ApprovalMode) -> schema.CurrentModeUpdate:
-    return schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode)
-
-
 def config_options(agent: Agent, models: Sequence[str]) -> Options:
     """All that can be set, as it is now; `models` are those that the provider lists."""
     model = agent.state.llm.info.id
-    names = dict.fromkeys([*([model] if model else []), *models])
-    chosen = [
-        _select(
-            "mode",
-            "Permissions",
-            agent.state.policy.mode,
-            {mode: mode.capitalize() for mode in get_args(ApprovalMode)},
-        )
-    ]
+    chosen = [_select("mode", "Permissions", agent.state.policy.mode, get_args(ApprovalMode))]
     if model:
-        chosen.append(_select("model", "Model", model, {name: name for name in names}))
+        chosen.append(_select("model", "Model", model, dict.fromkeys((model, *models))))
     if agent.settings is not None:
-        efforts = {effort: _sentence(effort)[:-1] for effort in choices_of(KEYS["effort"])}
+        efforts = choices_of(KEYS["effort"])
         chosen.append(_select("thought_level", "Effort", agent.settings.effort, efforts))
     return chosen
 
@@ -88,18 +76,18 @@ async def listed_models(agent: Agent) -> tuple[str, ...]:
     return ()
 
 
-def _select(
-    category: str, name: str, value: str, choices: Mapping[Any, str]
-) -> schema.SessionConfigOptionSelect:
+def _select(category: str, name: str, value: str, choices: Iterable[str]) -> schema.SessionConfigOptionSelect:
+    """Names of models are shown as they are; those that are ours, as words."""
     return schema.SessionConfigOptionSelect(
         id=category,
         name=name,
         category=category,
         type="select",
         current_value=value,
-        options=[schema.SessionConfigSelectOption(value=each, name=shown) for each, shown in choices.items()],
+        options=[
+            schema.SessionConfigSelectOption(
+                value=each, name=each if category == "model" else each.capitalize()
+            )
+            for each in choices
+        ],
     )
-
-
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}."
