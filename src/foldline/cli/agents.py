@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -135,10 +136,16 @@ def chosen_session(continues: bool, resume: str | None, folder: Path | None = No
 
 
 def agent_for(
-    session: Session, settings: Settings, llm: LLM, *, yes: bool = False, interactive: bool = False
+    session: Session,
+    settings: Settings,
+    llm: LLM,
+    *,
+    yes: bool = False,
+    interactive: bool = False,
+    servers: Sequence[ServerConfig] = (),
 ) -> Agent:
     """An agent as the settings want it. `yes` runs every tool call without asking; `interactive`: somebody is
-    there to answer proposals and choices.
+    there to answer proposals and choices; `servers` are lent beside those that are set up.
 
     Raises:
         FoldlineError: the model that is to write the summaries needs a server or a key, and there is none.
@@ -177,7 +184,7 @@ def agent_for(
         fallback=settings.fallback,
         interactive=interactive,
         dmail=settings.context.dmail,
-        servers=tool_servers(settings, agent_folder),
+        servers=tool_servers(settings, agent_folder, servers),
         limits=settings.bounds(watched=interactive),
         sandbox=settings.sandbox_options,
     )
@@ -203,8 +210,8 @@ def agent_for(
     return agent
 
 
-def tool_servers(settings: Settings, folder: Path) -> ToolServers | None:
-    """The servers that are set up and enabled, none of them started; None where there is none."""
+def tool_servers(settings: Settings, folder: Path, lent: Sequence[ServerConfig] = ()) -> ToolServers | None:
+    """The servers that are set up and enabled, and these; none of them started. None where there is none."""
     configs = [
         ServerConfig(
             name,
@@ -220,8 +227,9 @@ def tool_servers(settings: Settings, folder: Path) -> ToolServers | None:
             timeout=table.timeout,
         )
         for name, table in settings.mcp.items()
-        if table.enabled
+        if table.enabled and name not in {each.name for each in lent}
     ]
+    configs += lent
     if not configs:
         return None
     return ToolServers(configs, folder=folder, logs=data_home() / SERVER_LOGS, environ=os.environ)

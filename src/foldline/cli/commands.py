@@ -257,6 +257,12 @@ def _serve(parser: ArgumentParser) -> None:
     add_theme(parser)
 
 
+def _acp(parser: ArgumentParser) -> None:
+    add_model(parser)
+    add_window(parser)
+    add_strategy(parser)
+
+
 def _config(parser: ArgumentParser) -> None:
     add_json(parser)
     add_flag(parser, "--schema", "the JSON schema of the settings, by which editors complete and check TOML")
@@ -318,6 +324,7 @@ COMMANDS: Final = (
     Command("doctor", "[FILE|ID…]", "check sessions or this installation", "doctor:doctor", _doctor),
     Command("demo", "", "look around in a recorded session with two compactions", "screens:demo", add_theme),
     Command("serve", "", "the same screens in a browser on this machine", "serve:serve", _serve),
+    Command("acp", "", "an agent for editors, by the Agent Client Protocol", "acp:acp", _acp),
     Command("config", "", "the settings in force, and where each was set", "config:config", _config),
     Command(
         "completion",

@@ -113,6 +113,14 @@ class Runner:
         while self._delivery is not None and not self._delivery.done():
             await asyncio.wait([self._delivery])
 
+    async def quiet(self) -> None:
+        """Wait until nothing runs, and nothing is being sent any more."""
+        await self.agent.executor.settle()
+        await self.drained()
+        while self.agent.executor.busy:
+            await self.agent.executor.settle()
+        await self.drained()
+
     async def aclose(self) -> None:
         """Cancel what runs and forget what waits."""
         self._closed, self._again = True, False

@@ -48,6 +48,8 @@ class ServerConfig:
     hosts: tuple[str, ...] = ()
     timeout: float = CALL_SECONDS
     """Seconds a call may take."""
+    literal: bool = False
+    """Whether `${NAME}` in it stands for itself: who wrote it may not be who owns our environment."""
 
     def filled_in(self, environ: Mapping[str, str]) -> "Filled":
         """With the variables it refers to as `${NAME}` in their places.
@@ -72,7 +74,7 @@ class ServerConfig:
                 used.add(environ[match[1]])
                 return environ[match[1]]
 
-            return _VARIABLE.sub(value, text)
+            return text if self.literal else _VARIABLE.sub(value, text)
 
         config = replace(
             self,

@@ -312,11 +312,7 @@ class PlainChat:
 
         async def work() -> None:
             call(*arguments)
-            await self._agent.executor.settle()
-            await self._runner.drained()
-            while self._agent.executor.busy:
-                await self._agent.executor.settle()
-            await self._runner.drained()
+            await self._runner.quiet()
 
         future = asyncio.run_coroutine_threadsafe(work(), self._loop)
         future.add_done_callback(self._inbox.put)

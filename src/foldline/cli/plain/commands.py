@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from foldline.agent import Agent
 from foldline.agent.agent import use_request_options
@@ -20,7 +20,7 @@ from foldline.context.rewind_points import rewind_points
 from foldline.history import title_entry
 from foldline.protocol import ApprovalMode, FoldlineError, operations
 from foldline.tui.figures import Figures
-from foldline.tui.keys.commands import COMMANDS
+from foldline.tui.keys.commands import COMMANDS, Command
 from foldline.tui.runner import Runner, compaction_commands
 from foldline.tui.session_facts import cost_lines, status_lines
 
@@ -40,7 +40,12 @@ def help_lines(handlers: Mapping[str, Handler]) -> Iterator[str]:
     yield "Ctrl+C cancels what runs, twice it quits. Ctrl+D ends. Commands:"
     for command in COMMANDS:
         if command.slash and command.id in handlers:
-            yield f"{_USAGE.get(command.id) or command.usage}: {command.title}."
+            yield f"{usage(command)}: {command.title}."
+
+
+def usage(command: Command) -> str:
+    """`/rewind [number] [files]`: the command, and what it takes without a screen."""
+    return _USAGE.get(command.id) or command.usage
 
 
 _USAGE = {"approvals": "/approvals [ask|edits|sandboxed|read-only|all]", "rewind": "/rewind [number] [files]"}
@@ -160,14 +165,6 @@ def session_commands(
         else:
             say("/search takes the words that are to be found.")
 
-    def rename(title: str) -> None:
-        entry = title_entry(title)
-        if entry is None:
-            say(f"It is called “{agent.session.meta().title}”. /rename TITLE gives it another title.")
-        else:
-            do(agent.session.append(entry, durable=True))
-            agent.session.save_meta()
-
     def safely(handler: Handler) -> Handler:
         def handle(argument: str) -> None:
             try:
@@ -177,22 +174,39 @@ def session_commands(
 
         return handle
 
-    def said(lines: Callable[[Agent], Coroutine[Any, Any, list[str]]]) -> Handler:
-        return lambda _: say("\n".join(do(lines(agent))))
+    def said(report: Report) -> Handler:
+        def handle(argument: str) -> None:
+            if lines := do(report(agent, argument)):
+                say("\n".join(lines))
 
-    return {
-        "cost": said(cost_lines),
-        "status": said(status_lines),
-        "diff": said(_diff_lines),
-        "sessions": safely(sessions),
-        "search": safely(search),
-        "rename": safely(rename),
-    }
+        return safely(handle)
+
+    reports = {name: said(report) for name, report in REPORTS.items()}
+    return {**reports, "sessions": safely(sessions), "search": safely(search)}
 
 
-async def _diff_lines(agent: Agent) -> list[str]:
+async def _rename(agent: Agent, title: str) -> list[str]:
+    entry = title_entry(title)
+    if entry is None:
+        return [f"It is called “{agent.session.meta().title}”. /rename TITLE gives it another title."]
+    await agent.session.append(entry, durable=True)
+    agent.session.save_meta()
+    return []
+
+
+async def _diff_lines(agent: Agent, _: str) -> list[str]:
     files = await diffs_since(agent.state)
     words = [
         line for file in files for line in (file.diff.rstrip("\n") or f"{file.path}: {file.why}").split("\n")
     ]
     return [*map(nothing_hidden, words)] or ["No file was changed by write or edit."]
+
+
+Report = Callable[[Agent, str], Coroutine[Any, Any, list[str]]]
+REPORTS: Final[Mapping[str, Report]] = {
+    "cost": lambda agent, _: cost_lines(agent),
+    "status": lambda agent, _: status_lines(agent),
+    "diff": _diff_lines,
+    "rename": _rename,
+}
+"""Commands that answer with lines, by their ids."""

@@ -61,16 +61,11 @@ class Narrator:
     def on_event(self, event: Event) -> None:
         before = self.state
         self.state = reduce(before, event, time.monotonic())
-        if not isinstance(event, events.ProposalReady):
-            self._narrate(event)
-        elif before.proposal is None or before.proposal.proposal != event.proposal:
-            # Not again, as the view grows.
-            self._ask(asked_about_proposal(event))
+        self._narrate(event)
         if self.state.waiting.unsent and self.state.waiting.unsent != before.waiting.unsent:
             self._paper.line(self.state.waiting.unsent)
-        for question in self.state.questions:
-            if question not in before.questions:
-                self._ask(asked_about(question))
+        for asked in asked_since(before, self.state):
+            self._ask(asked)
         news = self.state.news
         if news is None:
             self._news = ""
@@ -276,6 +271,10 @@ class Answer:
     words: str
     operation: Operation
 
+    @property
+    def sentence(self) -> str:
+        return f"{self.words[:1].upper()}{self.words[1:]}"
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -298,6 +297,14 @@ class Asked:
             if word in (answer.key, str(number)):
                 return answer
         return None
+
+
+def asked_since(before: ChatState, now: ChatState) -> Iterator[Asked]:
+    """The questions that are new, each once: a proposal is not asked about again, as the view grows."""
+    known = before.proposal.proposal if before.proposal is not None else None
+    if now.proposal is not None and now.proposal.proposal != known:
+        yield asked_about_proposal(now.proposal)
+    yield from (asked_about(question) for question in now.questions if question not in before.questions)
 
 
 def asked_about(question: Question) -> Asked:

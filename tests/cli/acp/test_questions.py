@@ -1,0 +1,152 @@
+"""What Foldline asks, as an editor's requests for permission."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from acp import schema
+
+from support.editor import OFFLINE, call, editing, rule, scripted, texts
+
+
+def kinds(asked: schema.RequestPermissionRequest) -> list[str]:
+    return [option.kind for option in asked.options]
+
+
+async def test_always_holds_in_the_session_and_in_the_project_in_later_ones(tmp_path: Path) -> None:
+    run = [rule(f"run{n}", tool_calls=[call("bash", command="mkdir -p made")]) for n in range(4)]
+    with scripted(*run) as (_, environ):
+        async with editing(home=tmp_path / "home", environ=environ) as editor:
+            session = await editor.new(tmp_path)
+            await editor.say(session, "run0")
+            [asked] = editor.permissions
+            assert kinds(asked) == ["allow_once", "allow_always", "allow_always", "reject_once"]
+            assert asked.options[1].name == "Yes, and in this session always: exactly this command"
+            assert asked.tool_call.title == "mkdir -p made"
+            assert texts(asked.tool_call.content) == "Allow this bash call?\nmkdir -p made"
+            editor.allow = lambda _: "p"
+            await editor.say(session, "run1")
+            assert len(editor.permissions) == 2
+            assert "always allowed in this project" in editor.text(session)
+            await editor.say(session, "run2")
+            await editor.say(await editor.new(tmp_path), "run3")
+            assert len(editor.permissions) == 2
+
+
+@pytest.mark.parametrize("answer", ["n", None, "no such option"])
+async def test_a_no_and_anything_that_is_no_yes_runs_nothing(tmp_path: Path, answer: str | None) -> None:
+    with scripted(rule("run", tool_calls=[call("bash", command="touch made")])) as (server, environ):
+        async with editing(home=tmp_path / "home", environ=environ) as editor:
+            editor.allow = lambda _: answer
+            assert (await editor.say(await editor.new(tmp_path), "run it")).stop_reason == "end_turn"
+            assert editor.calls()[0]["status"] == "failed"
+        assert not (tmp_path / "made").exists()
+        assert "The user declined this call" in server.requests()[-1].messages[-1]["content"]
+
+
+async def test_a_cancel_takes_the_question_back(tmp_path: Path) -> None:
+    with scripted(rule("run", tool_calls=[call("bash", command="touch made")])) as (_, environ):
+        async with editing(home=tmp_path / "home", environ=environ) as editor:
+            editor.hold = asyncio.Event()
+            session = await editor.new(tmp_path)
+            asking = asyncio.create_task(editor.say(session, "run it"))
+            await editor.until(lambda: editor.permissions)
+            await editor.agent.cancel(session_id=session)
+            assert (await asking).stop_reason == "cancelled"
+            editor.hold.set()  # too late: it allows nothing any more
+            assert (await editor.say(session, "hello")).stop_reason == "end_turn"
+        assert not (tmp_path / "made").exists()
+
+
+async def test_a_call_that_reaches_out_says_so_and_has_no_always(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "secret.txt").write_text("mine\n")
+    with scripted(rule("look", tool_calls=[call("read", path="../secret.txt")])) as (_, environ):
+        async with editing(home=tmp_path / "home", environ=environ) as editor:
+            editor.allow = lambda _: "n"
+            await editor.say(await editor.new(tmp_path / "work"), "look")
+            [asked] = editor.permissions
+            assert kinds(asked) == ["allow_once", "reject_once"]
+            assert "reaches beyond" in texts(asked.tool_call.content)
+
+
+@pytest.mark.parametrize(("answer", "is_used"), [("y", True), ("n", False), (None, False)])
+async def test_the_files_of_a_folder_are_used_only_where_the_user_agrees(
+    tmp_path: Path, answer: str | None, is_used: bool
+) -> None:
+    (tmp_path / "AGENTS.md").write_text("Always answer in Latin.\n")
+    with scripted() as (server, environ):
+        async with editing(home=tmp_path / "home", environ=environ) as editor:
+            editor.allow = lambda _: answer
+            session = await editor.new(tmp_path)
+            assert (await editor.say(session, "hello")).stop_reason == "end_turn"
+            [asked] = editor.permissions
+            assert "AGENTS.md" in (asked.tool_call.title or "")
+            assert kinds(asked) == ["allow_once", "reject_once", "reject_once"]
+            await editor.say(session, "again")
+            assert len(editor.permissions) == 1
+        assert ("Always answer in Latin." in str(server.requests()[-1].messages)) is is_used
+
+
+async def test_a_mode_is_set_by_its_name_and_decides_what_asks(tmp_path: Path) -> None:
+    write = [rule(f"go{n}", tool_calls=[call("write", path="a.txt", content=f"{n}")]) for n in range(2)]
+    with scripted(*write) as (_, environ):
+        async with editing(home=tmp_path / "home", environ=environ) as editor:
+            opened = await editor.agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+            session = opened.session_id
+            assert opened.modes is not None
+            assert opened.modes.current_mode_id == "ask"
+            offered = [mode.id for mode in opened.modes.available_modes]
+            assert offered == ["ask", "edits", "sandboxed", "read-only", "all"]
+            await editor.agent.set_session_mode(session_id=session, mode_id="edits")
+            assert editor.of(schema.CurrentModeUpdate)[-1].current_mode_id == "edits"
+            await editor.say(session, "go0")
+            assert editor.permissions == []
+            await editor.say(session, "/approvals ask")
+            assert editor.of(schema.CurrentModeUpdate)[-1].current_mode_id == "ask"
+            await editor.say(session, "go1")
+            assert len(editor.permissions) == 1
+            with pytest.raises(Exception, match="There is no mode 'god'"):
+                await editor.agent.set_session_mode(session_id=session, mode_id="god")
+
+
+async def test_models_and_effort_are_options_of_the_session(tmp_path: Path) -> None:
+    with scripted() as (server, environ):
+        async with editing(home=tmp_path / "home", environ={**environ, "FOLDLINE_MODEL": ""}) as editor:
+            session = await editor.new(tmp_path)
+
+            def named() -> dict[str, schema.SessionConfigOptionSelect]:
+                found = editor.of(schema.ConfigOptionUpdate)
+                return {each.id: each for each in found[-1].config_options} if found else {}
+
+            options = await editor.until(lambda: named() if "model" in named() else None)
+            assert options["model"].current_value == server.model
+            assert options["mode"].current_value == "ask"
+            set_option = editor.agent.set_config_option
+            answer = await set_option(config_id="thought_level", session_id=session, value="high")
+            assert answer is not None
+            assert {each.id: each.current_value for each in answer.config_options}["thought_level"] == "high"
+            await editor.say(session, "hello")
+            await set_option(config_id="model", session_id=session, value="offline")
+            assert named()["model"].current_value == "offline"
+            await editor.say(session, "hello")
+            assert len(server.requests()) == 1
+            with pytest.raises(Exception, match="needs a key"):
+                await set_option(config_id="model", session_id=session, value="any@deepseek")
+            with pytest.raises(Exception, match="There is no colour"):
+                await set_option(config_id="colour", session_id=session, value="red")
+
+
+async def test_without_a_model_the_client_is_told_what_to_do(tmp_path: Path) -> None:
+    async with editing(home=tmp_path / "home") as editor:
+        for asking in (editor.new(tmp_path), editor.agent.authenticate(method_id="setup")):
+            with pytest.raises(Exception, match="No model is set up") as refused:
+                await asking
+            assert refused.value.code == -32000
+        home = tmp_path / "home"
+        home.mkdir(exist_ok=True)
+        (home / "config.toml").write_text('model = "offline"\n')
+        await editor.agent.authenticate(method_id="setup")
+        assert (await editor.say(await editor.new(tmp_path), "hello")).stop_reason == "end_turn"
+    async with editing(*OFFLINE, home=tmp_path / "other") as editor:
+        assert await editor.new(tmp_path)

@@ -1,0 +1,173 @@
+"""An editor with the Agent Client Protocol's own package, and `foldline acp` in a process of its own.
+
+Everything said is kept in `trace`, and `check_trace` holds each message against the package's models.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import acp
+from acp import helpers, schema
+from acp.client.connection import ClientSideConnection
+from acp.connection import StreamDirection, StreamEvent
+
+from support.server import MODEL, RunningServer, running_server
+
+T = TypeVar("T")
+OFFLINE = ("-m", "offline")
+
+
+@contextmanager
+def scripted(*rules: dict[str, Any], **options: Any) -> Iterator[tuple[RunningServer, dict[str, str]]]:
+    """A server with this script, and the environment in which it is asked."""
+    with running_server(script=rules or None, then_default=bool(rules), **options) as server:
+        yield server, {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "FOLDLINE_MODEL": MODEL}
+
+
+def rule(content: str, times: int = 1, **answer: Any) -> dict[str, Any]:
+    return {"when": {"content": content}, "times": times, "answer": answer}
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+def texts(content: Sequence[Any] | None) -> str:
+    return "".join(each.content.text for each in content or ())
+
+
+_ANSWERS: dict[str, Any] = {
+    "initialize": schema.InitializeResponse,
+    "authenticate": schema.AuthenticateResponse,
+    "session/new": schema.NewSessionResponse,
+    "session/load": schema.LoadSessionResponse,
+    "session/resume": schema.ResumeSessionResponse,
+    "session/close": schema.CloseSessionResponse,
+    "session/list": schema.ListSessionsResponse,
+    "session/prompt": schema.PromptResponse,
+    "session/set_mode": schema.SetSessionModeResponse,
+    "session/set_config_option": schema.SetSessionConfigOptionResponse,
+}
+_ASKED: dict[str, Any] = {
+    "session/update": schema.SessionNotification,
+    "session/request_permission": schema.RequestPermissionRequest,
+}
+
+
+class Editor:
+    """The client: keeps updates, answers permissions with what `allow` says of the options."""
+
+    def __init__(self) -> None:
+        self.updates: list[tuple[str, Any]] = []
+        self.permissions: list[schema.RequestPermissionRequest] = []
+        self.trace: list[StreamEvent] = []
+        self.allow: Callable[[schema.RequestPermissionRequest], str | None] = lambda asked: "y"
+        """The id of the option that is taken; None answers as an editor does whose user cancelled."""
+        self.heard = asyncio.Event()
+        self.hold: asyncio.Event | None = None
+        """Where set, a question is answered only once this is."""
+        self.agent: ClientSideConnection
+        self.process: asyncio.subprocess.Process
+
+    def on_connect(self, conn: Any) -> None:
+        pass
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        self.updates.append((session_id, update))
+        self.heard.set()
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: Any, **_: Any
+    ) -> schema.RequestPermissionResponse:
+        asked = schema.RequestPermissionRequest(session_id=session_id, tool_call=tool_call, options=options)
+        self.permissions.append(asked)
+        self.heard.set()
+        if self.hold is not None:
+            await self.hold.wait()
+        chosen = self.allow(asked)
+        if chosen is None:
+            outcome: Any = schema.DeniedOutcome(outcome="cancelled")
+        else:
+            outcome = schema.AllowedOutcome(outcome="selected", option_id=chosen)
+        return schema.RequestPermissionResponse(outcome=outcome)
+
+    # --- what tests ask --------------------------------------------------------------------------------
+
+    async def until(self, look: Callable[[], T]) -> T:
+        """What `look` finds, once it finds something."""
+        while not (found := look()):
+            self.heard.clear()
+            await self.heard.wait()
+        return found
+
+    async def say(self, session: str, *blocks: str | Any) -> schema.PromptResponse:
+        """Send a prompt of texts and blocks."""
+        prompt = [helpers.text_block(each) if isinstance(each, str) else each for each in blocks]
+        return await self.agent.prompt(session_id=session, prompt=prompt)
+
+    async def new(self, cwd: Path, servers: Sequence[Any] = ()) -> str:
+        return (await self.agent.new_session(cwd=str(cwd), mcp_servers=list(servers))).session_id
+
+    def of(self, kind: type[T], session: str | None = None) -> list[T]:
+        return [each for id, each in self.updates if isinstance(each, kind) and session in (None, id)]
+
+    def text(self, session: str | None = None) -> str:
+        chunks = self.of(schema.AgentMessageChunk, session)
+        return "".join(each.content.text for each in chunks)
+
+    def calls(self, session: str | None = None) -> list[dict[str, Any]]:
+        """Every tool call with what its updates made of it, in the order they began."""
+        found: dict[str, dict[str, Any]] = {}
+        for id, each in self.updates:
+            if isinstance(each, schema.ToolCallStart | schema.ToolCallProgress) and session in (None, id):
+                known = found.setdefault(each.tool_call_id, {"statuses": []})
+                known["statuses"].append(each.status)
+                fields = ("title", "kind", "status", "content", "locations", "raw_input")
+                known |= {name: value for name in fields if (value := getattr(each, name)) is not None}
+        return list(found.values())
+
+    def check_trace(self) -> int:
+        """Holds all that the agent has sent against the package's models; how many messages that were."""
+        methods = {
+            event.message["id"]: event.message["method"]
+            for event in self.trace
+            if event.direction is StreamDirection.OUTGOING and "method" in event.message
+            if "id" in event.message
+        }
+        sent = [event.message for event in self.trace if event.direction is StreamDirection.INCOMING]
+        for message in sent:
+            assert message["jsonrpc"] == "2.0"
+            if "method" in message:
+                _ASKED[message["method"]].model_validate(message["params"])
+            elif "result" in message:
+                _ANSWERS[methods[message["id"]]].model_validate(message["result"])
+            else:
+                schema.Error.model_validate(message["error"])
+        return len(sent)
+
+
+@asynccontextmanager
+async def editing(
+    *options: str, home: Path, initialize: bool = True, environ: dict[str, str] | None = None
+) -> AsyncIterator[Editor]:
+    """An editor that has started `foldline acp`."""
+    editor = Editor()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FOLDLINE_")}
+    env = {**kept, "FOLDLINE_HOME": str(home), **(environ or {})}
+    async with acp.spawn_agent_process(
+        editor, sys.executable, "-m", "foldline", "acp", *options,
+        env=env, observers=[editor.trace.append], use_unstable_protocol=True,
+        transport_kwargs={"limit": 64 * 1024 * 1024, "stderr": (home.parent / "stderr").open("ab")},
+    ) as (agent, process):  # fmt: skip
+        editor.agent, editor.process = agent, process
+        if initialize:
+            await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        yield editor
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
