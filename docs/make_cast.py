@@ -14,6 +14,7 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent / "tests"))
 
+from foldline.tui.demo.tour import LAST  # noqa: E402
 from support.terminal import Terminal, terminal  # noqa: E402
 
 COLUMNS, ROWS = 100, 30
@@ -30,9 +31,10 @@ TOUR: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Take it back", ("u",)),
     ("Before it happens", (F2, F3)),
     ("Move the cut", ("+", "\x1b")),
-    ("Undo a compaction", ("\x1b", *"/undo", "\r")),
+    ("Undo a compaction", ("\x1b", *"/undo", "\r", "", "", "\r")),
+    ("Everything", ("\x10",)),
 )
-"""The steps by their titles, and what is pressed at each."""
+"""The steps by their titles, and what is pressed at each; an empty key waits until a question hears."""
 
 
 def play(demo: Terminal) -> None:
@@ -42,6 +44,7 @@ def play(demo: Terminal) -> None:
         for key in keys:
             demo.send(key)
             demo.lives_for(0.15 if key.isalpha() else 0.8)
+    demo.until(LAST[:20])
     demo.lives_for(PAUSE)
 
 

@@ -1,10 +1,13 @@
+import json
 import re
 import runpy
 from pathlib import Path
 
+import pyte
 import pytest
 
 from foldline.cli.completion import whole_parser
+from foldline.tui.demo.tour import steps
 
 TOP = Path(__file__).parents[2]
 PAGES = sorted([TOP / "README.md", *(TOP / "docs").rglob("*.md")])
@@ -30,6 +33,19 @@ def test_the_manual_page_has_every_command_and_option() -> None:
         for action in parser._get_optional_actions():
             named = action.dest == "help" or all(option in section for option in action.option_strings)
             assert named, (name, action.option_strings)
+
+
+def test_the_recorded_demo_plays_through_the_tour() -> None:
+    header, *rows = map(json.loads, (TOP / "docs" / "demo.cast").read_text(encoding="utf-8").splitlines())
+    assert header["version"] == 2
+    screen = pyte.Screen(header["width"], header["height"])
+    stream, titles = pyte.Stream(screen), set()
+    for _, kind, text in rows:
+        assert kind == "o"
+        stream.feed(text)
+        titles |= {step.title for step in steps() if f"▸ {step.title} " in screen.display[0]}
+    assert [row[0] for row in rows] == sorted(row[0] for row in rows)
+    assert len(titles) == len(steps())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

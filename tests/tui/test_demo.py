@@ -86,7 +86,7 @@ async def test_the_whole_tour_is_walked_with_the_keys_it_names(tmp_path: Path, s
             if "/" in keys:
                 await until(pilot, lambda: app.state.question is not None)
                 clock.now += 2.0  # a new question takes no key for its first second
-                await pilot.press("tab", "u")
+                await pilot.press("enter")
         await until(pilot, lambda: app.tour is not None and app.tour.over)
         assert "The tour ends here" in screen_text(app)[0]
         await pilot.press("f9")

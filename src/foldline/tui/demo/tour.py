@@ -133,7 +133,7 @@ def steps() -> tuple[Step, ...]:
         Step(
             "Undo a compaction",
             "Esc goes back to the prompt. Type /undo and press Enter: the model has the old part again. "
-            f"Where that passes the threshold it asks first: {_key('complete')} goes to the question.",
+            "Where that passes the threshold it asks first, and Enter confirms.",
             lambda begun, now: now.compactions < begun.compactions or now.answered > begun.answered,
             lambda now: now.compactions > 0,
         ),

@@ -192,7 +192,9 @@ class QuestionDock(Lines, can_focus=True):
         if is_other:
             self._shown_at, self._turned_at = self._clock(), -DEAF_SECONDS
             self._text, self._read, self._top, self._nth = None, -1, 0, 0
-            self._marked = 0 if question is None or question.kind == "call" else -1
+            # Enter confirms the one thing that is asked for; of several remedies, one is chosen first.
+            is_one = question is None or question.kind == "call" or len(question.options) == 1
+            self._marked = 0 if is_one else -1
             self._rules_read.clear()
             if self.why.value.strip():
                 self.post_message(self.WhyUnsent(self.why.value))
