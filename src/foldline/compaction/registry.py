@@ -71,6 +71,11 @@ def strategy_name(strategy: CompactionStrategy) -> str:
     return next(names, f"{kind.__module__}:{kind.__qualname__}")
 
 
+def short_name(recorded: str) -> str:
+    """The short name of a strategy, of the class that an entry records."""
+    return next((name for name, kind in BUILT_IN.items() if kind.__name__ == recorded), recorded)
+
+
 def strategy_for(strategy: CompactionStrategy, reason: Reason) -> CompactionStrategy:
     """The strategy for a compaction of this reason: the default one has another for those by hand."""
     if reason == "manual" and isinstance(strategy, AdaptiveCompaction):
