@@ -195,6 +195,7 @@ _ELSEWHERE = {
     "history/contents.py": "another name for a regular file",
     "compaction/strategy.py": "prompts, which the user may replace",
     "llm/providers.py": "a table of the program",
+    "cli/acp/stdio.py": "stdin, by its descriptor",
     "cli/streams.py": "/dev/null",
     "cli/eval.py": "a picture that the user names",
     "cli/eval_corpus.py": "results that the user names, and sessions to measure",

@@ -51,9 +51,14 @@ _ACTING = (
 )
 
 
+_LINK = r"\x1b\]8;(?:id=[-\d]+;(?:https?|file)://[!-~]*|;)\x1b\\"
+"""A link of ours, or its end: an address without a sign that acts."""
+
+
 def acting(written: bytes | str) -> list[bytes]:
     """What of it reached the terminal: empty where all of it stayed text."""
     raw = written.encode("utf-8", "surrogatepass") if isinstance(written, str) else written
+    raw = re.sub(_LINK.encode(), b"", raw)
     return [sign for sign in _ACTING if sign in raw]
 
 
@@ -65,10 +70,11 @@ def hostile_file(folder: Path) -> Path:
 
 
 _OURS = re.compile(
-    r"\x1b\[[0-9;]*[mH]"  # colours and places
+    r"\x1b\[[0-9;]*[mHXCr]"  # colours and places; cells erased, gone over and scrolled
     r"|\x1b\[\?(?:25|2026)[hl]"  # the cursor, frames that come whole
     r"|\x1b\[2[23];2t|\x1b\]2;[^\x00-\x1f\x7f-\x9f]*\x1b\\"  # the title, kept and given
     r"|\x1b\]22;[a-z]+\x07"  # the shape of the mouse pointer
+    rf"|{_LINK}"
 )
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
+from zlib import crc32
 
 from rich.cells import split_graphemes
 from rich.color import ColorSystem
@@ -15,7 +16,8 @@ from rich.style import Style
 from textual.strip import Strip
 
 Row = list[tuple[str, str]]
-"""For each cell what is in it, and its look as parameters of SGR. Empty behind a wide character."""
+"""For each cell what is in it, and its look: parameters of SGR, and behind a blank the address it leads to.
+Empty behind a wide character."""
 _BLANKS: Final = re.compile(" {12,}")
 _MOST: Final = 12
 """Rows by which a frame may have moved up and still be scrolled."""
@@ -107,7 +109,7 @@ def _look(style: Style | None, colors: ColorSystem) -> str:
     for color, is_text in ((style.color, True), (style.bgcolor, False)):
         if color is not None and not color.is_default:
             codes += color.downgrade(colors).get_ansi_codes(is_text)
-    return ";".join(filter(None, codes))
+    return ";".join(filter(None, codes)) + (f" {style.link}" if style.link else "")
 
 
 @lru_cache(maxsize=8_192)
@@ -141,8 +143,11 @@ def _changed(before: Row, now: Row, y: int) -> str:
 
 def _written(cells: Row) -> Iterator[str]:
     for look, group in groupby(cells, key=itemgetter(1)):
-        text = "".join(cell for cell, _ in group)
-        yield f"\x1b[{look}m{text}\x1b[0m" if look else _BLANKS.sub(_erased, text)
+        text, (sgr, _, link) = "".join(cell for cell, _ in group), look.partition(" ")
+        if link:
+            # By its number the terminal knows the rest of a link on the next row.
+            text = f"\x1b]8;id={crc32(link.encode())};{link}\x1b\\{text}\x1b]8;;\x1b\\"
+        yield f"\x1b[{sgr}m{text}\x1b[0m" if look else _BLANKS.sub(_erased, text)
 
 
 def _erased(blanks: re.Match[str]) -> str:

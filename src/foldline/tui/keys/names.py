@@ -166,7 +166,8 @@ def pressed_by(shown: str) -> list[tuple[str, str]]:
     parts: list[tuple[str, str]] = []
     for part in re.split("(?= )", shown):
         held, plus, last = part.strip().rpartition("+")
-        if (key := spelled(part.strip() or part)) is not None and not "─" <= key <= "◿":  # not drawn
+        key = spelled(part.strip() or part)
+        if key is not None and not "\u2500" <= key <= "\u25ff":  # no line or mark that is drawn
             parts.append((part, key))
         elif last and (held or {*last} <= {*_ARROWS}):
             lead = part[: -len(last)]

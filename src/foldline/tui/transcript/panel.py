@@ -18,7 +18,7 @@ from textual.widgets import Input, Label
 from textual.worker import Worker
 
 from foldline.context.harmless import clean_line
-from foldline.tui.blocks import BlockView, Key, RuleBlock
+from foldline.tui.blocks import BlockView, Key
 from foldline.tui.keys.table import (
     KeyTable,
     ScreenKey,
@@ -240,6 +240,8 @@ class TranscriptPanel(BlockView):
 
     def on_click(self, event: events.Click) -> None:
         """A click on the line of a compaction opens it, or takes it back, where it says so."""
+        from foldline.tui.blocks import RuleBlock
+
         at = event.get_content_offset_capture(self)
         if self.text_selection is not None or (place := self._place_at(at.y)) is None:
             return

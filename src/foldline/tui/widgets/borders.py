@@ -1,7 +1,7 @@
 """Borders between parts of a screen: moved by the reader, kept for terminals of the same size."""
 
-import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -10,6 +10,7 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 
 from foldline.data import data_home
+from foldline.files import make_private, put_private, read_regular
 
 STEP: Final = 2
 """Cells that a key moves a border."""
@@ -17,6 +18,7 @@ _LEAST: Final = 20
 """Cells that a part keeps."""
 _CLASS: Final = 40
 """Terminals whose columns are the same multiple of this share their borders."""
+_MOST_BYTES: Final = 100_000
 
 
 def _file() -> Path:
@@ -24,9 +26,11 @@ def _file() -> Path:
 
 
 def _kept() -> dict[str, Any]:
+    import json
+
     try:
-        kept = json.loads(_file().read_text("utf-8"))
-    except (OSError, ValueError):
+        kept = json.loads(read_regular(_file(), _MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
         return {}
     return kept if isinstance(kept, dict) else {}
 
@@ -62,13 +66,11 @@ class Movable(Widget):
 
     def _keep(self, widths: Sequence[int]) -> None:
         """For the next time; where nothing can be written, there is none."""
-        fresh = _file().with_suffix(".new")
-        try:
-            fresh.parent.mkdir(parents=True, exist_ok=True)
-            fresh.write_text(json.dumps({**_kept(), self._entry(): widths}), "utf-8")
-            fresh.replace(_file())
-        except OSError:
-            pass
+        import json
+
+        with suppress(OSError):
+            make_private(_file().parent)
+            put_private(_file(), json.dumps({**_kept(), self._entry(): widths}).encode())
 
     def shift(self, border: int, cells: int) -> list[int]:
         """Move the border behind a part, counted from 0, as far as there is room. The widths that gives."""
