@@ -32,6 +32,7 @@ from foldline.llm.models import LongPrice, cached_price, price_of
 from foldline.protocol import (
     Approval,
     BaseMessage,
+    DeveloperMessage,
     Entry,
     FoldlineError,
     NoticeRecord,
@@ -121,12 +122,13 @@ class AgentState:
     """The skills of which the view was last seen to say something, and its newest change then."""
     reserved: Collection[str] = ()
     """Names of slash commands that are the program's own."""
+    runs_hooks: bool = False
     hooks: Sequence[Hook] | None = None
     """As their files were read last; None before that."""
     hook_faults: set[str] = field(default_factory=set)
     """What was left aside of these, as it was said."""
-    began: bool = False
-    """Whether the hooks of the session's start were run."""
+    start_words: list[DeveloperMessage] | None = None
+    """What the hooks of the session's start say to the model, until it was sent; None before they ran."""
     loading: list[Custom] = field(default_factory=list)
     """Skills that the model has asked for in this step."""
     left_aside: set[str] = field(default_factory=set)
