@@ -18,7 +18,7 @@ from foldline.agent.trust_question import does
 from foldline.protocol import FoldlineError, ToolResultMessage, UserMessage, events, operations
 from support.agents import PATIENCE, PlayedLLM, Watch, calling, others_done
 from support.agents import agent_in as without_hooks
-from support.processes import is_running
+from support.processes import gone
 from support.sandboxes import need
 from support.trusting import agree
 
@@ -271,7 +271,7 @@ async def test_a_cancel_ends_a_hook_that_runs(work: Path, home: Path) -> None:
     agent.executor.submit(operations.Interrupt())
     await asyncio.wait([task])
     await others_done()
-    assert not is_running(int((work / "pid").read_text()))
+    await gone(int((work / "pid").read_text()))
     await agent.aclose()
 
 

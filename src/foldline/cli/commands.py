@@ -77,7 +77,7 @@ def _run(parser: ArgumentParser) -> None:
     add_continue(parser)
     add_yes(parser, "run every tool call; without it, only those that just look")
     add_flag(
-        parser, "--trust", "agree to what this folder brings: settings, instructions, skills, commands, hooks"
+        parser, "--trust", "agree to what this folder brings: settings, instructions, skills, hooks"
     )
     what = "limits.turn_steps: stop after N requests to the model, with exit code 3"
     parser.add_argument("--max-steps", type=count_of, metavar="N", help=what)
