@@ -192,10 +192,7 @@ async def refresh_hooks(state: "AgentState") -> None:
     if not state.runs_hooks:
         return
     state.hooks, faults = await asyncio.to_thread(hooks_of, state.cwd)
-    for fault in faults:
-        if fault not in state.hook_faults:
-            state.hook_faults.add(fault)
-            state.warn(fault)
+    state.warn_once(faults)
 
 
 async def fire(

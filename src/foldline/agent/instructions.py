@@ -88,8 +88,7 @@ async def session_preamble(state: AgentState) -> Sequence[BaseMessage]:
     await ask_trust(state)
     skills = listing(state.catalogue.skills.values(), state.window)
     preamble = await asyncio.to_thread(read_preamble, state.cwd, skills=skills)
-    for sentence in preamble.left_out:
-        state.warn(sentence)
+    state.warn_once(preamble.left_out)
     return preamble.messages
 
 
