@@ -57,15 +57,8 @@ _MOST_SAID = 10_000
 _SHOWN = 60
 """Characters of its command, and of what it wrote, in a notice."""
 _NAMES: Final = {
-    "bash": "Bash",
-    "edit": "Edit",
-    "write": "Write",
-    "read": "Read",
-    "grep": "Grep",
-    "glob": "Glob",
-    "ls": "LS",
-    "fetch": "WebFetch",
-    "todo": "TodoWrite",
+    **{name: name.capitalize() for name in ("bash", "edit", "write", "read", "grep", "glob")},
+    **{"ls": "LS", "fetch": "WebFetch", "todo": "TodoWrite"},
 }
 """Our tools as matchers and scripts know them."""
 _KEYS: Final = {"path": "file_path", "old": "old_string", "new": "new_string"}

@@ -125,6 +125,7 @@ class Conversation:
         text, parts = prompt_of(blocks, self.agent.state.cwd)
         cancels = self._cancels
         async with self._turn:
+            await self._offer_commands()
             stop: schema.StopReason = "cancelled"
             if self._cancels == cancels:
                 self._end, self._answer, self._usage, self._unsent = None, None, Usage(), False
@@ -140,7 +141,6 @@ class Conversation:
         self._runner.cancel()
 
     async def _take(self, text: str, parts: tuple[Part, ...]) -> None:
-        await self._offer_commands()
         match parse_input(text, self.agent.state.catalogue.by_name) if text.startswith("/") else None:
             case SlashCall(command, argument):
                 self._lines.clear()

@@ -154,8 +154,9 @@ def _mcp(runner: Runner, _: str) -> Iterator[str]:
 def _skill(runner: Runner, argument: str) -> Iterator[str]:
     if argument:
         runner.submit(operations.LoadSkill(asked=argument))
-    else:
-        yield from (f"/skill {each}: {note}." for each, note in skill_rows(runner.agent.state))
+        return
+    rows = [f"/skill {each}: {note}." for each, note in skill_rows(runner.agent.state)]
+    yield from rows or ["There are no skills here."]
 
 
 async def _rename(runner: Runner, title: str) -> Lines:
