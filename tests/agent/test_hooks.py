@@ -218,7 +218,7 @@ async def test_start_and_end_of_a_session_and_a_question_are_heard(work: Path, h
     agent, watch = agent_in(work, PlayedLLM(WRITE, "done", "done"), approvals="ask")
     task = asyncio.create_task(agent.prompt("go"))
     async with asyncio.timeout(PATIENCE):
-        while "permission_prompt" not in ((work / "heard").read_text() if (work / "heard").exists() else ""):
+        while not (work / "heard").exists() or (work / "heard").read_text().count("\n") < 2:
             await asyncio.sleep(0.01)
     agent.executor.submit(operations.Interrupt())
     await asyncio.wait([task])
