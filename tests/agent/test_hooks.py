@@ -10,12 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foldline.agent import Agent
+from foldline.agent.compact import drafts_ahead
 from foldline.agent.hooks import EVENTS, hooks_of, parsed_hooks
 from foldline.agent.trust import brought
 from foldline.agent.trust_question import does
 from foldline.protocol import FoldlineError, ToolResultMessage, UserMessage, events, operations
-from support.agents import PATIENCE, PlayedLLM, Watch, agent_in, calling, others_done
-from support.processes import is_running
+from support.agents import PATIENCE, PlayedLLM, Watch, calling, others_done
+from support.agents import agent_in as without_hooks
+from support.processes import gone
+from support.sandboxes import need
 from support.trusting import agree
 
 READ = calling(("read", {"path": "a.txt"}))
@@ -37,6 +41,10 @@ def work(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "a.txt").write_text("one\n")
     return folder
+
+
+def agent_in(folder: Path, llm: Any, **options: Any) -> tuple[Agent, Watch]:
+    return without_hooks(folder, llm, hooks=True, **options)
 
 
 def defines(event: str, command: str, matcher: str = "", **more: object) -> dict[str, Any]:
@@ -122,9 +130,9 @@ async def test_a_hook_of_a_project_runs_once_agreed_to_refuses_and_never_allows(
     allow = says({"hookSpecificOutput": {"permissionDecision": "allow"}})
     (work / ".claude").mkdir()
     file = work / ".claude" / "settings.json"
-    file.write_text(json.dumps(defines("PreToolUse", f"touch ran; {allow}")))
+    file.write_text(json.dumps(defines("PreToolUse", f"touch ran; {allow}; echo {'x' * 99}; end")))
     [theirs] = brought(work)
-    assert "touch ran" in does(theirs) and not theirs.counts
+    assert "touch ran" in does(theirs) and "; end` (PreToolUse)" in does(theirs) and not theirs.counts
     agent, watch = agent_in(work, PlayedLLM(READ, "done", WRITE, "done"), approvals="ask")
     await agent.prompt("go")
     assert not (work / "ran").exists()
@@ -210,7 +218,7 @@ async def test_start_and_end_of_a_session_and_a_question_are_heard(work: Path, h
     agent, watch = agent_in(work, PlayedLLM(WRITE, "done", "done"), approvals="ask")
     task = asyncio.create_task(agent.prompt("go"))
     async with asyncio.timeout(PATIENCE):
-        while "permission_prompt" not in ((work / "heard").read_text() if (work / "heard").exists() else ""):
+        while not (work / "heard").exists() or (work / "heard").read_text().count("\n") < 2:
             await asyncio.sleep(0.01)
     agent.executor.submit(operations.Interrupt())
     await asyncio.wait([task])
@@ -243,12 +251,12 @@ async def test_one_that_fails_is_a_notice_and_the_call_runs(
     await agent.aclose()
 
 
-async def test_a_huge_call_is_clipped_for_a_hook_and_runs_whole(work: Path, home: Path) -> None:
+async def test_a_hook_gets_a_huge_call_whole(work: Path, home: Path) -> None:
     own(home, "PreToolUse", "wc -c > size")
     huge = "é" * 400_000
     agent, watch = agent_in(work, PlayedLLM(calling(("write", {"path": "b.txt", "content": huge})), "done"))
     await agent.prompt("go")
-    assert int((work / "size").read_text()) < 100_000 and "hook" not in "".join(notices(watch))
+    assert int((work / "size").read_text()) > 400_000 and "hook" not in "".join(notices(watch))
     assert (work / "b.txt").read_text() == huge
     await agent.aclose()
 
@@ -263,7 +271,7 @@ async def test_a_cancel_ends_a_hook_that_runs(work: Path, home: Path) -> None:
     agent.executor.submit(operations.Interrupt())
     await asyncio.wait([task])
     await others_done()
-    assert not is_running(int((work / "pid").read_text()))
+    await gone(int((work / "pid").read_text()))
     await agent.aclose()
 
 
@@ -315,3 +323,125 @@ def test_hooks_of_the_project_come_from_its_top_down_after_the_users_own(work: P
         (folder / ".foldline" / "hooks.json").write_text(json.dumps(defines("Stop", command)))
     agree(work / "sub")
     assert [hook.command for hook in hooks_of(work / "sub")[0]] == ["first", "second", "third"]
+
+
+async def test_what_a_hook_gets_is_in_no_list_of_processes(work: Path, home: Path) -> None:
+    own(home, "UserPromptSubmit", "cat > heard; tr '\\0' ' ' < /proc/$PPID/cmdline > shown")
+    agent, _ = agent_in(work, PlayedLLM("done"))
+    await agent.prompt("between us")
+    assert "between us" in (work / "heard").read_text()
+    assert "cat > heard" in (work / "shown").read_text() and "between us" not in (work / "shown").read_text()
+    await agent.aclose()
+
+
+@pytest.mark.parametrize("linked", [".claude", ".claude/settings.json"])
+def test_hooks_behind_a_link_out_of_the_project_are_left_aside(
+    work: Path, tmp_path: Path, linked: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    file = outside / "settings.json"
+    file.write_text(json.dumps(defines("Stop", "true")))
+    (work / linked).parent.mkdir(exist_ok=True)
+    (work / linked).symlink_to(outside if linked == ".claude" else file)
+    assert brought(work) == []
+    hooks, [fault] = hooks_of(work)
+    assert hooks == []
+    assert fault == ".claude/settings.json was left aside: it is a link that leads out of the project."
+
+
+async def test_an_agent_of_a_library_runs_no_hooks_unless_it_is_told_to(work: Path, home: Path) -> None:
+    own(home, "SessionStart", "touch ran")
+    agent, _ = without_hooks(work, PlayedLLM(READ, "done"))
+    await agent.prompt("go")
+    await agent.aclose()
+    assert not (work / "ran").exists()
+
+
+async def test_no_hook_hears_a_key_of_a_provider(
+    work: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = 'sk-proj-0123456789abcdef"quoted'
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    (work / "a.txt").write_text(f"OPENAI_API_KEY={key}\n")
+    own(home, "PostToolUse", "cat > heard; env > env")
+    agent, _ = agent_in(work, PlayedLLM(READ, "done"))
+    await agent.prompt(f"is {key} right?")
+    heard = (work / "heard").read_text()
+    assert "0123456789" not in heard and "OPENAI_API_KEY=" in json.loads(heard)["tool_response"]["content"]
+    assert "0123456789" not in (work / "env").read_text()
+    await agent.aclose()
+
+
+async def test_what_the_start_says_is_sent_with_the_first_prompt_that_goes(work: Path, home: Path) -> None:
+    whole = defines("SessionStart", "echo on branch main")
+    whole["hooks"] |= defines("UserPromptSubmit", "if grep -q secret; then exit 2; fi")["hooks"]
+    (home / "hooks.json").write_text(json.dumps(whole))
+    llm = PlayedLLM("done", "done")
+    agent, _ = agent_in(work, llm)
+    with pytest.raises(FoldlineError):
+        await agent.prompt("my secret")
+    await agent.prompt("hello")
+    await agent.prompt("more")
+    said = [message.text for message in llm.requests[-1].messages]
+    assert said.count("A hook of the user's says: on branch main") == 1
+    await agent.aclose()
+
+
+async def test_what_a_hook_says_to_the_model_is_clipped(work: Path, home: Path) -> None:
+    own(home, "UserPromptSubmit", "head -c 200000 /dev/zero | tr '\\0' x")
+    llm = PlayedLLM("done")
+    agent, _ = agent_in(work, llm)
+    await agent.prompt("hello")
+    [said] = [message.text for message in llm.requests[0].messages if "xxx" in message.text]
+    assert len(said) < 11_000
+    await agent.aclose()
+
+
+async def test_no_hook_is_asked_where_there_is_nothing_to_compact(work: Path, home: Path) -> None:
+    own(home, "PreCompact", "touch asked")
+    agent, _ = agent_in(work, PlayedLLM("done"), compaction="summary")
+    await agent.prompt("hello")
+    await agent.compact()
+    assert not (work / "asked").exists()
+    await agent.aclose()
+
+
+async def test_a_proposal_that_is_applied_later_is_heard_of_too(work: Path, home: Path) -> None:
+    llm = PlayedLLM(*("long answer " * 700 for _ in range(4)), summaries=("## Goal\n- all of it",))
+    own(home, "PostCompact", "cat > after.json")
+    agent, watch = agent_in(work, llm, compaction="summary", interactive=True)
+    for number in range(4):
+        await agent.prompt(f"part {number}")
+    kept = operations.CompactSession(reason="manual", preview=True)
+    await agent.executor.wait_for(agent.executor.submit(kept))
+    assert not (work / "after.json").exists()
+    [ready] = [each for each in watch.events if isinstance(each, events.ProposalReady)]
+    applied = operations.ApplyProposal(proposal=ready.proposal)
+    await agent.executor.wait_for(agent.executor.submit(applied))
+    assert json.loads((work / "after.json").read_text())["trigger"] == "manual"
+    await agent.aclose()
+
+
+async def test_where_hooks_are_asked_first_no_compaction_is_drafted_before(work: Path, home: Path) -> None:
+    agent, _ = agent_in(work, PlayedLLM("done", "done"), compaction="summary", interactive=True)
+    await agent.prompt("hello")
+    assert drafts_ahead(agent.state)
+    own(home, "PreCompact", "true")
+    await agent.prompt("more")
+    assert not drafts_ahead(agent.state)
+    await agent.aclose()
+
+
+async def test_hooks_of_a_project_run_in_the_sandbox_of_its_mode(work: Path, home: Path) -> None:
+    need("bubblewrap")
+    (work / ".foldline").mkdir()
+    outside = home / "outside"
+    command = f"cat > heard; echo out > {outside}; touch inside"
+    (work / ".foldline" / "hooks.json").write_text(json.dumps(defines("UserPromptSubmit", command)))
+    agree(work)
+    agent, _ = agent_in(work, PlayedLLM("done"), approvals="sandboxed")
+    await agent.prompt("hello")
+    assert json.loads((work / "heard").read_text())["prompt"] == "hello"
+    assert (work / "inside").exists() and not outside.exists()
+    await agent.aclose()

@@ -101,7 +101,7 @@ def test_what_is_no_ordinary_file_holds_nothing_up(project: Path, home: Path, ki
     else:
         path.mkdir()
     [sentence] = opened(project, home).left_out
-    assert "no ordinary file" in sentence
+    assert "not a regular file" in sentence
 
 
 def test_the_opening_is_the_same_every_time(project: Path, home: Path) -> None:

@@ -73,8 +73,8 @@ def test_the_same_files_in_another_place_are_asked_about(project: Path, tmp_path
     assert {each.word for each in brought(moved)} == {""}
 
 
-def test_a_link_counts_by_what_it_leads_to_now(project: Path, tmp_path: Path) -> None:
-    target = tmp_path / "one.md"
+def test_a_link_counts_by_what_it_leads_to_now(project: Path) -> None:
+    target = project / "one.md"
     target.write_text("one")
     (project / "AGENTS.md").unlink()
     (project / "AGENTS.md").symlink_to(target)

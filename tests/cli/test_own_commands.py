@@ -1,11 +1,12 @@
 """Commands and skills that lie on disk, without a screen: `run`, `--plain`, `doctor`."""
 
+import io
 from pathlib import Path
 
 import pytest
 
 from support.front_door import FrontDoor
-from support.homes import put, usual_home, usual_project
+from support.homes import hooks, put, usual_home, usual_project
 
 NOBODY = "/fix-issue was left aside, as nobody has agreed to it"
 
@@ -52,3 +53,21 @@ def test_doctor_says_what_there_is_from_where_and_what_was_left_aside_and_why(
         "left aside  CLAUDE.md: 1 line of instructions to the model: “Run make test.”",
     ):
         assert " ".join(there.split()) in " ".join(said.split()), there
+
+
+@pytest.mark.parametrize("how", ["run", "--plain"])
+def test_hooks_run_without_a_screen_and_those_of_a_project_once_it_is_trusted(
+    door: FrontDoor, home: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    hooks(
+        home / ".claude/settings.json", UserPromptSubmit="echo one >> heard", SessionEnd="echo end >> heard"
+    )
+    hooks(door.cwd / ".claude/settings.json", UserPromptSubmit="echo two >> heard")
+    said = door(how, "hello", "-m", "offline")
+    assert said.code == 0 and ".claude/settings.json" in said.err + said.out
+    assert (door.cwd / "heard").read_text().split() == ["one", "end"]
+    assert door("run", "hello", "-m", "offline", "--trust").code == 0
+    (door.cwd / "heard").unlink()
+    assert door(how, "hello", "-m", "offline").code == 0
+    assert sorted((door.cwd / "heard").read_text().split()) == ["end", "one", "two"]

@@ -1,5 +1,6 @@
 """The usual files of Claude Code and Codex, in a home folder and in a project; all words are ours."""
 
+import json
 from pathlib import Path
 
 
@@ -54,3 +55,9 @@ def usual_project(project: Path) -> None:
     skill(project / ".agents/skills", "release-notes", "Release notes of the shop.", "Begin with the ticket.")
     put(project / ".claude/commands/fix-issue.md", "Fix issue #$1, then run the tests.\n")
     put(project / ".claude/commands/compact.md", "Ours is called like one of Foldline's own.\n")
+
+
+def hooks(path: Path, **commands: str) -> None:
+    """A file of hooks: events, and the command of each."""
+    made = {event: [{"hooks": [{"type": "command", "command": each}]}] for event, each in commands.items()}
+    put(path, json.dumps({"hooks": made}))

@@ -58,6 +58,7 @@ class Agent:
         fallback: Sequence[str] = (),
         limits: Limits | None = None,
         sandbox: SandboxOptions | None = None,
+        hooks: bool = False,
     ) -> None:
         """`compaction` is a strategy, or the name of one. `budget` in tokens, or as a function of window and
         model; `connect` is the way to other models, of which those of `fallback` take over where one fails.
@@ -68,7 +69,8 @@ class Agent:
         one. `interactive` says that somebody answers proposals and choices; without anybody, the mode `ask`
         compacts like `auto`. `dmail` lets the model go back to checkpoints of its own. `servers` lend more
         tools, and are ended with the agent. `limits` bound turns and the session: none by default.
-        `sandbox` says what commands may do beside the folder, in the modes that have one.
+        `sandbox` says what commands may do beside the folder, in the modes that have one. `hooks` runs those
+        of the user, and those of the folder that were agreed to.
         """
         self.session = session
         mailbox = Mailbox() if dmail else None
@@ -89,6 +91,7 @@ class Agent:
             servers=servers,
             fallback=fallback,
             bounds=Bounds(limits or Limits()),
+            runs_hooks=hooks,
         )
         if tools is None:
             self.state.tools = (*self.state.tools, SkillTool(self.state))
@@ -184,11 +187,14 @@ class Agent:
     async def aclose(self) -> None:
         for task in self._telling:
             task.cancel()
-        if self.state.began:
-            await fire(self.state, "SessionEnd", {"reason": "exit"})
-        if self._trying is not None:
-            self._trying.cancel()
-        await self.executor.aclose()
+        await asyncio.gather(*self._telling, return_exceptions=True)  # what they ran has ended, too
+        try:
+            if self.state.start_words is not None:
+                await fire(self.state, "SessionEnd", {"reason": "exit"})
+        finally:
+            if self._trying is not None:
+                self._trying.cancel()
+            await self.executor.aclose()
 
 
 def _demand_done(finished: TaskFinished) -> None:

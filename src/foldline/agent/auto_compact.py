@@ -37,7 +37,7 @@ from foldline.llm.models import cached_price, price_of
 from foldline.protocol import NEW, AssistantMessage, Cause, Edit, FoldlineError, Reason, UserMessage
 from foldline.protocol.events import Notice, Option
 
-from .compact import CompactionRequest, begin_draft, compact
+from .compact import CompactionRequest, begin_draft, compact, drafts_ahead
 from .state import AgentState
 
 _LITTLE_MORE = 1.5
@@ -199,7 +199,7 @@ class AutoCompact:
         """Have the next compaction drafted in the background, where it is near and no draft is under way.
         Where no model is asked nobody would wait for it, and what a draft keeps beyond it is sent again."""
         state, draft, budget = self._state, self._state.draft, self._state.budget
-        near = draft.on and budget.draft_mark <= state.size() < budget.threshold
+        near = drafts_ahead(state) and budget.draft_mark <= state.size() < budget.threshold
         wanted = near and asks_model(state.strategy) and not draft.serves(state.basis)
         allowed = wanted and auto_compact_blocker(state) is None and end_of_task_is_due(state)
         if allowed and _keeps_little(state):
@@ -236,7 +236,7 @@ async def compact_between_turns(state: AgentState, cause: Cause = "") -> None:
     if auto_compact_blocker(state) is not None:
         return
     draft, basis = state.draft, state.basis
-    if not draft.on or (draft.ready and draft.serves(basis)):
+    if not drafts_ahead(state) or (draft.ready and draft.serves(basis)):
         await compact(state, CompactionRequest("phase", cause, preview=state.mode == "ask"))
         return
     if not draft.serves(basis):

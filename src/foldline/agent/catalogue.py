@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from foldline.context.harmless import with_signs
-from foldline.files import read_regular
 from foldline.history.paths import with_tilde
-from foldline.protocol import system_words
 
 from .custom_commands import NAME, parsed_command
 from .discovery import KINDS, Candidate, Custom, Kind, candidates
 from .skills import parsed_skill
-from .trust import agreed_bytes
+from .trust import read_brought
 
 MOST_BYTES: Final = 64_000
 """Of one file: what is loaded stays in every request."""
@@ -61,19 +59,16 @@ def catalogue_of(
                 found[made.name] = made
             elif made.counts:
                 raise ValueError(f"{before.shown} has the same name and comes first")
-        except (ValueError, OSError) as error:
-            why = system_words(error) if isinstance(error, OSError) else error
+        except ValueError as why:
             left_aside.append(f"{shown} was left aside: {why}.")
     return Catalogue(found, tuple(left_aside))
 
 
 def _made(found: Candidate) -> Custom:
-    if found.leads_out:
-        raise ValueError("it is a link that leads out of the project")
     name = ":".join(found.parts)
     if not NAME.fullmatch(name):
         raise ValueError("its name cannot be typed behind a /")
-    data = read_regular(found.path, MOST_BYTES + 1) if found.top is None else agreed_bytes(found.path)
+    data = read_brought(found.path, found.top, MOST_BYTES)
     if data is None:
         return Custom(found.kind, name, "new or changed: asks before it is used", counts=False)
     if len(data) > MOST_BYTES:

@@ -61,7 +61,6 @@ async def compact(
     Raises:
         FoldlineError: it failed, and the view is as it was.
     """
-    request = await _with_hooks(state, request)
     planned = state.plan(request.reason, request.budget, request.pending)
     if planned is None and plans_by_cut(_strategy(state, request)) and request.reason != "overflow":
         if request.reason == "manual":
@@ -77,6 +76,7 @@ async def compact(
     )
     try:
         async with _reported(state, start, will_retry=request.will_retry) as report:
+            request = await _with_hooks(state, request)
             report.proposal = proposal = await _decided(state, request)
             if proposal is None:
                 kept = request.preview and review.usable(state.projection) is not None
@@ -89,9 +89,7 @@ async def compact(
         if request.reason != "manual":
             review.declined = state.projection.newest_change
         return "postponed"
-    entry = state.projection.all_compactions[-1]
-    sizes = {"tokens_before": entry.tokens_before, "tokens_after": entry.tokens_after}
-    await fire(state, "PostCompact", {**_trigger(request), **sizes})
+    await _tell_hooks(state, request)
     return "compacted"
 
 
@@ -110,6 +108,13 @@ async def _with_hooks(state: AgentState, request: CompactionRequest) -> Compacti
             await state.session.append(Edit(target=index, action="pin"), durable=True)
     focus = "\n".join(filter(None, (request.focus, *answer.said)))
     return replace(request, focus=focus) if answer.said else request
+
+
+async def _tell_hooks(state: AgentState, request: CompactionRequest) -> None:
+    """That the newest compaction is in the history."""
+    entry = state.projection.all_compactions[-1]
+    sizes = {"tokens_before": entry.tokens_before, "tokens_after": entry.tokens_after}
+    await fire(state, "PostCompact", {**_trigger(request), **sizes})
 
 
 def _trigger(request: CompactionRequest) -> dict[str, object]:
@@ -209,6 +214,13 @@ async def summariser(state: AgentState, own: LLM) -> LLM:
     return WithStandIn(state.summary_llm, own)
 
 
+def drafts_ahead(state: AgentState) -> bool:
+    """Whether compactions are drafted before they are due: not where hooks are asked first, who may change
+    what is drafted."""
+    asked = any(hook.hears("PreCompact", ["auto"]) for hook in state.hooks or ())
+    return state.draft.on and not asked
+
+
 def begin_draft(state: AgentState) -> None:
     """Begin the draft of the next compaction in the background, unless the user stopped one for this view. It
     keeps as much as one at the end of a task, and goes down no failure ladder."""
@@ -261,7 +273,7 @@ async def apply(state: AgentState, identity: str) -> None:
         FoldlineError: it is not that one any more, or cannot be applied.
     """
     proposal = state.review.demand_current(identity)
-    entry = proposal.entry
+    entry, focus = proposal.entry, state.review.focus
     start = events.CompactionStart(
         reason=entry.reason,
         tokens_before=entry.tokens_before,
@@ -271,6 +283,7 @@ async def apply(state: AgentState, identity: str) -> None:
     async with _reported(state, start) as report:
         report.proposal = proposal
         await commit(state, proposal)
+    await _tell_hooks(state, CompactionRequest(entry.reason, focus=focus))
 
 
 @dataclass

@@ -62,18 +62,17 @@ class Candidate:
     top: Path | None
     """The top of the project that brings it; None where it is the user's own."""
 
-    @property
-    def leads_out(self) -> bool:
-        """Whether it is a project's, and a link that leads out of the project: to another file of this
-        machine."""
-        return self.top is not None and not Path(real_path(self.path)).is_relative_to(real_path(self.top))
-
 
 def up_to_top(cwd: Path) -> list[Path]:
     """The folders from `cwd` up to the top of its git repository; outside of one, `cwd` alone."""
     folders = [cwd, *cwd.parents]
     top = next((place for place, folder in enumerate(folders) if is_there(folder / ".git")), 0)
     return folders[: top + 1]
+
+
+def leads_out(path: Path, top: Path) -> bool:
+    """Whether a path in the project below `top` is, or lies behind, a link to elsewhere."""
+    return not Path(real_path(path)).is_relative_to(real_path(top))
 
 
 def candidates(kind: Kind, cwd: Path, environ: Mapping[str, str] = os.environ) -> Iterator[Candidate]:
@@ -121,16 +120,17 @@ def _commands_in(folder: Path) -> Iterator[Path]:
                 seen.add(real)
 
 
-def hook_files(cwd: Path, environ: Mapping[str, str] = os.environ) -> Iterator[tuple[Path, bool]]:
-    """The files that may define hooks, and whether they are the user's own; those first, then the project's,
-    from its top down."""
+def hook_files(cwd: Path, environ: Mapping[str, str] = os.environ) -> Iterator[tuple[Path, Path | None]]:
+    """The files that may define hooks, and, as of candidates, the top of their project: the user's own first,
+    then the project's, from its top down."""
     own = [config_dir(environ) / "hooks.json", typed_path("~") / ".claude" / "settings.json"]
-    yield from ((path, True) for path in own)
+    yield from ((path, None) for path in own)
     seen = {real_path(path) for path in own}
-    for folder in reversed(up_to_top(cwd)):
+    folders = up_to_top(cwd)
+    for folder in reversed(folders):
         for name in PROJECT_HOOKS:
             if real_path(folder / name) not in seen:
-                yield folder / name, False
+                yield folder / name, folders[-1]
 
 
 # --- front matter -----------------------------------------------------------------------------------------

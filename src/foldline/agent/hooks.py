@@ -10,15 +10,16 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from foldline.context.digest import clip
 from foldline.context.numbers import many
-from foldline.files import read_regular
 from foldline.history.paths import with_tilde
-from foldline.protocol import DeveloperMessage, text_parts
+from foldline.protocol import DeveloperMessage, system_words, text_parts
 from foldline.protocol.events import Notice
 from foldline.protocol.messages import json_object
 
@@ -26,7 +27,7 @@ from .approvals import SANDBOXED
 from .discovery import hook_files, up_to_top
 from .tools.process import ending, environment, new_mark, spawn
 from .tools.text import one_line
-from .trust import agreed_bytes
+from .trust import read_brought
 
 if TYPE_CHECKING:
     from .state import AgentState
@@ -51,29 +52,23 @@ _PATIENCE, _LONGEST = 60.0, 600.0
 _AT_THE_END = 1.0
 """Seconds for those of `SessionEnd`: whoever quits waits for them."""
 _MOST_BYTES, _MOST_OUTPUT = 256_000, 600_000
-_MOST_CHARACTERS = 10_000
-"""Of one text in what a hook gets: an argument of a program may have 128 kB on Linux, the whole is one."""
-_MOST_PAYLOAD = 100_000
+_MOST_SAID = 10_000
+"""Characters of what one hook says to the model."""
+_SHOWN = 60
+"""Characters of its command, and of what it wrote, in a notice."""
 _NAMES: Final = {
-    "bash": "Bash",
-    "edit": "Edit",
-    "write": "Write",
-    "read": "Read",
-    "grep": "Grep",
-    "glob": "Glob",
-    "ls": "LS",
-    "fetch": "WebFetch",
-    "todo": "TodoWrite",
+    **{name: name.capitalize() for name in ("bash", "edit", "write", "read", "grep", "glob")},
+    **{"ls": "LS", "fetch": "WebFetch", "todo": "TodoWrite"},
 }
 """Our tools as matchers and scripts know them."""
 _KEYS: Final = {"path": "file_path", "old": "old_string", "new": "new_string"}
 """And their arguments, which have these names beside their own."""
 _SCRIPT = r"""set -o pipefail
-out=$({ trap "" PIPE; printf %s "$2" 2>/dev/null || :; } | "$0" -c "$1" | head -c 256000)
+out=$("$0" -c "$1" | head -c 256000)
 status=$?
-printf %s%s "$3" "$out"
+printf %s%s "$2" "$out"
 exit $status"""
-"""Runs a hook (`$1`) on its input; behind a mark (`$3`) comes what it wrote on stdout, before it stderr."""
+"""Runs a hook (`$1`); behind a mark (`$2`) comes what it wrote on stdout, before it stderr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +102,7 @@ class Answer:
     """For the model; of a compaction, its focus."""
     pins: list[int] = field(default_factory=list)
     """Entries that a compaction must keep."""
+    messages_to_user: list[str] = field(default_factory=list)
 
     @property
     def messages(self) -> list[DeveloperMessage]:
@@ -122,14 +118,15 @@ def hooks_of(cwd: Path, environ: Mapping[str, str] = os.environ) -> tuple[list[H
     files: call it off the event loop."""
     hooks: list[Hook] = []
     faults: list[str] = []
-    for path, is_own in hook_files(cwd, environ):
-        shown = with_tilde(str(path)) if is_own else os.path.relpath(path, cwd)
+    for path, top in hook_files(cwd, environ):
+        shown = os.path.relpath(path, cwd) if top else with_tilde(str(path))
         try:
-            data = read_regular(path, _MOST_BYTES + 1) if is_own else agreed_bytes(path)
-        except OSError:
+            data = read_brought(path, top, _MOST_BYTES)
+        except ValueError as why:
+            faults.append(f"{shown} was left aside: {why}.")
             continue
         if data is not None:
-            found, wrong = parsed_hooks(data, shown, of_project=not is_own)
+            found, wrong = parsed_hooks(data, shown, of_project=top is not None)
             hooks += found
             faults += wrong
     return hooks, faults
@@ -184,19 +181,18 @@ def _hook(event: str, matcher: object, entry: object, shown: str, of_project: bo
 
 
 async def refresh_hooks(state: "AgentState") -> None:
-    """Read the files anew. What is newly left aside is said once."""
+    """Read the files anew, where hooks are run at all. What is newly left aside is said once."""
+    if not state.runs_hooks:
+        return
     state.hooks, faults = await asyncio.to_thread(hooks_of, state.cwd)
-    for fault in faults:
-        if fault not in state.hook_faults:
-            state.hook_faults.add(fault)
-            state.warn(fault)
+    state.warn_once(faults)
 
 
 async def fire(
     state: "AgentState", event: str, payload: Mapping[str, object], subjects: Sequence[str] = ()
 ) -> Answer:
     """Run the hooks of a moment, all at once; what they said. One that fails is a notice, no more."""
-    if state.hooks is None:
+    if state.hooks is None and state.runs_hooks:
         await refresh_hooks(state)
     hooks = [hook for hook in state.hooks or () if hook.hears(event, subjects)]
     answer = Answer()
@@ -208,9 +204,10 @@ async def fire(
         try:
             _take(answer, hook, status, stdout, stderr)
         except ValueError as failure:
-            state.warn(f"The hook `{_short(hook.command)}` ({event}, {hook.shown}) {failure}.")
-        for notice in _notices(stdout):
-            state.emit(Notice(text=notice))
+            command = clip(one_line(hook.command), _SHOWN)
+            state.warn(f"The hook `{command}` ({event}, {hook.shown}) {failure}.")
+    for message in answer.messages_to_user:
+        state.emit(Notice(text=message))
     return answer
 
 
@@ -236,19 +233,7 @@ def _input(state: "AgentState", event: str, payload: Mapping[str, object]) -> st
         "permission_mode": state.policy.mode,
         **payload,
     }
-    text = json.dumps(_clipped(whole, _MOST_CHARACTERS), ensure_ascii=False)
-    return text if len(text.encode()) <= _MOST_PAYLOAD else json.dumps(_clipped(whole, 500))
-
-
-def _clipped(value: object, most: int) -> object:
-    match value:
-        case str():
-            return (value if len(value) <= most else f"{value[:most]}…").replace("\0", "")
-        case dict():
-            return {str(key): _clipped(each, most) for key, each in value.items()}
-        case list() | tuple():
-            return [_clipped(each, most) for each in value[:100]]
-    return value
+    return state.session.mask(json.dumps(whole, ensure_ascii=False))
 
 
 async def _run(state: "AgentState", hook: Hook, text: str) -> tuple[int | None, str, str]:
@@ -269,14 +254,18 @@ async def _run(state: "AgentState", hook: Hook, text: str) -> tuple[int | None, 
     env = environment() | {"CLAUDE_PROJECT_DIR": top, "FOLDLINE_PROJECT_DIR": top}
     patience = min(hook.timeout, _AT_THE_END) if hook.event == "SessionEnd" else hook.timeout
     try:
-        async with asyncio.timeout(patience):
-            argv = [shell, "-c", _SCRIPT, shell, hook.command, text, mark]
-            async with spawn(argv, state.cwd, env, box=box) as child:
-                status = await child.follow(take)
+        # A file without a name: whole, however much it is, and in no list of processes.
+        with tempfile.TemporaryFile() as given:
+            given.write(text.encode("utf-8", "replace"))
+            given.seek(0)
+            async with asyncio.timeout(patience):
+                argv = [shell, "-c", _SCRIPT, shell, hook.command, mark]
+                async with spawn(argv, state.cwd, env, box=box, stdin=given.fileno()) as child:
+                    status = await child.follow(take)
     except TimeoutError:
         return None, "", f"was ended after {many(round(patience), 'second')}"
     except OSError as error:
-        return None, "", f"could not be started: {error.strerror or error}"
+        return None, "", f"could not be started: {system_words(error)}"
     stderr, _, stdout = output.decode("utf-8", "replace").partition(mark)
     return status, stdout, stderr if status is not None else "wrote too much, or left a process behind"
 
@@ -289,12 +278,13 @@ def _take(answer: Answer, hook: Hook, status: int | None, stdout: str, stderr: s
         answer.refused = answer.refused or one_line(stderr) or "no reason given"
         return
     if status:
-        raise ValueError(f"failed: {ending(status)}{f', {_short(stderr)}' if stderr.strip() else ''}")
+        written = clip(one_line(stderr), _SHOWN)
+        raise ValueError(f"failed: {ending(status)}{f', {written}' if written else ''}")
     said = json_object(stdout) if stdout.lstrip().startswith("{") else {}
     if said is None:
         raise ValueError("answered with what is no JSON")
     if not said and stdout.strip() and hook.event in _TELL:
-        answer.said.append(stdout.strip())
+        answer.said.append(clip(stdout.strip(), _MOST_SAID))
     special = said.get("hookSpecificOutput")
     of_event: Mapping[str, Any] = special if isinstance(special, dict) else {}
     decision = of_event.get("permissionDecision") or said.get("decision")
@@ -305,18 +295,8 @@ def _take(answer: Answer, hook: Hook, status: int | None, stdout: str, stderr: s
         answer.decision = str(decision)
     context = of_event.get("additionalContext") or said.get("additionalContext") or of_event.get("focus")
     if isinstance(context, str) and context.strip():
-        answer.said.append(context.strip())
+        answer.said.append(clip(context.strip(), _MOST_SAID))
     pins = of_event.get("pin")
     answer.pins += [each for each in pins if type(each) is int] if isinstance(pins, list) else []
-
-
-def _notices(stdout: str) -> Iterator[str]:
-    said = json_object(stdout) if stdout.lstrip().startswith("{") else None
-    message = (said or {}).get("systemMessage")
-    if isinstance(message, str) and message.strip():
-        yield one_line(message)
-
-
-def _short(text: str) -> str:
-    line = one_line(text)
-    return line if len(line) <= 60 else f"{line[:59]}…"
+    message = said.get("systemMessage")
+    answer.messages_to_user += [one_line(message)] if isinstance(message, str) and message.strip() else []

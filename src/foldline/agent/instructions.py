@@ -2,18 +2,16 @@
 
 import asyncio
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.compaction import load_prompt
 from foldline.context.digest import clip
-from foldline.data import config_dir, real_path
-from foldline.files import read_regular
+from foldline.data import config_dir
 from foldline.history import Session
 from foldline.history.paths import with_tilde
-from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage, system_words, text_parts
+from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage, text_parts
 
 from .discovery import up_to_top
 from .skills import SOURCE as SKILLS
@@ -21,7 +19,7 @@ from .skills import listing, news
 from .state import AgentState
 from .tools.jobs import Job, Jobs
 from .tools.text import one_line
-from .trust import INSTRUCTION_FILES, agreed_bytes
+from .trust import INSTRUCTION_FILES, read_brought
 from .trust_question import ask_trust
 
 _MOST_BYTES = 64_000
@@ -50,7 +48,7 @@ def read_preamble(cwd: Path, environ: Mapping[str, str] = os.environ, skills: st
     for path, shown, within in _candidates(cwd, environ):
         try:
             text = _read(path, within)
-        except _NotRead as reason:
+        except ValueError as reason:
             left_out.append(f"{shown} was not read as instructions: {reason}.")
             continue
         if text and text not in seen:
@@ -90,8 +88,7 @@ async def session_preamble(state: AgentState) -> Sequence[BaseMessage]:
     await ask_trust(state)
     skills = listing(state.catalogue.skills.values(), state.window)
     preamble = await asyncio.to_thread(read_preamble, state.cwd, skills=skills)
-    for sentence in preamble.left_out:
-        state.warn(sentence)
+    state.warn_once(preamble.left_out)
     return preamble.messages
 
 
@@ -112,10 +109,6 @@ def job_notice(jobs: Jobs) -> list[BaseMessage]:
     return [DeveloperMessage(parts=text_parts(body))]
 
 
-class _NotRead(Exception):
-    """A file that is there, and why it is left alone."""
-
-
 def _candidates(cwd: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, str, Path | None]]:
     """Where instructions may be: the path, its name on screen, the folder a project's file must lie in."""
     own = config_dir(environ) / INSTRUCTION_FILES[0]
@@ -131,17 +124,11 @@ def _source(message: BaseMessage) -> str | None:
 
 
 def _read(path: Path, within: Path | None) -> str:
-    """The file's text; empty where there is none. Of a huge one the beginning, and that there is more."""
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise _NotRead("it is no ordinary file")
-        if within is not None and not Path(real_path(path)).is_relative_to(real_path(within)):
-            raise _NotRead("it is a link that leads out of the project")
-        read = agreed_bytes(path) if within is not None else read_regular(path, _MOST_BYTES + 1)
-        data = (read or b"")[: _MOST_BYTES + 1]  # nothing of what nobody has agreed to
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
-    except OSError as error:
-        raise _NotRead(system_words(error)) from None
+    """The file's text; empty where there is none. Of a huge one the beginning, and that there is more.
+
+    Raises:
+        ValueError: it is left alone; why, as the end of a sentence.
+    """
+    data = read_brought(path, within, _MOST_BYTES) or b""
     text = data[:_MOST_BYTES].decode("utf-8", "ignore" if len(data) > _MOST_BYTES else "replace").strip()
     return f"{text}\n\n[{path.name} continues: `read` shows it whole]" if len(data) > _MOST_BYTES else text

@@ -24,18 +24,11 @@ from .tools import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
 from .tools.text import one_line
 from .trust_question import ask_trust
 
-_NAMED = 2
-"""Files that are named when several are left aside."""
-
 
 async def look_around(state: AgentState) -> None:
     """Find the skills and commands there are now. What is newly left aside is said once."""
-    found = await asyncio.to_thread(catalogue_of, state.cwd, os.environ, state.reserved)
-    new = [each for each in found.left_aside if each not in state.catalogue.left_aside]
-    state.catalogue = found
-    if new:
-        more = f" And {len(new) - _NAMED} more: `foldline doctor` names them." if len(new) > _NAMED else ""
-        state.warn(" ".join(new[:_NAMED]) + more)
+    state.catalogue = await asyncio.to_thread(catalogue_of, state.cwd, os.environ, state.reserved)
+    state.warn_once(state.catalogue.left_aside)
 
 
 def loaded(state: AgentState) -> Iterator[tuple[str, ViewItem]]:

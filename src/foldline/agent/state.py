@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -32,6 +32,7 @@ from foldline.llm.models import LongPrice, cached_price, price_of
 from foldline.protocol import (
     Approval,
     BaseMessage,
+    DeveloperMessage,
     Entry,
     FoldlineError,
     NoticeRecord,
@@ -60,6 +61,8 @@ _SMALL_WINDOW = 8_192
 _DISPENSABLE = frozenset({"jobs", "glob", "fetch", "todo", "history_search", "history_read"})
 """Tools of ours that a model can do without: most of it `bash` does as well."""
 SKILL_TOOL = "skill"
+_NAMED = 2
+"""Files that are named when several are left aside."""
 _LEAST_ROOM = 512
 """Estimated tokens that a tool result gets in any case: enough for an error message."""
 
@@ -121,12 +124,13 @@ class AgentState:
     """The skills of which the view was last seen to say something, and its newest change then."""
     reserved: Collection[str] = ()
     """Names of slash commands that are the program's own."""
+    runs_hooks: bool = False
     hooks: Sequence[Hook] | None = None
     """As their files were read last; None before that."""
-    hook_faults: set[str] = field(default_factory=set)
-    """What was left aside of these, as it was said."""
-    began: bool = False
-    """Whether the hooks of the session's start were run."""
+    warned: set[str] = field(default_factory=set)
+    """What was said once of files that were left aside."""
+    start_words: list[DeveloperMessage] | None = None
+    """What the hooks of the session's start say to the model, until it was sent; None before they ran."""
     loading: list[Custom] = field(default_factory=list)
     """Skills that the model has asked for in this step."""
     left_aside: set[str] = field(default_factory=set)
@@ -186,6 +190,14 @@ class AgentState:
 
     def warn(self, text: str) -> None:
         self.emit(Notice(level="warning", text=text))
+
+    def warn_once(self, left_aside: Iterable[str]) -> None:
+        """Name files that were left aside, as sentences; of many, the first."""
+        new = [each for each in left_aside if each not in self.warned]
+        self.warned.update(new)
+        if new:
+            more = f" And {len(new) - _NAMED} more: `foldline doctor` names them."
+            self.warn(" ".join(new[:_NAMED]) + (more if len(new) > _NAMED else ""))
 
     @property
     def projection(self) -> Projection:

@@ -15,7 +15,7 @@ from typing import Literal
 from foldline.data import data_home, real_path
 from foldline.files import is_file, is_ours, make_private, put_private, read_regular
 
-from .discovery import HOOK_FILES, KINDS, candidates, hook_files, up_to_top
+from .discovery import HOOK_FILES, KINDS, candidates, hook_files, leads_out, up_to_top
 
 PROJECT_FILE = ".foldline.toml"
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
@@ -43,6 +43,26 @@ class Brought:
         return self.word in ("agreed", "own")
 
 
+def read_brought(path: Path, top: Path | None, most: int) -> bytes | None:
+    """The first `most` bytes of a file that people keep for their agents, and one more where it is longer.
+    None where there is none, or the project below `top` brings it, and the user has not agreed to it.
+
+    Raises:
+        ValueError: it is left aside; why, as the end of a sentence.
+    """
+    try:
+        data = read_regular(path, most + 1) if top is None else agreed_bytes(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        from foldline.protocol import system_words
+
+        raise ValueError(system_words(error)) from None
+    if top is not None and leads_out(path, top):
+        raise ValueError("it is a link that leads out of the project")
+    return data and data[: most + 1]
+
+
 def agreed_bytes(path: Path) -> bytes | None:
     """The content of a file that a folder brings; None where the user has not agreed to it.
 
@@ -58,11 +78,11 @@ def brought(cwd: Path) -> list[Brought]:
     folders = up_to_top(cwd)
     settings = (folder / PROJECT_FILE for folder in folders if is_file(folder / PROJECT_FILE))
     instructions = [folder / name for folder in reversed(folders) for name in INSTRUCTION_FILES]
-    lent = (each for kind in KINDS for each in candidates(kind, cwd))
-    others = (each.path for each in lent if each.top is not None and not each.leads_out)
-    hooks = (path for path, is_own in hook_files(cwd) if not is_own)
+    lent = [(each.path, each.top) for kind in KINDS for each in candidates(kind, cwd)]
+    others = (path for path, top in (*lent, *hook_files(cwd)) if top is not None)
+    within = (path for path in (*instructions, *others) if is_file(path) and not leads_out(path, folders[-1]))
     found = []
-    for path in [*islice(settings, 1), *filter(is_file, (*instructions, *others, *hooks))]:
+    for path in [*islice(settings, 1), *within]:
         with suppress(OSError):
             found.append(_brought(path))
     return [each for each in found if _does_something(each)]

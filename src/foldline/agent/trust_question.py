@@ -23,6 +23,8 @@ _NAMED = 5
 _WHAT = dict.fromkeys(INSTRUCTION_FILES, "instructions to the model") | dict.fromkeys(SKILL_FILES, "a skill")
 _SHOWN = 60
 """Characters of a value, or of the first line."""
+_SHOWN_COMMAND = 1_000
+"""Characters of what runs by itself: its end may be what matters."""
 
 
 def names(files: Sequence[Brought], cwd: Path) -> str:
@@ -90,7 +92,7 @@ def does(file: Brought) -> str:
         return f"settings: {', '.join(given) or 'none'}"
     if file.path.name in HOOK_FILES:
         hooks, faults = parsed_hooks(file.data, file.path.name, of_project=True)
-        runs = [f"`{_short(hook.command)}` ({hook.event})" for hook in hooks]
+        runs = [f"`{_short(hook.command, _SHOWN_COMMAND)}` ({hook.event})" for hook in hooks]
         return f"hooks, programs that run by themselves: {', '.join(runs or faults) or 'none'}"
     text = said = file.data.decode("utf-8", "replace").strip()
     with suppress(ValueError):
@@ -100,5 +102,5 @@ def does(file: Brought) -> str:
     return f"{many(len(text.splitlines()), 'line')} of {what}: “{_short(said)}”"
 
 
-def _short(text: str) -> str:
-    return clip(" ".join(text.split()), _SHOWN)
+def _short(text: str, most: int = _SHOWN) -> str:
+    return clip(" ".join(text.split()), most)

@@ -108,14 +108,14 @@ class Turn:
 
     async def _heard(self, prompt: UserMessage) -> str:
         """What hooks refuse of a prompt, as a sentence; what they say to it goes with it."""
-        state, self._told = self._state, []
+        state = self._state
         await refresh_hooks(state)
-        if not state.began:
-            state.began = True
+        if state.start_words is None:
+            state.start_words = []
             source = "resume" if state.projection.view else "startup"
-            self._told += (await fire(state, "SessionStart", {"source": source}, [source])).messages
+            state.start_words = (await fire(state, "SessionStart", {"source": source}, [source])).messages
         answer = await fire(state, "UserPromptSubmit", {"prompt": prompt.text})
-        self._told += answer.messages
+        self._told = answer.messages
         return f"a hook refuses it: {answer.refused}" if answer.refused else ""
 
     async def _open(self, prompt: UserMessage) -> bool:
@@ -164,8 +164,10 @@ class Turn:
         preamble = state.projection.tally.estimate(FIXED) if opened else sum(map(message_tokens, first))
         state.check_window(preamble)
         turn = Checkpoint(id=state.projection.next_checkpoint_id)
-        told = (*job_notice(state.jobs), *self._told)
+        told = (*job_notice(state.jobs), *(state.start_words or ()), *self._told)
         await state.session.append(*first, turn, *told, prompt, durable=True)
+        if state.start_words:
+            state.start_words = []
 
     async def _settle(self) -> None:
         """Wait until a cancelled turn has recorded its files, and drop its D-Mail: it would hit this turn."""

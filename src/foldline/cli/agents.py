@@ -187,6 +187,7 @@ def agent_for(
         servers=tool_servers(settings, agent_folder, servers),
         limits=settings.bounds(watched=interactive),
         sandbox=settings.sandbox_options,
+        hooks=True,
     )
     agent.settings = settings
     agent.state.reserved = frozenset(BY_SLASH)

@@ -139,18 +139,17 @@ def add_continue(parser: Arguments) -> None:
     add_flag(parser, "-c", "--continue", "continue the last session here", dest="continues")
 
 
+def add_asked(parser: argparse.ArgumentParser) -> None:
+    """Who is asked, and how that is compacted."""
+    add_model(parser)
+    parser.add_argument("--window", type=window_of, metavar="N", help="context window in tokens: 32k, 1M")
+    what = f"how to compact: {STRATEGIES}, or module:ClassName"
+    parser.add_argument("--strategy", metavar="NAME", help=what)
+
+
 def add_model(parser: argparse.ArgumentParser) -> None:
     what = "MODEL, MODEL@PROVIDER, @PROVIDER or `offline`"
     parser.add_argument("-m", "--model", metavar="MODEL", help=what)
-
-
-def add_window(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--window", type=window_of, metavar="N", help="context window in tokens: 32k, 1M")
-
-
-def add_strategy(parser: argparse.ArgumentParser) -> None:
-    what = f"how to compact: {STRATEGIES}, or module:ClassName"
-    parser.add_argument("--strategy", metavar="NAME", help=what)
 
 
 def add_theme(parser: argparse.ArgumentParser) -> None:

@@ -14,15 +14,14 @@ from foldline.version import __version__
 
 from .arguments import (
     UsageError,
+    add_asked,
     add_continue,
     add_flag,
     add_format,
     add_json,
     add_model,
     add_source,
-    add_strategy,
     add_theme,
-    add_window,
     add_yes,
     amount_of,
     count_of,
@@ -61,9 +60,7 @@ def _chat(parser: ArgumentParser) -> None:
     which.add_argument(
         "-r", "--resume", nargs="?", const="", metavar="ID", help="resume a session; without ID, choose one"
     )
-    add_model(parser)
-    add_window(parser)
-    add_strategy(parser)
+    add_asked(parser)
     add_theme(parser)
     add_flag(parser, "--plain", "linear text without a screen, for screen readers and pipes")
     parser.add_argument("--version", action="version", version=f"foldline {__version__}")
@@ -76,14 +73,12 @@ def _run(parser: ArgumentParser) -> None:
     parser.add_argument("piped", nargs="?", metavar="-", help="what is piped in, sent below the prompt")
     add_continue(parser)
     add_yes(parser, "run every tool call; without it, only those that just look")
-    add_flag(parser, "--trust", "agree to the settings and instruction files of this folder")
+    add_flag(parser, "--trust", "agree to what this folder brings: settings, instructions, skills, hooks")
     what = "limits.turn_steps: stop after N requests to the model, with exit code 3"
     parser.add_argument("--max-steps", type=count_of, metavar="N", help=what)
     what = "another bound of [limits], as in turn_cost=25 or turn_tokens=50M; 0 takes it away"
     parser.add_argument("--limit", action="append", type=limit_of, metavar="NAME=N", default=[], help=what)
-    add_model(parser)
-    add_window(parser)
-    add_strategy(parser)
+    add_asked(parser)
     add_json(parser, "every event as a line of JSON")
 
 
@@ -112,16 +107,14 @@ def _history(parser: ArgumentParser) -> None:
 
 def _compact(parser: ArgumentParser) -> None:
     add_source(parser)
-    add_strategy(parser)
     parser.add_argument(
         "--focus", type=text_of, metavar="TEXT", help="what the summary should keep above all"
     )
-    add_window(parser)
     what = "newest work to keep verbatim: 8000, 8k, 20%% of the window"
     parser.add_argument("--keep", type=amount_of, metavar="N", help=what)
     add_flag(parser, "--dry-run", "only the plan; nothing is written")
     parser.add_argument("--out", metavar="FILE", help="write the compacted session to this new file")
-    add_model(parser)
+    add_asked(parser)
     add_json(parser)
 
 
@@ -251,16 +244,8 @@ def _serve(parser: ArgumentParser) -> None:
     parser.add_argument("--port", type=port_of, default=8000, metavar="N", help="8000; 0 is any that is free")
     add_flag(parser, "--expose", "let other machines in: whoever has the address acts as you")
     add_continue(parser)
-    add_model(parser)
-    add_window(parser)
-    add_strategy(parser)
+    add_asked(parser)
     add_theme(parser)
-
-
-def _acp(parser: ArgumentParser) -> None:
-    add_model(parser)
-    add_window(parser)
-    add_strategy(parser)
 
 
 def _config(parser: ArgumentParser) -> None:
@@ -324,7 +309,7 @@ COMMANDS: Final = (
     Command("doctor", "[FILE|ID…]", "check sessions or this installation", "doctor:doctor", _doctor),
     Command("demo", "", "look around in a recorded session with two compactions", "screens:demo", add_theme),
     Command("serve", "", "the same screens in a browser on this machine", "serve:serve", _serve),
-    Command("acp", "", "an agent for editors, by the Agent Client Protocol", "acp:acp", _acp),
+    Command("acp", "", "an agent for editors, by the Agent Client Protocol", "acp:acp", add_asked),
     Command("config", "", "the settings in force, and where each was set", "config:config", _config),
     Command(
         "completion",

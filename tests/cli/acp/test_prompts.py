@@ -8,6 +8,7 @@ import pytest
 from acp import RequestError, helpers, schema
 
 from support.editor import OFFLINE, Editor, call, editing, rule, scripted, texts
+from support.homes import hooks, put, skill
 from support.images import image
 
 
@@ -224,6 +225,30 @@ async def test_commands_answer_in_the_chat(tmp_path: Path) -> None:
             assert editor.calls() == []
         await editor.say(session, "/rename A better name")
         assert editor.of(schema.SessionInfoUpdate)[-1].title == "A better name"
+
+
+async def test_commands_skills_and_hooks_that_people_keep_work_as_elsewhere(tmp_path: Path) -> None:
+    own, work = tmp_path / "home", tmp_path / "work"
+    put(own / "commands/team/show.md", "---\ndescription: Shows a file\n---\nread $1\n")
+    skill(own / "skills", "pdf", "Fills in forms")
+    hooks(own / "hooks.json", PostToolUse="echo heard > heard")
+    put(work / "a.txt", "one\n")
+    put(work / ".claude/commands/theirs.md", "Do their work.\n")
+    async with editing(*OFFLINE, home=own) as editor:
+        session = await editor.new(work)
+        [offered] = await editor.until(lambda: editor.of(schema.AvailableCommandsUpdate))
+        said = {each.name: each.description for each in offered.available_commands}
+        assert (said["team:show"], said["pdf"]) == ("Shows a file", "Fills in forms")
+        assert {"compact", "theirs"} <= said.keys()
+        await editor.say(session, "/team:show a.txt")
+        assert "read a.txt" in [each.get("title") for each in editor.calls()]
+        assert (work / "heard").exists()
+        put(own / "commands/later.md", "read a.txt")
+        await editor.say(session, "/pdf")
+        newest = editor.of(schema.AvailableCommandsUpdate)[-1]
+        assert "later" in {each.name for each in newest.available_commands}
+        await editor.say(session, "/skill")
+        assert "unload pdf" in editor.text()
 
 
 async def test_a_bang_is_no_command_of_the_users_shell(tmp_path: Path) -> None:

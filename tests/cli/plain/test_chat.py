@@ -74,6 +74,13 @@ def test_a_conversation_through_pipes_is_plain_lines_in_order(tmp_path: Path) ->
     assert "“read notes.txt”" in again.stdout.decode().splitlines()[0]
 
 
+def test_what_cannot_be_done_is_said_once(tmp_path: Path) -> None:
+    said = piped(tmp_path, "/compact\n/skill\n/effort nonsense\n/search\n").stdout.decode()
+    assert said.lower().count("nothing to compact") == 1
+    for sentence in ("There are no skills here.", "effort cannot be 'nonsense'", "/search takes the words"):
+        assert said.count(sentence) == 1
+
+
 def test_effort_without_a_word_says_what_is_set_and_what_is_possible(tmp_path: Path) -> None:
     out = piped(tmp_path, "/effort\n/effort low\n/effort\n/effort lots\n").stdout.decode()
     possible = "/effort takes default, none, minimal, low, medium, high, xhigh, max."

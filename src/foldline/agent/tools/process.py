@@ -159,23 +159,25 @@ async def spawn(
     env: Mapping[str, str] | None = None,
     left: "LeftBehind | None" = None,
     box: "Sandbox | None" = None,
+    stdin: int = asyncio.subprocess.DEVNULL,
 ) -> AsyncIterator[Child]:
-    """A program in a new session, without input; in a sandbox, where there is one. On leaving, also by cancel
-    or error, it is ended with all it started unless it finished; what a finished program deliberately left
-    running in the background, detached from its output, stays, and goes to `left`. A sandbox ends with it.
+    """A program in a new session, by default without input; in a sandbox, where there is one. On leaving,
+    also by cancel or error, it is ended with all it started unless it finished; what a finished program
+    deliberately left running in the background, detached from its output, stays, and goes to `left`. A
+    sandbox ends with it.
 
     Raises:
         OSError: it could not be started.
     """
     given: Mapping[str, str] = os.environ if env is None else env
     if box is None:
-        async with _spawned(argv, cwd, given, left) as child:
+        async with _spawned(argv, cwd, given, left, stdin) as child:
             yield child
         return
     box.running += 1
     try:
         entered = await asyncio.to_thread(box.entered, argv, given)
-        async with _spawned(entered.argv, cwd, entered.env, left) as child:
+        async with _spawned(entered.argv, cwd, entered.env, left, stdin) as child:
             yield child
     finally:
         box.running -= 1
@@ -183,7 +185,7 @@ async def spawn(
 
 @contextlib.asynccontextmanager
 async def _spawned(
-    argv: Sequence[str], cwd: Path, given: Mapping[str, str], left: "LeftBehind | None"
+    argv: Sequence[str], cwd: Path, given: Mapping[str, str], left: "LeftBehind | None", stdin: int
 ) -> AsyncIterator[Child]:
     if any("\x00" in word for word in argv):
         raise OSError(errno.EINVAL, "a NUL character cannot be passed to a program")
@@ -208,7 +210,7 @@ async def _spawned(
                 *argv,
                 cwd=cwd,
                 env=marked(given, mark),
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=writing,
                 stderr=writing,
                 start_new_session=True,

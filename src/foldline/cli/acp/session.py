@@ -3,21 +3,20 @@
 import asyncio
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from acp import RequestError, helpers, schema
 from acp.interfaces import Client
 
 from foldline.agent import Agent
-from foldline.cli.plain.commands import REPORTS, plain_commands, usage
+from foldline.agent.skill_loading import look_around
+from foldline.cli.plain.commands import carry_out, handlers, usage
 from foldline.cli.plain.narrator import Asked, asked_since
 from foldline.formats.writers.markdown import fenced
 from foldline.protocol import AssistantMessage, FoldlineError, Part, events, operations, text_parts
 from foldline.protocol.events import Event
 from foldline.protocol.messages import Usage
-from foldline.tui.figures import Figures
-from foldline.tui.keys.commands import COMMANDS, Command
+from foldline.tui.keys.commands import COMMANDS, Command, own_command
 from foldline.tui.machine import EDITS, reduce
 from foldline.tui.prompting.inputs import SlashCall, UnknownSlash, parse_input
 from foldline.tui.runner import Runner
@@ -64,16 +63,16 @@ class Conversation:
         """What this prompt has used."""
         self._lines: list[str] = []
         """What the command that runs has answered."""
-        self._commands = plain_commands(self._runner, self._lines.append)
+        self._handlers = handlers(self._runner, self._lines.append)
+        self._offered: list[schema.AvailableCommand] = []
+        """What the client was told last that can be called."""
         self._others: set[asyncio.Task[None]] = set()
         agent.executor.subscribe(self._hear)
 
     def start(self) -> None:
         """Once the client knows the session: what can be called, and what takes a while to learn."""
         self.agent.start()
-        here = {*self._commands, *REPORTS}
-        commands = (each for each in COMMANDS if each.slash and each.id in here)
-        self.feed.post(helpers.update_available_commands(map(_available, commands)))
+        self._aside(self._offer_commands())
         self._aside(self._learn_models())
 
     async def aclose(self) -> None:
@@ -99,6 +98,16 @@ class Conversation:
         await self.feed.flush()
         return config_options(self.agent, self.feed.models)
 
+    async def _offer_commands(self) -> None:
+        """Tells what can be called where that has changed: commands, the user's own, and skills."""
+        await look_around(self.agent.state)
+        ours = (each for each in COMMANDS if each.slash and each.id in self._handlers)
+        own = map(own_command, self.agent.state.catalogue.by_name.values())
+        offered = [*map(_available, (*ours, *own))]
+        if offered != self._offered:
+            self._offered = offered
+            self.feed.post(helpers.update_available_commands(offered))
+
     async def _learn_models(self) -> None:
         await self.agent.state.learn_window()
         self.feed.models = await listed_models(self.agent)
@@ -116,6 +125,7 @@ class Conversation:
         text, parts = prompt_of(blocks, self.agent.state.cwd)
         cancels = self._cancels
         async with self._turn:
+            await self._offer_commands()
             stop: schema.StopReason = "cancelled"
             if self._cancels == cancels:
                 self._end, self._answer, self._usage, self._unsent = None, None, Usage(), False
@@ -131,9 +141,15 @@ class Conversation:
         self._runner.cancel()
 
     async def _take(self, text: str, parts: tuple[Part, ...]) -> None:
-        match parse_input(text) if text.startswith("/") else None:
+        match parse_input(text, self.agent.state.catalogue.by_name) if text.startswith("/") else None:
             case SlashCall(command, argument):
-                await self._carry_out(command, argument)
+                self._lines.clear()
+                await carry_out(
+                    command, argument, self._handlers, self._runner, self._state, self._lines.append
+                )
+                await self._runner.quiet()
+                if answer := "\n".join(self._lines):
+                    self.feed.say(fenced(answer, "") if "\n" in answer else answer)
             case UnknownSlash() as unknown:
                 self.feed.say(str(unknown))
             case _:
@@ -170,24 +186,6 @@ class Conversation:
         if end.error or self._unsent:
             raise RequestError(FAILED, end.error or f"Not sent: {self.agent.state.unsent}")
         return _STOPPED.get(self._answer.stop_reason if self._answer else None, "end_turn")
-
-    async def _carry_out(self, command: Command, argument: str) -> None:
-        self._lines.clear()
-        state = replace(self._state, unanswered=Figures(self.agent.state).unanswered())
-        try:
-            if not command.works(state):
-                self._lines.append(f"{command.title}: not now.")
-            elif command.id in REPORTS:
-                self._lines += await REPORTS[command.id](self.agent, argument)
-            elif command.id in self._commands:
-                self._commands[command.id](argument)
-                await self._runner.quiet()
-            else:
-                self._lines.append(f"/{command.slash} needs the whole screen: `foldline -c` in a terminal.")
-        except FoldlineError as failure:
-            self._lines.append(str(failure))
-        if text := "\n".join(self._lines):
-            self.feed.say(fenced(text, "") if "\n" in text else text)
 
     # --- events, and questions among them ------------------------------------------------------------------
 

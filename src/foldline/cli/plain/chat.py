@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
+from inspect import isawaitable
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any, Final
@@ -18,8 +19,7 @@ from foldline.agent.skill_loading import look_around
 from foldline.cli.streams import UNREAD
 from foldline.protocol.operations import Approve
 from foldline.termination import end_soon
-from foldline.tui.figures import Figures
-from foldline.tui.keys.commands import Command, InterruptFacts, interrupt_step
+from foldline.tui.keys.commands import InterruptFacts, interrupt_step
 from foldline.tui.prompting.inputs import (
     NoCommand,
     Nothing,
@@ -31,7 +31,7 @@ from foldline.tui.prompting.inputs import (
 )
 from foldline.tui.runner import Runner
 
-from .commands import help_lines, plain_commands, session_commands
+from .commands import TABLES, answer, carry_out, handlers, help_lines
 from .narrator import Asked, Narrator
 from .terminal import PROMPT, LineReader, Paper
 
@@ -107,8 +107,8 @@ class PlainChat:
         only this kind of queue stands."""
         self._narrator = Narrator(agent, paper, self._inbox.put)
         self._runner = Runner(agent, self._narrator.on_event, self._give_back)
-        self._commands = plain_commands(self._runner, paper.line)
-        self._here = session_commands(agent, paper.line, self._do)
+        self._commands = {**handlers(self._runner, paper.line), **TABLES}
+        self._commands["help"] = lambda *_: help_lines(self._commands)
         self._works = 0
         """Pieces of work that were begun and are not known to have ended."""
         self._returned = ""
@@ -169,9 +169,10 @@ class PlainChat:
             case SlashCall(command, _) if command.id == "quit":
                 return False
             case SlashCall(command, argument):
-                self._command(command, argument)
-            case UnknownSlash(name) if name in self._commands:
-                self._work(self._commands[name], "")  # what the screen has another place for
+                here = (self._commands, self._runner, self._narrator.state, self._paper.line)
+                self._work(carry_out, command, argument, *here)
+            case UnknownSlash(name) if name in self._commands:  # what the screen has another place for
+                self._work(answer, self._commands[name], "", self._runner, self._paper.line)
             case UnknownSlash() as unknown:
                 self._paper.line(f"{unknown} /help lists those there are.")
             case NoCommand():
@@ -184,20 +185,6 @@ class PlainChat:
                 pass
         self._attend()
         return True
-
-    def _command(self, command: Command, argument: str) -> None:
-        unanswered = Figures(self._agent.state).unanswered()
-        if command.id == "help":
-            for line in help_lines({**self._commands, **self._here}):
-                self._paper.line(line)
-        elif not command.works(replace(self._narrator.state, unanswered=unanswered)):
-            self._paper.line(f"{command.title}: not now.")
-        elif command.id in self._here:
-            self._here[command.id](argument)
-        elif command.id in self._commands:
-            self._work(self._commands[command.id], argument)
-        else:
-            self._paper.line(f"/{command.slash} needs the whole screen: `foldline -c` continues it there.")
 
     def _attend(self) -> None:
         """Until nothing runs: answer questions, pass on Ctrl+C."""
@@ -311,7 +298,9 @@ class PlainChat:
         self._returned = ""
 
         async def work() -> None:
-            call(*arguments)
+            begun = call(*arguments)
+            if isawaitable(begun):
+                await begun
             await self._runner.quiet()
 
         future = asyncio.run_coroutine_threadsafe(work(), self._loop)

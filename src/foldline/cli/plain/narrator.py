@@ -71,7 +71,8 @@ class Narrator:
             self._news = ""
         elif news is not before.news and news.text != self._news:
             self._news = news.text
-            self._paper.line(news.text)
+            if not isinstance(event, CompactionEnd) or event.error:  # else its own line says so
+                self._paper.line(news.text)
 
     def _narrate(self, event: Event) -> None:
         match event:
