@@ -239,7 +239,7 @@ class TranscriptPanel(BlockView):
         self.post_message(self.Asked(command))
 
     def on_click(self, event: events.Click) -> None:
-        """A click on the line of a compaction opens it, or takes it back, where it says so."""
+        """A click on `u undo` in the line of a compaction takes it back; elsewhere it opens the line."""
         from foldline.tui.blocks import RuleBlock
 
         at = event.get_content_offset_capture(self)
@@ -248,8 +248,9 @@ class TranscriptPanel(BlockView):
         block = self.block_at(place[0])
         if isinstance(block, RuleBlock) and block.opens and place[1] == block.gap:
             before, undo, _ = self._line(block, place[1]).text.rpartition(f" {key_name('undo')} undo ")
-            is_undo = undo and 0 < at.x - cell_len(before) < cell_len(undo)
-            self.post_message(self.Asked("undo") if is_undo else self.Opened(self, block.key))
+            if undo and 0 < at.x - cell_len(before) < cell_len(undo):
+                event.prevent_default()
+                self.post_message(self.Asked("undo"))
 
     def _place(self) -> None:
         super()._place()
