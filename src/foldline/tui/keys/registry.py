@@ -89,47 +89,29 @@ NEVER: Final = {
 }
 """Keys most terminals send as another one, byte for byte."""
 
-_DESKTOP: Final = "some desktops keep it"
-_TABS: Final = "some terminals switch tabs or windows with it"
-_PLAIN: Final = "many terminals send it as the key without Shift, Ctrl or Alt"
-_SCROLLS: Final = "some terminals scroll with it"
-
 _KEPT: Final = {
-    "f1": "some terminals open their own help with it",
-    "f10": "some terminals open their menu with it",
-    "f11": "some terminals become as large as the screen with it",
-    "f12": "drop-down terminals hide with it",
-    "ctrl+up": _DESKTOP,
-    "ctrl+down": _DESKTOP,
-    "ctrl+left": _DESKTOP,
-    "ctrl+right": _DESKTOP,
-    "ctrl+tab": _TABS,
-    "ctrl+pageup": _TABS,
-    "ctrl+pagedown": _TABS,
-    "ctrl+space": "input methods and some desktops keep it",
-    "shift+enter": _PLAIN,
-    "ctrl+enter": _PLAIN,
-    "alt+enter": "some terminals become as large as the screen with it",
-    "shift+space": _PLAIN,
-    "shift+backspace": _PLAIN,
-    "ctrl+backspace": _PLAIN,
-    "shift+pageup": _SCROLLS,
-    "shift+pagedown": _SCROLLS,
-    "shift+home": _SCROLLS,
-    "shift+end": _SCROLLS,
-    "shift+up": _SCROLLS,
-    "shift+down": _SCROLLS,
-    "shift+insert": "terminals paste with it",
-    "ctrl+s": "it stops the output where flow control is on",
-    "ctrl+q": "it resumes output where flow control is on",
-    "ctrl+z": "terminals suspend the program with it",
-    "ctrl+backslash": "terminals end the program with it",
-    "ctrl+b": "tmux waits for its own key after it",
-    "ctrl+a": "screen waits for its own key after it",
-    "alt+space": "some desktops open the window's menu with it",
-    "alt+tab": "desktops switch windows with it",
-    "alt+escape": _DESKTOP,
+    "some desktops keep it": "ctrl+up ctrl+down ctrl+left ctrl+right alt+escape",
+    "some terminals switch tabs or windows with it": "ctrl+tab ctrl+pageup ctrl+pagedown",
+    "many terminals send it as the key without Shift, Ctrl or Alt": (
+        "shift+enter ctrl+enter shift+space shift+backspace ctrl+backspace"
+    ),
+    "some terminals scroll with it": ("shift+pageup shift+pagedown shift+home shift+end shift+up shift+down"),
+    "some terminals become as large as the screen with it": "f11 alt+enter",
+    "some terminals open their own help with it": "f1",
+    "some terminals open their menu with it": "f10",
+    "drop-down terminals hide with it": "f12",
+    "input methods and some desktops keep it": "ctrl+space",
+    "terminals paste with it": "shift+insert",
+    "it stops the output where flow control is on": "ctrl+s",
+    "it resumes output where flow control is on": "ctrl+q",
+    "terminals suspend the program with it": "ctrl+z",
+    "terminals end the program with it": "ctrl+backslash",
+    "tmux waits for its own key after it": "ctrl+b",
+    "screen waits for its own key after it": "ctrl+a",
+    "some desktops open the window's menu with it": "alt+space",
+    "desktops switch windows with it": "alt+tab",
 }
+"""Why keys may not arrive."""
 
 _FAMILIES: Final[tuple[tuple[Callable[[str], bool], str], ...]] = (
     (
@@ -147,7 +129,8 @@ def why_unsure(key: str) -> str:
     """Why a key, by Textual's name, may not arrive; empty for one that does everywhere."""
     if key in NEVER:
         return f"most terminals send it as {NEVER[key]}"
-    return _KEPT.get(key) or next((why for holds, why in _FAMILIES if holds(key)), "")
+    kept = next((why for why, keys in _KEPT.items() if key in keys.split()), "")
+    return kept or next((why for holds, why in _FAMILIES if holds(key)), "")
 
 
 def check(given: Sequence[Given]) -> None:

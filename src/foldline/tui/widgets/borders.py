@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -10,6 +11,7 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 
 from foldline.data import data_home
+from foldline.files import put_private
 
 STEP: Final = 2
 """Cells that a key moves a border."""
@@ -62,13 +64,9 @@ class Movable(Widget):
 
     def _keep(self, widths: Sequence[int]) -> None:
         """For the next time; where nothing can be written, there is none."""
-        fresh = _file().with_suffix(".new")
-        try:
-            fresh.parent.mkdir(parents=True, exist_ok=True)
-            fresh.write_text(json.dumps({**_kept(), self._entry(): widths}), "utf-8")
-            fresh.replace(_file())
-        except OSError:
-            pass
+        with suppress(OSError):
+            _file().parent.mkdir(parents=True, exist_ok=True)
+            put_private(_file(), json.dumps({**_kept(), self._entry(): widths}).encode())
 
     def shift(self, border: int, cells: int) -> list[int]:
         """Move the border behind a part, counted from 0, as far as there is room. The widths that gives."""
