@@ -160,7 +160,7 @@ async def test_no_hint_of_any_screen_is_dead(
             chat.prompt.editor.focus()
             chat.run_command(command)
             await made.until(pilot, lambda: app.screen is not chat or chat.docked.taken)
-            await made.until(pilot, lambda: app.presenter.settled)
+            await made.until(pilot, lambda: app.chat.presenter.settled)
             wrong[command] = list(await dead_hints(made, pilot))
             while app.screen is not chat:
                 await app.pop_screen()

@@ -37,7 +37,7 @@ async def drag(pilot: Pilot[None], start: Place, end: Place) -> None:
 async def opened(made: Scene, pilot: Pilot[None], command: str) -> None:
     made.app.chat.run_command(command)
     await made.until(pilot, lambda: made.app.screen is not made.app.chat or made.app.chat.docked.taken)
-    await made.until(pilot, lambda: made.app.presenter.settled)
+    await made.until(pilot, lambda: made.app.chat.presenter.settled)
 
 
 async def full_inspector(made: Scene, pilot: Pilot[None]) -> Any:
