@@ -381,9 +381,9 @@ class CompletionList(Lines):
 
     def on_click(self, event: events.Click) -> None:
         seen = self.painted
-        number = window_start(seen.at, len(seen.candidates), ROWS) + event.y - 1
-        if 0 <= number < len(seen.candidates):
-            self.post_message(self.Picked(seen.candidates[number]))
+        first = window_start(seen.at, len(seen.candidates), ROWS)
+        if 0 < event.y <= len(shown := seen.candidates[first : first + ROWS]):  # not on an edge
+            self.post_message(self.Picked(shown[event.y - 1]))
 
     def render_line(self, y: int) -> Strip:
         self.painted = self.offered
