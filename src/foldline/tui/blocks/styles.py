@@ -33,12 +33,7 @@ _FALLBACK_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
 """Variables every Textual theme has, for themes that do not name our roles."""
 
 _ATTRIBUTES: Final[Mapping[str, Style]] = {
-    "bold": Style(bold=True),
-    "italic": Style(italic=True),
-    "underline": Style(underline=True),
-    "strike": Style(strike=True),
-    "dim": Style(dim=True),
-    "reverse": Style(reverse=True),
+    **{name: Style.parse(name) for name in ("bold", "italic", "underline", "strike", "dim", "reverse")},
     # Drawn, but no part of the text: left out when a selection is copied.
     "deco": Style(meta={"deco": True}),
 }

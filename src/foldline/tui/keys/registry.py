@@ -4,7 +4,8 @@ Screens do not import it. A table is imported when it is asked for: most screens
 before the first paint.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final
@@ -90,47 +91,40 @@ NEVER: Final = {
 """Keys most terminals send as another one, byte for byte."""
 
 _KEPT: Final = {
-    "some desktops keep it": "ctrl+up ctrl+down ctrl+left ctrl+right alt+escape",
-    "some terminals switch tabs or windows with it": "ctrl+tab ctrl+pageup ctrl+pagedown",
+    "some desktops keep it": r"ctrl\+(up|down|left|right)|alt\+escape",
+    "some terminals switch tabs or windows with it": r"ctrl\+(tab|pageup|pagedown)",
     "many terminals send it as the key without Shift, Ctrl or Alt": (
-        "shift+enter ctrl+enter shift+space shift+backspace ctrl+backspace"
+        r"(shift|ctrl)\+(enter|backspace)|shift\+space"
     ),
-    "some terminals scroll with it": ("shift+pageup shift+pagedown shift+home shift+end shift+up shift+down"),
-    "some terminals become as large as the screen with it": "f11 alt+enter",
+    "some terminals scroll with it": r"shift\+(pageup|pagedown|home|end|up|down)",
+    "some terminals become as large as the screen with it": r"f11|alt\+enter",
     "some terminals open their own help with it": "f1",
     "some terminals open their menu with it": "f10",
     "drop-down terminals hide with it": "f12",
-    "input methods and some desktops keep it": "ctrl+space",
-    "terminals paste with it": "shift+insert",
-    "it stops the output where flow control is on": "ctrl+s",
-    "it resumes output where flow control is on": "ctrl+q",
-    "terminals suspend the program with it": "ctrl+z",
-    "terminals end the program with it": "ctrl+backslash",
-    "tmux waits for its own key after it": "ctrl+b",
-    "screen waits for its own key after it": "ctrl+a",
-    "some desktops open the window's menu with it": "alt+space",
-    "desktops switch windows with it": "alt+tab",
+    "few keyboards have it": r"f(1[3-9]|2\d)",
+    "input methods and some desktops keep it": r"ctrl\+space",
+    "terminals paste with it": r"shift\+insert",
+    "it stops the output where flow control is on": r"ctrl\+s",
+    "it resumes output where flow control is on": r"ctrl\+q",
+    "terminals suspend the program with it": r"ctrl\+z",
+    "terminals end the program with it": r"ctrl\+backslash",
+    "tmux waits for its own key after it": r"ctrl\+b",
+    "screen waits for its own key after it": r"ctrl\+a",
+    "some desktops open the window's menu with it": r"alt\+space",
+    "desktops switch windows with it": r"alt\+tab",
+    "desktops have it for windows": r"alt\+f\d+",
+    "some desktops and terminals have it for themselves": r"alt\+ctrl\+.*",
+    "the terminal has it for itself, or cannot tell it from Ctrl+": r"ctrl\+shift\+.*",
+    "not every terminal sends it": r"(ctrl|shift)\+f\d+",
 }
-"""Why keys may not arrive."""
-
-_FAMILIES: Final[tuple[tuple[Callable[[str], bool], str], ...]] = (
-    (
-        lambda key: key.startswith("ctrl+shift+"),
-        "the terminal has it for itself, or cannot tell it from Ctrl+",
-    ),
-    (lambda key: key.startswith("alt+ctrl+"), "some desktops and terminals have it for themselves"),
-    (lambda key: key.startswith("alt+f") and key[5:].isdigit(), "desktops have it for windows"),
-    (lambda key: key.startswith(("ctrl+f", "shift+f")) and key[-1].isdigit(), "not every terminal sends it"),
-    (lambda key: key[0] == "f" and key[1:].isdigit() and int(key[1:]) > 12, "few keyboards have it"),
-)
+"""Why keys of these names may not arrive."""
 
 
 def why_unsure(key: str) -> str:
     """Why a key, by Textual's name, may not arrive; empty for one that does everywhere."""
     if key in NEVER:
         return f"most terminals send it as {NEVER[key]}"
-    kept = next((why for why, keys in _KEPT.items() if key in keys.split()), "")
-    return kept or next((why for holds, why in _FAMILIES if holds(key)), "")
+    return next((why for why, names in _KEPT.items() if re.fullmatch(names, key)), "")
 
 
 def check(given: Sequence[Given]) -> None:

@@ -1,6 +1,5 @@
 """Borders between parts of a screen: moved by the reader, kept for terminals of the same size."""
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +25,8 @@ def _file() -> Path:
 
 
 def _kept() -> dict[str, Any]:
+    import json  # not before the first paint
+
     try:
         kept = json.loads(_file().read_text("utf-8"))
     except (OSError, ValueError):
@@ -64,6 +65,8 @@ class Movable(Widget):
 
     def _keep(self, widths: Sequence[int]) -> None:
         """For the next time; where nothing can be written, there is none."""
+        import json
+
         with suppress(OSError):
             _file().parent.mkdir(parents=True, exist_ok=True)
             put_private(_file(), json.dumps({**_kept(), self._entry(): widths}).encode())

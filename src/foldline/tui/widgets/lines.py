@@ -213,22 +213,22 @@ def hint(keys: str, word: str, style: str = "muted", of_keys: str = "accent") ->
 def hints_in(words: str, style: str) -> Spans:
     """Words with hints between points, as `Enter opens · f filter`; other parts, which may not begin as a key
     does, are text."""
-    spans: Line = []
+    parts: list[Spans] = []
     for part in words.split(" · "):
-        spans += [(" · ", style)] if spans else []
         each = part.split(" ")
         keys = next((at for at, word in enumerate(each) if not pressed_by(word)), len(each))
-        spans += hint(" ".join(each[:keys]), " ".join(each[keys:]), style, style) if keys else [(part, style)]
-    return tuple(spans)
+        named = hint(" ".join(each[:keys]), " ".join(each[keys:]), style, style)
+        parts.append(named if keys else ((part, style),))
+    return _between_points(parts, style)
 
 
 def key_words(pairs: Iterable[tuple[str, str]], style: str = "text") -> Spans:
     """`Enter select · Esc close`, of (keys, word)."""
-    spans: Line = []
-    for keys, word in pairs:
-        spans += [(" · ", "muted")] if spans else []
-        spans += hint(keys, word, style)
-    return tuple(spans)
+    return _between_points((hint(keys, word, style) for keys, word in pairs), "muted")
+
+
+def _between_points(parts: Iterable[Spans], style: str) -> Spans:
+    return tuple(span for part in parts for span in ((" · ", style), *part))[1:]
 
 
 def window_start(marked: int, count: int, rows: int) -> int:
