@@ -1,6 +1,7 @@
 """Frames in few bytes: the terminal shows what it would show if all of each frame was written."""
 
 import random
+import re
 
 import pyte
 import pytest
@@ -19,6 +20,7 @@ LOOKS = [
     Style(color="red"),
     Style(color="default", bgcolor="default"),
     Style(reverse=True),
+    Style(link="https://example.org/a", underline=True),
 ]
 WORDS = ["order", "key", " ", "      ", "                ", "订单", "e\u0301", "┃", "🚀", "index"]
 
@@ -101,6 +103,17 @@ def test_of_a_row_only_the_words_that_changed_are_written() -> None:
     written = screen.write([(0, 3, Strip([Segment("an answer that grows".ljust(WIDTH))]))])
     assert written == "\x1b[4;16Hgrows"
     assert screen.write([(0, 3, screen.rows[3])]) == ""
+
+
+@pytest.mark.parametrize("look", [Style(), Style(color="red")])
+def test_a_link_stays_one_in_a_part_and_one_that_leads_elsewhere_is_written_again(look: Style) -> None:
+    screen = Screen([Strip([Segment("see".ljust(WIDTH))]) for _ in range(HEIGHT)])
+    for address in ("https://example.org/a", "https://example.org/b"):
+        linked = Strip([Segment("here", look + Style(link=address)), Segment(" " * (WIDTH - 4))])
+        written = screen.write([(0, 3, linked)])
+        opened = re.findall(r"\x1b\]8;id=[-\d]+;([^\x1b]*)\x1b\\", written)
+        assert opened == [address] and written.count("\x1b]8;;\x1b\\") == 1
+        assert screen.write([(0, 3, linked)]) == ""
 
 
 def test_nothing_is_left_out_where_nobody_knows_what_the_terminal_shows() -> None:

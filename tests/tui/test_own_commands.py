@@ -96,8 +96,7 @@ async def test_one_of_the_project_asks_before_it_is_used_and_then_goes(tmp_path:
         assert ".claude/skills/deploy/SKILL.md: 5 lines of a skill: “Deploys the shop.”" in " ".join(
             running.text.replace("│", " ").split()
         )
-        await running.press("tab")
         clock.now += 2
-        await running.press("y")
+        await running.press("1")
         await running.until(lambda: "Fixed." in running.text)
         assert "Fix issue #12" in running.llm.requests[0].messages[-1].text

@@ -59,7 +59,7 @@ async def test_f3_drafts_a_fold_and_ctrl_s_applies_exactly_that(tmp_path: Path) 
         [fold] = folds(running)
         assert fold.model_copy(update={"index": -1, "at": None}) == made.entry
         assert not shows_preview(running)
-        assert "entries compacted" in running.text
+        assert "▸─" in running.text and "Enter opens" in running.text
 
 
 async def test_esc_closes_and_f3_shows_the_same_proposal_without_another_draft(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ async def test_a_choice_is_answered_from_the_dock(tmp_path: Path) -> None:
         assert "Automatic compaction is off." in running.text
         assert "compact now" in running.text
         running.app._clock.now += 2  # type: ignore[attr-defined]
-        await running.press("tab", "c")
+        await running.press("1")
         await running.at_rest()
         assert len(folds(running)) == 1
         assert "it went through" in running.text

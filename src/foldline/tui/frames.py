@@ -8,16 +8,17 @@ from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
-from zlib import crc32
 
 from rich.cells import split_graphemes
 from rich.color import ColorSystem
 from rich.style import Style
 from textual.strip import Strip
 
-Row = list[tuple[str, str]]
-"""For each cell what is in it, and its look: parameters of SGR, and behind a blank the address it leads to.
-Empty behind a wide character."""
+Look = tuple[str, str]
+"""Parameters of SGR, and of OSC 8 those of a link."""
+Row = list[tuple[str, Look]]
+"""For each cell what is in it, and its look. Empty behind a wide character."""
+_PLAIN: Final = ("", "")
 _BLANKS: Final = re.compile(" {12,}")
 _MOST: Final = 12
 """Rows by which a frame may have moved up and still be scrolled."""
@@ -72,7 +73,7 @@ class Frames:
         by = max(range(len(hits)), key=hits.__getitem__, default=0)
         if not by or hits[by] * 2 < len(block):
             return ""
-        blank: Row = [(" ", "")] * self._width
+        blank: Row = [(" ", _PLAIN)] * self._width
         shown = [*(self._rows[y] for y in block[by:]), *[blank] * by]
         self._rows.update(zip(block, shown, strict=True))
         lines = "\n" * by
@@ -101,15 +102,15 @@ def _cells(strip: Strip, colors: ColorSystem) -> Row:
 
 
 @lru_cache(maxsize=4_096)
-def _look(style: Style | None, colors: ColorSystem) -> str:
+def _look(style: Style | None, colors: ColorSystem) -> Look:
     """Without the default colours: they are there after a reset."""
     if style is None:
-        return ""
+        return _PLAIN
     codes = [Strip.render_ansi(style.without_color, colors)]
     for color, is_text in ((style.color, True), (style.bgcolor, False)):
         if color is not None and not color.is_default:
             codes += color.downgrade(colors).get_ansi_codes(is_text)
-    return ";".join(filter(None, codes)) + (f" {style.link}" if style.link else "")
+    return ";".join(filter(None, codes)), f"id={style.link_id};{style.link}" if style.link else ""
 
 
 @lru_cache(maxsize=8_192)
@@ -142,12 +143,13 @@ def _changed(before: Row, now: Row, y: int) -> str:
 
 
 def _written(cells: Row) -> Iterator[str]:
-    for look, group in groupby(cells, key=itemgetter(1)):
-        text, (sgr, _, link) = "".join(cell for cell, _ in group), look.partition(" ")
-        if link:
-            # By its number the terminal knows the rest of a link on the next row.
-            text = f"\x1b]8;id={crc32(link.encode())};{link}\x1b\\{text}\x1b]8;;\x1b\\"
-        yield f"\x1b[{sgr}m{text}\x1b[0m" if look else _BLANKS.sub(_erased, text)
+    for (codes, link), group in groupby(cells, key=itemgetter(1)):
+        text = "".join(cell for cell, _ in group)
+        if codes:
+            text = f"\x1b[{codes}m{text}\x1b[0m"
+        elif not link:
+            text = _BLANKS.sub(_erased, text)
+        yield f"\x1b]8;{link}\x1b\\{text}\x1b]8;;\x1b\\" if link else text
 
 
 def _erased(blanks: re.Match[str]) -> str:

@@ -5,7 +5,7 @@
 
 import codecs
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from textual.geometry import Size
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
+from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
@@ -37,10 +38,20 @@ Result = TypeVar("Result")
 
 
 class HookedApp(App[Result]):
-    """An app that keeps an unforeseen error for its caller, and prints nothing of its own.
+    """An app that writes only what the terminal does not show yet; keeps an unforeseen error for its caller,
+    and prints nothing of its own.
 
     Textual prints a traceback with the values of local variables: keys, prompts, files (docs/security.md).
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._frames = Frames()
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        if isinstance(renderable, (ChopsUpdate, LayoutUpdate)):
+            renderable = _LeanUpdate(renderable, self._frames)  # type: ignore[assignment]
+        super()._display(screen, renderable)
 
     def takes_fault(self, error: Exception) -> bool:
         """Whether the app continues after this error."""
@@ -74,20 +85,6 @@ class HookedApp(App[Result]):
     def apply_theme_again(self, name: str) -> None:
         """Paint with another theme of the same name: Textual sees no change of it."""
         self._watch_theme(name)
-
-
-class LeanApp(HookedApp[Result]):
-    """An app that writes only what the terminal does not show yet."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._frames = Frames()
-
-    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        if isinstance(renderable, (ChopsUpdate, LayoutUpdate)):
-            super()._display(screen, _LeanUpdate(renderable, self._frames))  # type: ignore[arg-type]
-        else:
-            super()._display(screen, renderable)
 
 
 class _LeanUpdate(CompositorUpdate):
@@ -124,6 +121,9 @@ class SelectedByDragging(Widget):
     @property
     def select_container(self) -> Widget:
         return self
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
 
 
 def mode_of(screen: Screen[Any]) -> str | None:
@@ -203,16 +203,12 @@ class _Dimmed:
 
 
 class OrderedInput(Input):
-    """An `Input` whose keys keep their order."""
+    """An `Input` whose keys keep their order, and that says what it takes of a paste."""
 
     async def _on_key(self, event: events.Key) -> None:
         if await act_now(self, event.key):
             event.stop()
             event.prevent_default()
-
-
-class PastingInput(OrderedInput):
-    """An `OrderedInput` that says what it takes of a paste."""
 
     def pasted(self, text: str) -> str:
         """What goes in for a paste."""
@@ -227,13 +223,10 @@ class PastingInput(OrderedInput):
 class OrderedTextArea(TextArea):
     """A `TextArea` whose keys keep their order, and whose owner sees keys and pastes first."""
 
-    async def take_key(self, key: str) -> bool:
-        """Whether the key is carried out already."""
-        return False
-
-    async def take_paste(self, text: str) -> str:
-        """What goes in for a paste."""
-        return text
+    take_key: Callable[[str], Awaitable[bool]]
+    """Carries out a key; False where the text area is to."""
+    take_paste: Callable[[str], Awaitable[str]]
+    """Says what goes in for a paste."""
 
     async def _on_key(self, event: events.Key) -> None:
         if await self.take_key(event.key) or await act_now(self, event.key):

@@ -53,7 +53,8 @@ async def test_a_compaction_has_one_size_and_one_count_of_entries(door: FrontDoo
     sizes, count = match[0].partition(" tokens")[0], match[1]
     after = sizes.split(" → ")[1]
 
-    assert f"{sizes} tokens · {count} entries compacted" in compaction_block(done, now, opened=False).text()
+    line = compaction_block(done, now, opened=False).text()
+    assert f"{sizes} tokens · " in line and f" · {count} entries compacted" in line
     assert compaction_rows(now)[-1].sizes == sizes
     assert f"{sizes} tokens" in door("history", source).out
 

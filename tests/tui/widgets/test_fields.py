@@ -50,3 +50,18 @@ async def test_what_is_typed_behind_a_key_stays_behind_it(
             app.post_message(events.Key(key, " " if key == "space" else key if len(key) == 1 else None))
         await pilot.pause()
         assert (field.text if isinstance(field, Editor) else field.value) == text
+
+
+async def test_a_paste_into_one_line_keeps_all_of_its_lines() -> None:
+    class OneInput(App[None]):
+        def compose(self) -> ComposeResult:
+            yield OrderedInput()
+
+    app = OneInput()
+    async with app.run_test() as pilot:
+        field = app.query_one(OrderedInput)
+        field.focus()
+        await pilot.pause()
+        field.post_message(events.Paste("the first line\r\nand the second\n"))
+        await pilot.pause()
+        assert field.value == "the first line and the second"

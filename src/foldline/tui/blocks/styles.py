@@ -12,6 +12,8 @@ from rich.style import Style
 from textual.color import Color, ColorParseError
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
+from textual.theme import Theme
+from textual.widget import Widget
 
 from foldline.tui.blocks.links import FileLinks
 
@@ -31,12 +33,7 @@ _FALLBACK_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
 """Variables every Textual theme has, for themes that do not name our roles."""
 
 _ATTRIBUTES: Final[Mapping[str, Style]] = {
-    "bold": Style(bold=True),
-    "italic": Style(italic=True),
-    "underline": Style(underline=True),
-    "strike": Style(strike=True),
-    "dim": Style(dim=True),
-    "reverse": Style(reverse=True),
+    **{name: Style.parse(name) for name in ("bold", "italic", "underline", "strike", "dim", "reverse")},
     # Drawn, but no part of the text: left out when a selection is copied.
     "deco": Style(meta={"deco": True}),
 }
@@ -116,6 +113,27 @@ def _rich_color(value: str | None) -> str | None:
     except ColorParseError:
         return None
     return color.name
+
+
+class Themed(Widget):
+    """A widget that draws with the roles of the theme, whichever that is."""
+
+    roles = Styles()
+
+    def on_mount(self) -> None:
+        self._restyle()
+        self.app.theme_changed_signal.subscribe(self, self._on_theme)
+
+    def on_unmount(self) -> None:
+        self.app.theme_changed_signal.unsubscribe(self)  # it would keep us
+
+    def _on_theme(self, _: Theme) -> None:
+        self._restyle()
+
+    def _restyle(self) -> None:
+        app = self.app
+        self.roles = styles_from(app.theme_variables, app.no_color, getattr(app, "files", None))
+        self.refresh()
 
 
 _DEFAULT: Final = RichColor.default()

@@ -15,18 +15,16 @@ from textual.message import Message
 from textual.reactive import var
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.theme import Theme
 from textual.widget import Widget
 
 from foldline.tui.blocks.block import MIN_WIDTH, Block, BlockBatch, BlockList, Key, StripCache, keys_from
 from foldline.tui.blocks.cells import Spans, to_strip
 from foldline.tui.blocks.styles import (
-    Styles,
+    Themed,
     ThinBar,
     cursor_row,
     faded,
     selected_text,
-    styles_from,
     with_matches,
     with_selection,
 )
@@ -64,7 +62,7 @@ class KeyMessage(ViewMessage):
         self.key = key
 
 
-class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
+class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False):
     """A list of blocks with a gutter, an optional cursor, search and mouse selection.
 
     Positions are keys. The top line stays on its row whatever happens above or below it; the view follows
@@ -128,7 +126,6 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
         self._gutter_width = gutter_width
         self._faded = faded
         self._margin = margin
-        self._styles = Styles()
         self._drawn = StripCache()
         self.rendered = 0
         """Blocks drawn so far."""
@@ -145,13 +142,10 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
     def on_mount(self) -> None:
         self.show_scrollbars()
         self.vertical_scrollbar.renderer = ThinBar  # type: ignore[misc]  # as Textual documents it
-        self.app.theme_changed_signal.subscribe(self, self._on_theme)
-        self._restyle()
 
     def on_unmount(self) -> None:
-        """Keep nothing of what was shown: the signal would keep us, and all blocks with us; so would a screen
-        that the collector does not look at any more (`uncollected`)."""
-        self.app.theme_changed_signal.unsubscribe(self)
+        """Keep nothing of what was shown: a screen that the collector does not look at any more would
+        (`uncollected`)."""
         self._drawn.clear()
         self._sheet.replace_all(())
 
@@ -218,12 +212,11 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
         """Add blocks at the end; the view follows if its last line was visible."""
         self._splice(len(self._sheet), len(self._sheet), blocks, follow=True)
 
-    def replace_from(self, key: Key, blocks: Sequence[Block], *, follow: bool = True) -> None:
-        """Replace everything from `key` on, or append where there is no such block: for streaming.
-        With `follow=False` the top line stays even where the view follows: for opening the last entries."""
+    def replace_from(self, key: Key, blocks: Sequence[Block]) -> None:
+        """Replace everything from `key` on, or append where there is no such block: for streaming."""
         index = self._sheet.find(key)
         start = len(self._sheet) if index is None else index
-        self._splice(start, len(self._sheet), blocks, follow=follow)
+        self._splice(start, len(self._sheet), blocks, follow=True)
 
     def replace(self, key: Key, block: Block, *, follow: bool = False) -> None:
         """Put another block in the place of one; it grows and shrinks downwards, the top line stays. With
@@ -290,20 +283,11 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
         self._gutter, self._faded = gutter, faded
         self.refresh()
 
-    @property
-    def roles(self) -> Styles:
-        """The colour roles blocks are drawn with."""
-        return self._styles
-
     def _restyle(self) -> None:
-        styles = styles_from(self.app.theme_variables, self.app.no_color, getattr(self.app, "files", None))
-        if styles != self._styles:
-            self._styles = styles
+        before = self.roles
+        super()._restyle()
+        if self.roles != before:
             self._lay_out()
-
-    def _on_theme(self, _theme: Theme) -> None:
-        self._restyle()
-        self.refresh()
 
     def _place(self) -> None:
         """Tell Textual what the viewport has found: the size once, then the position."""
@@ -577,7 +561,7 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
         strips = self._drawn.get(block)
         if strips is None:
             self.rendered += 1
-            strips = block.render(self._body_width(block.wide), self._styles)
+            strips = block.render(self._body_width(block.wide), self.roles)
             self._drawn.put(block, strips)
         return strips
 
@@ -605,13 +589,13 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
         at = line - block.gap
         body = strips[at] if 0 <= at < len(strips) else Strip.blank(0)
         if self._faded is not None and not block.wide and self._faded(block.key):
-            body = faded(body, self._styles["muted"])
+            body = faded(body, self.roles["muted"])
         left = self._left(block.wide and at == 0)
         marks = self._gutter(block.key, line) if self._gutter is not None else ()
-        gutter = to_strip(((text, f"{style} deco") for text, style in marks), self._styles)
-        gutter = gutter.adjust_cell_length(left, self._styles["deco"])
+        gutter = to_strip(((text, f"{style} deco") for text, style in marks), self.roles)
+        gutter = gutter.adjust_cell_length(left, self.roles["deco"])
         if mark and left:
-            gutter = Strip.join([to_strip([(mark, "accent deco")], self._styles), gutter.crop(1, left)])
+            gutter = Strip.join([to_strip([(mark, "accent deco")], self.roles), gutter.crop(1, left)])
         return Strip.join([gutter, body])
 
     def render_line(self, y: int) -> Strip:
@@ -627,14 +611,14 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
             mark = "▶" if at_cursor else "▷" if block.key == self._counterpart else ""
         strip = self._line(block, line, mark).extend_cell_length(self._laid_out[0])
         if self._needle is not None:
-            style = self._styles["accent bold underline"]
+            style = self.roles["accent bold underline"]
             strip = with_matches(strip, self._needle, style, self._left(block.wide))
         if at_cursor:
-            strip = cursor_row(strip, self._styles["reverse"])
+            strip = cursor_row(strip, self.roles["reverse"])
         at = index << _LINE_BITS | line
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(at)) is not None:
-            strip = with_selection(strip, *span, self._styles["reverse"])
+            strip = with_selection(strip, *span, self.roles["reverse"])
         return strip.apply_style(self.rich_style).apply_offsets(0, at)
 
     def _cursor_line(self, index: int) -> int:
@@ -674,9 +658,6 @@ class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
         if index < self._viewport.top[0] or not 0 <= row < self._viewport.height:
             self.scroll_to_place(key, line)
             self.scroll_lines(-(self._viewport.height // 3))
-
-    def selection_updated(self, selection: Selection | None) -> None:
-        self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected text: of blocks selected whole what they stand for, else the lines as they are drawn;

@@ -2,42 +2,16 @@
 
 import re
 from contextlib import suppress
+from string import punctuation
 from typing import Final
-from unicodedata import lookup
+from unicodedata import lookup, name
+
+from textual.keys import KEY_NAME_REPLACEMENTS
 
 _CHARACTERS: Final = {
-    "!": "exclamation_mark",
-    '"': "quotation_mark",
-    "#": "number_sign",
-    "$": "dollar_sign",
-    "%": "percent_sign",
-    "&": "ampersand",
-    "'": "apostrophe",
-    "(": "left_parenthesis",
-    ")": "right_parenthesis",
-    "*": "asterisk",
-    "+": "plus",
-    ",": "comma",
-    "-": "minus",
-    ".": "full_stop",
-    "/": "slash",
-    ":": "colon",
-    ";": "semicolon",
-    "<": "less_than_sign",
-    "=": "equals_sign",
-    ">": "greater_than_sign",
-    "?": "question_mark",
-    "@": "at",
-    "[": "left_square_bracket",
-    "\\": "backslash",
-    "]": "right_square_bracket",
-    "^": "circumflex_accent",
-    "_": "underscore",
-    "`": "grave_accent",
-    "{": "left_curly_bracket",
-    "|": "vertical_line",
-    "}": "right_curly_bracket",
-    "~": "tilde",
+    sign: KEY_NAME_REPLACEMENTS.get(named, named)
+    for sign in punctuation
+    for named in (re.sub("[ -]", "_", name(sign).lower()),)
 }
 """Textual's names of what is neither letter nor digit."""
 
@@ -106,11 +80,11 @@ def spelled(written: str) -> str | None:
         # A letter is written as on its key cap; with Shift alone it is another character.
         if held == {"shift"}:
             return last.upper() if last.isalpha() else None
-        name = _character(last.lower())
+        key = _character(last.lower())
     else:
-        name = _SPELLINGS.get(last.lower(), last.lower())
-        name = name if name in _NAMED or name in _CHARACTER_OF else None
-    return None if name is None else "+".join((*sorted(held), name))
+        key = _SPELLINGS.get(last.lower(), last.lower())
+        key = key if key in _NAMED or key in _CHARACTER_OF else None
+    return None if key is None else "+".join((*sorted(held), key))
 
 
 def _character(written: str) -> str | None:
@@ -121,7 +95,7 @@ def _character(written: str) -> str | None:
 
 def key_name(key: str) -> str:
     """A key as people know it: `Ctrl+J`, `Alt+↑`, `F2`, `?`; a letter alone as it is typed."""
-    *held, last = spelled_parts(key)
+    *held, last = [key] if len(key) == 1 else key.split("+")
     as_typed = last if len(last) == 1 and not held else last.upper()
     names = [_SHOWN.get(part, part.upper()) for part in held]
     return "+".join((*names, _SHOWN.get(last) or _CHARACTER_OF.get(last) or as_typed))
@@ -133,11 +107,6 @@ def character_of(key: str) -> str:
         sign = key if len(key) == 1 else _CHARACTER_OF.get(key) or lookup(key.replace("_", " ").upper())
         return sign if sign.isprintable() else ""
     return ""
-
-
-def spelled_parts(key: str) -> list[str]:
-    """The modifiers of a key, then the key."""
-    return [key] if len(key) == 1 else key.split("+")
 
 
 _TYPING: Final = frozenset({"space", "backspace", "delete", "left", "right", "home"})

@@ -17,14 +17,11 @@ if TYPE_CHECKING:
     from foldline.agent.layers import Given
 
 
-Chosen = Mapping[tuple[str, str], tuple[str, ...]]
-
-
 @dataclass(frozen=True, slots=True)
 class Keymap:
     """The chosen keys, in Textual's names, by screen and command."""
 
-    chosen: Chosen = field(default_factory=dict)
+    chosen: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
     def keys_of(self, screen: str, command: str, ours: tuple[str, ...]) -> tuple[str, ...]:
         """The keys of a command: those chosen, else `ours`. A way out stays one, whatever is chosen."""

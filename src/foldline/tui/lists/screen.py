@@ -16,8 +16,8 @@ from foldline.tui.blocks.cells import Spans, in_reverse, width_of
 from foldline.tui.blocks.styles import styles_from
 from foldline.tui.keys.names import key_name
 from foldline.tui.keys.table import KeyTable, ScreenKey, key_of
-from foldline.tui.textual_private import PastingInput, dimmed, in_mode_of, mode_of
-from foldline.tui.widgets.lines import Line, cover_if_too_small, key_words
+from foldline.tui.textual_private import OrderedInput, dimmed, in_mode_of, mode_of
+from foldline.tui.widgets.lines import Line, cover_if_too_small, filled, key_words
 from foldline.tui.widgets.question import DEAF_SECONDS, TOO_SOON
 from foldline.tui.widgets.status import StatusLine
 
@@ -71,7 +71,7 @@ class LeftOnce(Screen[Result]):
                 self.app.screen.dismiss()
 
 
-class Field(PastingInput):
+class Field(OrderedInput):
     """A line of text within a box. Enter posts `Done` to the screen."""
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -228,8 +228,7 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         lines = [line(row, first + at == self.at) for at, row in enumerate(shown)]
         if lines and reverses:
             lines[self.at - first] = in_reverse(lines[self.at - first])
-        lines = lines or list(empty)
-        return [*lines[:room], *([[]] * (room - len(lines)))]
+        return filled(lines or empty, room)
 
     def clicked(self, line: int) -> None:
         """A click marks the row that stands there."""

@@ -304,33 +304,27 @@ class Offered:
         return self.marked or next(iter(self.candidates), None)
 
 
-def candidate_lines(shown: Sequence[Candidate], marked: int, rows: int, width: int) -> list[list[Span]]:
-    """At most `rows` candidates in two columns, the marked one reversed. Paths are cut at the left."""
-    first = window_start(marked, len(shown), rows)
+def completion_lines(title: str, shown: Sequence[Candidate], marked: int, width: int) -> list[list[Span]]:
+    """A light frame around at most `ROWS` candidates in two columns, the marked one reversed. Paths are cut
+    at the left."""
+    first = window_start(marked, len(shown), ROWS)
+    inside = width - 2
     widest = max((cell_len(candidate.label) for candidate in shown), default=0)
     noted = any(candidate.note for candidate in shown)
-    column = min(widest, max(width // 2 if noted else width - 2, 8))
+    column = min(widest, max(inside // 2 if noted else inside - 2, 8))
     lines: list[list[Span]] = []
-    for at, candidate in enumerate(shown[first : first + rows], start=first):
+    for at, candidate in enumerate(shown[first : first + ROWS], start=first):
         is_path = "/" in candidate.label[1:] and " " not in candidate.label
         label = (cut_left if is_path else cut_right)(candidate.label, column)
-        note = cut_right(candidate.note, max(width - column - 4, 0))
+        note = cut_right(candidate.note, max(inside - column - 4, 0))
         label += " " * (column - cell_len(label))
         mark = "▶" if at == marked else " "
-        line = crop([(mark, "accent"), (label, "text"), ("  ", ""), (note, "muted")], width)
-        lines.append(in_reverse(line) if at == marked else line)
-    return lines
-
-
-def completion_lines(title: str, shown: Sequence[Candidate], marked: int, width: int) -> list[list[Span]]:
-    """A light frame around at most `ROWS` candidates."""
+        line = crop([(mark, "accent"), (label, "text"), ("  ", ""), (note, "muted")], inside)
+        lines.append(sides(LIGHT, in_reverse(line) if at == marked else line, width))
     count = ((f"{max(marked, 0) + 1} of {len(shown)}", "muted"),) if len(shown) > ROWS else ()
-    keys = f"{'Enter select' if marked >= 0 else '↓ mark one'} · Esc close"
-    return [
-        edge(LIGHT, True, ((title, "muted"),), (), width),
-        *(sides(LIGHT, line, width) for line in candidate_lines(shown, marked, ROWS, width - 2)),
-        edge(LIGHT, False, hints_in(keys, "muted"), count, width),
-    ]
+    keys = hints_in(f"{'Enter select' if marked >= 0 else '↓ mark one'} · Esc close", "muted")
+    title_spans = ((title, "muted"),)
+    return [edge(LIGHT, True, title_spans, (), width), *lines, edge(LIGHT, False, keys, count, width)]
 
 
 class CompletionList(Lines):
@@ -381,9 +375,9 @@ class CompletionList(Lines):
 
     def on_click(self, event: events.Click) -> None:
         seen = self.painted
-        number = window_start(seen.at, len(seen.candidates), ROWS) + event.y - 1
-        if 0 <= number < len(seen.candidates):
-            self.post_message(self.Picked(seen.candidates[number]))
+        first = window_start(seen.at, len(seen.candidates), ROWS)
+        if 0 < event.y <= len(shown := seen.candidates[first : first + ROWS]):  # not on an edge
+            self.post_message(self.Picked(shown[event.y - 1]))
 
     def render_line(self, y: int) -> Strip:
         self.painted = self.offered

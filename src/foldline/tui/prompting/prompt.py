@@ -13,7 +13,7 @@ from textual.widgets import TextArea
 from textual.worker import Worker
 
 from foldline.context.harmless import clean_line
-from foldline.tui.blocks.cells import Piece, Span, Spans, in_reverse, piece
+from foldline.tui.blocks.cells import Piece, Span, Spans, in_reverse, piece, row
 from foldline.tui.keys.commands import COMMANDS, Command, key_of
 from foldline.tui.messages import QueueEdited
 from foldline.tui.prompting.attachments import Attachments, PromptAttachments
@@ -21,7 +21,7 @@ from foldline.tui.prompting.completion import Candidate, Completer, CompletionLi
 from foldline.tui.prompting.inputs import Recall
 from foldline.tui.state import ChatState, Waiting
 from foldline.tui.widgets.fields import Editor
-from foldline.tui.widgets.lines import Frame, Lines, edge, frame, framed_row, hints_in, sides
+from foldline.tui.widgets.lines import Frame, Lines, edge, frame, hints_in, sides
 
 if TYPE_CHECKING:
     from foldline.tui.prompting.vim_editing import VimEditing
@@ -43,38 +43,33 @@ def queue_rows(
     `most`, which leaves out the held one where there is room for one only. `asked`: a question about it
     waits for its answer.
     """
-    rows: list[list[Span]] = []
     pause: Spans = ((" ‖", "altered"),) if waiting.paused else ()
+    rows: list[tuple[str, str, Spans]] = []
     if waiting.held is not None and most > 1:
         note = "waits for your answer" if asked else "sent after compacting"
-        said: Spans = (("not sent" if waiting.paused else note, "muted"),)
-        rows.append(_queue_row("held", waiting.held, said, False, pause, look, width))
+        rows.append(("held", waiting.held, (("not sent" if waiting.paused else note, "muted"),)))
     room = most - len(rows)
-    first = max(0, min(marked if marked is not None else 0, len(waiting.queued) - room))
+    first = max(0, min(marked or 0, len(waiting.queued) - room))
     shown = waiting.queued[first : first + room]
     for number, text in enumerate(shown, start=first):
-        last = number == first + len(shown) - 1
+        said: Spans = ()
         hidden = len(waiting.queued) - len(shown)
-        said = ()
         if number == marked:
             said = hints_in(f"{key_of('send')} swaps · {key_of('queue-delete')} stashes", "muted")
-        elif last and marked is None:
+        elif number == first + len(shown) - 1 and marked is None:
             edit, send = key_of("recall-older"), key_of("send")
             note = f"{send} sends them in order" if waiting.paused else f"{edit} from the first line: edit"
-            said = ((f"{hidden} more · ", "muted"),) if hidden else ()
-            said = (*said, *hints_in(note, "muted"))
-        rows.append(_queue_row(str(number + 1), text, said, number == marked, pause, look, width))
-    return rows
-
-
-def _queue_row(
-    label: str, text: str, note: Spans, marked: bool, pause: Spans, look: Frame, width: int
-) -> list[Span]:
-    left = [Piece(((f"{label:<4}", "muted"), *pause)), piece(clean_line(text), gap=1, cut="right")]
-    # The text gives way to the note, except where there is hardly room for either.
-    right = [Piece(note, rank=0 if width >= 70 else 1)] if note else []
-    drawn = framed_row(look, left, right, width)
-    return [drawn[0], *in_reverse(drawn[1:-1]), drawn[-1]] if marked else drawn
+            said = (*(((f"{hidden} more · ", "muted"),) if hidden else ()), *hints_in(note, "muted"))
+        rows.append((str(number + 1), text, said))
+    drawn = []
+    for label, text, said in rows:
+        left = [Piece(((f"{label:<4}", "muted"), *pause)), piece(clean_line(text), gap=1, cut="right")]
+        # The text gives way to the note, except where there is hardly room for either.
+        right = [Piece(said, rank=0 if width >= 70 else 1)] if said else []
+        line = row(left, right, max(width - 2, 0))
+        is_marked = marked is not None and label == str(marked + 1)
+        drawn.append(sides(look, in_reverse(line) if is_marked else line, width))
+    return drawn
 
 
 def waiting_words(waiting: Waiting) -> str:
@@ -203,7 +198,6 @@ class Prompt(Lines):
         """Where the setting `vim` is on."""
 
     def on_mount(self) -> None:
-        super().on_mount()
         if getattr(self.app, "vim", False):
             from foldline.tui.prompting.vim_editing import VimEditing
 

@@ -23,7 +23,7 @@ from foldline.tui.blocks.links import FileLinks
 from foldline.tui.state import ChatState
 from foldline.tui.terminal.clipboard import to_tmux
 from foldline.tui.terminal.signs import AsciiFilter, Charset, charset_for
-from foldline.tui.textual_private import LeanApp
+from foldline.tui.textual_private import HookedApp
 
 if sys.platform != "win32":
     import termios
@@ -126,7 +126,7 @@ def not_loaded(missing: ImportError) -> str:
     return f"This part of Foldline cannot be loaded, {missing}: was it updated while it ran? Start it again."
 
 
-class TerminalApp(LeanApp[Result]):
+class TerminalApp(HookedApp[Result]):
     """An app that paints in the signs its terminal can show, and keeps its window as it was."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -26,7 +26,7 @@ def _file() -> Path:
 
 
 def _kept() -> dict[str, Any]:
-    import json
+    import json  # not before the first paint
 
     try:
         kept = json.loads(read_regular(_file(), _MOST_BYTES))

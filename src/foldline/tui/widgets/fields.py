@@ -98,19 +98,13 @@ class Editor(OrderedTextArea):
         )
         self.cursor_blink = False
         self.match_cursor_bracket = False
-        self._take_key = take_key
-        self._take_paste = take_paste
+        self.take_key = take_key
+        self.take_paste = take_paste
         self.delete_whole: Callable[[bool], bool] = lambda _: False
         """Deletes what is one sign for the reader, before the cursor (True) or behind it; whether it did."""
         self._keeps = False
         self._deleted = ""
         """What a key that deletes a word or a line took last."""
-
-    async def take_key(self, key: str) -> bool:
-        return await self._take_key(key)
-
-    async def take_paste(self, text: str) -> str:
-        return await self._take_paste(text)
 
     def action_delete_left(self) -> None:
         if not self.delete_whole(True):

@@ -12,18 +12,17 @@ from textual.geometry import Offset, Size
 from textual.screen import Screen
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.theme import Theme
 from textual.widget import Widget
 
-from foldline.tui.blocks.cells import Piece, Span, Spans, crop, row, to_strip, width_of
-from foldline.tui.blocks.styles import Styles, selected_text, styles_from, with_selection
+from foldline.tui.blocks.cells import Span, Spans, crop, to_strip, width_of
+from foldline.tui.blocks.styles import Themed, selected_text, with_selection
 from foldline.tui.keys.names import character_of, pressed_by
 from foldline.tui.textual_private import SelectedByDragging
 
 Line = list[Span]
 
 
-class Lines(SelectedByDragging):
+class Lines(Themed, SelectedByDragging):
     """Draws what `lines(width)` says; repaints only when that changed. Text in spans must be clean."""
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -32,7 +31,6 @@ class Lines(SelectedByDragging):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._styles_now = Styles()
         self._drawn: Sequence[Sequence[Span]] = ()
         self._drawn_size = Size(-1, -1)
         self._pressed: tuple[str, Offset] = "", Offset()
@@ -52,16 +50,6 @@ class Lines(SelectedByDragging):
         self._drawn, self._drawn_size = fresh, size
         self.refresh()
 
-    def on_mount(self) -> None:
-        self._restyle()
-        self.app.theme_changed_signal.subscribe(self, self._on_theme)
-
-    def on_unmount(self) -> None:
-        self.app.theme_changed_signal.unsubscribe(self)  # it would keep us
-
-    def _on_theme(self, _: Theme) -> None:
-        self._restyle()
-
     def on_mouse_down(self, event: events.MouseDown) -> None:
         # Not at the click: the focus that comes with the mouse may bring other hints before that.
         self._pressed = event.style.meta.get("key", ""), event.screen_offset
@@ -72,30 +60,22 @@ class Lines(SelectedByDragging):
             event.stop()
             press(self, key)
 
-    def _restyle(self) -> None:
-        app = self.app
-        self._styles_now = styles_from(app.theme_variables, app.no_color, getattr(app, "files", None))
-        self.refresh()
-
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         if self.size != self._drawn_size:
             # A frame may be painted between a new layout and `update`: never with the lines of the old one.
             self._drawn, self._drawn_size = self.lines(width), self.size
         drawn = self._drawn[y] if y < len(self._drawn) else ()
-        strip = to_strip(drawn, self._styles_now).adjust_cell_length(width)
-        if self._styles_now.background:
-            strip = strip.apply_style(self._styles_now.background)
+        strip = to_strip(drawn, self.roles).adjust_cell_length(width)
+        if self.roles.background:
+            strip = strip.apply_style(self.roles.background)
         if self.text_selection is not None and (span := self.text_selection.get_span(y)) is not None:
-            strip = with_selection(strip, *span, self._styles_now["reverse"])
+            strip = with_selection(strip, *span, self.roles["reverse"])
         return strip.simplify().apply_offsets(0, y)
-
-    def selection_updated(self, selection: Selection | None) -> None:
-        self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str]:
         """The selected text, without the frame around it."""
-        strips = (to_strip(line, self._styles_now) for line in self._drawn)
+        strips = (to_strip(line, self.roles) for line in self._drawn)
         spans = ((strip, selection.get_span(at)) for at, strip in enumerate(strips))
         texts = (selected_text(strip, *span) for strip, span in spans if span is not None)
         return "\n".join(text.lstrip(_STROKES).rstrip(f"{_STROKES} ") for text in texts), "\n"
@@ -175,12 +155,6 @@ def sides(look: Frame, inside: list[Span], width: int) -> list[Span]:
     return [side, *crop(inside, max(width - 2, 0)), side]
 
 
-def framed_row(look: Frame, left: list[Piece], right: list[Piece], width: int) -> list[Span]:
-    """A line between the two sides with pieces left and right."""
-    side = (look.strokes[5], look.style)
-    return [side, *row(left, right, max(width - 2, 0)), side]
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule across the box, with a title at its left end and a remark at its right one."""
@@ -239,22 +213,22 @@ def hint(keys: str, word: str, style: str = "muted", of_keys: str = "accent") ->
 def hints_in(words: str, style: str) -> Spans:
     """Words with hints between points, as `Enter opens · f filter`; other parts, which may not begin as a key
     does, are text."""
-    spans: Line = []
+    parts: list[Spans] = []
     for part in words.split(" · "):
-        spans += [(" · ", style)] if spans else []
         each = part.split(" ")
         keys = next((at for at, word in enumerate(each) if not pressed_by(word)), len(each))
-        spans += hint(" ".join(each[:keys]), " ".join(each[keys:]), style, style) if keys else [(part, style)]
-    return tuple(spans)
+        named = hint(" ".join(each[:keys]), " ".join(each[keys:]), style, style)
+        parts.append(named if keys else ((part, style),))
+    return _between_points(parts, style)
 
 
 def key_words(pairs: Iterable[tuple[str, str]], style: str = "text") -> Spans:
     """`Enter select · Esc close`, of (keys, word)."""
-    spans: Line = []
-    for keys, word in pairs:
-        spans += [(" · ", "muted")] if spans else []
-        spans += hint(keys, word, style)
-    return tuple(spans)
+    return _between_points((hint(keys, word, style) for keys, word in pairs), "muted")
+
+
+def _between_points(parts: Iterable[Spans], style: str) -> Spans:
+    return tuple(span for part in parts for span in ((" · ", style), *part))[1:]
 
 
 def window_start(marked: int, count: int, rows: int) -> int:

@@ -105,15 +105,11 @@ def next_change(state: ChatState, now: float) -> float | None:
 def _left(state: ChatState, beside: StatusContext, now: float) -> list[Piece]:
     """What runs, and beside it what is to be said; where nothing runs, that alone."""
     said, running = _said(state, beside, now), _runs(state, beside, now)
-    if running:
-        first, *others = running
-        return (
-            [first, *(replace(each, rank=each.rank or 2, cut=None) for each in others), said]
-            if said
-            else running
-        )
     if said is not None:
-        return [said]
+        others = (replace(each, rank=each.rank or 2, cut=None) for each in running[1:])
+        return [*running[:1], *others, said]
+    if running:
+        return running
     if state.proposal is not None:
         return _proposal(state.proposal)
     if state.cache is not None and now >= state.cache.offered_at:
