@@ -263,7 +263,7 @@ class FoldlineApp(BaseApp[None]):
     def palette_sources(self) -> "Sequence[Source]":
         from foldline.tui.screens.palette import chat_sources
 
-        return chat_sources(self, self.chat.root)
+        return chat_sources(self)
 
     def action_everywhere(self, command: str) -> None:
         if command == "tabs":
@@ -274,14 +274,15 @@ class FoldlineApp(BaseApp[None]):
     def action_interrupt(self) -> None:
         """Ctrl+C on a screen above the chat: as in the chat itself, and its answer is seen here."""
         self.chat.run_command("interrupt")
-        self._tell_above()
+        self.tell_above()
 
     def say(self, words: str) -> None:
         """In the status row, and on the screen above the chat."""
         self.chat.remark(words)
-        self._tell_above()
+        self.tell_above()
 
-    def _tell_above(self) -> None:
+    def tell_above(self) -> None:
+        """What the chat answered, on the screen above it."""
         if isinstance(self.screen, HasStatusLine) and self.chat.remarked:
             self.screen.tell(self.chat.remarked)
 

@@ -76,7 +76,7 @@ class ChatScreen(Screen[None]):
         """`root` is the folder whose files `@` completes. `clock` is the one `reduce` is given `now` by."""
         super().__init__()
         self._root = root
-        self._clock = clock
+        self.clock = clock
         self.ready = asyncio.Event()
         """Set once the editor has the focus."""
         self._remark = ""
@@ -245,7 +245,7 @@ class ChatScreen(Screen[None]):
             writes=bool(self.prompt.editor.text.strip()),
             question_focused=self.dock.has_focus,
         )
-        now = self._clock()
+        now = self.clock()
         self.status.show(partial(status_row, self.state, beside, now))
         if self._wake is not None:
             self._wake.stop()

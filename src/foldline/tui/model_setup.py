@@ -19,11 +19,8 @@ Commands = dict[str, Callable[[Runner, str], None]]
 class Setup:
     """Opens the screen, and makes its choice the session's. Until a first start is decided, prompts wait."""
 
-    def __init__(
-        self, chat: "OpenSession", runner: Runner, *, clock: Callable[[], float], is_first_start: bool
-    ) -> None:
+    def __init__(self, chat: "OpenSession", runner: Runner, *, is_first_start: bool) -> None:
         self._chat = chat
-        self._clock = clock
         self._runner = runner
         self._undecided = is_first_start
 
@@ -86,7 +83,7 @@ class Setup:
             servers,
             current=("", "") if self._undecided else servers.in_use(agent_state.llm),
             step=step,
-            clock=self._clock,
+            clock=self._chat.clock,
             by_itself=self._undecided,
         )
         self._chat.push_screen(screen, self._decided)

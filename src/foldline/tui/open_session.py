@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from foldline.llm import LLM
     from foldline.protocol.events import Event
     from foldline.tui.app import FoldlineApp
-    from foldline.tui.inspector_host import InspectorHost
     from foldline.tui.model_setup import Setup
     from foldline.tui.runner import Runner
 
@@ -164,7 +164,7 @@ class OpenSession(ChatScreen):
         share = self._opening.share_read
         far = f": {share:.0%}" if share else ""
         self.presenter.show(
-            replace(self.presenter.state, news=News(f"Opening the session{far}", "info", self._clock()))
+            replace(self.presenter.state, news=News(f"Opening the session{far}", "info", self.clock()))
         )
 
     def _use(self, opened: Opened) -> None:
@@ -178,9 +178,9 @@ class OpenSession(ChatScreen):
         agent, transcript, blocks, figures, typed = opened
         prompt = self.prompt
         runner = Runner(agent, self._hear, prompt.give_back, prompt.attachments.parts)
-        previewing = PreviewHost(self, runner, clock=self._clock, title=lambda: self.where)
         idle = IdleCompaction(runner, lambda: self._is_untouched, self.set_timer)
-        self.presenter.shown = Shown(runner, transcript, figures, previewing, idle, self._made_inspecting)
+        shown = Shown(self, runner, transcript, figures, PreviewHost(self, runner), idle)
+        self.presenter.shown = shown
         agent.executor.subscribe(self._hear)
         transcript.show(blocks)
         self.reading.source = transcript
@@ -198,9 +198,9 @@ class OpenSession(ChatScreen):
             self.remark(words)
         self.presenter.refresh_figures()
         agent.start()
-        self._setup = Setup(self, runner, clock=self._clock, is_first_start=self._is_first_start())
+        self._setup = Setup(self, runner, is_first_start=self._is_first_start())
         for command, argument in self._opening.commands:  # before prompts, as whatever is asked by hand
-            self._carry_out(command, argument, self.presenter.shown)
+            self._carry_out(command, argument, shown)
         self._setup.begin(self._opening.prompts)
         if not self._opening.prompts:  # else they go first, and what waited waits for the next time
             restore_unsent_prompts(agent.session, runner, self)
@@ -292,7 +292,7 @@ class OpenSession(ChatScreen):
             case OperationWanted():
                 shown.runner.submit(message.operation)
             case EntryWanted():
-                shown.inspecting.open_at(message.index, state)
+                shown.inspecting.open_at(message.index)
             case CancelRequested():
                 if state.busy:
                     self.presenter.show(replace(state, cancelling=True))
@@ -315,34 +315,30 @@ class OpenSession(ChatScreen):
             self.program.say(not_loaded(missing))
 
     def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
-        from foldline.tui.context_screen import context_commands
         from foldline.tui.runner import compaction_commands
-        from foldline.tui.screens.jobs import job_commands
-        from foldline.tui.screens.permissions import permission_commands
+        from foldline.tui.screens.jobs import open_jobs
+        from foldline.tui.screens.permissions import open_permissions
         from foldline.tui.screens.rewind import open_rewind
-        from foldline.tui.screens.settings import settings_commands
+        from foldline.tui.screens.settings import open_settings
         from foldline.tui.session_commands import session_commands
 
+        in_slices = self.presenter.in_slices
         return {
-            "inspector": lambda _, __: shown.inspecting.toggle(self.presenter.state),
-            "open-tools": lambda _, __: self._open_tools(shown),
+            "inspector": lambda _, __: shown.inspecting.toggle(),
+            "open-tools": lambda _, __: in_slices(shown.transcript.toggle_all_calls(), "opening"),
+            "context": lambda _, __: self._open_context(shown),
             "rewind": lambda runner, _: open_rewind(self, runner),
+            "approvals": lambda runner, _: open_permissions(self, runner),
+            "jobs": lambda runner, _: open_jobs(self, runner),
+            "settings": partial(open_settings, self),
+            "mcp": partial(dialogs.show_servers, self),
+            "skill": partial(dialogs.show_skills, self),
             **compaction_commands(shown.previewing.open, self.remark),
             **(self._setup.commands if self._setup is not None else {}),
-            **permission_commands(self),
-            **context_commands(self, shown),
             **session_commands(self),
-            **dialogs.server_commands(self),
-            **dialogs.skill_commands(self),
-            **settings_commands(self),
-            **job_commands(self),
         }
 
-    def _made_inspecting(self) -> "InspectorHost":
-        from foldline.tui.inspector_host import InspectorHost
+    def _open_context(self, shown: Shown) -> None:
+        from foldline.tui.context_screen.screen import open_context
 
-        assert self.runner is not None, "a session is shown"
-        return InspectorHost(self, self.runner, title=lambda: self.where)
-
-    def _open_tools(self, shown: Shown) -> None:
-        self.presenter.in_slices(shown.transcript.toggle_all_calls(), "opening")
+        open_context(shown)

@@ -229,11 +229,8 @@ _STOPPED = "stopped by the user"
 """Why a job ended that was ended here: in the words that the model sees."""
 
 
-def job_commands(chat: "ChatScreen") -> dict[str, Callable[[Runner, str], None]]:
-    def open_jobs(runner: Runner, _: str) -> None:
-        chat.push_screen(JobsScreen(AgentJobs(runner.agent.state.jobs)))
-
-    return {"jobs": open_jobs}
+def open_jobs(chat: "ChatScreen", runner: Runner) -> None:
+    chat.push_screen(JobsScreen(AgentJobs(runner.agent.state.jobs)))
 
 
 class AgentJobs:
