@@ -195,6 +195,18 @@ async def test_a_session_nothing_was_said_in_is_closed_when_it_is_left(tmp_path:
         assert len(running.app.sessions) == 2 and " hi │ new session" in header(running)
 
 
+async def test_of_several_new_sessions_asked_for_at_once_one_stays(tmp_path: Path) -> None:
+    async with live(tmp_path / "shop", "done") as running:
+        await say(running, "a word")
+        first = running.app.chat
+        for _ in range(10):
+            first.run_command("new")
+        await running.until(lambda: len(running.app.sessions) > 2)
+        await running.until(lambda: len(running.app.sessions) == 2 and running.app.runner is not None)
+        await running.app.workers.wait_for_complete()
+        assert running.app.sessions == [first, running.app.chat] and running.app.chat.is_blank
+
+
 async def test_closing_asks_only_where_something_runs_and_gives_the_session_back(tmp_path: Path) -> None:
     async with live(tmp_path / "shop", "one", Hang(), "three") as running:
         first = running.app.chat

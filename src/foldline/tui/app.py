@@ -168,8 +168,8 @@ class FoldlineApp(BaseApp[None]):
         if refused is not None:
             await self.close_session(session)
             self.say(refused)
-        elif before.is_blank and before is not self.chat:
-            await self.close_session(before)
+        else:
+            await self._close_blank()
 
     def _agreed(self, question: str) -> bool:
         """The user's answer to a question that comes up in a thread."""
@@ -188,8 +188,13 @@ class FoldlineApp(BaseApp[None]):
         self.switch_mode(session.mode)
         session.seen()
         self.show_tabs()
-        if before.is_blank and session.runner is not None:
-            self.run_worker(self.close_session(before), group="close")
+        self.run_worker(self._close_blank(), group="close")
+
+    async def _close_blank(self) -> None:
+        """Close those that were left with nothing in them, once what is shown in their place is there."""
+        for each in tuple(self.sessions):
+            if each.is_blank and each is not self.chat and self.chat.runner is not None:
+                await self.close_session(each)
 
     async def close_session(self, session: OpenSession) -> None:
         """Close one of several; another one is shown in its place."""
