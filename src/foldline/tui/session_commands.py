@@ -183,16 +183,14 @@ async def read_along(over: "App[Any] | ChatScreen", row: Listed, index: int | No
         FoldlineError: it cannot be read.
     """
     from foldline.tui.inspector import InspectorPanels, InspectorScreen
-    from foldline.tui.inspector.app import EVERY, Following
+    from foldline.tui.inspector.app import Following
 
     followed = await asyncio.to_thread(_followed, row)
     session = followed.session
     panels = InspectorPanels(session.projection, cwd=session.header.cwd)
     screen = InspectorScreen(panels, row.title or short_id(row.id))
     await over.push_screen(screen)
-    following = Following(followed, screen)
-    following.begin()
-    screen.run_worker(following.run(EVERY), group="follow")
+    Following(followed, screen).begin()
     if index is not None:
         screen.call_after_refresh(panels.reveal, index)
 

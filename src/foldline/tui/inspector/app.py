@@ -14,7 +14,6 @@ from foldline.protocol import Entry, SessionHeader
 from foldline.tui.base_app import BaseApp
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.inspector.screen import InspectorScreen
-from foldline.tui.themes import DEFAULT_THEME
 
 EVERY: Final = 0.5
 """Seconds between two looks."""
@@ -45,12 +44,13 @@ class Following(Generic[LookT]):
         """Entries since the screen was opened."""
         self.ended = False
 
-    def begin(self) -> None:
-        """Say who writes, before anything has come."""
+    def begin(self, every: float = EVERY) -> None:
+        """Say who writes, before anything has come; then look again and again."""
         self._screen.show_writer(writer_words(self._followed.holder))
+        self._screen.run_worker(self._run(every), group="follow")
 
-    async def run(self, every: float) -> None:
-        """Look again and again, until the file is not the one that was read."""
+    async def _run(self, every: float) -> None:
+        """Until the file is not the one that was read."""
         while not self.ended:
             await asyncio.sleep(every)
             await self.look()
@@ -132,7 +132,6 @@ class InspectorApp(BaseApp[None]):
         session: SessionLike,
         title: str,
         *,
-        theme: str = DEFAULT_THEME,
         followed: Followed[Any] | None = None,
         window: int = 0,
         every: float = EVERY,
@@ -144,7 +143,7 @@ class InspectorApp(BaseApp[None]):
             window: the model's, in tokens; 0 where nobody has said it.
             every: seconds between two looks at what is followed.
         """
-        super().__init__(theme)
+        super().__init__()
         self._followed = followed
         self._every = every
         panels = InspectorPanels(session.projection, cwd=session.header.cwd, window=window)
@@ -158,5 +157,4 @@ class InspectorApp(BaseApp[None]):
         await self.push_screen(self.inspector, lambda _: self.exit())
         if self._followed is not None:
             self.following = Following(self._followed, self.inspector)
-            self.following.begin()
-            self.run_worker(self.following.run(self._every), group="follow")
+            self.following.begin(self._every)
