@@ -160,11 +160,11 @@ def _pick(chat: "OpenSession", servers: "ToolServers") -> None:
 
 
 def _connect(chat: "OpenSession", servers: "ToolServers", name: str) -> None:
-    async def again() -> None:
-        chat.remark(f"Connecting to {name} …")
-        chat.remark(f"MCP server {name}: {await servers.restart(name)}")
+    async def again() -> str:
+        return f"MCP server {name}: {await servers.restart(name)}"
 
-    chat.run_worker(again(), group=f"mcp-{name}", exclusive=True)
+    chat.remark(f"Connecting to {name} …")
+    chat.report(again(), f"mcp-{name}")
 
 
 # --- skills -----------------------------------------------------------------------------------------------

@@ -1,19 +1,16 @@
 """/model, /provider and the first start: opens Setup, and makes its choice the session's."""
 
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from foldline.protocol import FoldlineError, operations
-from foldline.tui.runner import Runner
+from foldline.tui.runner import Commands, Runner
 
 if TYPE_CHECKING:
     from foldline.llm.listing import ListedModel
     from foldline.tui.open_session import OpenSession
     from foldline.tui.screens.setup import Step
     from foldline.tui.screens.setup_servers import Choice
-
-Commands = dict[str, Callable[[Runner, str], None]]
 
 
 class Setup:
@@ -95,15 +92,12 @@ class Setup:
 
         own = OwnSettings(self._chat, self._runner)
 
-        async def keep(chosen: str) -> None:
-            try:
-                self._chat.remark(f"Effort {chosen}. {await own.keep('effort', chosen)}")
-            except FoldlineError as failure:
-                self._chat.remark(str(failure))
+        async def keep(chosen: str) -> str:
+            return f"Effort {chosen}. {await own.keep('effort', chosen)}"
 
         def do(chosen: str | None) -> None:
             if chosen:
-                self._chat.run_worker(keep(chosen), group="model")
+                self._chat.report(keep(chosen), "effort")
 
         if effort:
             do(effort.strip().lower())

@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from textual import on, work
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from foldline.llm import LLM
     from foldline.protocol.events import Event
     from foldline.tui.app import FoldlineApp
-    from foldline.tui.model_setup import Setup
-    from foldline.tui.runner import Runner
+    from foldline.tui.runner import Commands, Runner
 
 PATIENCE = 0.4
 """Seconds after which it is said that the session is being opened, and how far that is, again and again."""
@@ -57,7 +56,6 @@ class OpenSession(ChatScreen):
         self.root = root
         self._file = file
         self._is_first_start = is_first_start
-        self._setup: Setup | None = None
         self._ended = False
         self._opening = Opening(load, self.transcript, prompt)
         first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
@@ -179,7 +177,8 @@ class OpenSession(ChatScreen):
         prompt = self.prompt
         runner = Runner(agent, self._hear, prompt.give_back, prompt.attachments.parts)
         idle = IdleCompaction(runner, lambda: self._is_untouched, self.set_timer)
-        shown = Shown(self, runner, transcript, figures, PreviewHost(self, runner), idle)
+        setup = Setup(self, runner, is_first_start=self._is_first_start())
+        shown = Shown(self, runner, transcript, figures, PreviewHost(self, runner), idle, setup)
         self.presenter.shown = shown
         agent.executor.subscribe(self._hear)
         transcript.show(blocks)
@@ -198,10 +197,9 @@ class OpenSession(ChatScreen):
             self.remark(words)
         self.presenter.refresh_figures()
         agent.start()
-        self._setup = Setup(self, runner, is_first_start=self._is_first_start())
         for command, argument in self._opening.commands:  # before prompts, as whatever is asked by hand
             self._carry_out(command, argument, shown)
-        self._setup.begin(self._opening.prompts)
+        setup.begin(self._opening.prompts)
         if not self._opening.prompts:  # else they go first, and what waited waits for the next time
             restore_unsent_prompts(agent.session, runner, self)
 
@@ -210,6 +208,18 @@ class OpenSession(ChatScreen):
         """Whether nothing runs, waits or is being written."""
         state, typed = self.presenter.state, self.prompt.editor.text.strip()
         return not (state.busy or state.waiting.count or state.questions or typed)
+
+    def report(self, work: Coroutine[Any, Any, str], group: str) -> None:
+        """Do this beside the event loop. The status row says what it came to, or why not."""
+        from foldline.protocol import FoldlineError
+
+        async def done() -> None:
+            try:
+                self.remark(await work)
+            except FoldlineError as failure:
+                self.remark(str(failure))
+
+        self.run_worker(done(), group=group, exclusive=True)
 
     def _hear(self, event: "Event") -> None:
         """Every event of the session, until it is closed."""
@@ -252,9 +262,9 @@ class OpenSession(ChatScreen):
 
     @on(PromptSubmitted)
     def _prompt(self, message: PromptSubmitted) -> None:
-        if self.runner is not None:
-            if self._setup is None or not self._setup.holds(message.text):
-                self.runner.send(message.text)
+        if (shown := self.presenter.shown) is not None:
+            if not shown.setup.holds(message.text):
+                shown.runner.send(message.text)
         else:
             self._opening.prompts.append(message.text)
             self.presenter.show(replace(self.presenter.state, waiting=self._opening.waiting))
@@ -314,7 +324,7 @@ class OpenSession(ChatScreen):
         except ImportError as missing:
             self.program.say(not_loaded(missing))
 
-    def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
+    def _commands(self, shown: Shown) -> "Commands":
         from foldline.tui.runner import compaction_commands
         from foldline.tui.screens.jobs import open_jobs
         from foldline.tui.screens.permissions import open_permissions
@@ -334,7 +344,7 @@ class OpenSession(ChatScreen):
             "mcp": partial(dialogs.show_servers, self),
             "skill": partial(dialogs.show_skills, self),
             **compaction_commands(shown.previewing.open, self.remark),
-            **(self._setup.commands if self._setup is not None else {}),
+            **shown.setup.commands,
             **session_commands(self),
         }
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from foldline.tui.figures import Figures
     from foldline.tui.idle_compaction import IdleCompaction
     from foldline.tui.inspector_host import InspectorHost
+    from foldline.tui.model_setup import Setup
     from foldline.tui.open_session import OpenSession
     from foldline.tui.preview_host import PreviewHost
     from foldline.tui.runner import Runner
@@ -37,6 +38,7 @@ class Shown:
     figures: "Figures"
     previewing: "PreviewHost"
     idle: "IdleCompaction"
+    setup: "Setup"
     inspected: "InspectorHost | None" = None
     """What opens the Inspector, once that was wanted."""
 

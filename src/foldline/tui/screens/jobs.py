@@ -317,11 +317,10 @@ class OutputScreen(PageScreen[str]):
     KEYS = OUTPUT_KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(OUTPUT_KEYS, "list")
 
-    def __init__(self, title: str, read: Callable[[], str], *, every: float = OUTPUT_EVERY) -> None:
+    def __init__(self, title: str, read: Callable[[], str]) -> None:
         super().__init__()
         self._title = clean_line(title)
         self._read = read
-        self._every = every
         self._cut: tuple[str, int] = ("", 0)
         """What was read, and the width at which it was cut into rows."""
         self._follows = True
@@ -338,7 +337,7 @@ class OutputScreen(PageScreen[str]):
     async def _follow(self) -> None:
         while True:
             await self._take()
-            await asyncio.sleep(self._every)
+            await asyncio.sleep(OUTPUT_EVERY)
 
     def _look(self) -> None:
         self.run_worker(self._take(), group="look", exclusive=True)
