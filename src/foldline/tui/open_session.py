@@ -144,7 +144,7 @@ class OpenSession(ChatScreen):
         if not opened.blocks:
             self.invite()
             self._find_last_sessions()
-        import_ahead(self, opened.agent.state)
+        self.run_worker(import_ahead(opened.agent.state), group="screens", exit_on_error=False)
         self._typing()
         return None
 
@@ -282,7 +282,7 @@ class OpenSession(ChatScreen):
             return
         if (llm := self.runner.agent.state.llm) is not self._client_of:
             self._client_of = llm
-            import_client(self, llm)
+            self.run_worker(partial(import_client, llm), thread=True, exit_on_error=False)
 
     @on(QueueEdited)
     def _edit_queue(self, message: QueueEdited) -> None:

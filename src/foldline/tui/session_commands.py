@@ -65,7 +65,8 @@ class _SessionCommands:
             read=lambda listed, index: read_along(self._chat, listed, index),
             retitle=lambda title: _retitle(runner, title),
         )
-        self._chat.push_screen(screen, self._go)
+        open_session = self._chat.program.open_session
+        self._chat.push_screen(screen, lambda chosen: open_session(str(chosen)) if chosen else None)
 
     def copy_answer(self, runner: Runner) -> None:
         """Put the newest answer that says something into the clipboard."""
@@ -122,10 +123,6 @@ class _SessionCommands:
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         self._chat.run_worker(work, group="page", exclusive=True)
-
-    def _go(self, chosen: Path | None) -> None:
-        if chosen is not None:
-            self._chat.program.open_session(str(chosen))
 
     def rename(self, runner: Runner, title: str) -> None:
         """Give this session another title; without one, say which it has."""
