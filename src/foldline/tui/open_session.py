@@ -335,7 +335,7 @@ class OpenSession(ChatScreen):
         in_slices = self.presenter.in_slices
         return {
             "inspector": lambda _, __: shown.inspecting.toggle(),
-            "open-tools": lambda _, __: in_slices(shown.transcript.toggle_all_calls(), "opening"),
+            "open-tools": lambda _, __: in_slices(shown.transcript.openings.toggle_all_calls(), "opening"),
             "context": lambda _, __: self._open_context(shown),
             "rewind": lambda runner, _: open_rewind(self, runner),
             "approvals": lambda runner, _: open_permissions(self, runner),
