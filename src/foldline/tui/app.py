@@ -99,14 +99,11 @@ class FoldlineApp(BaseApp[None]):
         self.chat.presenter.show(self.state)
         self.call_after_refresh(self._start)
 
-    def _leave(self, number: int) -> None:
-        """Ended by the system, put the terminal back in order first."""
-        self.exit(return_code=128 + number)
-
     def _start(self) -> None:
         from foldline.termination import on_termination  # after the first paint
 
-        on_termination(asyncio.get_running_loop(), self._leave, self.give_terminal_back)
+        loop = asyncio.get_running_loop()
+        on_termination(loop, lambda number: self.exit(return_code=128 + number), self.give_terminal_back)
         self.run_worker(self._open_first(), group="attach", exclusive=True)
 
     async def _open_first(self) -> None:

@@ -103,7 +103,8 @@ class InspectorHost:
         if self.screen is not None and self.screen.is_mounted and self.screen.is_open:
             self.screen.refresh_from(projection, activity=state.doing, threshold=threshold)
         if self.docked is not None and self.docked.is_mounted and self.docked.is_attached:
-            self.docked.refresh_from(projection, state.doing, threshold)
+            self.docked.panels.set_activity(state.doing, threshold)
+            self.docked.panels.refresh_from(projection)
 
     def on_state(self) -> None:
         """Say what the agent does now, where that is another thing than before."""
@@ -139,7 +140,7 @@ class InspectorHost:
         panels = self._make_panels()
         panels.one_at_a_time = True
         self.docked = DockedInspector(panels, leave=self._to_prompt, maximise=self._maximise)
-        self._chat.docked.put(self.docked, self.docked.enter, self._too_narrow)
+        self._chat.docked.put(self.docked, panels.enter, self._too_narrow)
         self._chat.fit()
         _restore(panels, state)
 

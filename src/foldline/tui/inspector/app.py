@@ -6,11 +6,10 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 from textual.binding import Binding, BindingType
 
 from foldline.context.numbers import many
-from foldline.context.projection import Projection
 from foldline.history import Session
 from foldline.history.follower import NoLongerFollowed
 from foldline.history.lock import Holder
-from foldline.protocol import Entry, SessionHeader
+from foldline.protocol import Entry
 from foldline.tui.base_app import BaseApp
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.inspector.screen import InspectorScreen
@@ -46,7 +45,7 @@ class Following(Generic[LookT]):
 
     def begin(self, every: float = EVERY) -> None:
         """Say who writes, before anything has come; then look again and again."""
-        self._screen.show_writer(writer_words(self._followed.holder))
+        self._screen.header.show_writer(writer_words(self._followed.holder))
         self._screen.run_worker(self._run(every), group="follow")
 
     async def _run(self, every: float) -> None:
@@ -62,7 +61,7 @@ class Following(Generic[LookT]):
             seen = await asyncio.to_thread(self._followed.look)
         except NoLongerFollowed as end:
             self.ended = True
-            self._screen.show_writer("")
+            self._screen.header.show_writer("")
             self._screen.tell(str(end))
             return
         fresh = self._followed.take(seen)
@@ -73,7 +72,7 @@ class Following(Generic[LookT]):
             below = self._screen.panels.active_view.new_below
             if below:
                 self._screen.tell(f"▼ {below:,} new below · End follows")
-        self._screen.show_writer(writer_words(holder))
+        self._screen.header.show_writer(writer_words(holder))
         if _another(before, holder):
             self._screen.tell(turn_words(before, holder, self._came))
         elif session.damage != damage and session.damage:
@@ -108,16 +107,6 @@ def _capital(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-class SessionLike(Protocol):
-    """What the Inspector needs of a session."""
-
-    @property
-    def header(self) -> SessionHeader: ...
-
-    @property
-    def projection(self) -> Projection: ...
-
-
 class InspectorApp(BaseApp[None]):
     """Shows one session. `q` or Esc quits."""
 
@@ -129,7 +118,7 @@ class InspectorApp(BaseApp[None]):
 
     def __init__(
         self,
-        session: SessionLike,
+        session: Session,
         title: str,
         *,
         followed: Followed[Any] | None = None,
