@@ -349,7 +349,7 @@ async def test_a_choice_is_answered_from_the_dock(tmp_path: Path) -> None:
         assert "Automatic compaction is off." in running.text
         assert "compact now" in running.text
         running.app._clock.now += 2  # type: ignore[attr-defined]
-        await running.press("c")
+        await running.press("1")
         await running.at_rest()
         assert len(folds(running)) == 1
         assert "it went through" in running.text
