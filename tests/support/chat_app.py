@@ -62,6 +62,9 @@ class ChatApp(BaseApp[None]):
 
         return chat_items(self, below)  # type: ignore[arg-type]  # it has a chat, as the program has
 
+    def tell_above(self) -> None:
+        """No screen above the chat answers keys here."""
+
     @on(PromptSubmitted)
     @on(CommandInvoked)
     @on(CancelRequested)

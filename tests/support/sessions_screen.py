@@ -68,7 +68,7 @@ class Shelf:
         return [info.meta.title for info in list_sessions(self.home, archived=archived)]
 
 
-async def _no_title(title: str) -> None:
+async def _no_title(title: str) -> str:
     raise AssertionError(title)
 
 
@@ -84,7 +84,7 @@ class SessionsApp(BaseApp[None]):
         here: Path | None = None,
         query: str | None = None,
         beside: Sequence[Path] = (),
-        retitle: Callable[[str], Awaitable[None]] | None = None,
+        retitle: Callable[[str], Awaitable[str]] | None = None,
     ) -> None:
         super().__init__()
         self.left: list[Path | None] = []

@@ -94,7 +94,7 @@ async def _do(running: Live, deed: str) -> None:
 
 
 async def _wait(running: Live) -> None:
-    running.app.chat._clock.now += 2.0  # type: ignore[attr-defined]
+    running.app.chat.clock.now += 2.0  # type: ignore[attr-defined]
     await running.pilot.pause()
 
 

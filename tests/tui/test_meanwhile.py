@@ -8,7 +8,7 @@ from foldline.llm import LLM
 from foldline.llm.client import ModelClient
 from foldline.llm.offline import OfflineLLM
 from foldline.llm.providers import OPENAI
-from foldline.tui import startup
+from foldline.tui import open_session, startup
 from support.live import live
 
 
@@ -16,7 +16,7 @@ async def test_the_first_letter_of_a_prompt_makes_the_client_ready_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made_ready: list[LLM] = []
-    monkeypatch.setattr(startup, "_import_client", made_ready.append)
+    monkeypatch.setattr(open_session, "import_client", made_ready.append)
     async with live(tmp_path) as running:
         assert made_ready == []
         await running.pilot.press("h", "i")
@@ -28,9 +28,9 @@ def test_only_a_model_that_is_asked_over_the_network_needs_the_client(
 ) -> None:
     loaded: list[str] = []
     monkeypatch.setattr("foldline.llm.client.preload", lambda api: loaded.append("openai"))
-    startup._import_client(OfflineLLM())
+    startup.import_client(OfflineLLM())
     assert loaded == []
-    startup._import_client(ModelClient(OPENAI, model="gpt-x"))
+    startup.import_client(ModelClient(OPENAI, model="gpt-x"))
     assert loaded == ["openai"]
 
 

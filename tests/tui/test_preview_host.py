@@ -59,7 +59,7 @@ async def test_f3_drafts_a_fold_and_ctrl_s_applies_exactly_that(tmp_path: Path) 
         [fold] = folds(running)
         assert fold.model_copy(update={"index": -1, "at": None}) == made.entry
         assert not shows_preview(running)
-        assert "▸─" in running.text and "Enter opens" in running.text
+        assert "you asked · Enter opens · u undo" in running.text
 
 
 async def test_esc_closes_and_f3_shows_the_same_proposal_without_another_draft(tmp_path: Path) -> None:

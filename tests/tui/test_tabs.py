@@ -10,13 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.agent import Agent
+from foldline.agent.rewind import FileDiff
 from foldline.context.invariants import broken
+from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.history import Session
 from foldline.history.lock import holder_of
 from foldline.protocol import UserMessage
 from foldline.tui.inspector import InspectorScreen
 from foldline.tui.lists.picker import Picker
 from foldline.tui.open_session import OpenSession
+from foldline.tui.screens.diff import DiffScreen
+from foldline.tui.screens.rewind import Outcome, RewindScreen
 from foldline.tui.state import Tab
 from foldline.tui.widgets.meter import tabs_spans
 from support.agents import Hang, calling
@@ -193,6 +197,44 @@ async def test_a_session_nothing_was_said_in_is_closed_when_it_is_left(tmp_path:
         await running.type("a draft")
         await to_the_other(running)
         assert len(running.app.sessions) == 2 and " hi │ new session" in header(running)
+
+
+async def test_of_several_new_sessions_asked_for_at_once_one_stays(tmp_path: Path) -> None:
+    async with live(tmp_path / "shop", "done") as running:
+        await say(running, "a word")
+        first = running.app.chat
+        for _ in range(10):
+            first.run_command("new")
+        await running.until(lambda: len(running.app.sessions) > 2)
+        await running.until(lambda: len(running.app.sessions) == 2 and running.app.runner is not None)
+        await running.app.workers.wait_for_complete()
+        assert running.app.sessions == [first, running.app.chat] and running.app.chat.is_blank
+
+
+async def test_what_a_screen_opens_late_lies_over_its_own_session(tmp_path: Path) -> None:
+    looked = asyncio.Event()
+
+    async def look(_: int) -> Outcome:
+        return Outcome(2, 1, 1, files=[FileChange("a.py", "write", None, None)])
+
+    async def diffs(_: int) -> list[FileDiff]:
+        await looked.wait()
+        return []
+
+    async with live(tmp_path / "shop") as running:
+        await say(running, "a word")
+        first = running.app.chat
+        other = await beside(running)
+        await running.type("a draft")
+        await to_the_other(running)
+        rewind = RewindScreen([RewindPoint(1, 1, None, "turn", "a word", 1)], look, diffs)
+        await first.push_screen(rewind)
+        await running.until(lambda: rewind.outcome is not None)
+        await running.press("d")
+        await to_the_other(running)
+        looked.set()
+        await running.until(lambda: isinstance(first.front, DiffScreen))
+        assert running.app.chat is other and other.front is other
 
 
 async def test_closing_asks_only_where_something_runs_and_gives_the_session_back(tmp_path: Path) -> None:

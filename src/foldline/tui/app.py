@@ -99,14 +99,11 @@ class FoldlineApp(BaseApp[None]):
         self.chat.presenter.show(self.state)
         self.call_after_refresh(self._start)
 
-    def _leave(self, number: int) -> None:
-        """Ended by the system, put the terminal back in order first."""
-        self.exit(return_code=128 + number)
-
     def _start(self) -> None:
         from foldline.termination import on_termination  # after the first paint
 
-        on_termination(asyncio.get_running_loop(), self._leave, self.give_terminal_back)
+        loop = asyncio.get_running_loop()
+        on_termination(loop, lambda number: self.exit(return_code=128 + number), self.give_terminal_back)
         self.run_worker(self._open_first(), group="attach", exclusive=True)
 
     async def _open_first(self) -> None:
@@ -168,8 +165,8 @@ class FoldlineApp(BaseApp[None]):
         if refused is not None:
             await self.close_session(session)
             self.say(refused)
-        elif before.is_blank and before is not self.chat:
-            await self.close_session(before)
+        else:
+            await self._close_blank()
 
     def _agreed(self, question: str) -> bool:
         """The user's answer to a question that comes up in a thread."""
@@ -188,8 +185,13 @@ class FoldlineApp(BaseApp[None]):
         self.switch_mode(session.mode)
         session.seen()
         self.show_tabs()
-        if before.is_blank and session.runner is not None:
-            self.run_worker(self.close_session(before), group="close")
+        self.run_worker(self._close_blank(), group="close")
+
+    async def _close_blank(self) -> None:
+        """Close those that were left with nothing in them, once what is shown in their place is there."""
+        for each in tuple(self.sessions):
+            if each.is_blank and each is not self.chat and self.chat.runner is not None:
+                await self.close_session(each)
 
     async def close_session(self, session: OpenSession) -> None:
         """Close one of several; another one is shown in its place."""
@@ -263,7 +265,7 @@ class FoldlineApp(BaseApp[None]):
     def palette_sources(self) -> "Sequence[Source]":
         from foldline.tui.screens.palette import chat_sources
 
-        return chat_sources(self, self.chat.root)
+        return chat_sources(self)
 
     def action_everywhere(self, command: str) -> None:
         if command == "tabs":
@@ -274,14 +276,15 @@ class FoldlineApp(BaseApp[None]):
     def action_interrupt(self) -> None:
         """Ctrl+C on a screen above the chat: as in the chat itself, and its answer is seen here."""
         self.chat.run_command("interrupt")
-        self._tell_above()
+        self.tell_above()
 
     def say(self, words: str) -> None:
         """In the status row, and on the screen above the chat."""
         self.chat.remark(words)
-        self._tell_above()
+        self.tell_above()
 
-    def _tell_above(self) -> None:
+    def tell_above(self) -> None:
+        """What the chat answered, on the screen above it."""
         if isinstance(self.screen, HasStatusLine) and self.chat.remarked:
             self.screen.tell(self.chat.remarked)
 

@@ -76,10 +76,11 @@ class ChatScreen(Screen[None]):
         """`root` is the folder whose files `@` completes. `clock` is the one `reduce` is given `now` by."""
         super().__init__()
         self._root = root
-        self._clock = clock
+        self.clock = clock
         self.ready = asyncio.Event()
         """Set once the editor has the focus."""
-        self._remark = ""
+        self.remarked = ""
+        """What the status row answers to the last key; empty where that is over."""
         self._wake: Timer | None = None
         self._remark_timer: Timer | None = None
         self.header = Row("header")
@@ -150,10 +151,10 @@ class ChatScreen(Screen[None]):
 
     def remark(self, text: str) -> None:
         """Answer a key in the status row, for a few seconds."""
-        self._remark = clean_line(text)
+        self.remarked = clean_line(text)
         if self._remark_timer is not None:
             self._remark_timer.stop()
-        self._remark_timer = self.set_timer(REMARK_SECONDS, self._forget_remark) if text else None
+        self._remark_timer = self.set_timer(REMARK_SECONDS, partial(self.remark, "")) if text else None
         self.show_status()
 
     @property
@@ -173,11 +174,6 @@ class ChatScreen(Screen[None]):
     ) -> AwaitMount:
         """Open a screen over this chat."""
         return self.app.push_screen(screen, callback, mode=mode_of(self))
-
-    @property
-    def remarked(self) -> str:
-        """What the status row answers to the last key; empty where that is over."""
-        return self._remark
 
     def works_now(self, command: str) -> bool:
         """Whether a command would do something."""
@@ -241,20 +237,16 @@ class ChatScreen(Screen[None]):
         beside = StatusContext(
             new_below=self.transcript.new_below,
             escape=step.label if step is not None and not self.docked.keeps("escape") else "",
-            remark=self._remark,
+            remark=self.remarked,
             writes=bool(self.prompt.editor.text.strip()),
             question_focused=self.dock.has_focus,
         )
-        now = self._clock()
+        now = self.clock()
         self.status.show(partial(status_row, self.state, beside, now))
         if self._wake is not None:
             self._wake.stop()
         seconds = next_change(self.state, now)
         self._wake = None if seconds is None else self.set_timer(seconds, self.show_status)
-
-    def _forget_remark(self) -> None:
-        self._remark = ""
-        self.show_status()
 
     def fit(self) -> None:
         """Show what there is room for."""

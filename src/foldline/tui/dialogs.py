@@ -121,27 +121,21 @@ async def confirmed(chat: "ChatScreen", question: str, yes: str, note: str) -> b
 # --- tool servers -----------------------------------------------------------------------------------------
 
 _NONE = "No MCP server is set up: [mcp.NAME] in your config.toml does it, see docs/mcp.md"
-
-_NO_SKILLS = "There are no skills here: see docs/skills.md"
 _EVERY = 0.25
 """Seconds between two looks at the servers while their list is open."""
 
 
-def server_commands(chat: "OpenSession") -> dict[str, Callable[["Runner", str], None]]:
-    """`/mcp`: how it is with the tool servers, and connecting one anew."""
-
-    def show(runner: "Runner", name: str) -> None:
-        servers = runner.agent.state.servers
-        if servers is None:
-            chat.remark(_NONE)
-        elif not name:
-            _pick(chat, servers)
-        elif name in (names := [state.name for state in servers.states]):
-            _connect(chat, servers, name)
-        else:
-            chat.remark(f"There is no MCP server {name}. There are: {', '.join(names)}")
-
-    return {"mcp": show}
+def show_servers(chat: "OpenSession", runner: "Runner", name: str) -> None:
+    """Say how it is with the tool servers; or connect one anew."""
+    servers = runner.agent.state.servers
+    if servers is None:
+        chat.remark(_NONE)
+    elif not name:
+        _pick(chat, servers)
+    elif name in (names := [state.name for state in servers.states]):
+        _connect(chat, servers, name)
+    else:
+        chat.remark(f"There is no MCP server {name}. There are: {', '.join(names)}")
 
 
 def _pick(chat: "OpenSession", servers: "ToolServers") -> None:
@@ -165,27 +159,28 @@ def _pick(chat: "OpenSession", servers: "ToolServers") -> None:
     picker.set_interval(_EVERY, lambda: picker.offer(choices()))
 
 
-def skill_commands(chat: "OpenSession") -> dict[str, Callable[["Runner", str], None]]:
-    """`/skill`: which are loaded and which are there, loading one and unloading it."""
-
-    def show(runner: "Runner", argument: str) -> None:
-        from foldline.agent.skill_loading import skill_rows
-        from foldline.protocol.operations import LoadSkill
-        from foldline.tui.lists.picker import Choice, Picker
-
-        if argument:
-            runner.submit(LoadSkill(asked=argument))
-            return
-        rows = [Choice(each, each, note) for each, note in skill_rows(runner.agent.state)]
-        picker = Picker("Load a skill, or unload it" if rows else _NO_SKILLS, rows, notes_in_full=True)
-        chat.app.push_screen(picker, lambda chosen: show(runner, chosen) if chosen else None)
-
-    return {"skill": show}
-
-
 def _connect(chat: "OpenSession", servers: "ToolServers", name: str) -> None:
-    async def again() -> None:
-        chat.remark(f"Connecting to {name} …")
-        chat.remark(f"MCP server {name}: {await servers.restart(name)}")
+    async def again() -> str:
+        return f"MCP server {name}: {await servers.restart(name)}"
 
-    chat.run_worker(again(), group=f"mcp-{name}", exclusive=True)
+    chat.remark(f"Connecting to {name} …")
+    chat.report(again(), f"mcp-{name}")
+
+
+# --- skills -----------------------------------------------------------------------------------------------
+
+_NO_SKILLS = "There are no skills here: see docs/skills.md"
+
+
+def show_skills(chat: "OpenSession", runner: "Runner", argument: str) -> None:
+    """Load the skill that is named, or unload it; without a name, let the user choose."""
+    from foldline.agent.skill_loading import skill_rows
+    from foldline.protocol.operations import LoadSkill
+    from foldline.tui.lists.picker import Choice, Picker
+
+    if argument:
+        runner.submit(LoadSkill(asked=argument))
+        return
+    rows = [Choice(each, each, note) for each, note in skill_rows(runner.agent.state)]
+    picker = Picker("Load a skill, or unload it" if rows else _NO_SKILLS, rows, notes_in_full=True)
+    chat.push_screen(picker, lambda chosen: show_skills(chat, runner, chosen) if chosen else None)

@@ -2,74 +2,81 @@
 it what has come since."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.binding import BindingType
 
-from foldline.tui.chat import ChatScreen
+from foldline.agent import Agent
 from foldline.tui.dock import DOCKED_FROM
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.inspector.screen import DockedInspector, InspectorScreen
 from foldline.tui.inspector.sheets import PanelState
 from foldline.tui.keys.commands import BY_ID
 from foldline.tui.keys.table import bindings
-from foldline.tui.runner import Runner
 from foldline.tui.state import ChatState
+
+if TYPE_CHECKING:
+    from foldline.tui.open_session import OpenSession
 
 
 class _FullInspector(InspectorScreen):
-    """The Inspector over the chat, of which a wide terminal shows both. `to_dock` puts it back there."""
+    """The Inspector over the chat, of which a wide terminal shows both."""
 
-    to_dock: Callable[[], None] = staticmethod(lambda: None)
-    to_chat: Callable[[str], None] = staticmethod(lambda command: None)
-    """Carries out a command of the chat, over which this no longer stands."""
     BINDINGS: ClassVar[list[BindingType]] = bindings([BY_ID["preview"], BY_ID["context"]], "elsewhere")
-    maximised = False
-    """Whether the reader asked for the whole screen, or it was too narrow for both."""
+
+    def __init__(
+        self, panels: InspectorPanels, chat: "OpenSession", to_dock: Callable[[], None], *, maximised: bool
+    ) -> None:
+        """`maximised`: the reader asked for the whole screen; else it was too narrow for both."""
+        super().__init__(panels, chat.where)
+        self._chat = chat
+        self._to_dock = to_dock
+        self._maximised = maximised
 
     def action_elsewhere(self, command: str) -> None:
         """Another screen of the chat takes the place of this one."""
         self.dismiss()
-        self.app.call_later(self.to_chat, command)
+        self.app.call_later(self._chat.run_command, command)
 
     def on_resize(self, event: events.Resize) -> None:
-        if not self.maximised and event.size.width >= DOCKED_FROM and self.is_current:
-            self.call_later(self.to_dock)
+        if not self._maximised and event.size.width >= DOCKED_FROM and self.is_current:
+            self.call_later(self._to_dock)
 
     @on(InspectorPanels.MaximiseRequested)
     def _minimise(self, event: InspectorPanels.MaximiseRequested) -> None:
         event.stop()
         if self.size.width >= DOCKED_FROM:
-            self.to_dock()
+            self._to_dock()
         else:
             self.tell(f"Beside the chat it needs {DOCKED_FROM} columns; here are {self.size.width}.")
 
 
 class InspectorHost:
-    """One per session. `title` says whose Inspector it is."""
+    """One per session."""
 
-    def __init__(self, chat: ChatScreen, runner: Runner, *, title: Callable[[], str]) -> None:
+    def __init__(self, chat: "OpenSession", agent: Agent) -> None:
         self._chat = chat
-        self._agent = runner.agent
-        self._title = title
+        self._agent = agent
         self._told = ""
         """What the agent did at the Inspector's last update."""
-        self._state = ChatState()
         self.screen: _FullInspector | None = None
         self.docked: DockedInspector | None = None
 
-    def toggle(self, state: ChatState) -> None:
+    @property
+    def _state(self) -> ChatState:
+        return self._chat.presenter.state
+
+    def toggle(self) -> None:
         """Close it where it stands beside the chat; else open it, there where there is room."""
         if self.docked is not None:
             self._undock()
-            self._chat.prompt.editor.focus()
+            self._to_prompt()
         else:
-            self.open(state)
+            self.open()
 
-    def open(self, state: ChatState) -> None:
+    def open(self) -> None:
         """Open it over what is on the screen, or beside the chat where that is, and the terminal is wide."""
-        self._state = state
         if self.screen is not None and self.screen.is_open:  # its key came twice, or another lies over it
             self.screen.uncover()
             return
@@ -81,26 +88,28 @@ class InspectorHost:
         else:
             self._show_full(PanelState(), maximised=self._chat.front is not self._chat)
 
-    def open_at(self, index: int, state: ChatState) -> None:
+    def open_at(self, index: int) -> None:
         """Open it with the cursor on an entry."""
-        self.open(state)
+        self.open()
         panels = self.panels
         assert panels is not None, "it was opened just now"
         panels.call_after_refresh(panels.reveal, index)
 
-    def refresh(self, state: ChatState) -> None:
+    def refresh(self) -> None:
         """Show the entries that have come since."""
-        self._told, self._state = state.doing, state
+        state = self._state
+        self._told = state.doing
         projection, threshold = self._agent.session.projection, state.room.threshold
         if self.screen is not None and self.screen.is_mounted and self.screen.is_open:
             self.screen.refresh_from(projection, activity=state.doing, threshold=threshold)
         if self.docked is not None and self.docked.is_mounted and self.docked.is_attached:
-            self.docked.refresh_from(projection, state.doing, threshold)
+            self.docked.panels.set_activity(state.doing, threshold)
+            self.docked.panels.refresh_from(projection)
 
-    def on_state(self, state: ChatState) -> None:
+    def on_state(self) -> None:
         """Say what the agent does now, where that is another thing than before."""
-        if state.doing != self._told:
-            self.refresh(state)
+        if self._state.doing != self._told:
+            self.refresh()
 
     # --- beside the chat, and over it -----------------------------------------------------------------
 
@@ -131,7 +140,7 @@ class InspectorHost:
         panels = self._make_panels()
         panels.one_at_a_time = True
         self.docked = DockedInspector(panels, leave=self._to_prompt, maximise=self._maximise)
-        self._chat.docked.put(self.docked, self.docked.enter, self._too_narrow)
+        self._chat.docked.put(self.docked, panels.enter, self._too_narrow)
         self._chat.fit()
         _restore(panels, state)
 
@@ -172,10 +181,7 @@ class InspectorHost:
             self._dock(state)
 
     def _show_full(self, state: PanelState, *, maximised: bool) -> None:
-        self.screen = _FullInspector(self._make_panels(), self._title())
-        self.screen.maximised = maximised
-        self.screen.to_dock = self._to_dock
-        self.screen.to_chat = self._chat.run_command
+        self.screen = _FullInspector(self._make_panels(), self._chat, self._to_dock, maximised=maximised)
         self._chat.push_screen(self.screen)
         _restore(self.screen.panels, state)
 

@@ -1,11 +1,10 @@
 """/model, /provider and the first start: opens Setup, and makes its choice the session's."""
 
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from foldline.protocol import FoldlineError, operations
-from foldline.tui.runner import Runner
+from foldline.tui.runner import Commands, Runner
 
 if TYPE_CHECKING:
     from foldline.llm.listing import ListedModel
@@ -13,17 +12,12 @@ if TYPE_CHECKING:
     from foldline.tui.screens.setup import Step
     from foldline.tui.screens.setup_servers import Choice
 
-Commands = dict[str, Callable[[Runner, str], None]]
-
 
 class Setup:
     """Opens the screen, and makes its choice the session's. Until a first start is decided, prompts wait."""
 
-    def __init__(
-        self, chat: "OpenSession", runner: Runner, *, clock: Callable[[], float], is_first_start: bool
-    ) -> None:
+    def __init__(self, chat: "OpenSession", runner: Runner, *, is_first_start: bool) -> None:
         self._chat = chat
-        self._clock = clock
         self._runner = runner
         self._undecided = is_first_start
 
@@ -86,7 +80,7 @@ class Setup:
             servers,
             current=("", "") if self._undecided else servers.in_use(agent_state.llm),
             step=step,
-            clock=self._clock,
+            clock=self._chat.clock,
             by_itself=self._undecided,
         )
         self._chat.push_screen(screen, self._decided)
@@ -98,15 +92,12 @@ class Setup:
 
         own = OwnSettings(self._chat, self._runner)
 
-        async def keep(chosen: str) -> None:
-            try:
-                self._chat.remark(f"Effort {chosen}. {await own.keep('effort', chosen)}")
-            except FoldlineError as failure:
-                self._chat.remark(str(failure))
+        async def keep(chosen: str) -> str:
+            return f"Effort {chosen}. {await own.keep('effort', chosen)}"
 
         def do(chosen: str | None) -> None:
             if chosen:
-                self._chat.run_worker(keep(chosen), group="model")
+                self._chat.report(keep(chosen), "effort")
 
         if effort:
             do(effort.strip().lower())

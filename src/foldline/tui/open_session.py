@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from textual import on, work
 
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
     from foldline.llm import LLM
     from foldline.protocol.events import Event
     from foldline.tui.app import FoldlineApp
-    from foldline.tui.inspector_host import InspectorHost
-    from foldline.tui.model_setup import Setup
-    from foldline.tui.runner import Runner
+    from foldline.tui.runner import Commands, Runner
 
 PATIENCE = 0.4
 """Seconds after which it is said that the session is being opened, and how far that is, again and again."""
@@ -57,7 +56,6 @@ class OpenSession(ChatScreen):
         self.root = root
         self._file = file
         self._is_first_start = is_first_start
-        self._setup: Setup | None = None
         self._ended = False
         self._opening = Opening(load, self.transcript, prompt)
         first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
@@ -146,7 +144,7 @@ class OpenSession(ChatScreen):
         if not opened.blocks:
             self.invite()
             self._find_last_sessions()
-        import_ahead(self, opened.agent.state)
+        self.run_worker(import_ahead(opened.agent.state), group="screens", exit_on_error=False)
         self._typing()
         return None
 
@@ -164,7 +162,7 @@ class OpenSession(ChatScreen):
         share = self._opening.share_read
         far = f": {share:.0%}" if share else ""
         self.presenter.show(
-            replace(self.presenter.state, news=News(f"Opening the session{far}", "info", self._clock()))
+            replace(self.presenter.state, news=News(f"Opening the session{far}", "info", self.clock()))
         )
 
     def _use(self, opened: Opened) -> None:
@@ -178,9 +176,10 @@ class OpenSession(ChatScreen):
         agent, transcript, blocks, figures, typed = opened
         prompt = self.prompt
         runner = Runner(agent, self._hear, prompt.give_back, prompt.attachments.parts)
-        previewing = PreviewHost(self, runner, clock=self._clock, title=lambda: self.where)
         idle = IdleCompaction(runner, lambda: self._is_untouched, self.set_timer)
-        self.presenter.shown = Shown(runner, transcript, figures, previewing, idle, self._made_inspecting)
+        setup = Setup(self, runner, is_first_start=self._is_first_start())
+        shown = Shown(self, runner, transcript, figures, PreviewHost(self, runner), idle, setup)
+        self.presenter.shown = shown
         agent.executor.subscribe(self._hear)
         transcript.show(blocks)
         self.reading.source = transcript
@@ -198,10 +197,9 @@ class OpenSession(ChatScreen):
             self.remark(words)
         self.presenter.refresh_figures()
         agent.start()
-        self._setup = Setup(self, runner, clock=self._clock, is_first_start=self._is_first_start())
         for command, argument in self._opening.commands:  # before prompts, as whatever is asked by hand
-            self._carry_out(command, argument, self.presenter.shown)
-        self._setup.begin(self._opening.prompts)
+            self._carry_out(command, argument, shown)
+        setup.begin(self._opening.prompts)
         if not self._opening.prompts:  # else they go first, and what waited waits for the next time
             restore_unsent_prompts(agent.session, runner, self)
 
@@ -210,6 +208,18 @@ class OpenSession(ChatScreen):
         """Whether nothing runs, waits or is being written."""
         state, typed = self.presenter.state, self.prompt.editor.text.strip()
         return not (state.busy or state.waiting.count or state.questions or typed)
+
+    def report(self, work: Coroutine[Any, Any, str], group: str) -> None:
+        """Do this beside the event loop. The status row says what it came to, or why not."""
+        from foldline.protocol import FoldlineError
+
+        async def done() -> None:
+            try:
+                self.remark(await work)
+            except FoldlineError as failure:
+                self.remark(str(failure))
+
+        self.run_worker(done(), group=group, exclusive=True)
 
     def _hear(self, event: "Event") -> None:
         """Every event of the session, until it is closed."""
@@ -252,9 +262,9 @@ class OpenSession(ChatScreen):
 
     @on(PromptSubmitted)
     def _prompt(self, message: PromptSubmitted) -> None:
-        if self.runner is not None:
-            if self._setup is None or not self._setup.holds(message.text):
-                self.runner.send(message.text)
+        if (shown := self.presenter.shown) is not None:
+            if not shown.setup.holds(message.text):
+                shown.runner.send(message.text)
         else:
             self._opening.prompts.append(message.text)
             self.presenter.show(replace(self.presenter.state, waiting=self._opening.waiting))
@@ -272,7 +282,7 @@ class OpenSession(ChatScreen):
             return
         if (llm := self.runner.agent.state.llm) is not self._client_of:
             self._client_of = llm
-            import_client(self, llm)
+            self.run_worker(partial(import_client, llm), thread=True, exit_on_error=False)
 
     @on(QueueEdited)
     def _edit_queue(self, message: QueueEdited) -> None:
@@ -292,7 +302,7 @@ class OpenSession(ChatScreen):
             case OperationWanted():
                 shown.runner.submit(message.operation)
             case EntryWanted():
-                shown.inspecting.open_at(message.index, state)
+                shown.inspecting.open_at(message.index)
             case CancelRequested():
                 if state.busy:
                     self.presenter.show(replace(state, cancelling=True))
@@ -314,35 +324,31 @@ class OpenSession(ChatScreen):
         except ImportError as missing:
             self.program.say(not_loaded(missing))
 
-    def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
-        from foldline.tui.context_screen import context_commands
+    def _commands(self, shown: Shown) -> "Commands":
         from foldline.tui.runner import compaction_commands
-        from foldline.tui.screens.jobs import job_commands
-        from foldline.tui.screens.permissions import permission_commands
+        from foldline.tui.screens.jobs import open_jobs
+        from foldline.tui.screens.permissions import open_permissions
         from foldline.tui.screens.rewind import open_rewind
-        from foldline.tui.screens.settings import settings_commands
+        from foldline.tui.screens.settings import open_settings
         from foldline.tui.session_commands import session_commands
 
+        in_slices = self.presenter.in_slices
         return {
-            "inspector": lambda _, __: shown.inspecting.toggle(self.presenter.state),
-            "open-tools": lambda _, __: self._open_tools(shown),
+            "inspector": lambda _, __: shown.inspecting.toggle(),
+            "open-tools": lambda _, __: in_slices(shown.transcript.openings.toggle_all_calls(), "opening"),
+            "context": lambda _, __: self._open_context(shown),
             "rewind": lambda runner, _: open_rewind(self, runner),
+            "approvals": lambda runner, _: open_permissions(self, runner),
+            "jobs": lambda runner, _: open_jobs(self, runner),
+            "settings": partial(open_settings, self),
+            "mcp": partial(dialogs.show_servers, self),
+            "skill": partial(dialogs.show_skills, self),
             **compaction_commands(shown.previewing.open, self.remark),
-            **(self._setup.commands if self._setup is not None else {}),
-            **permission_commands(self),
-            **context_commands(self, shown),
+            **shown.setup.commands,
             **session_commands(self),
-            **dialogs.server_commands(self),
-            **dialogs.skill_commands(self),
-            **settings_commands(self),
-            **job_commands(self),
         }
 
-    def _made_inspecting(self) -> "InspectorHost":
-        from foldline.tui.inspector_host import InspectorHost
+    def _open_context(self, shown: Shown) -> None:
+        from foldline.tui.context_screen.screen import open_context
 
-        assert self.runner is not None, "a session is shown"
-        return InspectorHost(self, self.runner, title=lambda: self.where)
-
-    def _open_tools(self, shown: Shown) -> None:
-        self.presenter.in_slices(shown.transcript.toggle_all_calls(), "opening")
+        open_context(shown)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from foldline.tui.figures import Figures
     from foldline.tui.idle_compaction import IdleCompaction
     from foldline.tui.inspector_host import InspectorHost
+    from foldline.tui.model_setup import Setup
+    from foldline.tui.open_session import OpenSession
     from foldline.tui.preview_host import PreviewHost
     from foldline.tui.runner import Runner
     from foldline.tui.transcript.feed import Transcript
@@ -30,20 +32,23 @@ FRAMES = 30
 class Shown:
     """What shows one session."""
 
+    chat: "OpenSession"
     runner: "Runner"
     transcript: "Transcript"
     figures: "Figures"
     previewing: "PreviewHost"
     idle: "IdleCompaction"
-    make_inspecting: Callable[[], "InspectorHost"]
+    setup: "Setup"
     inspected: "InspectorHost | None" = None
     """What opens the Inspector, once that was wanted."""
 
     @property
     def inspecting(self) -> "InspectorHost":
         """Made when it is first wanted: its panels are 40 modules."""
+        from foldline.tui.inspector_host import InspectorHost
+
         if self.inspected is None:
-            self.inspected = self.make_inspecting()
+            self.inspected = InspectorHost(self.chat, self.runner.agent)
         return self.inspected
 
 
@@ -72,7 +77,7 @@ class Presenter:
         self._chat.state = state
         self._window.show(self._chat.app, state, shown=self._chat.is_shown)
         if self.shown is not None and self.shown.inspected is not None:
-            self.shown.inspected.on_state(state)
+            self.shown.inspected.on_state()
 
     # --- events from the executor ----------------------------------------------------------------------
 
@@ -193,7 +198,7 @@ class Presenter:
         self._chat.sidebar.show(figures.sidebar())
         self.in_slices(self.shown.transcript.reweigh(), "weights")
         if self.shown.inspected is not None:
-            self.shown.inspected.refresh(self.state)
+            self.shown.inspected.refresh()
 
     def in_slices(self, slices: Iterator[None], group: str) -> None:
         """Do the first part of something long now, the rest with keys and frames in between."""

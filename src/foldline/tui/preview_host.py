@@ -1,6 +1,5 @@
 """Connects the Compact preview to the agent: events become what it shows."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -8,36 +7,24 @@ from foldline.compaction import strategy_for
 from foldline.llm.models import price_of
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
-from foldline.tui.chat import ChatScreen
 from foldline.tui.preview import Drafting, PreviewState
 from foldline.tui.runner import Runner
 from foldline.tui.state import Retry
 
 if TYPE_CHECKING:
+    from foldline.tui.open_session import OpenSession
     from foldline.tui.preview.screen import PreviewScreen
 
 
 class PreviewHost:
     """One per session. Hears every event, so that a draft can be looked at when it is half written."""
 
-    def __init__(
-        self,
-        chat: ChatScreen,
-        runner: Runner,
-        *,
-        clock: Callable[[], float],
-        title: Callable[[], str],
-    ) -> None:
-        """`title` says what stands before the screen's name."""
+    def __init__(self, chat: "OpenSession", runner: Runner) -> None:
         self._chat = chat
         self._runner = runner
-        self._clock = clock
-        self._title = title
         self._state = PreviewState()
         self._screen: PreviewScreen | None = None
         self._stale = False
-        self._ahead_since: float | None = None
-        """When the draft that is made ahead was begun."""
         self._drafted: str | None = None
         """The notes as they were drafted: what differs is the reader's own."""
 
@@ -60,9 +47,8 @@ class PreviewHost:
                 return
             asked = operations.CompactSession(reason="manual", focus=focus or None, preview=True)
             self._runner.submit(asked)
-        self._screen = PreviewScreen(
-            self._title(), self._runner.submit, clock=self._clock, state=self._shown()
-        )
+        where, clock = self._chat.where, self._chat.clock
+        self._screen = PreviewScreen(where, self._runner.submit, clock=clock, state=self._shown())
         self._chat.push_screen(self._screen, lambda _: self._forget())
         # What is heard before it is mounted, it would show with the next event only; there may be none.
         self._screen.call_after_refresh(self.draw)
@@ -71,10 +57,6 @@ class PreviewHost:
         """Take note of an event. Cheap: what is seen of it is drawn by `draw`."""
         state = self._state
         match event:
-            case events.DraftAhead(state="gone"):
-                self._ahead_since = None
-            case events.DraftAhead() if self._ahead_since is None:
-                self._ahead_since = self._clock()
             case events.ProposalReady():
                 self._take_proposal(event)
             case events.ProposalClosed():
@@ -85,7 +67,7 @@ class PreviewHost:
             case events.Notice(level="warning") if self._screen is not None:
                 self._state = replace(state, error=event.text)
             case events.QueueChanged():
-                self._state = replace(state, held=event.held)
+                pass  # the prompt that is held is shown
             case _:
                 changed = self._drafting(event)
                 if changed is None:
@@ -101,12 +83,13 @@ class PreviewHost:
                 base = state if state.proposal is not None else self._from_plan(event.reason, state.focus)
                 if self._screen is not None:  # nothing is committed under the reader's eyes
                     self._runner.submit(operations.HoldCommit())
-                return replace(base, reason=event.reason, drafting=Drafting(since=self._clock()), error="")
+                return replace(base, reason=event.reason, drafting=self._begun(), error="")
             case events.CompactionProgress() if state.drafting is not None or event.stage == "draft":
                 # A proposal that something waits for is drafted again without another start.
                 return self._written(event)
             case events.Retrying() if state.drafting is not None:
-                again = Retry(self._clock() + event.seconds, event.sentence, event.attempt, event.attempts)
+                until = self._chat.clock() + event.seconds
+                again = Retry(until, event.sentence, event.attempt, event.attempts)
                 return replace(state, drafting=replace(state.drafting, again=again), error="")
             case events.CompactionEnd():
                 error = event.error or self._why_ended(event)
@@ -144,19 +127,23 @@ class PreviewHost:
         """The draft with another piece: the first one after a retry begins it anew, and after a failure, its
         sentence has been read."""
         state = self._state
-        drafting = state.drafting or Drafting(since=self._clock())
-        if self._ahead_since is not None and event.stage == "draft":  # taken over: else it is gone by now
-            drafting = replace(drafting, since=self._ahead_since)
+        drafting, ahead = state.drafting or self._begun(), self._chat.presenter.state.ahead
+        if ahead is not None and event.stage == "draft":  # taken over: else it is gone by now
+            drafting = replace(drafting, since=ahead.since)
         if event.detail or (event.delta and drafting.again is not None):
             drafting = replace(drafting, text="", again=None)
         error = event.detail or ("" if event.delta else state.error)
         return replace(state, drafting=replace(drafting, text=drafting.text + event.delta), error=error)
+
+    def _begun(self) -> Drafting:
+        return Drafting(since=self._chat.clock())
 
     def _shown(self) -> PreviewState:
         agent_state = self._runner.agent.state
         writer = (agent_state.summary_llm or agent_state.llm).info.id
         return replace(
             self._state,
+            held=self._chat.presenter.state.waiting.held,
             projection=agent_state.projection,
             overhead=agent_state.overhead,
             window=agent_state.window,
@@ -172,8 +159,8 @@ class PreviewHost:
         try:
             planned = agent_state.plan(reason)
         except FoldlineError as failure:
-            return PreviewState(reason=reason, focus=focus, held=self._state.held, error=str(failure))
-        return PreviewState(reason=reason, plan=planned, focus=focus, held=self._state.held)
+            return PreviewState(reason=reason, focus=focus, error=str(failure))
+        return PreviewState(reason=reason, plan=planned, focus=focus)
 
     def _fits(self) -> bool:
         agent_state = self._runner.agent.state

@@ -306,9 +306,11 @@ def edited(queue: list[str], before: tuple[str, ...], after: tuple[str, ...]) ->
     return queue
 
 
-def compaction_commands(
-    preview: Callable[[str], None], remark: Callable[[str], None]
-) -> dict[str, Callable[[Runner, str], None]]:
+Commands = dict[str, Callable[[Runner, str], None]]
+"""What carries each command out, with what was typed behind it."""
+
+
+def compaction_commands(preview: Callable[[str], None], remark: Callable[[str], None]) -> Commands:
     """`preview` shows the compaction with this focus before it is made; `remark` answers in the status
     row."""
 

@@ -15,7 +15,7 @@ from foldline.history import Session, data_home, short_id, utc_now
 from foldline.history.follower import Follower
 from foldline.history.paths import with_tilde
 from foldline.protocol import AssistantMessage, FoldlineError, Title
-from foldline.tui.runner import Runner
+from foldline.tui.runner import Commands, Runner
 from foldline.tui.screens.diff import DiffScreen
 from foldline.tui.screens.jobs import OutputScreen
 from foldline.tui.screens.sessions import SessionsScreen
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from foldline.tui.chat import ChatScreen
     from foldline.tui.inspector.app import Followed
     from foldline.tui.open_session import OpenSession
-
-Commands = dict[str, Callable[[Runner, str], None]]
 
 
 def session_commands(chat: "OpenSession") -> Commands:
@@ -67,7 +65,8 @@ class _SessionCommands:
             read=lambda listed, index: read_along(self._chat, listed, index),
             retitle=lambda title: _retitle(runner, title),
         )
-        self._chat.push_screen(screen, self._go)
+        open_session = self._chat.program.open_session
+        self._chat.push_screen(screen, lambda chosen: open_session(str(chosen)) if chosen else None)
 
     def copy_answer(self, runner: Runner) -> None:
         """Put the newest answer that says something into the clipboard."""
@@ -90,17 +89,17 @@ class _SessionCommands:
         if path is None:
             self._chat.remark("Nothing has been said here yet: there is nothing to export")
         else:
-            self._chat.run_worker(self._exported(path, argument), group="export", exclusive=True)
+            self._chat.remark("Writing the session …")
+            self._chat.report(self._exported(path, argument), "export")
 
-    async def _exported(self, path: Path, argument: str) -> None:
-        self._chat.remark("Writing the session …")
+    async def _exported(self, path: Path, argument: str) -> str:
+        root = self._chat.root
         try:
-            written, notes = await asyncio.to_thread(export_session, path, argument, self._chat.root)
+            written, notes = await asyncio.to_thread(export_session, path, argument, root)
         except FoldlineError as failure:
-            self._chat.remark(str(failure).replace(f"{self._chat.root}{os.sep}", ""))
-        else:
-            shown = written.name if written.parent == self._chat.root else with_tilde(str(written))
-            self._chat.remark(" ".join((f"Written to {shown}.", *notes)))
+            return str(failure).replace(f"{root}{os.sep}", "")
+        shown = written.name if written.parent == root else with_tilde(str(written))
+        return " ".join((f"Written to {shown}.", *notes))
 
     def page(
         self, title: str, lines: Callable[[Agent], Awaitable[list[str]]]
@@ -125,26 +124,14 @@ class _SessionCommands:
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         self._chat.run_worker(work, group="page", exclusive=True)
 
-    def _go(self, chosen: Path | None) -> None:
-        if chosen is not None:
-            self._chat.program.open_session(str(chosen))
-
     def rename(self, runner: Runner, title: str) -> None:
         """Give this session another title; without one, say which it has."""
         kept = kept_title(title)
         if kept:
-            self._chat.run_worker(self._renamed(runner, kept), group="rename", exclusive=True)
+            self._chat.report(_retitle(runner, kept), "rename")
         else:
             now = runner.agent.session.meta().title or "not named yet"
             self._chat.remark(f"Now: {now}. /rename TITLE gives it another title")
-
-    async def _renamed(self, runner: Runner, title: str) -> None:
-        try:
-            await _retitle(runner, title)
-        except FoldlineError as failure:
-            self._chat.remark(str(failure))
-        else:
-            self._chat.remark(f"This session is called “{title}” now")
 
     def fork(self, runner: Runner) -> None:
         """Continue in a copy of this session, from here; the session itself stays as it is."""
@@ -152,16 +139,13 @@ class _SessionCommands:
         if path is None:
             self._chat.remark("Nothing has been said here yet: there is nothing to fork")
         else:
-            self._chat.run_worker(self._forked(path), group="fork", exclusive=True)
+            self._chat.remark("Copying this session …")
+            self._chat.report(self._forked(path), "fork")
 
-    async def _forked(self, path: Path) -> None:
-        self._chat.remark("Copying this session …")
-        try:
-            copy = await asyncio.to_thread(fork_session, path, data_home(), self._chat.root)
-        except FoldlineError as failure:
-            self._chat.remark(str(failure))
-        else:
-            self._chat.program.open_session(str(copy))
+    async def _forked(self, path: Path) -> str:
+        copy = await asyncio.to_thread(fork_session, path, data_home(), self._chat.root)
+        self._chat.program.open_session(str(copy))
+        return ""
 
 
 def _kept_in(runner: Runner) -> Path | None:
@@ -170,10 +154,11 @@ def _kept_in(runner: Runner) -> Path | None:
     return path if path is not None and path.exists() else None
 
 
-async def _retitle(runner: Runner, title: str) -> None:
+async def _retitle(runner: Runner, title: str) -> str:
     session = runner.agent.session
     await session.append(Title(title=title), durable=True)
     session.save_meta()
+    return f"This chat is called “{title}” now."
 
 
 async def read_along(over: "App[Any] | ChatScreen", row: Listed, index: int | None) -> None:
@@ -183,16 +168,14 @@ async def read_along(over: "App[Any] | ChatScreen", row: Listed, index: int | No
         FoldlineError: it cannot be read.
     """
     from foldline.tui.inspector import InspectorPanels, InspectorScreen
-    from foldline.tui.inspector.app import EVERY, Following
+    from foldline.tui.inspector.app import Following
 
     followed = await asyncio.to_thread(_followed, row)
     session = followed.session
     panels = InspectorPanels(session.projection, cwd=session.header.cwd)
     screen = InspectorScreen(panels, row.title or short_id(row.id))
     await over.push_screen(screen)
-    following = Following(followed, screen)
-    following.begin()
-    screen.run_worker(following.run(EVERY), group="follow")
+    Following(followed, screen).begin()
     if index is not None:
         screen.call_after_refresh(panels.reveal, index)
 

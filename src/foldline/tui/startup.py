@@ -4,11 +4,8 @@ import asyncio
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-
-from textual.screen import Screen
 
 from foldline.tui.keys.commands import BY_ID
 from foldline.tui.state import ChatState, Waiting, Working
@@ -142,21 +139,12 @@ _GIVE_WAY = 0.0005
 """Seconds after which the import gives way to what is typed; of Python's 5 ms, every key meets several."""
 
 
-def import_ahead(chat: Screen[None], state: "AgentState") -> None:
+async def import_ahead(state: "AgentState") -> None:
     """Once the session is there: learn a window that only the server can tell, which the meter shows; import
     the screens that are many modules, so that opening one holds up nobody."""
-    chat.run_worker(_ahead(state), group="screens", exit_on_error=False)
-
-
-def import_client(chat: Screen[None], llm: "LLM") -> None:
-    """Once somebody types: import what asks a server. A program that only waits is spared 0.3 s and 24 MB."""
-    chat.run_worker(partial(_import_client, llm), thread=True, exit_on_error=False)
-
-
-async def _ahead(state: "AgentState") -> None:
     await asyncio.sleep(QUIET)
     if state.llm.info.guessed:
-        await asyncio.to_thread(_import_client, state.llm)
+        await asyncio.to_thread(import_client, state.llm)
         await state.learn_window()
     await asyncio.to_thread(_imported_screens)
 
@@ -166,7 +154,9 @@ def _imported_screens() -> None:
     from foldline.tui.preview import screen  # noqa: F401
 
 
-def _import_client(llm: "LLM") -> None:
+def import_client(llm: "LLM") -> None:
+    """Once somebody types: import what asks a server. A program that only waits is spared 0.3 s and 24 MB.
+    For a thread."""
     from foldline.llm.client import ModelClient, preload
 
     before = sys.getswitchinterval()

@@ -254,8 +254,9 @@ async def test_r_renames_in_place_and_esc_leaves_the_title(shelf: Shelf) -> None
 async def test_this_chats_session_is_renamed_by_the_chat(shelf: Shelf) -> None:
     titles: list[str] = []
 
-    async def retitle(title: str) -> None:
+    async def retitle(title: str) -> str:
         titles.append(title)
+        return f"This chat is called “{title}” now."
 
     here = find_session(shelf.home, "0001")
     async with sessions_on(shelf.home, here=here, retitle=retitle) as seen:

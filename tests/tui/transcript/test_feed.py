@@ -123,7 +123,7 @@ async def test_opening_and_weighing_all_calls_reads_nothing_that_is_not_on_scree
         read: list[int] = []
         entry = transcript.projection.entry
         monkeypatch.setattr(transcript.projection, "entry", lambda index: read.append(index) or entry(index))
-        for _ in transcript.toggle_all_calls():
+        for _ in transcript.openings.toggle_all_calls():
             pass
         assert len(transcript.calls) == 200 and len(read) < 60
         read.clear()
@@ -150,6 +150,6 @@ async def test_a_short_diff_is_open_by_itself_and_ctrl_o_leaves_it_open() -> Non
         transcript.toggle(short)
         assert "line" not in app.text
         for levels in (("part", "part"), ("part", "closed"), ("part", "part")):
-            for _ in transcript.toggle_all_calls():
+            for _ in transcript.openings.toggle_all_calls():
                 pass
             assert (transcript.openings.level(short), transcript.openings.level(long)) == levels

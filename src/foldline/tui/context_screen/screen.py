@@ -25,7 +25,6 @@ from foldline.tui.widgets.lines import cover_if_too_small
 
 if TYPE_CHECKING:
     from foldline.protocol.events import Event
-    from foldline.tui.open_session import OpenSession
     from foldline.tui.presenter import Shown
 
 EVERY: Final = 0.2
@@ -44,14 +43,14 @@ class ContextPanels(Workbench):
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "context")
 
-    def __init__(self, chat: "OpenSession", shown: "Shown") -> None:
-        self._chat, self._shown = chat, shown
+    def __init__(self, shown: "Shown") -> None:
+        self._chat, self._shown = shown.chat, shown
         self._agent = shown.runner.agent
         self._plan: Plan | None = None
         self._planned_for: object = None
         self._stale = False
         self.state = self._now()
-        self._title = chat.where
+        self._title = shown.chat.where
         self._top = tuple(Text(id=name) for name in ("header", "bar", "compaction", "automatic"))
         self._heading = Text(id="heading")
         use = EntryList(id="use")
@@ -201,9 +200,9 @@ class ContextPanels(Workbench):
             case "undo":
                 self.ask_for(edit_hints.undo(projection, later=later))
             case "open" | "inspector" if self.item is not None:
-                self._shown.inspecting.open_at(self.item.index, self._chat.presenter.state)
+                self._shown.inspecting.open_at(self.item.index)
             case "inspector":
-                self._shown.inspecting.open(self._chat.presenter.state)
+                self._shown.inspecting.open()
             case "preview":
                 self._shown.previewing.open()
             case _:
@@ -223,15 +222,20 @@ class ContextPanels(Workbench):
         self.describe()
 
 
+def open_context(shown: "Shown") -> None:
+    if not isinstance(shown.chat.front, ContextScreen):  # else its key was pressed twice
+        shown.chat.push_screen(ContextScreen(shown))
+
+
 class ContextScreen(LeftOnce[None]):
     """The panels on a screen of their own."""
 
     DEFAULT_CSS: ClassVar[str] = "ContextScreen { layout: vertical; background: $role-background; }"
     AUTO_FOCUS: ClassVar[str | None] = ""
 
-    def __init__(self, chat: "OpenSession", shown: "Shown") -> None:
+    def __init__(self, shown: "Shown") -> None:
         super().__init__()
-        self.panels = ContextPanels(chat, shown)
+        self.panels = ContextPanels(shown)
 
     def compose(self) -> ComposeResult:
         yield self.panels

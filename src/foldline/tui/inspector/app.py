@@ -6,15 +6,13 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 from textual.binding import Binding, BindingType
 
 from foldline.context.numbers import many
-from foldline.context.projection import Projection
 from foldline.history import Session
 from foldline.history.follower import NoLongerFollowed
 from foldline.history.lock import Holder
-from foldline.protocol import Entry, SessionHeader
+from foldline.protocol import Entry
 from foldline.tui.base_app import BaseApp
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.inspector.screen import InspectorScreen
-from foldline.tui.themes import DEFAULT_THEME
 
 EVERY: Final = 0.5
 """Seconds between two looks."""
@@ -45,12 +43,13 @@ class Following(Generic[LookT]):
         """Entries since the screen was opened."""
         self.ended = False
 
-    def begin(self) -> None:
-        """Say who writes, before anything has come."""
-        self._screen.show_writer(writer_words(self._followed.holder))
+    def begin(self, every: float = EVERY) -> None:
+        """Say who writes, before anything has come; then look again and again."""
+        self._screen.header.show_writer(writer_words(self._followed.holder))
+        self._screen.run_worker(self._run(every), group="follow")
 
-    async def run(self, every: float) -> None:
-        """Look again and again, until the file is not the one that was read."""
+    async def _run(self, every: float) -> None:
+        """Until the file is not the one that was read."""
         while not self.ended:
             await asyncio.sleep(every)
             await self.look()
@@ -62,7 +61,7 @@ class Following(Generic[LookT]):
             seen = await asyncio.to_thread(self._followed.look)
         except NoLongerFollowed as end:
             self.ended = True
-            self._screen.show_writer("")
+            self._screen.header.show_writer("")
             self._screen.tell(str(end))
             return
         fresh = self._followed.take(seen)
@@ -73,7 +72,7 @@ class Following(Generic[LookT]):
             below = self._screen.panels.active_view.new_below
             if below:
                 self._screen.tell(f"▼ {below:,} new below · End follows")
-        self._screen.show_writer(writer_words(holder))
+        self._screen.header.show_writer(writer_words(holder))
         if _another(before, holder):
             self._screen.tell(turn_words(before, holder, self._came))
         elif session.damage != damage and session.damage:
@@ -108,16 +107,6 @@ def _capital(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-class SessionLike(Protocol):
-    """What the Inspector needs of a session."""
-
-    @property
-    def header(self) -> SessionHeader: ...
-
-    @property
-    def projection(self) -> Projection: ...
-
-
 class InspectorApp(BaseApp[None]):
     """Shows one session. `q` or Esc quits."""
 
@@ -129,10 +118,9 @@ class InspectorApp(BaseApp[None]):
 
     def __init__(
         self,
-        session: SessionLike,
+        session: Session,
         title: str,
         *,
-        theme: str = DEFAULT_THEME,
         followed: Followed[Any] | None = None,
         window: int = 0,
         every: float = EVERY,
@@ -144,7 +132,7 @@ class InspectorApp(BaseApp[None]):
             window: the model's, in tokens; 0 where nobody has said it.
             every: seconds between two looks at what is followed.
         """
-        super().__init__(theme)
+        super().__init__()
         self._followed = followed
         self._every = every
         panels = InspectorPanels(session.projection, cwd=session.header.cwd, window=window)
@@ -158,5 +146,4 @@ class InspectorApp(BaseApp[None]):
         await self.push_screen(self.inspector, lambda _: self.exit())
         if self._followed is not None:
             self.following = Following(self._followed, self.inspector)
-            self.following.begin()
-            self.run_worker(self.following.run(self._every), group="follow")
+            self.following.begin(self._every)

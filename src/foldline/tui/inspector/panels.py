@@ -81,25 +81,22 @@ class InspectorPanels(Workbench):
         overhead: int = 0,
         window: int = 0,
         cwd: str = "",
-        rows: bool = True,
         live: bool = False,
         threshold: int | None = None,
         activity: str = "",
-        id: str | None = None,
     ) -> None:
         """
         Args:
             overhead: estimate of the tool schemas in tokens, before calibration.
             window: the model's, in tokens; 0 where it is not known.
             cwd: paths below it are shown relative to it.
-            rows: whether there is a row of hints below the panels.
             live: whether the view can be edited here.
             threshold: size in tokens from which on the view is compacted before a request.
             activity: what the agent does just now; empty: nothing, edits act at once.
         """
         uses = LedgerUses(self, self._uses_found)
         self.lists = LinkedLists(projection, cwd, overhead, self._rows_changed, uses)
-        super().__init__(*self.lists.panels, id=id)
+        super().__init__(*self.lists.panels)
         self.history, self.view, self._files = self.lists.history, self.lists.view, self.lists.files
         self.travel = TimeTravel(projection, overhead, window)
         self.timeline = TimelinePanel()
@@ -107,7 +104,6 @@ class InspectorPanels(Workbench):
         limits = edit_hints.Limits(overhead, threshold)
         self._edit_hints = edit_hints.HintWorker(self, limits, self.describe) if live else None
         self.activity = activity
-        self.hints.display = rows
         self._wanted_entry: int | None = None
         """The entry to go to once the moment that is on its way is shown."""
         self._entered: int | None = None

@@ -39,7 +39,7 @@ class InspectorHeader(Lines):
         self._as_of = ""
 
     def show_writer(self, words: str) -> None:
-        """Who writes to the session; empty: nobody."""
+        """That the session is live, and who writes to it; empty: nobody does."""
         self._writer = clean_line(words)
         self.update()
 
@@ -91,11 +91,11 @@ class InspectorScreen(LeftOnce[None]):
     def __init__(self, panels: InspectorPanels, title: str) -> None:
         """`title` stands before `▸ Inspector`."""
         super().__init__()
-        self._header = InspectorHeader(title, panels.live)
+        self.header = InspectorHeader(title, panels.live)
         self.panels = panels
 
     def compose(self) -> ComposeResult:
-        yield self._header
+        yield self.header
         yield self.panels
 
     def on_resize(self, event: events.Resize) -> None:
@@ -116,10 +116,6 @@ class InspectorScreen(LeftOnce[None]):
         self.panels.refresh_from(projection)
         self._show_header()
 
-    def show_writer(self, words: str) -> None:
-        """Say in the header that the session is live, and who writes to it; empty: nobody does."""
-        self._header.show_writer(words)
-
     def tell(self, words: str) -> None:
         """Say something in the status row."""
         self.panels.tell(words)
@@ -128,7 +124,7 @@ class InspectorScreen(LeftOnce[None]):
         moment = self.panels.travel.moment
         as_of = moment.name if moment is not None else ""
         size = self.panels.travel.chosen_weight(self.panels.projection)
-        self._header.show(size, self.panels.travel.window, self.panels.activity, as_of)
+        self.header.show(size, self.panels.travel.window, self.panels.activity, as_of)
 
     @on(InspectorPanels.MomentChanged)
     def _moment_changed(self, event: InspectorPanels.MomentChanged) -> None:
@@ -187,15 +183,7 @@ class DockedInspector(Widget):
 
     def on_mount(self) -> None:
         self._show_header()
-        self.enter()
-
-    def enter(self) -> None:
         self.panels.enter()
-
-    def refresh_from(self, projection: Projection, activity: str, threshold: int | None) -> None:
-        """Show what has come since."""
-        self.panels.set_activity(activity, threshold)
-        self.panels.refresh_from(projection)
 
     def _show_header(self) -> None:
         moment = self.panels.travel.moment

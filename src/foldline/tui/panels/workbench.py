@@ -37,8 +37,8 @@ class Workbench(Widget):
     Workbench > #panels { height: 1fr; width: 1fr; }
     """
 
-    def __init__(self, *panels: Panel, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, *panels: Panel) -> None:
+        super().__init__()
         self.panels = panels
         self.side_by_side = PanelRow(id="panels")
         self.active = 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from foldline.context import numbers
-from foldline.context.audit import Audit, FactKind, Lost
+from foldline.context.audit import Audit, Lost
 from foldline.tui.blocks import Block, Column, Key, RowBlock, Spans, TextBlock, clean_line
 from foldline.tui.preview.keys import named
 from foldline.tui.preview.outlook import Outlook
@@ -14,15 +14,6 @@ _KIND: Final = 11
 _ENTRIES: Final = 12
 _SHOWN: Final = 400
 """Characters of a fact that a row may need."""
-KIND_WORDS: Final[dict[FactKind, str]] = {
-    "path": "path",
-    "command": "command",
-    "error": "error",
-    "number": "number",
-    "identifier": "identifier",
-    "constraint": "constraint",
-    "todo": "open todo",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +98,11 @@ def empty_block(audit: Audit | None) -> Block:
 
 
 def _lead(fact: Fact, marked: bool) -> Spans:
+    kind = "open todo" if fact.lost.kind == "todo" else fact.lost.kind
     return (
         ("focus", "accent") if fact.in_focus else ("lost ", "alert"),
         ("✓" if marked else " ", "accent bold"),
-        (f"{KIND_WORDS[fact.lost.kind]:<{_KIND}}", "muted"),
+        (f"{kind:<{_KIND}}", "muted"),
     )
 
 

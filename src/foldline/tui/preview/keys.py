@@ -15,9 +15,8 @@ from foldline.tui.keys.table import (
     table,
 )
 
-Mode = Literal["panels", "editing", "finding", "guiding", "asking", "discarding"]
-"""What has the keys: the panels, the text of the draft, the search, the guidance, the question what is to
-become of the reader's own text, or whether the proposal is to be thrown away."""
+Mode = Literal["panels", "editing", "finding", "guiding", "asked"]
+"""What has the keys: the panels, the text of the draft, the search, the guidance, or a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +215,8 @@ def _in_a_mode(mode: Mode) -> tuple[tuple[str, str], ...]:
             return ((named("apply"), "takes the text"), outside, (leave, "keeps the text and leaves"))
         case "finding":
             return (("Enter", "finds"), (leave, "leaves"))
-        case "guiding":
-            return (("Enter", "drafts"), (leave, "leaves, nothing is drafted"))
-        case "discarding":
-            return (("Enter", "throws it away"), ("any other key", "keeps it"))
         case _:
-            keeps, afresh = ("Enter", "my text as guidance"), (named("redraft"), "start afresh")
-            return (keeps, afresh, (leave, "leaves, nothing is drafted"))
+            return (("Enter", "drafts"), (leave, "leaves, nothing is drafted"))
 
 
 def hints(facts: Facts, closes: str) -> tuple[tuple[str, str], ...]:

@@ -3,6 +3,7 @@ changes a proposal."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Final
 
 from textual import on
@@ -16,6 +17,7 @@ from foldline.tui import dialogs
 from foldline.tui.blocks import Block, BlockView, Key, Span, Spans, clean, clean_line
 from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.keys.table import bindings, key_of
+from foldline.tui.lists.screen import Question
 from foldline.tui.messages import CancelRequested, EntryWanted
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.entry_rows import Source, gutter_width
@@ -74,8 +76,8 @@ class PreviewPanels(Workbench):
         """Whether a draft was begun here and has ended, in whatever way."""
         self._upper = CUT
         self._mode: Mode = "panels"
-        self._deaf_until = 0.0
-        """Until then Enter, which may have been typed ahead, throws nothing away."""
+        self._question: Question | None = None
+        """What is done only at a second key; its answers are by command."""
         self._unsent: str | None = None
         """The reader's own text, until a proposal shows it."""
 
@@ -96,9 +98,9 @@ class PreviewPanels(Workbench):
     def facts(self) -> Facts:
         """What decides which keys work now."""
         state, outlook = self.state, self._outlook
-        made = state.proposal
+        made, finds = state.proposal, self._mode == "panels" and self.line.display
         return Facts(
-            mode="finding" if self._mode == "panels" and self.line.display else self._mode,
+            mode="asked" if self._question else "finding" if finds else self._mode,
             panel=self.active,
             drafting=state.drafting is not None,
             proposal=made is not None,
@@ -125,8 +127,7 @@ class PreviewPanels(Workbench):
         elif state.drafting is not None:
             self._took, self._over = None, False
         if made is not before.proposal:
-            self.news = ""
-            self._keep_proposal()
+            self.news, self._question = "", None
             self._text.shows_difference = False
         if state.error != before.error:
             self.news = state.error
@@ -251,7 +252,7 @@ class PreviewPanels(Workbench):
     def forget_news(self) -> None:
         """What was said is read; not so why a draft failed, as long as no other one is written."""
         self.news = self.state.error if self.state.drafting is not None else ""
-        self._keep_proposal()
+        self._question = None
 
     def lay_out(self) -> None:
         """All three panels, Cut and Draft, or one above Audit, or one alone."""
@@ -307,18 +308,19 @@ class PreviewPanels(Workbench):
         return row(left, right, width)
 
     def hint_pairs(self) -> Sequence[tuple[str, str]]:
-        return hints(self.facts, self.esc_words())
+        if self._question is None:
+            return hints(self.facts, self.esc_words())
+        answers = self._question.answers.items()
+        keys = [("Enter" if command == "enter" else named(command), word) for command, (word, _) in answers]
+        return (*keys, ("any other key", "no"))
 
     def _effect(self, facts: Facts) -> str | list[Piece]:
         """What Enter would do, or what is waited for."""
         state, outlook = self.state, self._outlook
-        asks = {
-            "asking": "You have changed the text. Keep it as guidance for the new draft?",
-            "discarding": f"Throw away {'your text and ' * self._by_hand}the draft? The session stays as is.",
-            "editing": "What you write replaces the draft. The lists from the history stay below it.",
-        }
-        if self._mode in asks:
-            return asks[self._mode]
+        if self._question is not None:
+            return self._question.sentence
+        if self._mode == "editing":
+            return "What you write replaces the draft. The lists from the history stay below it."
         if state.drafting is not None:
             if (again := state.drafting.waits_at(self._clock())) is not None:
                 return retry_pieces(again, self._clock())
@@ -350,10 +352,8 @@ class PreviewPanels(Workbench):
 
     def action_preview(self, command: str) -> None:
         """One of the keys of the table."""
-        if self._mode == "asking":
-            self._answer(command)
-        elif self._mode == "discarding":
-            self._keep_proposal()
+        if self._question is not None:
+            self._answer(self._question, command)
         elif self.works_now(command) or command == "apply":
             self.news = ""
             self.act(command)
@@ -396,10 +396,8 @@ class PreviewPanels(Workbench):
     @on(BlockView.Opened)
     def _opened(self, event: BlockView.Opened) -> None:
         event.stop()
-        if self._mode == "asking":
-            self._answer("enter")
-        elif self._mode == "discarding":
-            self._confirm_discard()
+        if self._question is not None:
+            self._answer(self._question, "enter")
         elif not self.works_now("enter"):
             self.news = "Once it is drafted." if self.facts.drafting else ""
         elif event.view is self.panels[CUT].view:
@@ -612,20 +610,25 @@ class PreviewPanels(Workbench):
 
     def _discard(self) -> None:
         """Throws away what cost money or a hand's work, so only once Enter confirms it."""
-        self._mode, self._deaf_until = "discarding", self._clock() + DEAF_SECONDS
-
-    def _confirm_discard(self) -> None:
         made = self.state.proposal
-        if self._clock() < self._deaf_until:
-            self.tell(TOO_SOON)
-        elif made is not None:
-            self._mode, self._unsent = "panels", None
+        assert made is not None, "the key works where there is one"
+
+        def throw() -> None:
+            self._unsent = None
             self._ask(operations.DiscardProposal(proposal=made.id))
 
-    def _keep_proposal(self) -> None:
-        """It is not to be thrown away, or is another one by now."""
-        if self._mode == "discarding":
-            self._mode = "panels"
+        sentence = f"Throw away {'your text and ' * self._by_hand}the draft? The session stays as is."
+        self._question = Question(
+            sentence, {"enter": ("throws it away", throw)}, self._clock() + DEAF_SECONDS
+        )
+
+    def _answer(self, question: Question, command: str) -> None:
+        if command == "enter" and self._clock() < question.deaf_until:
+            self.tell(TOO_SOON)
+            return
+        self._question = None
+        if command in question.answers:
+            question.answers[command][1]()
 
     @property
     def _by_hand(self) -> bool:
@@ -635,23 +638,22 @@ class PreviewPanels(Workbench):
         return edited or self.state.hand_written or self._unsent is not None
 
     def _redraft(self) -> None:
-        if self._by_hand:
-            self._mode = "asking"
-        else:
-            self._ask_guidance(keep_text=False)
+        if not self._by_hand:
+            self._ask_guidance()
+            return
+        keep = partial(self._ask_guidance, KEEP_TEXT)
+        self._question = Question(
+            "You have changed the text. Keep it as guidance for the new draft?",
+            {"enter": ("my text as guidance", keep), "redraft": ("start afresh", self._ask_guidance)},
+        )
 
-    def _answer(self, command: str) -> None:
-        """What is to become of the reader's own text: Enter keeps it as guidance, R starts afresh."""
-        if command in ("enter", "redraft"):
-            self._ask_guidance(keep_text=command == "enter")
-        elif command == "close":
-            self._mode = "panels"
+    def _ask_guidance(self, besides: str = "") -> None:
+        """Ask what to do better; `besides` is asked of the model, too."""
 
-    def _ask_guidance(self, *, keep_text: bool) -> None:
         def draft(text: str) -> None:
             self._mode, self._unsent = "panels", None
             self.close_line()
-            guidance = " ".join(filter(None, (text.strip(), KEEP_TEXT if keep_text else "")))
+            guidance = " ".join(filter(None, (text.strip(), besides)))
             made = self.state.proposal
             if made is not None:
                 self._ask(operations.RedraftProposal(proposal=made.id, guidance=guidance or None))

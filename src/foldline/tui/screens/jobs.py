@@ -229,11 +229,8 @@ _STOPPED = "stopped by the user"
 """Why a job ended that was ended here: in the words that the model sees."""
 
 
-def job_commands(chat: "ChatScreen") -> dict[str, Callable[[Runner, str], None]]:
-    def open_jobs(runner: Runner, _: str) -> None:
-        chat.push_screen(JobsScreen(AgentJobs(runner.agent.state.jobs)))
-
-    return {"jobs": open_jobs}
+def open_jobs(chat: "ChatScreen", runner: Runner) -> None:
+    chat.push_screen(JobsScreen(AgentJobs(runner.agent.state.jobs)))
 
 
 class AgentJobs:
@@ -320,11 +317,10 @@ class OutputScreen(PageScreen[str]):
     KEYS = OUTPUT_KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(OUTPUT_KEYS, "list")
 
-    def __init__(self, title: str, read: Callable[[], str], *, every: float = OUTPUT_EVERY) -> None:
+    def __init__(self, title: str, read: Callable[[], str]) -> None:
         super().__init__()
         self._title = clean_line(title)
         self._read = read
-        self._every = every
         self._cut: tuple[str, int] = ("", 0)
         """What was read, and the width at which it was cut into rows."""
         self._follows = True
@@ -341,7 +337,7 @@ class OutputScreen(PageScreen[str]):
     async def _follow(self) -> None:
         while True:
             await self._take()
-            await asyncio.sleep(self._every)
+            await asyncio.sleep(OUTPUT_EVERY)
 
     def _look(self) -> None:
         self.run_worker(self._take(), group="look", exclusive=True)

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
@@ -20,7 +19,6 @@ from foldline.tui.keys.table import active_tables
 from foldline.tui.lists.picker import Choice, Picker
 from foldline.tui.prompting.completion import arguments
 from foldline.tui.screens.help import HelpScreen
-from foldline.tui.widgets.status import HasStatusLine
 
 if TYPE_CHECKING:
     from foldline.tui.app import FoldlineApp
@@ -137,16 +135,10 @@ _SESSIONS: Final = 50
 
 def run_in_chat(app: "FoldlineApp", command: str, argument: str = "") -> None:
     """Carry out a command of the chat from whatever screen; what it answers is seen there."""
-    chat = app.chat
-
-    def pass_on() -> None:
-        if isinstance(app.screen, HasStatusLine) and chat.remarked:
-            app.screen.tell(chat.remarked)
-
-    chat.remark("")
-    chat.run_command(command, argument)
+    app.chat.remark("")
+    app.chat.run_command(command, argument)
     # What the program answers comes after the message that posts the command.
-    chat.call_later(app.call_later, pass_on)
+    app.chat.call_later(app.call_later, app.tell_above)
 
 
 def chat_items(app: "FoldlineApp", below: Screen[Any]) -> Iterator[Item]:
@@ -169,14 +161,13 @@ def _offer(app: "FoldlineApp", name: str) -> None:
         app.say(f"The prompt holds other text: /{name} goes there")
 
 
-def chat_sources(app: "FoldlineApp", root: Path) -> Sequence[Source]:
-    """`root` is the folder whose sessions are offered."""
+def chat_sources(app: "FoldlineApp") -> Sequence[Source]:
     return (
         partial(_named, app, "theme", "Theme"),
         partial(_named, app, "strategy", "Strategy"),
         partial(_named, app, "model", "Model"),
         partial(_settings, app),
-        partial(_sessions, app, root),
+        partial(_sessions, app),
     )
 
 
@@ -205,12 +196,10 @@ async def _settings(app: "FoldlineApp") -> Sequence[Item]:
     return items
 
 
-async def _sessions(app: "FoldlineApp", root: Path) -> Sequence[Item]:
+async def _sessions(app: "FoldlineApp") -> Sequence[Item]:
     from foldline.history import data_home, list_sessions
 
-    infos = await asyncio.to_thread(list_sessions, data_home(), root)
-    runner = app.runner
-    here = None if runner is None else runner.agent.session.path
+    infos = await asyncio.to_thread(list_sessions, data_home(), app.chat.root)
     return [
         Item(
             Choice(
@@ -221,5 +210,5 @@ async def _sessions(app: "FoldlineApp", root: Path) -> Sequence[Item]:
             partial(run_in_chat, app, "sessions", str(info.path)),
         )
         for info in infos[:_SESSIONS]
-        if info.readable and info.path != here
+        if info.readable and str(info.path) != app.chat.file
     ]

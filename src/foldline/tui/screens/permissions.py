@@ -159,10 +159,6 @@ def _line(shown: PermissionRow, marked: bool, width: int) -> Line:
     return row(left, [piece(clean_line(shown.origin), "muted", rank=1)], width)
 
 
-def permission_commands(chat: "ChatScreen") -> dict[str, Callable[[Runner, str], None]]:
-    return {"approvals": lambda runner, _: open_permissions(chat, runner)}
-
-
 def open_permissions(chat: "ChatScreen", runner: Runner) -> None:
     """Show what is allowed without asking. It is kept up to date while it is open."""
     state = runner.agent.state

@@ -18,6 +18,7 @@ from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.screen import ListScreen
 from foldline.tui.runner import Runner
 from foldline.tui.screens.diff import DiffScreen
+from foldline.tui.textual_private import mode_of
 from foldline.tui.widgets.lines import Line, Rule, boxed, filled
 
 if TYPE_CHECKING:
@@ -186,7 +187,8 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
     async def _show_diffs(self, place: RewindPoint) -> None:
         where = "before" if place.kind == "turn" else "after"
         files = await self._diffs(place.index)
-        self.app.push_screen(DiffScreen(f"Changed since {where} “{place.label}”", files))
+        # Another session may be on the screen by now.
+        self.app.push_screen(DiffScreen(f"Changed since {where} “{place.label}”", files), mode=mode_of(self))
 
     def toggle_steps(self) -> None:
         """List the steps, or not; a mark on a step goes to the place of its turn."""

@@ -80,7 +80,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         here: Path | None,
         now: Callable[[], datetime],
         read: Callable[[Listed, int | None], Awaitable[None]],
-        retitle: Callable[[str], Awaitable[None]],
+        retitle: Callable[[str], Awaitable[str]],
         query: str | None = None,
         beside: Collection[Path] = (),
     ) -> None:
@@ -363,8 +363,7 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         async def renamed() -> str:
             if listed.path != self.state.here:
                 return await asyncio.to_thread(rename_session, listed.path, title)
-            await self._retitle(title)
-            return f"This chat is called “{title}” now."
+            return await self._retitle(title)
 
         self._carry_out("Renaming", renamed, lists=True)
 

@@ -295,12 +295,9 @@ def _row_line(setting: Setting, marked: bool, *, column: int, width: int) -> Lin
 # --- the settings of the session ------------------------------------------------------------------------
 
 
-def settings_commands(chat: "OpenSession") -> dict[str, Callable[[Runner, str], None]]:
-    def show(runner: Runner, query: str) -> None:
-        """All settings; a query finds some of them."""
-        chat.push_screen(SettingsScreen(OwnSettings(chat, runner), query.strip()))
-
-    return {"settings": show}
+def open_settings(chat: "OpenSession", runner: Runner, query: str) -> None:
+    """Show all settings; a query finds some of them."""
+    chat.push_screen(SettingsScreen(OwnSettings(chat, runner), query.strip()))
 
 
 _AT_ONCE: Final = ("theme", "model", "provider", "fallback", "effort", "compaction", "context.cache_life")

@@ -162,7 +162,8 @@ class Transcript:
         self, view: BlockView, projection: Projection, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._view = view
-        self._projection = projection
+        self.projection = projection
+        """What the transcript shows."""
         self._clock = clock
         self.prompts: list[Key] = []
         """Places of the user's prompts, in order."""
@@ -171,18 +172,14 @@ class Transcript:
         self.calls = CallBook()
         self.openings = Openings(view, projection, self.calls)
         self._gutter = TranscriptGutter(view, projection, self.entry_of)
-        self._first = 0  # number of the first entry that is shown
+        self.earlier = 0
+        """Entries before those that are shown."""
         self._stale_outputs: set[str] = set()
         self._writing: Writing | None = None
         self._shell: calls.Running | None = None
         self._planned: int | None = None
         self._said_undoable = 0
-        self._scale = self._scale_now
-
-    @property
-    def projection(self) -> Projection:
-        """What the transcript shows."""
-        return self._projection
+        self._scale = self.projection.scale
 
     def entry_of(self, key: Key) -> int:
         """The entry that stands at a place: of a tool call its result, once that is there."""
@@ -196,20 +193,15 @@ class Transcript:
 
         Of a very long one, those of its newest part, and a rule that says so.
         """
-        self._first = first_of_newest(entries.outlines, AT_FIRST)
-        blocks: list[Block] = [rows.earlier_block(self._first)] if self._first else []
-        for entry in entries[self._first :]:
+        self.earlier = first_of_newest(entries.outlines, AT_FIRST)
+        blocks: list[Block] = [rows.earlier_block(self.earlier)] if self.earlier else []
+        for entry in entries[self.earlier :]:
             self._read(entry, blocks)
         return self._with_results(blocks)
 
-    @property
-    def earlier(self) -> int:
-        """Entries before those that are shown."""
-        return self._first
-
     def read_earlier(self) -> Iterator[None]:
         """Show entries from before, in slices: above what is there, which stays on its rows."""
-        entries, stop = self._projection.entries, self._first
+        entries, stop = self.projection.entries, self.earlier
         start = first_of_newest(entries.outlines[:stop], AT_A_TIME)
         prompts, compactions = list[Key](), list[Key]()
         blocks: list[Block] = []
@@ -217,9 +209,9 @@ class Transcript:
             for entry in entries[at : min(at + _ENTRIES, stop)]:
                 self._read(entry, blocks, (prompts, compactions))
             yield
-        if self._first != stop:
+        if self.earlier != stop:
             return  # they came otherwise
-        self._first = start
+        self.earlier = start
         self.prompts[:0], self.compactions[:0] = prompts, compactions
         below = self._view.block_at(1).key if self._view.count > 1 else None
         if below is not None:
@@ -233,7 +225,7 @@ class Transcript:
         """Show the blocks of a whole history, and its gutter."""
         self._view.set_gutter(self._gutter.gutter, self._gutter.faded)
         self._view.set_blocks(blocks)
-        self._said_undoable = self._projection.undoable or 0
+        self._said_undoable = self.projection.undoable or 0
         self._find_cut()
 
     def _read(
@@ -276,7 +268,7 @@ class Transcript:
         self._find_cut()
         altered = {
             key
-            for item in self._projection.view
+            for item in self.projection.view
             if item.fate != "live" and (key := self.calls.of_result(item.outline.index)) is not None
         }
         for key in self.openings.altered | altered:
@@ -288,7 +280,7 @@ class Transcript:
     def _undoable(self) -> Iterator[int]:
         """The compaction that said it can be undone, and that which can be now."""
         yield self._said_undoable
-        self._said_undoable = self._projection.undoable or 0
+        self._said_undoable = self.projection.undoable or 0
         yield self._said_undoable
 
     def _blocks(
@@ -305,7 +297,7 @@ class Transcript:
                 return spaced(self.openings.answer_blocks(entry), above)
             case _:
                 pass
-        return spaced(rows.entry_blocks(entry, self._projection), above)
+        return spaced(rows.entry_blocks(entry, self.projection), above)
 
     def _last(self) -> Block | None:
         return self._view.block_at(self._view.count - 1) if self._view.count else None
@@ -320,13 +312,9 @@ class Transcript:
         else:
             self.openings.toggle(key)
 
-    def opens(self, key: Key) -> bool:
-        """Whether there is anything to open or close there."""
-        return self.openings.opens(key)
-
     def pictures(self, key: Key) -> Sequence[ImagePart]:
         """The pictures of what stands there."""
-        return pictures_at(key, self.calls.get(key), self._projection)
+        return pictures_at(key, self.calls.get(key), self.projection)
 
     def _toggle_streamed_thought(self, writing: Writing) -> None:
         opened = self.openings.flip((writing.index, THOUGHT))
@@ -334,20 +322,12 @@ class Transcript:
             self.openings.close_pieces(writing.index)
         writing.open_thought(self._view, opened)
 
-    def toggle_all_calls(self) -> Iterator[None]:
-        """Open every tool call, or close them all where one is open: in slices, what is seen first."""
-        yield from self.openings.toggle_all_calls()
-
     def reweigh(self) -> Iterator[None]:
         """The weights of calls, in slices, where the model's reports have changed what a token is worth."""
-        scale = self._scale_now
+        scale = self.projection.scale
         if abs(scale / self._scale - 1) > _WORTH_IT:
             self._scale = scale
             yield from self.openings.redrawn(self.calls.answered_keys)
-
-    @property
-    def _scale_now(self) -> float:
-        return self._projection.scale
 
     # --- for the reader ------------------------------------------------------------------------------
 
@@ -356,14 +336,14 @@ class Transcript:
         block = self._view.block(key)
         if block is None:
             return None
-        if key[0] > self._projection.last_index:
+        if key[0] > self.projection.last_index:
             return streamed(self._blocks_of(key[0]), block, again=again)
-        return copied(block, self.calls.get(key), self._projection, again=again)
+        return copied(block, self.calls.get(key), self.projection, again=again)
 
     def words_at(self, key: Key) -> str:
         """All that stands there, opened or not: what search looks through."""
         block = self._view.block(key)
-        return "" if block is None else words_at(block, self.calls.get(key), self._projection)
+        return "" if block is None else words_at(block, self.calls.get(key), self.projection)
 
     # --- what is being written ----------------------------------------------------------------------
 
@@ -371,7 +351,7 @@ class Transcript:
         """A request leaves; its answer will be the next entry. What an earlier one said in vain goes."""
         self.drop_stream()
         gap = gap_below(self._last(), None)
-        self._writing = Writing(self._projection.last_index + 1, gap, self._clock, self._scale_now)
+        self._writing = Writing(self.projection.last_index + 1, gap, self._clock, self.projection.scale)
 
     def think(self, text: str) -> None:
         if self._writing is not None:
@@ -421,7 +401,7 @@ class Transcript:
         output = as_printed(self._shell.output)
         place = self._shell.key
         if place is None:
-            self._shell.key = (self._projection.last_index + 1, 0)
+            self._shell.key = (self.projection.last_index + 1, 0)
             gap = gap_below(self._last(), None)
             self._view.append(calls.running_block(self._shell.key, self._shell.command, output, gap))
         elif (block := self._view.block(place)) is not None:
@@ -494,7 +474,7 @@ class Transcript:
         self._view.refresh()
 
     def _mark_prompt(self, index: int | None, cut: bool) -> None:
-        entry = None if index is None else self._projection.entry(index)
+        entry = None if index is None else self.projection.entry(index)
         block = self._view.block((index or 0, 0))
         if isinstance(entry, UserMessage) and entry.origin != "shell" and block is not None:
             level = self.openings.level(block.key)
@@ -504,7 +484,7 @@ class Transcript:
 
     def _find_cut(self) -> None:
         """The first block of the verbatim tail, planned or real."""
-        made = self._projection.compactions()
+        made = self.projection.compactions()
         index = self._planned if self._planned is not None else made[-1].first_kept_index if made else None
         first = self._view.count if index is None else self._first_of(index)
         self._gutter.cut = self._view.block_at(first).key if first < self._view.count else None

@@ -308,7 +308,7 @@ class ReadingPane(Vertical):
             prompts=len(self._prompts),
             compactions=0 if source is None else len(source.compactions),
             searched=bool(self._search.places),
-            opens=cursor is not None and source is not None and source.opens(cursor),
+            opens=cursor is not None and source is not None and source.openings.opens(cursor),
             undoes=cursor is not None and source is not None and source.projection.undoable == cursor[0],
         )
 
@@ -393,7 +393,7 @@ class ReadingPane(Vertical):
         event.stop()
         if self.source is None:
             return
-        if self.source.opens(event.key):
+        if self.source.openings.opens(event.key):
             self.source.toggle(event.key)
         elif self.source.pictures(event.key):
             self._show_pictures()
