@@ -86,7 +86,7 @@ def manual_page() -> str:
     """`man foldline`, from the parsers of the command line."""
     from argparse_manpage.manpage import Manpage
 
-    from foldline.cli.completion import whole_parser
+    from foldline.cli.commands import whole_parser
 
     os.environ["COLUMNS"] = "100"
     page = Manpage(whole_parser())

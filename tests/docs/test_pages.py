@@ -6,7 +6,7 @@ from pathlib import Path
 import pyte
 import pytest
 
-from foldline.cli.completion import whole_parser
+from foldline.cli.commands import whole_parser
 from foldline.tui.demo.tour import steps
 
 TOP = Path(__file__).parents[2]

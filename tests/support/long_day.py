@@ -91,7 +91,7 @@ def _scroll(term: Terminal) -> None:
 
 def _fold(term: Terminal) -> None:
     term.send("/compact\r")
-    term.until(lambda now: re.search(r"entries (compacted|folded)|othing (to|was) compact", now.text))
+    term.until(lambda now: re.search(r"▸─ .* → .* Enter opens|othing (to|was) compact", now.text))
     term.until("Enter sends")
 
 

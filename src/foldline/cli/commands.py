@@ -4,6 +4,7 @@ A function is imported when it runs: a help text waits for none of what it needs
 """
 
 import argparse
+import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -315,7 +316,7 @@ COMMANDS: Final = (
         "completion",
         "SHELL",
         "what a shell needs to complete these commands",
-        "completion:completion",
+        "commands:completion",
         _completion,
     ),
 )
@@ -436,3 +437,35 @@ def _not_understood(parser: Parser, words: Sequence[str], unknown: Sequence[str]
     close = get_close_matches(words[0], [command.name for command in COMMANDS], n=1)
     hint = f" Did you mean `foldline {close[0]}`?" if close else ""
     return f"There is no command {words[0]!r}; a prompt of several words goes in quotes.{hint}"
+
+
+# --- all of it -------------------------------------------------------------------------------------------
+
+
+def completion(shell: str) -> int:
+    """Writes what a shell needs to complete the command line."""
+    import shtab
+
+    sys.stdout.write(shtab.complete(whole_parser(), shell))
+    return 0
+
+
+def whole_parser() -> ArgumentParser:
+    """The chat and all commands in one parser, for completion and the manual page."""
+    import shtab
+
+    whole = ArgumentParser("foldline", description=DESCRIPTION)
+    declare(whole, None)
+    for prompt in whole._get_positional_actions():
+        whole._remove_action(prompt)  # any first word may be one: then no command would be completed
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND")
+    parsers = [whole]
+    for command in COMMANDS:
+        said = command.sentence
+        parsers.append(commands.add_parser(command.name, help=said.rstrip("."), description=said))
+        declare(parsers[-1], command)
+    for parser in parsers:
+        for action in parser._actions:
+            if str(action.metavar).startswith(("FILE", "PATH")):
+                action.complete = shtab.FILE  # type: ignore[attr-defined]  # where shtab looks
+    return whole
