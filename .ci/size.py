@@ -11,11 +11,11 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 89_884,
-    "statements": 57_759,
-    "files": 382,
-    "lines in tui": 29_716,
-    "files in tui": 125,
+    "lines": 94_076,
+    "statements": 60_749,
+    "files": 388,
+    "lines in tui": 31_677,
+    "files in tui": 133,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
     "import circles": 0,
