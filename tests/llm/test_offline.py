@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from foldline.context.conversation import serialise
+from foldline.context.conversation import serialise, with_called
 from foldline.context.tokens import estimate_tokens
 from foldline.llm import LLM, Answer, Chunk, ContextOverflow, Request, TextChunk, ToolCallChunk, ToolSpec
 from foldline.llm.offline import OfflineLLM
@@ -206,6 +206,12 @@ async def test_a_rule_beside_a_request_is_no_request_it_could_not_follow():
     said = await talk.ask("List src. Never change a file in this session.")
     assert talk.steps == [[("ls", {"path": "src"})]] and "could not follow" not in said
     assert "could not follow" in await Talk({}).ask("Never change a file in this session.")
+
+
+async def test_what_a_command_stands_for_is_what_is_asked_for():
+    talk = Talk({"read": "x = 1\n"})
+    said = await talk.ask(with_called("/review a.py", "~/.claude/commands/review.md", "read a.py"))
+    assert talk.steps == [[("read", {"path": "a.py"})]] and "could not follow" not in said
 
 
 async def test_no_fence_of_a_file_breaks_out_of_what_is_quoted():

@@ -198,9 +198,6 @@ class Handler(BaseHTTPRequestHandler):
                 told = completion.pieces(settings.usage_always or bool(asked_for))
             if asked.get("stream") and not fault.get("unstreamed"):
                 self.stream(told, fault)
-            elif "raw" in fault:
-                self.send(200, "".join(map(str, fault["raw"])).encode(), {})
-                self.end("answered")
             else:
                 if responds:
                     whole = server_responses.response(completion)
@@ -208,8 +205,15 @@ class Handler(BaseHTTPRequestHandler):
                     whole = completion.whole()
                     if served and messages:
                         whole = server_messages.response(completion, served)
-                self.send_json(200, whole)
-                self.end("answered")
+                try:
+                    if "raw" in fault:
+                        self.send(200, "".join(map(str, fault["raw"])).encode(), {})
+                    else:
+                        self.send_json(200, whole)
+                except ConnectionError:
+                    self.end("closed by client")
+                else:
+                    self.end("answered")
 
     def fault(self, fault: dict[str, Any]) -> None:
         """An answer that is an HTTP error, with the script's own body; or none, until the client closes."""

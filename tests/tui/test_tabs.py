@@ -341,7 +341,7 @@ async def _do_all(folder: Path, deeds: list[str]) -> None:
             "prompt": lambda: running.enter("say it"),
             "hang": lambda: running.enter("for long"),
             "draft": lambda: running.type("some words "),
-            "cancel": lambda: running.press("ctrl+c"),
+            "cancel": lambda: running.press("escape"),
         }
         for deed in deeds:
             if deed == "close":

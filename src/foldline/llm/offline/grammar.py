@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from foldline.protocol import CALLED_CLOSE, CALLED_OPEN
+
 Arguments = dict[str, str | int | bool]
 
 
@@ -129,12 +131,16 @@ _ABOUT_IT = re.compile(r"(?:tell me|say|explain|never|do not|don't)\b|告诉我|
 """Begins a question about what was fetched, which every answer says, or a rule, which is kept anyway."""
 
 
+_CALLED = re.compile(rf"{re.escape(CALLED_OPEN)}[^\n]*\n(.*?){re.escape(CALLED_CLOSE)}", re.DOTALL)
+"""What a command of the user's stands for: that is what is asked for, and not its name."""
+
 # --- a message --------------------------------------------------------------------------------------
 
 
 def orders_in(message: str) -> Orders:
     """What a message asks for. Deterministic, and total: what is not understood is under `unclear`."""
-    masked = _Masked(message.strip())
+    called = _CALLED.search(message)
+    masked = _Masked((called[1] if called else message).strip())
     if len(masked.text) < 120 and _HELP.search(masked.text):
         return Orders()
     steps: list[Step] = []
