@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 94_076,
-    "statements": 60_749,
+    "lines": 94_082,
+    "statements": 60_753,
     "files": 388,
     "lines in tui": 31_677,
     "files in tui": 133,
