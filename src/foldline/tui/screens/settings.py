@@ -327,8 +327,8 @@ class OwnSettings:
         """What the session works with where nothing is set, and where that comes from."""
         state = self._agent.state
         info = state.llm.info
-        built_in = info.provider in ("", info.id)
-        yield "model", (info.id, "built in" if built_in else f"of {info.provider}")
+        whose = "built in" if info.provider == info.id else f"of {info.provider}" if info.provider else ""
+        yield "model", (info.id, whose)
         yield "provider", (info.provider, "")
         source = "assumed" if state.window_is_assumed else f"of {info.id}"
         yield "context.window", (tokens(state.window), source)
