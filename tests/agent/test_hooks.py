@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.agent import Agent
@@ -303,6 +303,7 @@ values = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(
     st.dictionaries(
         st.sampled_from([*EVENTS, "other"]),

@@ -143,7 +143,7 @@ OPENED = (
 )
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)], ids=str)
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=str)
 async def test_no_hint_of_any_screen_is_dead(
     tmp_path: Path, size: tuple[int, int], data_folder: None
 ) -> None:
