@@ -299,7 +299,8 @@ def test_what_cannot_be_run_is_named_and_the_rest_is_used() -> None:
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
-    lambda each: st.lists(each) | st.dictionaries(st.text(), each),
+    lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(), each, max_size=3),
+    max_leaves=5,
 )
 
 
@@ -307,7 +308,8 @@ values = st.recursive(
 @given(
     st.dictionaries(
         st.sampled_from([*EVENTS, "other"]),
-        values | st.lists(st.fixed_dictionaries({"hooks": st.lists(values)})),
+        values | st.lists(st.fixed_dictionaries({"hooks": st.lists(values, max_size=3)}), max_size=3),
+        max_size=4,
     )
 )
 def test_no_file_of_hooks_breaks_the_reader(whole: dict[str, Any]) -> None:
