@@ -150,6 +150,7 @@ async def test_each_session_keeps_its_place_its_draft_its_queue_and_its_inspecto
         await running.press("f2")
         await running.until(lambda: isinstance(running.app.screen, InspectorScreen))
         await running.press("up", "up")
+        await running.until(lambda: "after this turn" in running.text)
         before = running.text
         scrolled = first.transcript.scroll_y
         inspector = running.app.screen
