@@ -11,11 +11,11 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 94_082,
-    "statements": 60_753,
-    "files": 388,
-    "lines in tui": 31_677,
-    "files in tui": 133,
+    "lines": 94_086,
+    "statements": 60_752,
+    "files": 387,
+    "lines in tui": 31_665,
+    "files in tui": 132,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
     "import circles": 0,

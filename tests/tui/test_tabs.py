@@ -320,20 +320,20 @@ def test_the_tabs_fit_and_the_one_that_is_shown_is_among_them() -> None:
         assert len(text) <= 48 + len("+9 ") + len(" +9") and f"… {shown} with…" in text
 
 
-DEEDS = ("new", "other", "prompt", "hang", "close", "draft", "cancel")
+ACTIONS = ("new", "other", "prompt", "hang", "close", "draft", "cancel")
 
 
 @pytest.mark.slow
 @settings(max_examples=8, deadline=None)
-@given(st.lists(st.sampled_from(DEEDS), max_size=10))
+@given(st.lists(st.sampled_from(ACTIONS), max_size=10))
 def test_in_any_order_every_history_is_valid_and_given_back(
-    tmp_path_factory: pytest.TempPathFactory, deeds: list[str]
+    tmp_path_factory: pytest.TempPathFactory, actions: list[str]
 ) -> None:
-    asyncio.run(_do_all(tmp_path_factory.mktemp("tabs"), deeds))
+    asyncio.run(_do_all(tmp_path_factory.mktemp("tabs"), actions))
 
 
-async def _do_all(folder: Path, deeds: list[str]) -> None:
-    answers = [Hang() if deed == "hang" else "said" for deed in deeds if deed in ("hang", "prompt")]
+async def _do_all(folder: Path, actions: list[str]) -> None:
+    answers = [Hang() if action == "hang" else "said" for action in actions if action in ("hang", "prompt")]
     files: set[Path] = set()
     async with live(folder / "shop", llm=SpeakingLLM(*answers, *["more"] * 10, window=32_768)) as running:
         does: dict[str, Callable[[], object]] = {
@@ -344,12 +344,12 @@ async def _do_all(folder: Path, deeds: list[str]) -> None:
             "draft": lambda: running.type("some words "),
             "cancel": lambda: running.press("escape"),
         }
-        for deed in deeds:
-            if deed == "close":
+        for action in actions:
+            if action == "close":
                 if len(running.app.sessions) > 1:
                     await running.app.close_session(running.app.chat)
             else:
-                await does[deed]()  # type: ignore[misc]
+                await does[action]()  # type: ignore[misc]
             await running.pilot.pause()
             await running.until(lambda: running.app.runner is not None)
             while running.app.screen is not running.app.chat:

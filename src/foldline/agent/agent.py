@@ -104,8 +104,8 @@ class Agent:
             compaction = load_strategy(compaction, self.state.dependencies)
         self.state.strategy = compaction or AdaptiveCompaction()
         self.executor = Executor(self.state, connect or _no_other_model)
-        self._telling: set[asyncio.Task[object]] = set()
-        """Hooks that are told of a question."""
+        self._notifications: set[asyncio.Task[object]] = set()
+        """Hooks that run because a question waits."""
         self.executor.subscribe(self._on_event)
         self._trying: asyncio.Task[object] | None = None
         self.settings: Settings | None = None
@@ -181,13 +181,13 @@ class Agent:
             return
         payload = {"message": event.title, "notification_type": "permission_prompt"}
         task = asyncio.create_task(fire(self.state, "Notification", payload, ["permission_prompt"]))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self._notifications.add(task)
+        task.add_done_callback(self._notifications.discard)
 
     async def aclose(self) -> None:
-        for task in self._telling:
+        for task in self._notifications:
             task.cancel()
-        await asyncio.gather(*self._telling, return_exceptions=True)  # what they ran has ended, too
+        await asyncio.gather(*self._notifications, return_exceptions=True)  # what they ran has ended, too
         try:
             if self.state.start_words is not None:
                 await fire(self.state, "SessionEnd", {"reason": "exit"})

@@ -120,8 +120,8 @@ class Calls:
             outcome = await self._kept(call, title, outcome)
         response = {"content": outcome.text, "is_error": outcome.is_error}
         after = await fire(self._state, "PostToolUse", {**about, "tool_response": response}, subjects)
-        told = filter(None, (*before.said, after.refused, *after.said))
-        text = "\n".join((outcome.text, *(f"[a hook says: {said}]" for said in told)))
+        said_by_hooks = filter(None, (*before.said, after.refused, *after.said))
+        text = "\n".join((outcome.text, *(f"[a hook says: {said}]" for said in said_by_hooks)))
         diff = outcome.diff and context.mask(outcome.diff)
         return replace(outcome, text=context.mask(text), diff=diff)
 

@@ -37,6 +37,12 @@ class Catalogue:
         return {each.name: each for each in self.by_name.values() if each.kind == "skills" and each.counts}
 
 
+def shown_path(path: Path, top: Path | None, cwd: Path) -> str:
+    """A path for people: from the working folder where a project brings it (`top`), else from home."""
+    shown = os.path.relpath(path, cwd) if top is not None else with_tilde(str(path))
+    return with_signs(os.fsencode(shown).decode("utf-8", "replace"))
+
+
 def catalogue_of(
     cwd: Path, environ: Mapping[str, str] = os.environ, reserved: Collection[str] = ()
 ) -> Catalogue:
@@ -48,8 +54,7 @@ def catalogue_of(
     found: dict[str, Custom] = {}
     left_aside: list[str] = []
     for each in (each for kind in KINDS for each in candidates(kind, cwd, environ)):
-        path = os.path.relpath(each.path, cwd) if each.top is not None else with_tilde(str(each.path))
-        shown = with_signs(os.fsencode(path).decode("utf-8", "replace"))
+        shown = shown_path(each.path, each.top, cwd)
         try:
             made = replace(_made(each), path=each.path, shown=shown)
             if made.kind == "commands" and made.name in reserved:

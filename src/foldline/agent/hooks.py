@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from foldline.context.digest import clip
 from foldline.context.numbers import many
-from foldline.history.paths import with_tilde
 from foldline.protocol import DeveloperMessage, system_words, text_parts
 from foldline.protocol.events import Notice
 from foldline.protocol.messages import json_object
 
 from .approvals import SANDBOXED
+from .catalogue import shown_path
 from .discovery import hook_files, up_to_top
 from .tools.process import ending, environment, new_mark, spawn
 from .tools.text import one_line
@@ -119,7 +119,7 @@ def hooks_of(cwd: Path, environ: Mapping[str, str] = os.environ) -> tuple[list[H
     hooks: list[Hook] = []
     faults: list[str] = []
     for path, top in hook_files(cwd, environ):
-        shown = os.path.relpath(path, cwd) if top else with_tilde(str(path))
+        shown = shown_path(path, top, cwd)
         try:
             data = read_brought(path, top, _MOST_BYTES)
         except ValueError as why:
@@ -134,14 +134,10 @@ def hooks_of(cwd: Path, environ: Mapping[str, str] = os.environ) -> tuple[list[H
 
 def parsed_hooks(data: bytes, shown: str, *, of_project: bool) -> tuple[list[Hook], list[str]]:
     """The hooks of one file, and what of it is left aside, as sentences."""
-    if len(data) > _MOST_BYTES:
-        return [], [f"{shown} was left aside: it has more than {_MOST_BYTES:,} bytes."]
-    whole = json_object(data.decode("utf-8", "replace"))
-    if whole is None:
-        return [], [f"{shown} was left aside: it is no JSON object."]
-    events = whole.get("hooks", {})
-    if not isinstance(events, dict):
-        return [], [f"{shown} was left aside: `hooks` is no object with the events as its keys."]
+    try:
+        events = _events(data)
+    except ValueError as why:
+        return [], [f"{shown} was left aside: {why}."]
     hooks, faults = [], []
     for event, matcher, entry in _entries(events):
         try:
@@ -149,6 +145,20 @@ def parsed_hooks(data: bytes, shown: str, *, of_project: bool) -> tuple[list[Hoo
         except ValueError as why:
             faults.append(f"A hook of {event} in {shown} was left aside: {why}.")
     return hooks, faults
+
+
+def _events(data: bytes) -> Mapping[str, Any]:
+    """What a file says of each event. Raises ValueError where it cannot be read; why, as the end of a
+    sentence."""
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
+    whole = json_object(data.decode("utf-8", "replace"))
+    if whole is None:
+        raise ValueError("it is no JSON object")
+    events = whole.get("hooks", {})
+    if not isinstance(events, dict):
+        raise ValueError("`hooks` is no object with the events as its keys")
+    return events
 
 
 def _entries(events: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
@@ -198,8 +208,9 @@ async def fire(
     answer = Answer()
     if not hooks:
         return answer
-    text = _input(state, event, payload)
-    ended = await asyncio.gather(*(_run(state, hook, text) for hook in hooks))
+    text, top = _input(state, event, payload), str((await asyncio.to_thread(up_to_top, state.cwd))[-1])
+    env = environment() | {"CLAUDE_PROJECT_DIR": top, "FOLDLINE_PROJECT_DIR": top}
+    ended = await asyncio.gather(*(_run(state, hook, text, env) for hook in hooks))
     for hook, (status, stdout, stderr) in zip(hooks, ended, strict=True):
         try:
             _take(answer, hook, status, stdout, stderr)
@@ -236,7 +247,9 @@ def _input(state: "AgentState", event: str, payload: Mapping[str, object]) -> st
     return state.session.mask(json.dumps(whole, ensure_ascii=False))
 
 
-async def _run(state: "AgentState", hook: Hook, text: str) -> tuple[int | None, str, str]:
+async def _run(
+    state: "AgentState", hook: Hook, text: str, env: Mapping[str, str]
+) -> tuple[int | None, str, str]:
     """How a hook ended, and what it wrote on stdout and stderr; None where it did not end by itself, or was
     not started: why stands in place of stderr."""
     box = None
@@ -250,8 +263,6 @@ async def _run(state: "AgentState", hook: Hook, text: str) -> tuple[int | None, 
         output.extend(chunk)
         return len(output) < _MOST_OUTPUT
 
-    top = str(up_to_top(state.cwd)[-1])
-    env = environment() | {"CLAUDE_PROJECT_DIR": top, "FOLDLINE_PROJECT_DIR": top}
     patience = min(hook.timeout, _AT_THE_END) if hook.event == "SessionEnd" else hook.timeout
     try:
         # A file without a name: whole, however much it is, and in no list of processes.

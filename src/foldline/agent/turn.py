@@ -51,7 +51,7 @@ class Turn:
         self._decided = False
         """Whether it is decided already how the next step goes: with its prompt."""
         self._summaries_before = 0
-        self._told: list[DeveloperMessage] = []
+        self._hook_messages: list[DeveloperMessage] = []
         """What hooks say to the prompt."""
         self._sent_on_times = 0
         """How often a hook did not let the model stop."""
@@ -115,7 +115,7 @@ class Turn:
             source = "resume" if state.projection.view else "startup"
             state.start_words = (await fire(state, "SessionStart", {"source": source}, [source])).messages
         answer = await fire(state, "UserPromptSubmit", {"prompt": prompt.text})
-        self._told = answer.messages
+        self._hook_messages = answer.messages
         return f"a hook refuses it: {answer.refused}" if answer.refused else ""
 
     async def _open(self, prompt: UserMessage) -> bool:
@@ -164,8 +164,8 @@ class Turn:
         preamble = state.projection.tally.estimate(FIXED) if opened else sum(map(message_tokens, first))
         state.check_window(preamble)
         turn = Checkpoint(id=state.projection.next_checkpoint_id)
-        told = (*job_notice(state.jobs), *(state.start_words or ()), *self._told)
-        await state.session.append(*first, turn, *told, prompt, durable=True)
+        beside = (*job_notice(state.jobs), *(state.start_words or ()), *self._hook_messages)
+        await state.session.append(*first, turn, *beside, prompt, durable=True)
         if state.start_words:
             state.start_words = []
 

@@ -39,7 +39,7 @@ from foldline.protocol import (
 )
 
 from . import facts
-from .facts import deeds, effective_commands, joined, path_parts, script
+from .facts import commands_of, effective_commands, joined, path_parts, script
 from .view import is_summary, with_text
 
 FactKind = Literal["path", "command", "error", "number", "identifier", "constraint", "todo"]
@@ -102,7 +102,7 @@ class _Mentions:
             for call in message.calls if isinstance(message, AssistantMessage) else ():
                 lines = tuple(facts.command_arguments(call.parsed()))
                 self._ran[call.call_id] = lines
-                self._newest[deeds(lines)] = call.call_id
+                self._newest[commands_of(lines)] = call.call_id
 
     def all(self) -> list[Mention]:
         """What was found, by first mention; the paths of one file as one."""
@@ -145,7 +145,7 @@ class _Mentions:
             if not touch.path.endswith("/"):  # a folder that was listed
                 yield "path", touch.path, Voice.CHANGED if touch.action == "modified" else Voice.DONE
         lines = self._ran.get(result.call_id)
-        did = deeds(lines or ())
+        did = commands_of(lines or ())
         if did and self._newest[did] != result.call_id:
             yield from _failed(result.text, Voice.SEEN)
         elif did or (lines is None and _RUNS.search(result.name)):
@@ -188,7 +188,7 @@ def _spoken(text: str, voice: Voice) -> Iterator[_Found]:
 
 
 def _called(lines: Sequence[str]) -> Iterator[_Found]:
-    for command in deeds(lines):
+    for command in commands_of(lines):
         yield "command", command, Voice.DONE
     for line in lines:
         for path in filter(_is_file, facts.paths(script(line))):

@@ -529,8 +529,8 @@ def joined(text: str) -> str:
     return _CONTINUED.sub(" ", text)
 
 
-def deeds(lines: Iterable[str]) -> tuple[str, ...]:
-    """What command lines do: their `effective_commands`."""
+def commands_of(lines: Iterable[str]) -> tuple[str, ...]:
+    """The `effective_commands` of all these lines."""
     return tuple(command for line in lines for command in effective_commands(line))
 
 

@@ -16,7 +16,7 @@ from foldline.protocol import AssistantMessage, ImagePart, ToolCallPart, ToolRes
 
 from .budget import Unit
 from .conversation import shorten
-from .facts import command_arguments, constraints, deeds, errors, sentences, todos
+from .facts import command_arguments, commands_of, constraints, errors, sentences, todos
 from .permissions import is_consent, needs_context
 from .todos import todo_list
 from .tokens import estimate_tokens
@@ -222,7 +222,7 @@ def _called_again(units: Sequence[Unit]) -> Iterator[int]:
     later: set[tuple[str, ...]] = set()
     for place in range(len(units) - 1, -1, -1):
         calls = {
-            deeds(command_arguments(call.parsed())) or (call.name, call.arguments)
+            commands_of(command_arguments(call.parsed())) or (call.name, call.arguments)
             for call in units[place].calls
         }
         if calls and calls <= later:
@@ -240,7 +240,7 @@ def _failures(units: Sequence[Unit]) -> Iterator[UnitPoint]:
     changed_at = -1
     for place, unit in enumerate(units):
         for call, result in _runs(unit):
-            did = deeds(command_arguments(call.parsed()))
+            did = commands_of(command_arguments(call.parsed()))
             if not did:
                 if result.is_error and not any(command_arguments(call.parsed())):
                     yield place, "stumble", MOST_POINTS["stumble"]

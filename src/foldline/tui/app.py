@@ -146,7 +146,7 @@ class FoldlineApp(BaseApp[None]):
 
         before = self.chat
         if self._another is None:
-            self.say("There is but this session here")
+            self.say("Only this session can be open here")
             return
         try:
             load, root = await asyncio.to_thread(self._another, file, before.root, self._agreed)
@@ -222,9 +222,7 @@ class FoldlineApp(BaseApp[None]):
         """Carry out a command on the sessions that are open."""
         match command:
             case "tabs":
-                from foldline.tui.screens.open_sessions import pick_session
-
-                pick_session(self, self._before)
+                dialogs.pick_session(self, self._before)
             case "close" if len(self.sessions) == 1:
                 self.say("No other session is open: /quit ends the program")
             case "close":

@@ -2,13 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App, SuspendNotSupported
 
 if TYPE_CHECKING:
     from foldline.agent.mcp import ToolServers
+    from foldline.tui.app import FoldlineApp
     from foldline.tui.base_app import BaseApp
     from foldline.tui.chat import ChatScreen
     from foldline.tui.open_session import OpenSession
@@ -118,11 +119,46 @@ async def confirmed(chat: "ChatScreen", question: str, yes: str, note: str) -> b
         picker.dismiss()
 
 
+# --- open sessions ----------------------------------------------------------------------------------------
+
+_EVERY = 0.25
+"""Seconds between two looks at what a list shows, while it is open."""
+_OPEN_SESSIONS = "open-sessions"
+_BESIDE = ("new", "sessions")
+"""Commands that open a session beside those that are."""
+
+
+def pick_session(app: "FoldlineApp", before: "OpenSession") -> None:
+    """The list of the open sessions, the one shown `before` marked. Where it is open, mark the next one."""
+    from foldline.tui.keys.commands import BY_ID
+    from foldline.tui.lists.picker import Choice, Picker
+
+    if isinstance(app.screen, Picker) and app.screen.id == _OPEN_SESSIONS:
+        app.screen.do("down")
+        return
+
+    def choices() -> Iterator[Choice]:
+        for session in app.sessions:
+            how = session.tab.state or ("on the screen" if session.tab.shown else "at rest")
+            yield Choice(session.mode, session.tab.title, f"{how} · {session.presenter.state.workdir}")
+        yield from (Choice(each, BY_ID[each].title, BY_ID[each].usage) for each in _BESIDE)
+
+    def chosen(choice: str | None) -> None:
+        if choice in _BESIDE:
+            app.chat.run_command(choice)
+        for session in app.sessions:
+            if session.mode == choice:
+                app.show_session(session)
+
+    picker = Picker("Open sessions", [*choices()], marked=before.mode)
+    picker.id = _OPEN_SESSIONS
+    app.chat.push_screen(picker, chosen)
+    picker.set_interval(_EVERY, lambda: picker.offer(choices()))
+
+
 # --- tool servers -----------------------------------------------------------------------------------------
 
 _NONE = "No MCP server is set up: [mcp.NAME] in your config.toml does it, see docs/mcp.md"
-_EVERY = 0.25
-"""Seconds between two looks at the servers while their list is open."""
 
 
 def show_servers(chat: "OpenSession", runner: "Runner", name: str) -> None:

@@ -135,7 +135,7 @@ class OpenSession(ChatScreen):
             late.stop()
         if isinstance(opened, str):
             return opened
-        if self._ended:  # closed meanwhile
+        if self._ended:  # closed while it was read
             await opened.agent.aclose()
             return None
         self._use(opened)

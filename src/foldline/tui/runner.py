@@ -159,7 +159,7 @@ class Runner:
                 await self._idle()
 
     async def _learn_window(self) -> None:
-        """It may take as long as the server is slow: what is waited for is said meanwhile."""
+        """It may take as long as the server is slow: what is waited for is said, too."""
         info = self.agent.state.llm.info
         if info.guessed:
             self._announce(f"Asking the server for the window of {info.id}")

@@ -1,4 +1,4 @@
-"""What happens in a session, as updates to its client, in order: the events of one agent, told."""
+"""What happens in a session, as updates to its client, in order."""
 
 import asyncio
 from collections import deque
@@ -17,7 +17,7 @@ from foldline.protocol import Approval, Clear, Entry, Revert, Title, Undo, event
 from foldline.protocol.events import Event
 
 from .options import config_update
-from .updates import Teller, Update, said
+from .updates import EntryUpdates, Update, said
 
 _SHOWN_EVERY: Final = 0.2
 """Seconds between two looks at the output of a call that runs: each replaces the one before."""
@@ -26,13 +26,13 @@ _SHOWN: Final = 4_000
 
 
 class Feed:
-    """Tells one client of one session."""
+    """Sends one client what happens in one session."""
 
     def __init__(self, agent: Agent, client: Client, id: str) -> None:
         self._agent = agent
         self._client = client
         self._id = id
-        self.teller = Teller(agent.session.projection, agent.state.cwd)
+        self.entry_updates = EntryUpdates(agent.session.projection, agent.state.cwd)
         self.models: tuple[str, ...] = ()
         """Those to choose from, once the provider has listed them."""
         self._spent = Spent()
@@ -42,19 +42,19 @@ class Feed:
         """The id of the call that stands for the compaction that runs."""
         self._title = ""
         self._options: schema.ConfigOptionUpdate | None = None
-        """What was told last."""
+        """Those that were sent last."""
         self._outputs: dict[str, str] = {}
         """The end of what calls that run have put out, and was not shown yet."""
         self._waiting: deque[Update] = deque()
         self._sending: asyncio.Task[None] | None = None
 
-    # --- what is told ---------------------------------------------------------------------------------------
+    # --- the session ---------------------------------------------------------------------------------------
 
     async def replay(self, *, known: bool) -> None:
         """Everything that was said; where the client has `known` it, only what it came to."""
         for entry in self._agent.session.entries:
             self._spent = self._spent.after(entry)
-            for update in () if known else self.teller.replayed(entry):
+            for update in () if known else self.entry_updates.replayed(entry):
                 await self._client.session_update(self._id, update)
             await asyncio.sleep(0)
         self.figures()
@@ -92,9 +92,9 @@ class Feed:
                 self.post(helpers.update_agent_thought_text(event.text))
             case events.EntryAppended():
                 self._entry(event.entry)
-            case events.ToolStarted() if call := self.teller.calls.get(event.call_id):
+            case events.ToolStarted() if call := self.entry_updates.calls.get(event.call_id):
                 self.post(helpers.update_tool_call(call.id, status="in_progress"))
-            case events.ToolOutput() if event.call_id in self.teller.calls:
+            case events.ToolOutput() if event.call_id in self.entry_updates.calls:
                 if not self._outputs:
                     asyncio.get_running_loop().call_later(_SHOWN_EVERY, self._show_outputs)
                 shown = self._outputs.get(event.call_id, "")
@@ -125,7 +125,7 @@ class Feed:
 
     def _entry(self, entry: Entry) -> None:
         self._spent = self._spent.after(entry)
-        for update in self.teller.appended(entry):
+        for update in self.entry_updates.appended(entry):
             self.post(update)
         match entry:
             case Approval(mode=mode) if mode is not None:
@@ -159,7 +159,7 @@ class Feed:
 
     def _show_outputs(self) -> None:
         for call_id, text in self._outputs.items():
-            if call := self.teller.calls.get(call_id):  # else its result is there
+            if call := self.entry_updates.calls.get(call_id):  # else its result is there
                 self.post(helpers.update_tool_call(call.id, content=[said(text)]))
         self._outputs.clear()
 

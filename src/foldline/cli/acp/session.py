@@ -233,7 +233,7 @@ class Conversation:
     def _asked_call(self, asked: Asked, question: Question | None) -> schema.ToolCallUpdate:
         """What is asked about, as a call. A choice, or a proposal, is one of its own."""
         title, *lines = asked.lines
-        known = self.feed.teller.calls.get(asked.id, Call(asked.id, title))
+        known = self.feed.entry_updates.calls.get(asked.id, Call(asked.id, title))
         content: list[Content] = []
         if question is not None and question.kind == "call":
             content = [diff.content for diff in diffs(question.diff or "", self.agent.state.cwd)]

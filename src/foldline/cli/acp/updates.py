@@ -49,8 +49,8 @@ class Call(NamedTuple):
     title: str
 
 
-class Teller:
-    """Tells entries in order."""
+class EntryUpdates:
+    """The updates of entries that come in order."""
 
     def __init__(self, projection: Projection, cwd: Path) -> None:
         self._projection = projection
@@ -145,7 +145,7 @@ def said(text: str) -> Content:
 
 
 def compacted(entry: Compaction, projection: Projection) -> schema.ToolCallStart:
-    """The protocol has no word for a compaction: it is told as a call that has ended."""
+    """The protocol has no word for a compaction: it is shown as a call that has ended."""
     sizes = sizes_words(projection, entry, "tokens")
     return helpers.start_tool_call(
         f"compaction-{entry.index}",
