@@ -162,6 +162,29 @@ def parent_of(header: SessionHeader) -> Parent | None:
         return None
 
 
+SPAWNED = "spawned"
+"""The field of a session's header that holds a `Spawned`."""
+
+
+class Spawned(Record):
+    """What a session was begun for that a subagent works in."""
+
+    session: str
+    """Id of the session in whose folder it lies."""
+    call: str
+    """The call there that it answers."""
+    agent: str
+    """The name of the agent."""
+
+
+def spawned_of(header: SessionHeader) -> Spawned | None:
+    """What the session was begun for; None where no subagent works in it."""
+    try:
+        return Spawned.model_validate((header.model_extra or {}).get(SPAWNED))
+    except ValidationError:
+        return None
+
+
 def is_foreign(header: SessionHeader, events: Path) -> bool:
     """Whether a session, or its beginning, was not written here: it may name any folder as its own."""
     return foreign_upto(header) > NEW or not is_kept(data_home(), events)

@@ -236,6 +236,20 @@ class Approval(Entry):
     mode: ApprovalMode | None = None
 
 
+class Subagent(Entry):
+    """A child session begins, on disk below this one's folder: an agent works there for a call of `task`. The
+    result of that call is all that the model sees of it."""
+
+    type: Literal["subagent"] = "subagent"
+    child: str
+    """Id of the child session, and the name of its folder."""
+    call_id: str
+    agent: str
+    """The name of the agent that works in it."""
+    title: str = ""
+    """The first line of its task."""
+
+
 class Unknown(Entry):
     """A record this version does not know. Kept in the file as it is, ignored by the view."""
 
@@ -254,6 +268,7 @@ Marker = (
     | ModelChange
     | NoticeRecord
     | Approval
+    | Subagent
 )
 
 KnownEntry = Annotated[AnyMessage | Marker, Field(discriminator="type")]
