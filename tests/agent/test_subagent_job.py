@@ -89,5 +89,7 @@ async def test_children_read_600_kb_and_the_parent_never_compacts(tmp_path: Path
         assert all(proof.holds for proof in proofs)
     for child in children:
         assert [entry for entry in child.entries if isinstance(entry, Compaction)]
-        came += sum(len(entry.text.encode()) for entry in child.entries if isinstance(entry, ToolResultMessage))
+        came += sum(
+            len(entry.text.encode()) for entry in child.entries if isinstance(entry, ToolResultMessage)
+        )
     assert came > 600_000

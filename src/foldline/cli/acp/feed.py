@@ -116,10 +116,10 @@ class Feed:
                 self.post(call)
             case events.CompactionEnd():
                 self._compacted(event)
-            case events.SubagentProgress() if call := self.entry_updates.calls.get(event.call_id):
+            case events.SubagentProgress() if known := self.entry_updates.calls.get(event.call_id):
                 words = f"{event.agent}: {many(event.steps, 'step')}, {tokens(event.tokens)} tokens"
                 shown = ", ".join(filter(None, (words, event.doing)))
-                self.post(helpers.update_tool_call(call.id, content=[said(shown)]))
+                self.post(helpers.update_tool_call(known.id, content=[said(shown)]))
             case events.ChoiceResolved():
                 self.post(helpers.update_tool_call(event.choice, status="completed"))
             case events.ProposalClosed():
