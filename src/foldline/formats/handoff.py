@@ -14,11 +14,13 @@ from hashlib import md5
 from importlib import import_module
 from pathlib import Path
 
+from foldline.context.numbers import many
+from foldline.context.projection import project
 from foldline.data import data_home
 from foldline.files import put_private
 from foldline.history import utc_now
 from foldline.history.paths import write_new
-from foldline.protocol import FoldlineError, system_words
+from foldline.protocol import AssistantMessage, Entry, FoldlineError, ThinkingPart, system_words
 
 from .base import object_in
 from .export import Original, Writer, only_view
@@ -65,14 +67,29 @@ def handed_over(original: Original, agent: str, folder: str) -> Handoff:
     header = original.header.model_copy(update={"id": name, "cwd": folder, "created_at": now})
     module, writer, command = RESUMED_BY[agent]
     write: Writer = getattr(import_module(f".writers.{module}", __package__), writer)
-    written = write(replace(only_view(original, recalls=False), header=header))
+    view, thoughts = _without_thinking(only_view(original, recalls=False))
+    written = write(replace(view, header=header))
+    left_out = [f"The thinking of {many(thoughts, 'answer is', 'answers are')} left out."] if thoughts else []
     path = _path(agent, folder, name)
     files = {path.with_name(file): data for file, data in written.files.items() if file != written.main}
     resume = command.format(id=name, path=shlex.quote(str(path)))
     if folder != str(Path.cwd()):
         resume = f"cd {shlex.quote(folder)} && {resume}"
     known = folder if agent == "kimi-cli" else ""
-    return Handoff(path, {**files, path: written.data}, resume, written.notes, known)
+    return Handoff(path, {**files, path: written.data}, resume, (*left_out, *written.notes), known)
+
+
+def _without_thinking(original: Original) -> tuple[Original, int]:
+    """Only the model and the server that it came from could use it; and in how many answers there was any."""
+    entries: list[Entry] = []
+    for entry in original.entries:
+        if isinstance(entry, AssistantMessage):
+            said = tuple(part for part in entry.parts if not isinstance(part, ThinkingPart))
+            entries.append(entry.model_copy(update={"parts": said}))
+        else:
+            entries.append(entry)
+    thoughts = sum(one != other for one, other in zip(entries, original.entries, strict=True))
+    return replace(original, entries=entries, projection=project(entries)), thoughts
 
 
 def _path(agent: str, folder: str, name: str) -> Path:

@@ -1,7 +1,6 @@
 """Writers for Claude Code, Codex and opencode: the view alone, as a session that each of them resumes.
 
-Its summary stands where their own compactions put one. Reasoning is left out: only the model and the server
-that it came from could use it.
+Its summary stands where their own compactions put one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +9,6 @@ from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from foldline.context.calls import paired
-from foldline.context.numbers import many
 from foldline.context.view import is_preamble, is_summary
 from foldline.history import utc_now
 from foldline.llm.messages import to_messages
@@ -53,14 +51,9 @@ def _is_typed(message: BaseMessage) -> bool:
 
 
 def _exported(original: Original, data: bytes, suffix: str, agent: str) -> Exported:
-    thoughts = sum(
-        bool(message.thinking) for message in _view(original) if isinstance(message, AssistantMessage)
-    )
-    notes = [f"{agent} brings its own system prompt and reads instruction files itself: none are written."]
-    if thoughts:
-        notes.append(f"The thinking of {many(thoughts, 'answer is', 'answers are')} left out.")
+    note = f"{agent} brings its own system prompt and reads instruction files itself: none are written."
     name = f"{original.header.id}{suffix}"
-    return Exported({name: data}, name, tuple(notes))
+    return Exported({name: data}, name, (note,))
 
 
 # --- Claude Code --------------------------------------------------------------------------------------
