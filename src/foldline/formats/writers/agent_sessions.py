@@ -9,6 +9,7 @@ from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from foldline.context.calls import paired
+from foldline.context.numbers import many
 from foldline.context.view import is_preamble, is_summary
 from foldline.history import utc_now
 from foldline.llm.messages import to_messages
@@ -18,6 +19,7 @@ from foldline.protocol import (
     BaseMessage,
     DeveloperMessage,
     ImagePart,
+    Part,
     TextPart,
     ToolCallPart,
     ToolResultMessage,
@@ -26,7 +28,7 @@ from foldline.protocol import (
 from foldline.version import __version__
 
 from ..export import Exported, Original
-from .pi import PROVIDER, iso
+from .pi import PROVIDER, arguments_held, iso
 from .view_changes import Record, record_line
 
 _NOT_TIMED = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
@@ -34,11 +36,20 @@ _NOT_TIMED = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "wri
 
 def _view(original: Original) -> list[BaseMessage]:
     """What is handed over: no preamble, of which each agent has its own; every call with a result."""
-    return [
-        message
-        for message in paired(item.message for item in original.projection.view)
-        if not is_preamble(message)
-    ]
+    view = paired(item.message for item in original.projection.view)
+    return [_held(message) for message in view if not is_preamble(message)]
+
+
+def _held(message: BaseMessage) -> BaseMessage:
+    """The message; arguments that JSON cannot hold in place are an empty object, as in a request."""
+    parts = tuple(
+        part.model_copy(update={"arguments": "{}"}) if _is_unspelt(part) else part for part in message.parts
+    )
+    return message.model_copy(update={"parts": parts})
+
+
+def _is_unspelt(part: Part) -> bool:
+    return isinstance(part, ToolCallPart) and arguments_held(part.arguments) is None
 
 
 def _spelled(message: BaseMessage) -> BaseMessage:
@@ -51,9 +62,13 @@ def _is_typed(message: BaseMessage) -> bool:
 
 
 def _exported(original: Original, data: bytes, suffix: str, agent: str) -> Exported:
-    note = f"{agent} brings its own system prompt and reads instruction files itself: none are written."
+    notes = [f"{agent} brings its own system prompt and reads instruction files itself: none are written."]
+    lost = sum(_is_unspelt(part) for item in original.projection.view for part in item.message.parts)
+    if lost:
+        calls = many(lost, "call has", "calls have")
+        notes.append(f"{calls} arguments that are no JSON object: an empty one is written.")
     name = f"{original.header.id}{suffix}"
-    return Exported({name: data}, name, (note,))
+    return Exported({name: data}, name, tuple(notes))
 
 
 # --- Claude Code --------------------------------------------------------------------------------------
@@ -268,12 +283,12 @@ class _OpencodeSession:
             return
         state.pop("raw")
         state["time"] = {"start": self._now, "end": self._now}
-        if message.is_error:
+        holder = self.messages[-1]["info"]["id"]
+        files = [self._part(holder, part) for part in _files(message)]
+        if message.is_error and not files:  # a failure has no place for pictures
             state.update(status="error", error=message.text)
             return
         state.update(status="completed", output=message.text, title=message.name, metadata={})
-        holder = self.messages[-1]["info"]["id"]
-        files = [self._part(holder, part) for part in _files(message)]
         state.update({"attachments": files} if files else {})
 
     def _message(self, info: Record, parts: Iterable[Record]) -> str:
