@@ -17,7 +17,7 @@ from foldline.formats.export import (
     uncompacted,
     write_exported,
 )
-from foldline.formats.handoff import handed_over
+from foldline.formats.handoff import hand_over
 from foldline.history import EVENTS, Session, short_id
 from foldline.history.contents import share_files
 from foldline.history.paths import holds_home, with_tilde
@@ -147,11 +147,10 @@ def handoff(source: str, to: str, redact: bool, as_json: bool, format_name: str 
     """Writes a session where another agent looks for its own, and prints the command that resumes it."""
     found = read_source(source, format_name)
     original, folder = original_of(found, redact=redact), folder_held(found.header.cwd)
-    handed = handed_over(original, to, real_path(folder))
+    handed = hand_over(original, to, real_path(folder))
     notes = [*([str(original.redactor)] if original.redactor else []), *handed.notes]
     for sentence in notes:
         note(sentence)
-    handed.write()
     if as_json:
         say_json({"agent": to, "path": str(handed.path), "command": handed.command, "notes": notes})
     else:

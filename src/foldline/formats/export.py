@@ -27,6 +27,7 @@ from foldline.protocol import (
     NoticeRecord,
     Revert,
     SessionHeader,
+    ThinkingPart,
     Title,
     Written,
     system_words,
@@ -104,9 +105,9 @@ def export_format(name: str) -> ExportFormat:
     raise FoldlineError(f"There is no format {name!r} to export to: choose one of {names}.")
 
 
-def only_view(original: Original, *, recalls: bool = True) -> Original:
-    """A session that is the view and nothing else. Its summaries stand for entries that are not there; where
-    nobody `recalls` these, no text says how to."""
+def only_view(original: Original, *, elsewhere: bool = False) -> Original:
+    """A session that is the view and nothing else. Its summaries stand for entries that are not there. To go
+    on `elsewhere`, it is without thinking, which only its own server reads, and names no tool of ours."""
     projection = original.projection
     entries: list[Entry] = [Title(title=projection.title)] if projection.title else []
     entries += [ModelChange(index=len(entries), model=projection.model)] if projection.model else []
@@ -116,8 +117,11 @@ def only_view(original: Original, *, recalls: bool = True) -> Original:
     shown: list[Kept] = []
     for item in projection.view:
         index, message = len(entries), unmarked(item).message
-        if not recalls and (item.written or item.content is not None):
+        if elsewhere and (item.written or item.content is not None):
             message = without_recall(message)
+        if elsewhere and item.thinking:
+            said = tuple(part for part in message.parts if not isinstance(part, ThinkingPart))
+            message = message.model_copy(update={"parts": said})
         if item.written:
             text = Written(message=message.model_copy(update={"nth": 0}))
             compaction = Compaction(
