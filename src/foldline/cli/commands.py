@@ -172,6 +172,21 @@ def _export(parser: ArgumentParser) -> None:
     add_json(parser, "write to a file, and say what was written as JSON")
 
 
+HANDOFFS: Final = ("claude-code", "codex", "pi", "kimi-cli", "opencode")
+"""The agents of `formats.handoff.RESUMED_BY`, in the order of the help."""
+
+
+def _handoff(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Go on with a session in another agent: what its model sees now is written as a new session of that "
+        "agent, where it looks for them. Prints the command that resumes it."
+    )
+    add_source(parser)
+    parser.add_argument("--to", required=True, choices=HANDOFFS, metavar="AGENT", help=", ".join(HANDOFFS))
+    add_flag(parser, "--redact", "replace what looks like a credential")
+    add_json(parser)
+
+
 def _sessions(parser: ArgumentParser) -> None:
     add_flag(parser, "-a", "--all", "of all folders, not only this one", dest="everywhere")
     add_flag(parser, "--archived", "those that were archived instead")
@@ -297,6 +312,7 @@ COMMANDS: Final = (
         "import", "FILE", "copy another agent's session, to continue it", "transfer:import_session", _source
     ),
     Command("export", "FILE|ID", "write a session for others to read", "transfer:export", _export),
+    Command("handoff", "FILE|ID", "go on with a session in another agent", "transfer:handoff", _handoff),
     Command("sessions", "", "the sessions of this folder", "sessions:sessions", _sessions),
     Command("search", "QUERY", "in which session something was said", "search:search", _search),
     Command("rename", "ID TITLE", "give a session another title", "sessions:rename", _rename),

@@ -1,4 +1,4 @@
-"""`foldline import` and `foldline export`: sessions of other agents brought in, ours written for others."""
+"""`foldline import`, `export` and `handoff`: sessions of other agents brought in, ours written for others."""
 
 import os
 import sys
@@ -17,9 +17,10 @@ from foldline.formats.export import (
     uncompacted,
     write_exported,
 )
+from foldline.formats.handoff import hand_over
 from foldline.history import EVENTS, Session, short_id
 from foldline.history.contents import share_files
-from foldline.history.paths import holds_home
+from foldline.history.paths import holds_home, with_tilde
 from foldline.termination import run_async
 
 from .arguments import UsageError
@@ -98,12 +99,7 @@ def export(
         raise UsageError(f"{form.title}, is no text for a terminal: name a new file with --out.")
     found = read_source(source, format_name)
     path = None if to_stdout else destination(out, form, found.header.id)
-    folder = found.path.parent if found.ours and found.path.name == EVENTS else None
-    original = Original(found.header, found.entries, found.project(), folder)
-    if redact:
-        from foldline.formats.redaction import redacted  # its detectors cost time
-
-        original = redacted(original)
+    original = original_of(found, redact=redact)
     original = only_view(original) if view else uncompacted(original) if whole else original
     exported = form.write(original)
     notes = [*([str(original.redactor)] if original.redactor else []), *exported.notes]
@@ -126,9 +122,38 @@ def export(
     return 0
 
 
+def original_of(found: Source, *, redact: bool) -> Original:
+    folder = found.path.parent if found.ours and found.path.name == EVENTS else None
+    original = Original(found.header, found.entries, found.project(), folder)
+    if redact:
+        from foldline.formats.redaction import redacted  # its detectors cost time
+
+        original = redacted(original)
+    return original
+
+
 def say_data(data: bytes) -> None:
     """The export itself, byte for byte; to a terminal without what would act on it."""
     if sys.stdout.isatty():
         write_out(with_signs(data.decode("utf-8", "replace")))
     else:
         write_data(data)
+
+
+# --- foldline handoff --------------------------------------------------------------------------------
+
+
+def handoff(source: str, to: str, redact: bool, as_json: bool, format_name: str | None) -> int:
+    """Writes a session where another agent looks for its own, and prints the command that resumes it."""
+    found = read_source(source, format_name)
+    original, folder = original_of(found, redact=redact), folder_held(found.header.cwd)
+    handed = hand_over(original, to, real_path(folder))
+    notes = [*([str(original.redactor)] if original.redactor else []), *handed.notes]
+    for sentence in notes:
+        note(sentence)
+    if as_json:
+        say_json({"agent": to, "path": str(handed.path), "command": handed.command, "notes": notes})
+    else:
+        note(f"{with_tilde(str(handed.path))} is written; {source} stays as it is. This goes on with it:")
+        say(handed.command)
+    return 0

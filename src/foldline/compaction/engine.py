@@ -23,7 +23,7 @@ from foldline.context.cut import (
 )
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
-from foldline.context.view import ViewItem, total_tokens, with_recall, with_text
+from foldline.context.view import ViewItem, total_tokens, without_recall
 from foldline.context.weight import view_size
 from foldline.llm import LLM, ToolSpec
 from foldline.protocol import NEW, BaseMessage, Compaction, Reason
@@ -321,14 +321,10 @@ async def propose(
     )
     if not recalls:
         known = {message.key: message for message in ctx.history}
-        after = [each if known.get(each.key) == each else _without_recall(each) for each in after]
+        after = [each if known.get(each.key) == each else without_recall(each) for each in after]
     return await asyncio.to_thread(
         _proposed, projection, view, climb, planned, after, redraft, reason, overhead
     )
-
-
-def _without_recall(message: BaseMessage) -> BaseMessage:
-    return with_text(message, with_recall(message.text, None))
 
 
 def _with_ledger(

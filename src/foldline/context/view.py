@@ -95,6 +95,11 @@ def with_text(message: _M, text: str) -> _M:
     return message.model_copy(update={"parts": (TextPart(text=text), *others)})
 
 
+def without_recall(message: _M) -> _M:
+    """What a compaction wrote, for a model that has none of our tools."""
+    return with_text(message, with_recall(message.text, None))
+
+
 def clip_messages(messages: Iterable[BaseMessage], limits: Mapping[int, int]) -> list[BaseMessage]:
     """The messages, the texts of these clipped to their limit, in tokens."""
     return [

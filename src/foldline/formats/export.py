@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from foldline.context.projection import Projection, project
-from foldline.context.view import is_preamble
+from foldline.context.view import is_preamble, without_recall
 from foldline.context.view_state import unmarked
 from foldline.history import typed_path
 from foldline.history.paths import check_new, write_new
@@ -27,6 +27,7 @@ from foldline.protocol import (
     NoticeRecord,
     Revert,
     SessionHeader,
+    ThinkingPart,
     Title,
     Written,
     system_words,
@@ -104,8 +105,9 @@ def export_format(name: str) -> ExportFormat:
     raise FoldlineError(f"There is no format {name!r} to export to: choose one of {names}.")
 
 
-def only_view(original: Original) -> Original:
-    """A session that is the view and nothing else. Its summaries stand for entries that are not there."""
+def only_view(original: Original, *, elsewhere: bool = False) -> Original:
+    """A session that is the view and nothing else. Its summaries stand for entries that are not there. To go
+    on `elsewhere`, it is without thinking, which only its own server reads, and names no tool of ours."""
     projection = original.projection
     entries: list[Entry] = [Title(title=projection.title)] if projection.title else []
     entries += [ModelChange(index=len(entries), model=projection.model)] if projection.model else []
@@ -115,6 +117,11 @@ def only_view(original: Original) -> Original:
     shown: list[Kept] = []
     for item in projection.view:
         index, message = len(entries), unmarked(item).message
+        if elsewhere and (item.written or item.content is not None):
+            message = without_recall(message)
+        if elsewhere and item.thinking:
+            said = tuple(part for part in message.parts if not isinstance(part, ThinkingPart))
+            message = message.model_copy(update={"parts": said})
         if item.written:
             text = Written(message=message.model_copy(update={"nth": 0}))
             compaction = Compaction(

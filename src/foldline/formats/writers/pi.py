@@ -122,7 +122,7 @@ class Speaker:
         return {**record, "errorMessage": message.error} if message.error else record
 
     def _call(self, answer: int, call: ToolCallPart) -> Record:
-        arguments = _arguments(call.arguments)
+        arguments = arguments_held(call.arguments)
         if arguments is None:
             self._unspelt.add((answer, call.call_id))
         return {"type": "toolCall", "id": call.call_id, "name": call.name, "arguments": arguments or {}}
@@ -132,7 +132,8 @@ _LEVELS = 8
 """More than the levels of a record around the arguments in it."""
 
 
-def _arguments(text: str) -> Record | None:
+def arguments_held(text: str) -> Record | None:
+    """The arguments of a call, if they are an object that JSON around them can hold."""
     data = text.encode()
     arguments = parse_object(data)
     if arguments is None or parse_object(b'{"":' * _LEVELS + data + b"}" * _LEVELS) is None:

@@ -1,0 +1,124 @@
+"""Views written for Claude Code, Codex and opencode: read again by our readers, the messages are the same."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+
+from foldline.formats import ForeignSession
+from foldline.formats.export import Exported, Writer, only_view
+from foldline.formats.writers.agent_sessions import write_claude_code, write_codex, write_opencode
+from foldline.protocol import Compaction, Entry, SystemMessage, Title, Written, text_parts
+from foldline.protocol.messages import json_object
+from support.exported import Heard, heard, original, reread
+from support.happenings import Step, played, steps
+from support.history import History, call, history
+
+WRITERS = {"claude-code": write_claude_code, "codex": write_codex, "opencode": write_opencode}
+writers = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+
+
+def handed(entries: list[Entry], write: Writer) -> Exported:
+    return write(only_view(original(entries)))
+
+
+def spoken(entries: list[Entry], *, program: str = "program") -> list[Heard]:
+    """Without ids, failures and white space, of which not every format keeps each; what says nothing is gone.
+    Neighbours of one voice may be one message."""
+    joined: list[Heard] = []
+    for each in heard(entries):
+        calls = tuple(
+            ("", name, arguments if json_object(arguments) else "{}") for _, name, arguments in each.calls
+        )
+        voice = program if each.voice == "program" else each.voice
+        each = each._replace(
+            voice=voice, text=" ".join(each.text.split()), failed=False, answers="", calls=calls
+        )
+        same = joined and joined[-1].voice == each.voice and each.voice in ("user", "program", "model")
+        if same:
+            last = joined.pop()
+            each = Heard(
+                each.voice,
+                " ".join(filter(None, (last.text, each.text))),
+                last.calls + each.calls,
+                images=last.images + each.images,
+            )
+        if each.text or each.calls or each.images or each.voice == "tool":
+            joined.append(each)
+    return joined
+
+
+def compacted() -> History:
+    summary = Written(message=SystemMessage(origin="summary", parts=text_parts("what went on so far")))
+    built = history().system("Be kind.").turn("one", "1")
+    built.add(Compaction(summary="s", first_kept_index=built.last + 1, head=(summary,)))
+    built.add(Title(title="Two of them"))
+    built.user("look", images=1)
+    built.assistant("I look.", calls=[call("read", "c1", path="a.py"), call("bash", "c2", command="ls")])
+    built.result("one\ntwo", images=1).result("no such thing", error=True)
+    return built.notice("the file changed").assistant("Done.", model="kimi-k2")
+
+
+@writers
+def test_our_reader_reads_back_the_same_messages(write: Writer, tmp_path: Path) -> None:
+    entries = compacted().entries
+    again = reread(handed(entries, write), tmp_path)
+    assert not again.damage
+    assert spoken(again.entries) == spoken(entries)
+    assert title_of(again) == "Two of them"
+
+
+def title_of(session: ForeignSession) -> str:
+    return next(entry.title for entry in session.entries if isinstance(entry, Title))
+
+
+@writers
+def test_the_summary_is_a_compaction_again(write: Writer, tmp_path: Path) -> None:
+    again = reread(handed(compacted().entries, write), tmp_path)
+    [compaction] = [entry for entry in again.entries if isinstance(entry, Compaction)]
+    assert compaction.summary == "what went on so far"
+
+
+@writers
+def test_a_call_without_a_result_gets_one(write: Writer, tmp_path: Path) -> None:
+    entries = history().user("go").assistant(calls=[call("bash", "c1", command="ls")]).entries
+    said = heard(reread(handed(entries, write), tmp_path).entries)
+    assert [each.voice for each in said] == ["user", "model", "tool"]
+    assert "interrupted" in said[-1].text
+
+
+@writers
+def test_neither_the_system_prompt_nor_instructions_are_written(write: Writer) -> None:
+    entries = history().system("SECRET-PROMPT").instructions("SECRET-FILE").user("go").entries
+    exported = handed(entries, write)
+    assert b"SECRET" not in exported.data
+    assert "system prompt" in exported.notes[0]
+
+
+def _with_ids_apart(step: Step) -> Step:
+    """The calls of one answer have ids of their own: servers refuse what has not."""
+    kind, where, how = step
+    return (kind, 6 * where + where % 2, how) if kind == "call" else step
+
+
+@writers
+@given(steps)
+def test_whatever_happened_the_messages_are_the_same(
+    tmp_path_factory: Any, write: Writer, happened: list[Step]
+) -> None:
+    entries = played([_with_ids_apart(step) for step in happened])
+    assume(heard(entries))
+    again = reread(handed(entries, write), tmp_path_factory.mktemp("again"))
+    assert not again.damage
+    # Neither Codex nor opencode records of every picture whether the user or the program showed it.
+    assert spoken(again.entries, program="user") == spoken(entries, program="user")
+
+
+def test_opencode_s_ids_are_in_the_order_of_the_messages() -> None:
+    document = json.loads(handed(compacted().entries, write_opencode).data)
+    names = [message["info"]["id"] for message in document["messages"]]
+    parts = [part["id"] for message in document["messages"] for part in message["parts"]]
+    assert names == sorted(names)
+    assert parts == sorted(parts)
