@@ -256,7 +256,7 @@ class PlainChat:
                     return
 
     def _with_text(self, given: Answer, text: str) -> Operation | None:
-        """What an answer asks of the agent, with what is written with it; None where it could not be edited."""
+        """What an answer asks of the agent, with what is written with it; None where no editor works."""
         operation = given.operation
         if given.asks == "edit":
             try:
