@@ -1,6 +1,5 @@
 """The mode plan, the accepted plan, questions of the model; and what holds outside compactions."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +37,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path.parent / f"{tmp_path.name}-home"))
 
 
-def planner(folder: Path, *script: Any, answers: str = "", text: str = "", **options: Any) -> Agent:
-    """An agent in the mode plan; questions are answered in turn with these keys, and with this text."""
+def planner(
+    folder: Path, *script: Any, answers: str | list[str] = "", text: str = "", **options: Any
+) -> Agent:
+    """An agent in the mode plan; questions are answered in turn with these keys, and with this text. What is
+    added to a list of keys later counts as well."""
     given = {"interactive": True, "approvals": "plan", "draft_ahead": False} | options
     agent, _ = agent_in(folder, PlayedLLM(*script), **given)
-    left = list(answers)
+    left = answers if isinstance(answers, list) else list(answers)
 
     def answer(event: events.Event) -> None:
         if isinstance(event, events.ChoiceRequested):
@@ -147,26 +149,18 @@ async def test_what_the_user_made_of_the_plan_is_what_is_accepted(tmp_path: Path
 
 
 async def test_a_file_that_was_changed_since_it_was_shown_is_shown_again(tmp_path: Path) -> None:
-    agent = planner(tmp_path, plan())
+    agent = planner(tmp_path, plan(), answers="yy")
     shown: list[str] = []
 
-    def answer(event: events.Event) -> None:
+    def edit_elsewhere(event: events.Event) -> None:  # right after the answer, and before it is carried out
         if isinstance(event, events.ChoiceRequested):
             shown.append(event.detail)
-            if len(shown) == 1:
-                plan_file(agent.state).write_text("Edited elsewhere.\n")
-            agent.executor.submit(operations.Choose(choice=event.choice, key="y"))
+            plan_file(agent.state).write_text("Edited elsewhere.\n")
 
-    agent.executor.subscribe(answer)
-    agent.state.choices.answer = _only_the_second(agent.state.choices.answer)  # type: ignore[method-assign]
+    agent.executor.subscribe(edit_elsewhere)
     await agent.prompt("plan it")
     assert shown == [PLAN, "Edited elsewhere.\n"]
     assert pinned(agent.session)[0].endswith("Edited elsewhere.\n")
-
-
-def _only_the_second(answer: Callable[[operations.Choose], None]) -> Callable[[operations.Choose], None]:
-    """Leaves out the answers without a key, which the planner's own listener gives."""
-    return lambda word: answer(word) if word.key else None
 
 
 async def test_a_plan_that_is_not_accepted_is_written_again_with_the_users_reason(tmp_path: Path) -> None:
@@ -192,19 +186,13 @@ async def test_a_newer_plan_replaces_the_older_and_a_rewind_brings_that_back(
 
 
 async def test_a_plan_left_undecided_is_accepted_later_by_hand(tmp_path: Path) -> None:
-    agent = planner(tmp_path, plan())
+    agent = planner(tmp_path, plan(), answers=(keys := [""]))
     await agent.prompt("plan it")
     assert agent.state.policy.mode == "plan" and not pinned(agent.session)
-    agent.executor.subscribe(
-        lambda event: (
-            agent.executor.submit(operations.Choose(choice=event.choice, key="y"))
-            if isinstance(event, events.ChoiceRequested)
-            else None
-        )
-    )
-    agent.state.choices.answer = _only_the_second(agent.state.choices.answer)  # type: ignore[method-assign]
+    keys.append("y")
     assert (await do(agent, operations.ReviewPlan())).outcome == "done"
-    assert pinned(agent.session)[0].endswith(PLAN) and agent.state.policy.mode == "ask"
+    assert pinned(agent.session)[0].endswith(PLAN) and agent.state.policy.usual == "ask"
+    assert pinned(agent.session, "mode") and agent.state.policy == policy_of(reloaded(agent), "ask")
 
 
 async def test_without_a_plan_there_is_nothing_to_show(tmp_path: Path) -> None:

@@ -21,14 +21,13 @@ _OVER: Final = "The mode plan is over, and no plan was accepted. Go by what the 
 _LIST: Final = "The todo list as it is now, with what was done before:\n"
 
 
-async def remind(state: AgentState) -> None:
-    """Append what is missing. Looks only where the mode, or the view, is another than it was last."""
-    moment = (state.policy.mode == "plan", state.projection.newest_change)
-    if moment != state.reminded_at:
-        notes = [*_of_mode(state), *_of_list(state)]
-        if notes:
-            await state.session.append(*notes)
-        state.reminded_at = moment
+def reminders(state: AgentState) -> list[DeveloperMessage]:
+    """What is missing. Looks only where the mode, or the view, is another than it was last."""
+    before, state.reminded_at = (
+        state.reminded_at,
+        (state.policy.mode == "plan", state.projection.newest_change),
+    )
+    return [*_of_mode(state), *_of_list(state)] if state.reminded_at != before else []
 
 
 def _of_mode(state: AgentState) -> Iterator[DeveloperMessage]:

@@ -26,7 +26,7 @@ from .fallback import Fallbacks
 from .hooks import fire, refresh_hooks
 from .instructions import job_notice, moved_notice, session_preamble, skill_news
 from .limits import LoopWatch
-from .reminders import remind
+from .reminders import reminders
 from .request import TOO_MANY_BYTES, hide_refused_picture, may_be_too_long, picture_advice, send_request
 from .rewind import deliver
 from .skill_loading import opened_prompt
@@ -166,7 +166,12 @@ class Turn:
         preamble = state.projection.tally.estimate(FIXED) if opened else sum(map(message_tokens, first))
         state.check_window(preamble)
         turn = Checkpoint(id=state.projection.next_checkpoint_id)
-        beside = (*job_notice(state.jobs), *(state.start_words or ()), *self._hook_messages)
+        beside = (
+            *job_notice(state.jobs),
+            *(state.start_words or ()),
+            *self._hook_messages,
+            *reminders(state),
+        )
         await state.session.append(*first, turn, *beside, prompt, durable=True)
         if state.start_words:
             state.start_words = []
@@ -196,8 +201,8 @@ class Turn:
         state = self._state
         # The model sees the checkpoint where it may come back to it.
         shown = state.mailbox is not None
-        await remind(state)
-        await state.session.append(Checkpoint(id=state.projection.next_checkpoint_id, shown=shown))
+        place = Checkpoint(id=state.projection.next_checkpoint_id, shown=shown)
+        await state.session.append(*reminders(state), place)
         self._compaction.draft_next()  # not before: the checkpoint may change the last item
         suspected = False
         while True:
