@@ -338,7 +338,7 @@ class ChatScreen(Screen[None]):
     def _edit_choice(self, event: QuestionDock.EditWanted) -> None:
         text = dialogs.edited(self.app, event.question.title, self.remark)
         if text is not None:
-            self.dock.choose(event.key, text)
+            self.dock.call_later(self.dock.choose, event.key, text)  # as a word of its own
 
     @on(QuestionDock.WhyUnsent)
     def _why_unsent(self, event: QuestionDock.WhyUnsent) -> None:
