@@ -255,8 +255,10 @@ async def test_nobody_there_answers_come_from_those_that_were_written_before(tmp
     assert results(agent)[3].startswith("Nobody is here to answer.")
 
 
-@pytest.mark.parametrize("choices", [["one"], [str(number) for number in range(7)]])
-async def test_a_question_has_two_to_six_choices(tmp_path: Path, choices: list[str]) -> None:
+@pytest.mark.parametrize("choices", [["one"], ["one", " "], [str(number) for number in range(7)]])
+async def test_a_question_has_two_to_six_choices_that_say_something(
+    tmp_path: Path, choices: list[str]
+) -> None:
     agent = planner(tmp_path, calling(("ask_user", {"question": "Which?", "choices": choices})))
     await agent.prompt("go")
     assert "choices" in results(agent)[0]

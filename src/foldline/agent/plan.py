@@ -152,7 +152,7 @@ class PlanTool(BaseTool[PlanArguments]):
 
 class QuestionArguments(Arguments):
     question: str = Field(min_length=1, description="One question, with what is needed to decide it.")
-    choices: list[str] = Field(min_length=2, max_length=6, description="Answers, the one you advise first.")
+    choices: list[str] = Field(min_length=2, max_length=6, description="A few words each, your advice first.")
 
 
 class AskUserTool(BaseTool[QuestionArguments]):
@@ -172,6 +172,8 @@ class AskUserTool(BaseTool[QuestionArguments]):
 
     async def act(self, arguments: QuestionArguments, context: ToolContext) -> ToolOutcome:
         choices = [one_line(choice) for choice in arguments.choices]
+        if not all(choices):
+            raise ToolFailure("Not asked: one of the choices says nothing.", "not asked ✗")
         answer = await self._answer(arguments.question.strip(), choices)
         if not answer:
             raise ToolFailure("The user left the question undecided. Do not ask it again.", "undecided")
