@@ -206,7 +206,15 @@ async def test_a_window_of_4096_works_with_fewer_and_shorter_tools(tmp_path: Pat
     small, large = PlayedLLM(*long_turn(6), window=4_096), PlayedLLM(window=8_192)
     agent, _ = agent_in(tmp_path, small)
     assert (await agent.prompt("read them all")).text == "all read"
-    assert {spec.name for spec in small.requests[0].tools} == {"read", "write", "edit", "bash", "grep", "ls"}
+    assert {spec.name for spec in small.requests[0].tools} == {
+        "read",
+        "write",
+        "edit",
+        "bash",
+        "grep",
+        "ls",
+        "plan",
+    }
     assert agent.state.overhead < 500
     assert agent.session.projection.all_compactions
     agent.state.llm = large

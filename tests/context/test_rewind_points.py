@@ -3,8 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.rewind_points import FileChange, Images, Unreadable, changes_to, restored_paths
+from foldline.context.rewind_points import (
+    FileChange,
+    Images,
+    Unreadable,
+    changes_to,
+    restored_paths,
+    rewind_points,
+)
 from foldline.protocol import FileImage
+from support.history import history
 
 
 def image(path: str, before: str | None, after: str | None) -> FileImage:
@@ -87,3 +95,9 @@ def test_what_only_others_recorded_is_a_conflict_and_says_so() -> None:
     assert change("three") == ("write", "")
     assert change(None) == ("conflict", "recorded elsewhere, not here")
     assert change("mine") == ("conflict", "")
+
+
+def test_a_turn_is_named_by_its_prompt_whatever_the_machine_says_before_it() -> None:
+    built = history().system("Be kind.").checkpoint(0).notice("Job 1 ended.").user("fix it").assistant("done")
+    [place] = rewind_points(built.projection())
+    assert (place.kind, place.prompt) == ("turn", "fix it")

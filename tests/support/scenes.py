@@ -257,8 +257,9 @@ def scene(
     summaries: Sequence[Any] = (),
     approvals: str = "ask",
     waits: str = "",
+    asks: bool = False,
 ) -> Scene:
-    """The program on this story, in a folder whose name the header shows."""
+    """The program on this story, in a folder whose name the header shows; `asks`: with the tools that do."""
     session = _kept(folder, story) if story is not None else session_in(folder)
     llm = SpeakingLLM(*script, window=window, summaries=tuple(summaries))
     llm.info = ModelInfo(id=model, window=window)
@@ -267,7 +268,9 @@ def scene(
         session,
         llm=llm,
         approvals=approvals,  # type: ignore[arg-type]
-        tools=tools,
+        tools=None if asks else tools,
+        interactive=asks,
+        draft_ahead=False,
         compaction="summary",  # the drawn screens show one
     )
     clock = Clock()

@@ -188,3 +188,66 @@ async def test_the_commands_of_a_call_do_not_answer_a_choice() -> None:
         await pilot.pause()
         assert not [event for event in app.posted if not isinstance(event, CommandInvoked)]
         assert "not now" in screen_text(app)[-2]
+
+
+# --- answers that are written -----------------------------------------------------------------------------
+
+WRITTEN = Question(
+    "w2",
+    "Which base?",
+    "1. a plan\n\n2. in lines",
+    None,
+    50.0,
+    (
+        Answerable("a", "SQLite"),
+        Answerable("e", "Edit it", "edit"),
+        Answerable("o", "Answer, in your own words", "line"),
+    ),
+    "choice",
+)
+
+
+def texts(app: Asked) -> list[tuple[str, str]]:
+    wanted = [event.operation for event in app.posted if isinstance(event, OperationWanted)]
+    return [(each.key, each.text) for each in wanted if isinstance(each, Choose)]
+
+
+async def test_an_answer_in_own_words_is_written_in_its_place_and_esc_closes_the_field() -> None:
+    clock = Clock()
+    app = Asked(asking(WRITTEN), clock=clock)
+    async with app.run_test(size=(80, 24)) as pilot:
+        clock.now += 2
+        await pilot.press("3", *"no 12")
+        await pilot.pause()
+        assert "▶ 3 Answer: no 12" in "\n".join(screen_text(app))
+        assert "Enter answers" in "\n".join(screen_text(app))
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not texts(app) and "3 Answer, in your own words" in "\n".join(screen_text(app))
+        await pilot.press("3", "enter")
+        await pilot.pause()
+        assert texts(app) == [("o", "no 12")]
+
+
+async def test_an_answer_that_is_an_edit_goes_with_what_the_editor_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[str] = []
+    left: list[str | None] = [None, "1. another plan"]
+
+    def edited(_: object, text: str, __: object) -> str | None:
+        seen.append(text)
+        return left.pop(0)
+
+    monkeypatch.setattr("foldline.tui.dialogs.edited", edited)
+    clock = Clock()
+    app = Asked(asking(WRITTEN), clock=clock)
+    async with app.run_test(size=(80, 24)) as pilot:
+        clock.now += 2
+        await pilot.press("2")
+        await pilot.pause()
+        assert texts(app) == []
+        await pilot.press("2")
+        await pilot.pause()
+        await pilot.pause()
+        assert texts(app) == [("e", "1. another plan")] and seen == [WRITTEN.title] * 2

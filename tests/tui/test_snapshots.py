@@ -119,6 +119,35 @@ def test_chat_with_a_question(
     assert taken(snap_compare, shop(None, *script, play=scenes.ask_for_an_edit), size)
 
 
+SIZES = [(80, 24), (120, 36)]
+PLAN = """# Idempotent cancel
+
+1. `insert_or_get` in `src/shop/orders/service.py`, for cancel, too
+2. A key longer than 64 characters is a 422
+3. Tests: two retries at once; `pytest -q`
+"""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_chat_with_a_question_of_the_model(
+    snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]
+) -> None:
+    asked = {"question": "Which index should stay?", "choices": ["The one per customer", "The older one"]}
+    made = shop(None, calling(("ask_user", asked)), play=scenes.ask_for_an_edit, asks=True)
+    assert taken(snap_compare, made, size)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_chat_with_a_plan(snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]) -> None:
+    async def say_why(made: Scene, pilot: Pilot[None]) -> None:
+        await made.enter(pilot, "/plan")
+        await scenes.ask_for_an_edit(made, pilot)
+        made.clock.now += 2
+        await pilot.press("3", *"with a test")
+
+    assert taken(snap_compare, shop(None, calling(("plan", {"text": PLAN})), play=say_why, asks=True), size)
+
+
 def test_chat_waiting_for_a_retry(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     made = shop(scenes.shop_api(), Spoken(), play=scenes.wait_for_a_retry)
     assert taken(snap_compare, made, (80, 24))

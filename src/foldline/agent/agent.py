@@ -26,6 +26,7 @@ from .executor import Executor
 from .hooks import fire
 from .limits import Bounds, Limits
 from .mcp import ToolServers
+from .plan import AskUserTool, PlanTool
 from .proposals import BackgroundDraft
 from .sandbox_policy import SandboxOptions
 from .settings import Settings, connect_summariser
@@ -96,7 +97,8 @@ class Agent:
         )
         if tools is None:
             children = self.state.subagents = Subagents(self.state, connect or _no_other_model)
-            self.state.tools = (*self.state.tools, SkillTool(self.state), children.tool)
+            more = (SkillTool(self.state), PlanTool(self.state), AskUserTool(self.state), children.tool)
+            self.state.tools = (*self.state.tools, *more)
         self.state.sandbox.options = sandbox or SandboxOptions()
         if servers is not None:
             servers.listed = lambda: self.state.emit(events.ToolsListed())
@@ -156,7 +158,7 @@ class Agent:
             raise FoldlineError(f"{why[:1].upper()}{why[1:]}")
         said = (entry for entry in reversed(self.session.entries) if isinstance(entry, AssistantMessage))
         answer = next(said, None)
-        if answer is None or answer.index < first or answer.calls:
+        if answer is None or answer.index < first or (answer.calls and not self.state.plan_waits):
             raise FoldlineError("The model gave an empty answer: try again.")
         return answer
 

@@ -1,8 +1,9 @@
 """Approvals: which tool calls run at once, which wait for the user, and what was granted. Never by prose."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,6 +19,7 @@ from foldline.history.paths import with_tilde, workdir_key
 from foldline.protocol import Approval, ApprovalMode, FoldlineError, Rule, events, operations, system_words
 from foldline.protocol.events import Event, Option
 from foldline.protocol.messages import Moment, Record
+from foldline.protocol.operations import Choose
 
 if TYPE_CHECKING:
     from .state import AgentState
@@ -38,11 +40,18 @@ class Policy:
     mode: Mode = "ask"
     always: frozenset[Rule] = field(default_factory=frozenset)
     """The rules of the session."""
+    before: Mode = "ask"
+    """The mode that comes back after `plan`."""
+
+    @property
+    def usual(self) -> Mode:
+        """The mode, that of planning apart."""
+        return self.before if self.mode == "plan" else self.mode
 
     def after(self, entry: Approval) -> "Policy":
         """The policy once the user has said this, too."""
-        granted = Granted(self.always, self.mode).after(entry)
-        return replace(self, mode=granted.mode or self.mode, always=granted.rules)
+        granted = Granted(self.always, self.mode, self.before).after(entry)
+        return Policy(granted.mode or self.mode, granted.rules, granted.before or self.before)
 
 
 WRITES = Rule(tool="write")
@@ -77,6 +86,8 @@ def decide(
     """
     if policy.mode == "all":
         return "allow"
+    if policy.mode == "plan" and level != "read":
+        return "refuse"
     if policy.mode == "read-only" and (level == "edit" or in_box):
         return "allow" if in_box and box else "refuse"
     is_held = policy.mode == "sandboxed" and box == "whole"
@@ -91,7 +102,8 @@ def decide(
 
 def policy_of(session: Session, mode: Mode) -> Policy:
     """What a session allows that is opened: the rules the user granted in it, and this mode."""
-    return Policy(mode, granted_in(session.entries.outlines, after=session.foreign).rules)
+    granted = granted_in(session.entries.outlines, after=session.foreign)
+    return Policy(mode, granted.rules, granted.before or "ask")
 
 
 def mode_of(session: Session, usual: Mode) -> Mode:
@@ -106,27 +118,33 @@ class Choices:
         self.interactive = interactive
         self.emit: Callable[[Event], None] = lambda _: None
         self._ids = count(1)
-        self._waiting: dict[str, asyncio.Future[str]] = {}
+        self._waiting: dict[str, asyncio.Future[Choose]] = {}
+        self.given: deque[str] = deque()
+        """Answers to questions of the model that were written down before, the next one first."""
 
     async def ask(self, title: str, options: Sequence[Option], detail: str = "") -> str:
         """The key of the option taken; empty where the user left the question."""
+        return (await self.ask_for(title, options, detail)).key
+
+    async def ask_for(self, title: str, options: Sequence[Option], detail: str = "") -> Choose:
+        """The option taken, with what was written with it; an empty key where the user left the question."""
         choice = f"c{next(self._ids)}"
-        waiting: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[Choose] = asyncio.get_running_loop().create_future()
         self._waiting[choice] = waiting
         self.emit(events.ChoiceRequested(choice=choice, title=title, detail=detail, options=tuple(options)))
-        key = ""
+        word = Choose(choice=choice, key="")
         try:
-            key = await waiting
+            word = await waiting
         finally:
             del self._waiting[choice]
-            self.emit(events.ChoiceResolved(choice=choice, key=key))
-        return key
+            self.emit(events.ChoiceResolved(choice=choice, key=word.key))
+        return word
 
-    def answer(self, choice: str, key: str) -> None:
+    def answer(self, word: Choose) -> None:
         """The user's word; ignored where nothing waits for it."""
-        waiting = self._waiting.get(choice)
+        waiting = self._waiting.get(word.choice)
         if waiting is not None and not waiting.done():
-            waiting.set_result(key)
+            waiting.set_result(word)
 
 
 FOLDER = "approvals"
@@ -246,7 +264,8 @@ async def permit(state: "AgentState", asked: operations.Revoke | operations.Swit
         match asked:
             case operations.SwitchApprovals():
                 known = state.sandbox.engine
-                await state.session.append(Approval(mode=asked.mode), durable=True)
+                before = state.policy.usual if asked.mode == "plan" else None
+                await state.session.append(Approval(mode=asked.mode, before=before), durable=True)
                 if asked.mode in SANDBOXED:
                     await state.sandbox_engine()  # says why, the first time
                     if known is not None and not known.holds:

@@ -26,7 +26,6 @@ from foldline.protocol.messages import json_object
 from .approvals import SANDBOXED, decide, grant, grant_in_project, missing
 from .hooks import fire, tool_payload, tool_subjects
 from .rewind import recorder
-from .skill_loading import deliver_skills
 from .state import AgentState
 from .tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from .tools.text import one_line
@@ -34,11 +33,11 @@ from .tools.text import one_line
 _CANCELLED = ToolOutcome("Interrupted by the user: the call may have run in part.", True, "cancelled ✗")
 _NOT_RUN = ToolOutcome("Not run: the user interrupted before it began.", True, "not run")
 _NO_ROOM = ToolOutcome("Not run: window full, call again.", True, "not run")
-_READ_ONLY = ToolOutcome(
-    "Not run: the mode is read-only, where nothing is changed and commands need a sandbox.",
-    True,
-    "read-only ✗",
-)
+_REFUSED = {
+    "read-only": "Not run: the mode is read-only, where nothing is changed and commands need a sandbox.",
+    "plan": "Not run: the mode is plan, where nothing is changed and no command runs. Look around with the "
+    "tools that read, then hand in a plan with the tool `plan`.",
+}
 _ENOUGH = 256
 """Estimated tokens below which a call of a group is not run any more."""
 _RESULT_FRAME = MESSAGE_OVERHEAD + CALL_OVERHEAD
@@ -93,7 +92,9 @@ class Calls:
             raise
         finally:
             self._began.clear()
-            await deliver_skills(self._state)
+            behind, self._state.behind_results = self._state.behind_results, []
+            if behind:
+                await self._state.session.append(*behind, durable=True)
 
     def _together(self, left: Iterable[ToolCallPart]) -> list[ToolCallPart]:
         """The next call, with those behind it that run at the same time."""
@@ -215,7 +216,8 @@ class Calls:
             in_box=tool.in_sandbox,
         )
         if decided == "refuse":
-            return _READ_ONLY
+            mode = state.policy.mode
+            return ToolOutcome(_REFUSED[mode], True, f"{mode} ✗")
         if (by_hook or decided) == "allow":
             return None
         missed = [missing(state.policy, each, of_project) for each in offered] if inside else []

@@ -21,6 +21,7 @@ from .commands import edit_view, switch_model, undo
 from .compact import CompactionRequest, apply, compact
 from .fallback import Fallbacks
 from .instructions import job_end
+from .plan import review_plan, set_goal
 from .proposals import Apply, Redraft
 from .rewind import rewind
 from .shell import run_shell
@@ -35,6 +36,8 @@ _Change = (
     | operations.Rewind
     | operations.EditView
     | operations.LoadSkill
+    | operations.ReviewPlan
+    | operations.SetGoal
     | operations.ClearView
     | operations.SwitchModel
     | operations.SwitchStrategy
@@ -89,7 +92,7 @@ class Executor:
                     else permit(self.state, operation)
                 )
             case operations.Choose():
-                self.state.choices.answer(operation.choice, operation.key)
+                self.state.choices.answer(operation)
             case operations.HoldCommit():
                 self.state.review.held = self.state.review.drafting
             case operations.ReviseProposal() | operations.DiscardProposal():
@@ -308,6 +311,10 @@ class Executor:
                 await edit_view(state, operation)
             case operations.LoadSkill():
                 await load_skill(state, operation.asked)
+            case operations.ReviewPlan():
+                await review_plan(state)
+            case operations.SetGoal():
+                await set_goal(state, operation.text)
             case operations.ClearView():
                 await state.session.append(Clear(), durable=True)
             case operations.SwitchModel():

@@ -245,7 +245,8 @@ class ApprovalSettings(Section):
 
     mode: Mode = "ask"
     """ask: only reads run without asking; edits: edits inside the folder, too; sandboxed: commands that stay
-    in the sandbox as well, where one holds; read-only: nothing is changed; all: everything."""
+    in the sandbox as well, where one holds; read-only: nothing is changed; all: everything; plan: reads, and
+    nothing is changed until a plan was accepted."""
 
 
 class SandboxSettings(Section):

@@ -83,9 +83,8 @@ async def _load(state: AgentState, skill: Custom) -> bool:
     """Whether there was anything to do: it may be loaded."""
     entries = _entries(state, skill)
     if entries:
-        _demand_room(state, skill)
-        first = [] if state.projection.view else await session_preamble(state)
-        await state.session.append(*first, *entries, durable=True)
+        demand_room(state, skill_message(skill), f"skill {skill.name}")
+        await append_to_view(state, *entries)
     return bool(entries)
 
 
@@ -97,25 +96,24 @@ def _entries(state: AgentState, skill: Custom) -> list[Entry]:
     return [*(Edit(target=item.index, action="drop") for item in old), message]
 
 
-def _demand_room(state: AgentState, skill: Custom) -> None:
+async def append_to_view(state: AgentState, *entries: Entry) -> None:
+    """Append what is pinned, behind the preamble where nothing was said yet."""
+    first = [] if state.projection.view else await session_preamble(state)
+    await state.session.append(*first, *entries, durable=True)
+
+
+def demand_room(state: AgentState, message: DeveloperMessage, name: str) -> None:
     """
     Raises:
         FoldlineError: beside all else that stays, the window has no room for it.
     """
-    budget, tokens = state.budget, message_tokens(skill_message(skill))
+    budget, tokens = state.budget, message_tokens(message)
     stays = round((state.projection.fixed + state.overhead + tokens) * state.scale)
     if stays >= budget.threshold - budget.max_summary_tokens:
         raise FoldlineError(
-            f"The skill {skill.name} takes about {round(tokens * state.scale):,} tokens: beside what stays, "
+            f"The {name} takes about {round(tokens * state.scale):,} tokens: beside what stays, "
             f"too many for a window of {budget.window:,}."
         )
-
-
-async def deliver_skills(state: AgentState) -> None:
-    """Load what the model has asked for: behind the results of its step, which nothing may come between."""
-    asked, state.loading = state.loading, []
-    for skill in asked:
-        await state.session.append(*_entries(state, skill))
 
 
 class SkillArguments(Arguments):
@@ -139,12 +137,13 @@ class SkillTool(BaseTool[SkillArguments]):
         names = [skill.name for skill in state.catalogue.skills.values() if skill.for_model]
         try:
             skill = _wanted(state, arguments.name, names)
-            if skill in state.loading or not _entries(state, skill):
+            entries = _entries(state, skill)
+            if not entries or entries[-1] in state.behind_results:
                 return ToolOutcome(f"The skill {skill.name} is loaded already.", brief="loaded")
-            _demand_room(state, skill)
+            demand_room(state, skill_message(skill), f"skill {skill.name}")
         except FoldlineError as refusal:
             raise ToolFailure(str(refusal), "not loaded ✗") from None
-        state.loading.append(skill)
+        state.behind_results += entries
         return ToolOutcome(f"The instructions of the skill {skill.name} follow.", brief="loaded")
 
 

@@ -45,7 +45,6 @@ from foldline.protocol.events import Event, Notice, SandboxKnown, ToolOutput, Wi
 from .api_keys import mask_of
 from .approvals import SANDBOXED, Choices, Policy, ProjectRules
 from .catalogue import Catalogue
-from .discovery import Custom
 from .hooks import Hook
 from .limits import Bounds
 from .mcp import ServerConfig, ToolServers
@@ -63,7 +62,9 @@ _SMALL_WINDOW = 8_192
 """Tokens, below which our tools would take more than a seventh of the window."""
 SKILL_TOOL = "skill"
 TASK_TOOL = "task"
-_DISPENSABLE = frozenset({"jobs", "glob", "fetch", "todo", "history_search", "history_read", TASK_TOOL})
+_DISPENSABLE = frozenset(
+    {"jobs", "glob", "fetch", "todo", "history_search", "history_read", "ask_user", TASK_TOOL}
+)
 """Tools of ours that a model can do without: most of it `bash` does as well."""
 _NAMED = 2
 """Files that are named when several are left aside."""
@@ -142,8 +143,12 @@ class AgentState:
     """The prompt of a subagent, in place of the system prompt."""
     subagents: "Subagents | None" = None
     """Those that work for this one; None where it may not have any."""
-    loading: list[Custom] = field(default_factory=list)
-    """Skills that the model has asked for in this step."""
+    behind_results: list[Entry] = field(default_factory=list)
+    """What comes into the view once the calls of this step have their results: nothing may stand between."""
+    plan_waits: bool = False
+    """Whether the turn ends with a plan that nobody is there to accept."""
+    reminded_at: object = None
+    """The mode, and the newest change of the view, when it was last seen that the model knows what holds."""
     left_aside: set[str] = field(default_factory=set)
     """Digests of the project's files that were asked about, or named, in this session."""
     use_project: Callable[[], Awaitable[None]] = _nothing
@@ -177,7 +182,7 @@ class AgentState:
 
     async def sandbox_of_server(self, config: ServerConfig) -> tuple[str, Sandbox | None]:
         """The sandbox a tool server has to run in now, and the mode that wants it."""
-        mode = self.policy.mode
+        mode = self.policy.usual
         is_ours = mode in SANDBOXED and config.command and config.sandbox
         if not is_ours or not (await self.sandbox_engine()).name:
             return "", None

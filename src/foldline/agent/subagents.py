@@ -38,6 +38,7 @@ from .discovery import Custom
 from .executor import Executor
 from .hooks import tool_subjects
 from .limits import Bounds, Limits, Spent
+from .plan import AskUserTool, PlanTool
 from .proposals import BackgroundDraft
 from .skill_loading import SkillTool
 from .skills import listing
@@ -53,8 +54,10 @@ _EVERY: Final = 0.25
 """Seconds between two reports of a child that works on."""
 _TITLE: Final = 200
 """Characters of a task's first line that stand in the parent's history."""
-_OWN: Final = frozenset({TASK_TOOL, SKILL_TOOL, DmailTool.name, "history_search", "history_read"})
-"""Tools that belong to one session: a child has its own, and begins no children."""
+_OWN: Final = frozenset(
+    {TASK_TOOL, SKILL_TOOL, PlanTool.name, AskUserTool.name, DmailTool.name, "history_search", "history_read"}
+)
+"""Tools that belong to one session: a child has its own, begins no children and asks the user nothing."""
 
 
 @dataclass

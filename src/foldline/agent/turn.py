@@ -26,6 +26,7 @@ from .fallback import Fallbacks
 from .hooks import fire, refresh_hooks
 from .instructions import job_notice, moved_notice, session_preamble, skill_news
 from .limits import LoopWatch
+from .reminders import reminders
 from .request import TOO_MANY_BYTES, hide_refused_picture, may_be_too_long, picture_advice, send_request
 from .rewind import deliver
 from .skill_loading import opened_prompt
@@ -75,6 +76,7 @@ class Turn:
             state.bounds.limits = usual
 
     async def _run(self, parts: Sequence[Part] | None) -> AssistantMessage | None:
+        self._state.plan_waits = False
         await self._state.bounds.begin_turn(self._state)
         if parts is None:
             await self._reopen()
@@ -91,7 +93,7 @@ class Turn:
         return answer
 
     async def _answer(self) -> AssistantMessage:
-        while (answer := await self.step()).calls:
+        while (answer := await self.step()).calls and not self._state.plan_waits:
             pass
         return answer
 
@@ -167,7 +169,12 @@ class Turn:
         preamble = state.projection.tally.estimate(FIXED) if opened else sum(map(message_tokens, first))
         state.check_window(preamble)
         turn = Checkpoint(id=state.projection.next_checkpoint_id)
-        beside = (*job_notice(state.jobs), *(state.start_words or ()), *self._hook_messages)
+        beside = (
+            *job_notice(state.jobs),
+            *(state.start_words or ()),
+            *self._hook_messages,
+            *reminders(state),
+        )
         await state.session.append(*first, turn, *beside, prompt, durable=True)
         if state.start_words:
             state.start_words = []
@@ -199,7 +206,8 @@ class Turn:
         state = self._state
         # The model sees the checkpoint where it may come back to it.
         shown = state.mailbox is not None
-        await state.session.append(Checkpoint(id=state.projection.next_checkpoint_id, shown=shown))
+        place = Checkpoint(id=state.projection.next_checkpoint_id, shown=shown)
+        await state.session.append(*reminders(state), place)
         self._compaction.draft_next()  # not before: the checkpoint may change the last item
         suspected = False
         while True:

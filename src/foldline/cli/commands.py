@@ -75,6 +75,9 @@ def _run(parser: ArgumentParser) -> None:
     add_continue(parser)
     add_yes(parser, "run every tool call; without it, only those that just look")
     add_flag(parser, "--trust", "agree to what this folder brings: settings, instructions, skills, hooks")
+    add_flag(parser, "--plan", "let it make a plan, which is printed, and change nothing")
+    what = "answers to the model's questions, a line each: a choice's number, or other words"
+    parser.add_argument("--answers", metavar="FILE", help=what)
     what = "limits.turn_steps: stop after N requests to the model, with exit code 3"
     parser.add_argument("--max-steps", type=count_of, metavar="N", help=what)
     what = "another bound of [limits], as in turn_cost=25 or turn_tokens=50M; 0 takes it away"

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from foldline.agent import Agent
+from foldline.agent.approvals import Policy
+from foldline.agent.plan import read_plan
 from foldline.agent.settings import Settings, connect_llm
 from foldline.agent.trust import brought, decide
 from foldline.context.conversation import with_piped
 from foldline.context.numbers import tokens
-from foldline.history import Session, short_id
-from foldline.protocol import AssistantMessage, FoldlineError, events, operations
+from foldline.history import Session, short_id, typed_path
+from foldline.protocol import AssistantMessage, FoldlineError, events, operations, text_parts
 from foldline.protocol.events import Event
 from foldline.termination import run_async
 
@@ -39,6 +41,8 @@ def run(
     continues: bool,
     yes: bool,
     trust: bool,
+    plan: bool,
+    answers: str | None,
     max_steps: int | None,
     limit: Sequence[tuple[str, str]],
     model: str | None,
@@ -47,6 +51,7 @@ def run(
     as_json: bool,
 ) -> int:
     text = _prompt(prompt, piped)
+    given = _answers_in(answers) if answers is not None else []
     if trust:
         decide(brought(Path.cwd()), "agreed")
     limits: dict[str, Any] = {"limits__turn_steps": max_steps}
@@ -73,7 +78,9 @@ def run(
     if session.damage:
         note(f"{session.damage} of the session {session.id}.")
     reporter = JsonLines() if as_json else Sentences()
-    return run_async(answer_prompt(session, settings, text, yes=yes, reporter=reporter))
+    return run_async(
+        answer_prompt(session, settings, text, yes=yes, reporter=reporter, plan=plan, answers=given)
+    )
 
 
 def _prompt(prompt: str, piped: str | None) -> str:
@@ -87,6 +94,15 @@ def _prompt(prompt: str, piped: str | None) -> str:
     if not text.strip():
         raise UsageError("The prompt is empty: nothing was sent.")
     return text if piped is None else with_piped(text, given)
+
+
+def _answers_in(file: str) -> list[str]:
+    """The lines of a file that say something."""
+    try:
+        text = typed_path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"The answers in {file} cannot be read: {error}.") from None
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _stdin() -> str:
@@ -103,6 +119,8 @@ async def answer_prompt(
     *,
     yes: bool,
     reporter: "Reporter",
+    plan: bool = False,
+    answers: Sequence[str] = (),
 ) -> int:
     """The exit code: 0, 3 where a bound was reached, or 141 where nobody reads stdout any more.
 
@@ -112,6 +130,9 @@ async def answer_prompt(
     """
     llm = connect_llm(settings, os.environ)
     agent = agent_for(session, settings, llm, yes=yes)
+    if plan:
+        agent.state.policy = Policy("plan", agent.state.policy.always, agent.state.policy.usual)
+    agent.state.choices.given.extend(answers)
     agent.state.bounds.then = "`foldline run -c PROMPT` continues, and --limit raises it"
     output = _WhileRead(reporter)
     answer, failure = None, None
@@ -121,6 +142,9 @@ async def answer_prompt(
         agent.executor.subscribe(output.on_event)
         agent.executor.subscribe(_declining(agent))
         answered = await agent.prompt(text)
+        if agent.state.plan_waits:
+            plan_text = await asyncio.to_thread(read_plan, agent.state)
+            answered = answered.model_copy(update={"parts": text_parts(plan_text)})
         if not answered.text.strip():
             raise FoldlineError(_without_words(answered))
         answer = answered

@@ -19,23 +19,26 @@ class Granted(NamedTuple):
 
     rules: frozenset[Rule] = frozenset()
     mode: ApprovalMode | None = None
+    before: ApprovalMode | None = None
+    """The one that comes back after the mode `plan`."""
 
     def after(self, entry: Approval) -> "Granted":
         """What is allowed once the user has said this, too. Rules of a project are kept elsewhere."""
         rules = self.rules
         if entry.rule is not None and entry.scope == "session":
             rules = rules | {entry.rule} if entry.granted else rules - {entry.rule}
-        return Granted(rules, entry.mode or self.mode)
+        return Granted(rules, entry.mode or self.mode, entry.before or self.before)
 
 
 def granted_in(outlines: Iterable[Outline], *, after: int = NEW) -> Granted:
     """What a resumed session allows; entries up to index `after` may be anybody's word. The mode `all` ends
-    with the program it was confirmed in; then the settings hold again."""
+    with the program it was confirmed in; then the settings hold again, and after a plan, each call asks."""
     granted = Granted()
     for outline in outlines:
         if isinstance(outline, Approval) and outline.index > after:
             granted = granted.after(outline)
-    return granted if granted.mode != "all" else Granted(granted.rules)
+    mode, before = (None if each == "all" else each for each in granted[1:])
+    return Granted(granted.rules, mode, before)
 
 
 def rule_words(rule: Rule) -> str:
@@ -72,6 +75,7 @@ _MODES: dict[ApprovalMode, str] = {
     "sandboxed": "what stays inside the sandbox runs without asking, what needs more asks",
     "read-only": "nothing is changed: commands only read, in the sandbox",
     "all": "everything runs without asking",
+    "plan": "nothing is changed and no command runs until you accept a plan",
 }
 
 

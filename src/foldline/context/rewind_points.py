@@ -12,6 +12,7 @@ from foldline.protocol import (
     Checkpoint,
     Clear,
     Compaction,
+    DeveloperMessage,
     Entry,
     FileImage,
     Revert,
@@ -86,7 +87,9 @@ def _place(
 
 
 def _following(projection: Projection, index: int) -> Entry | None:
-    return next((entry for entry in projection.after(index, _NEAR) if isinstance(entry, _STEPS)), None)
+    """What a checkpoint stands before; of a turn its prompt, whatever the machine says ahead of that."""
+    near = (entry for entry in projection.after(index, _NEAR) if not isinstance(entry, DeveloperMessage))
+    return next((entry for entry in near if isinstance(entry, _STEPS)), None)
 
 
 def rewind_words(projection: Projection, revert: Revert) -> str:

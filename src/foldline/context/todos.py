@@ -7,9 +7,10 @@ Each call replaces the whole list. Pure.
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
-from foldline.protocol import AssistantMessage, BaseMessage, Entry, ToolCallPart, ToolResultMessage
+from foldline.protocol import NEW, AssistantMessage, BaseMessage, Entry, ToolCallPart, ToolResultMessage
 
 from .outline import MessageOutline
+from .view import STANDING
 
 if TYPE_CHECKING:
     from .projection import Projection
@@ -62,6 +63,14 @@ def completed(history: History) -> frozenset[str]:
 def open_todos(history: History) -> tuple[str, ...]:
     """What the newest todo call leaves to do, in its order."""
     return tuple(todo.text for todo in _newest(history) if todo.is_open)
+
+
+def newest_list(projection: "Projection") -> tuple[int, tuple[Todo, ...]]:
+    """The entry whose call keeps the list that holds, and that list: the newest that no rewind, clear or drop
+    has taken back. Reads the steps that may have kept one."""
+    steps = _may_have_kept_one(projection, frozenset())
+    call = next(_newest_first(step for step in steps if projection.fate(step.index).kind in STANDING), None)
+    return (call.entry.index, call.todos) if call is not None else (NEW, ())
 
 
 def newly_completed(projection: "Projection") -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from foldline.protocol import (
+    PINNED,
     Checkpoint,
     Clear,
     DeveloperMessage,
@@ -277,7 +278,7 @@ class ViewState:
             self._place_result(message)
         elif message.says:
             self._fates.put((message.index, 0), LIVE)
-            if message.origin == "skill":
+            if message.origin in PINNED:
                 self._pins.add(message.index)
             item = item_from(message, self.entries)
             self._insert(len(self.view), replace(item, pinned=True) if message.index in self._pins else item)
@@ -458,7 +459,7 @@ class ViewState:
                 self._flag(group)
             case "restore":
                 target = self.outline(edit.target)
-                if isinstance(target, MessageOutline) and target.origin == "skill":
+                if isinstance(target, MessageOutline) and target.origin in PINNED:
                     self._pins.update(group)
                 self._show(group)
             case "show":

@@ -219,8 +219,9 @@ class Rule(Record):
     """Whether it counts for a command within a line of several, too. Those of older versions do not."""
 
 
-ApprovalMode = Literal["ask", "edits", "sandboxed", "read-only", "all"]
-"""What needs no question: reads; reads and edits; what stays in the sandbox; what only reads; everything."""
+ApprovalMode = Literal["ask", "edits", "sandboxed", "read-only", "all", "plan"]
+"""What needs no question: reads; reads and edits; what stays in the sandbox; what only reads; everything; and
+reads again, where all else is refused until a plan was accepted."""
 ApprovalScope = Literal["session", "project"]
 
 
@@ -234,6 +235,8 @@ class Approval(Entry):
     """Of a rule. One of a project is kept apart from its sessions: here it is only recorded."""
     granted: bool = True
     mode: ApprovalMode | None = None
+    before: ApprovalMode | None = Field(default=None, exclude_if=lambda before: before is None)
+    """With the mode `plan`: the one that comes back after it."""
 
 
 class Subagent(Entry):

@@ -260,6 +260,9 @@ class Option(Record):
     key: str
     """One letter."""
     label: str
+    asks: Literal["", "line", "edit"] = ""
+    """What is to be written with it: one line of the user's own; or another text in place of the detail. Only
+    the last option of a choice asks for a line."""
 
 
 class ChoiceRequested(Record):

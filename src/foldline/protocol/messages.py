@@ -200,14 +200,17 @@ class SystemMessage(BaseMessage):
 
 
 class DeveloperMessage(BaseMessage):
-    """Machine text for the model. Neither `instructions`, files such as AGENTS.md, nor a `skill` that was
-    loaded is ever compacted."""
+    """Machine text for the model. Neither `instructions`, files such as AGENTS.md, nor what is `PINNED` are
+    ever compacted."""
 
     type: Literal["developer"] = "developer"
-    origin: Literal["instructions", "skill", "notice", "dmail"] = "notice"
+    origin: Literal["instructions", "skill", "plan", "goal", "mode", "todo", "notice", "dmail"] = "notice"
     source: str | None = None
     """Path of the file it was read from."""
 
+
+PINNED = frozenset({"skill", "plan", "goal"})
+"""The origins of what is pinned from its first moment: a skill, the plan that was accepted, the goal."""
 
 PIPED_OPEN, PIPED_CLOSE = "\n\n<stdin>\n", "\n</stdin>"
 """What was piped in stands between these, at the end of a prompt."""

@@ -99,6 +99,8 @@ class Choose(Record):
     type: Literal["choose"] = "choose"
     choice: str
     key: str
+    text: str = ""
+    """What was written with it, where the option asks for that."""
 
 
 class UndoCompaction(Record):
@@ -132,6 +134,19 @@ class LoadSkill(Record):
     type: Literal["load_skill"] = "load_skill"
     asked: str
     """Its name; behind `unload`, that of one to take out."""
+
+
+class ReviewPlan(Record):
+    """Ask the user about the plan that the model wrote last."""
+
+    type: Literal["review_plan"] = "review_plan"
+
+
+class SetGoal(Record):
+    """Pin what the session is for, in place of what was pinned before; an empty text only drops that."""
+
+    type: Literal["set_goal"] = "set_goal"
+    text: str
 
 
 class ClearView(Record):
@@ -215,6 +230,8 @@ Operation = Annotated[
     | Rewind
     | EditView
     | LoadSkill
+    | ReviewPlan
+    | SetGoal
     | ClearView
     | SwitchModel
     | SwitchStrategy

@@ -334,6 +334,12 @@ class ChatScreen(Screen[None]):
         event.stop()
         self.remark(event.sentence)
 
+    @on(QuestionDock.EditWanted)
+    def _edit_choice(self, event: QuestionDock.EditWanted) -> None:
+        text = dialogs.edited(self.app, event.question.title, self.remark)
+        if text is not None:
+            self.dock.call_later(self.dock.choose, event.key, text)  # as a word of its own
+
     @on(QuestionDock.WhyUnsent)
     def _why_unsent(self, event: QuestionDock.WhyUnsent) -> None:
         event.stop()

@@ -334,7 +334,17 @@ def compaction_commands(preview: Callable[[str], None], remark: Callable[[str], 
         runner.agent.state.draft.declined = False  # who asks for it wants the draft that was stopped
         runner.submit(operations.CompactSession(reason="phase", cause="asked"))
 
+    def plan(runner: Runner, argument: str) -> None:
+        policy = runner.agent.state.policy
+        if argument == "off" or policy.mode != "plan":
+            mode = policy.usual if argument == "off" else "plan"
+            runner.submit(operations.SwitchApprovals(mode=mode))
+        else:
+            runner.submit(operations.ReviewPlan())
+
     return {
+        "plan": plan,
+        "goal": lambda runner, line: runner.submit(operations.SetGoal(text=" ".join(line.split()))),
         "compact": compact,
         "compact-first": compact_first,
         "preview": lambda _, focus: preview(focus),

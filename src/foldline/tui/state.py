@@ -107,9 +107,11 @@ class Answerable:
 
     key: str
     label: str
+    asks: Literal["", "line", "edit"] = ""
+    """What is written with it: a line, which the last answer may ask for; or another text of the question."""
 
 
-ONCE = (Answerable("y", "Allow once"), Answerable("n", "No, and tell it why"))
+ONCE = (Answerable("y", "Allow once"), Answerable("n", "No, and tell it why", "line"))
 """The answers to a tool call that asks each time."""
 APPROVAL = (
     ONCE[0],
@@ -241,7 +243,7 @@ class CacheEnds:
         return self.at - IDLE_BEFORE if self.idle == "ask" else self.at
 
 
-Edits = Literal["ask", "auto", "sandboxed", "read-only", "all"]
+Edits = Literal["ask", "auto", "sandboxed", "read-only", "all", "plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +271,7 @@ class ChatState:
     model: str = ""
     edits: Edits = "ask"
     """What asks before it runs: edits and commands; commands; what leaves the sandbox; reads outside;
-    nothing."""
+    nothing. While a plan is made, all that does not read is refused."""
     sandbox_holds: bool | None = None
     """Whether this machine holds all that the modes with a sandbox promise; None until that was tried."""
     compaction_mode: str = "auto"

@@ -97,7 +97,7 @@ async def test_a_mode_is_set_by_its_name_and_decides_what_asks(tmp_path: Path) -
             assert opened.modes is not None
             assert opened.modes.current_mode_id == "ask"
             offered = [mode.id for mode in opened.modes.available_modes]
-            assert offered == ["ask", "edits", "sandboxed", "read-only", "all"]
+            assert offered == ["ask", "edits", "sandboxed", "read-only", "all", "plan"]
             await editor.agent.set_session_mode(session_id=session, mode_id="edits")
             assert editor.of(schema.CurrentModeUpdate)[-1].current_mode_id == "edits"
             await editor.say(session, "go0")
@@ -150,3 +150,34 @@ async def test_without_a_model_the_client_is_told_what_to_do(tmp_path: Path) -> 
         assert (await editor.say(await editor.new(tmp_path), "hello")).stop_reason == "end_turn"
     async with editing(*OFFLINE, home=tmp_path / "other") as editor:
         assert await editor.new(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [("b", "The user chose: Postgres"), (None, "The user left the question undecided. Do not ask it again.")],
+)
+async def test_a_question_of_the_model_is_asked_with_its_choices(
+    tmp_path: Path, answer: str | None, result: str
+) -> None:
+    asks = call("ask_user", question="Which base?", choices=["SQLite", "Postgres"])
+    with scripted(rule("choose", tool_calls=[asks])) as (server, environ):
+        async with editing(home=tmp_path / "home", environ=environ) as editor:
+            editor.allow = lambda _: answer
+            await editor.say(await editor.new(tmp_path), "choose")
+            [asked] = editor.permissions
+            assert [option.name for option in asked.options] == ["SQLite", "Postgres", "Leave it undecided"]
+        assert server.requests()[-1].messages[-1]["content"] == result
+
+
+async def test_a_plan_is_accepted_in_an_editor_and_the_mode_before_comes_back(tmp_path: Path) -> None:
+    with scripted(rule("plan it", tool_calls=[call("plan", text="1. a test")])) as (_, environ):
+        async with editing(home=tmp_path / "home", environ=environ) as editor:
+            editor.allow = lambda _: "y"
+            session = await editor.new(tmp_path)
+            await editor.say(session, "/plan")
+            await editor.say(session, "plan it")
+            [asked] = editor.permissions
+            assert kinds(asked) == ["allow_once", "reject_once", "reject_once"]
+            assert "1. a test" in texts(asked.tool_call.content)
+            await editor.say(session, "/approvals")
+            assert "Mode ask:" in editor.text(session)

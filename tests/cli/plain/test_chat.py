@@ -192,3 +192,36 @@ def test_cost_status_and_what_changed_are_said_in_lines(tmp_path: Path) -> None:
     assert "No file was changed by write or edit.\n" in out
     assert "\nmodel    requests  input" in out and "\nmodel     offline" in out and "\nsandbox   " in out
     assert "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n" in out
+
+
+def test_a_question_and_a_plan_are_answered_with_own_words_and_in_the_editor(tmp_path: Path) -> None:
+    asks = {"name": "ask_user", "arguments": {"question": "Which base?", "choices": ["SQLite", "Postgres"]}}
+    plans = {"name": "plan", "arguments": {"text": "1. a change"}}
+    script = [
+        {"when": {"content": text}, "times": 1, "answer": {"tool_calls": [made]}}
+        for text, made in (("choose", asks), ("make one", plans))
+    ]
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf '\\n2. a test\\n' >> \"$1\"\n")
+    editor.chmod(0o700)
+    with running_server(script=script, then_default=True) as server:
+        given = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "FOLDLINE_MODEL": MODEL}
+        with terminal(tmp_path / "shop", "--plain", **given, VISUAL=str(editor)) as term:
+            term.until("/help helps.")
+            term.send("choose\r")
+            term.until("3  o  Answer, in your own words")
+            term.lives_for(1.1)
+            term.send("o\r")
+            term.until("Your words:")
+            term.send("a file\r")
+            term.until("in their own words: a file")
+            term.send("/plan\r")
+            term.until("no command runs until you accept")
+            term.send("make one\r")
+            term.until("2  e  Edit it")
+            term.lives_for(1.1)
+            term.send("e\r")
+            term.until("2. a test")
+            term.lives_for(1.1)
+            term.send("y\r")
+            term.until("1. a change … accepted")

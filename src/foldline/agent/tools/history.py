@@ -263,7 +263,14 @@ def reachable(session: Session) -> list[int]:
 
 Status = Literal["pending", "in_progress", "completed"]
 
-_MARKS: dict[Status, str] = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+def todo_lines(todos: Sequence[Todo]) -> list[str]:
+    """The list as the model reads it."""
+
+    def mark(todo: Todo) -> str:
+        return "[x]" if todo.is_done else "[>]" if todo.is_begun else "[ ]" if todo.is_open else "[-]"
+
+    return [f"{mark(todo)} {one_line(todo.text)}" for todo in todos]
 
 
 class TodoItem(Arguments):
@@ -294,7 +301,7 @@ class TodoTool(BaseTool[TodoArguments]):
         todos = arguments.todos
         if not todos:
             return ToolOutcome("The list is empty.", brief="empty")
-        lines = [f"{_MARKS[item.status]} {one_line(item.content)}" for item in todos]
+        lines = todo_lines([Todo(item.content, item.status) for item in todos])
         started = sum(item.status == "in_progress" for item in todos)
         if started > 1:
             lines.append(f"({started} items are in progress: better finish one before the next.)")

@@ -210,11 +210,13 @@ class Conversation:
     async def _ask(self, asked: Asked, question: Question | None) -> None:
         """Has the client ask. Where nobody answers there, the last answer counts: it allows nothing."""
         call = self._asked_call(asked, question)
+        # What is to be written with an answer, a client has no field for; a "no" does without.
         options = [
             schema.PermissionOption(
                 option_id=answer.key, name=answer.sentence, kind=_allows(answer.operation)
             )
             for answer in asked.answers
+            if not answer.asks or answer.key == "n"
         ]
         await self.feed.flush()
         cancels, chosen = self._cancels, asked.answers[-1]

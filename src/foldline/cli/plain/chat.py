@@ -17,7 +17,7 @@ from typing import Any, Final
 from foldline.agent import Agent
 from foldline.agent.skill_loading import look_around
 from foldline.cli.streams import UNREAD
-from foldline.protocol.operations import Approve
+from foldline.protocol.operations import Approve, Operation
 from foldline.termination import end_soon
 from foldline.tui.keys.commands import InterruptFacts, interrupt_step
 from foldline.tui.prompting.inputs import (
@@ -30,9 +30,10 @@ from foldline.tui.prompting.inputs import (
     parse_input,
 )
 from foldline.tui.runner import Runner
+from foldline.tui.terminal.clipboard import edit_text
 
 from .commands import TABLES, answer, carry_out, handlers, help_lines
-from .narrator import Asked, Narrator
+from .narrator import Answer, Asked, Narrator
 from .terminal import PROMPT, LineReader, Paper
 
 HEARD: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -249,19 +250,29 @@ class PlainChat:
                 self._paper.line("The question had only just come: answer it once more.")
                 shown -= _DEAF
             else:
-                operation = answer_given.operation
-                if isinstance(operation, Approve) and operation.answer == "deny":
-                    operation = operation.model_copy(update={"why": self._why()})
-                self._work(self._runner.submit, operation)
-                return
+                operation = self._with_text(answer_given, asked.text)
+                if operation is not None:
+                    self._work(self._runner.submit, operation)
+                    return
 
-    def _why(self) -> str:
-        """What the model is told of a call that is declined."""
+    def _with_text(self, given: Answer, text: str) -> Operation | None:
+        """What an answer asks of the agent, with what is written with it; None where no editor works."""
+        operation = given.operation
+        if given.asks == "edit":
+            try:
+                return operation.model_copy(update={"text": edit_text(text)})
+            except (OSError, ValueError) as error:
+                self._paper.line(f"The editor did not work: {error}.")
+                return None
+        if not given.asks:
+            return operation
+        mark = "Why, and what instead (an empty line says nothing): " if given.key == "n" else "Your words: "
         try:
             with self._reads():
-                return self._reader.answer("Why, and what instead (an empty line says nothing): ").strip()
+                line = self._reader.answer(mark).strip()
         except (EOFError, KeyboardInterrupt):
-            return ""
+            line = ""
+        return operation.model_copy(update={"why" if isinstance(operation, Approve) else "text": line})
 
     @contextmanager
     def _reads(self) -> Iterator[None]:

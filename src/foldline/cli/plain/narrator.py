@@ -271,6 +271,8 @@ class Answer:
     key: str
     words: str
     operation: Operation
+    asks: str = ""
+    """As of an `Option`: what is written with it."""
 
     @property
     def sentence(self) -> str:
@@ -284,6 +286,8 @@ class Asked:
     id: str
     lines: tuple[str, ...]
     answers: tuple[Answer, ...]
+    text: str = ""
+    """What an answer that asks for an edit is to change."""
 
     def all_lines(self) -> Iterator[str]:
         """The question, and `1  y  yes, this once` for each answer."""
@@ -325,6 +329,7 @@ def _call(question: Question) -> Asked:
                 option.key,
                 _ANSWERS[option.key][1].format(promise=promise),
                 operations.Approve(call_id=question.id, answer=_ANSWERS[option.key][0]),
+                option.asks,
             )
             for option in question.options
         ),
@@ -346,11 +351,12 @@ def _choice(question: Question) -> Asked:
         tuple(line for line in (clean(question.name), *clean(question.title).split("\n")) if line),
         (
             *(
-                Answer(o.key, clean_line(o.label), operations.Choose(choice=question.id, key=o.key))
+                Answer(o.key, clean_line(o.label), operations.Choose(choice=question.id, key=o.key), o.asks)
                 for o in question.options
             ),
             leaves,
         ),
+        question.title,
     )
 
 

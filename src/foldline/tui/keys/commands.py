@@ -350,9 +350,23 @@ COMMANDS: Final[KeyTable[Command]] = table(
     SlashCommand(
         "approvals",
         (),
-        "Rules and agreed files, to be taken back; the mode: ask, edits, sandboxed, read-only, all.",
+        "Rules and agreed files, to be taken back; the mode: ask, edits, sandboxed, read-only, all, plan.",
         title="Permissions",
-        aliases=("permissions", "plan", "yolo", "sandbox"),
+        aliases=("permissions", "yolo", "sandbox"),
+    ),
+    SlashCommand(
+        "plan",
+        (),
+        "First a plan: until you accept it, nothing is changed. Once more shows the plan; `off` goes back.",
+        title="Plan first",
+        argument="[off]",
+    ),
+    SlashCommand(
+        "goal",
+        (),
+        "Pins what this session is for, in one line that no compaction touches; without a line, drops it.",
+        title="Pin the goal",
+        argument="[line]",
     ),
     "Program",
     Command(

@@ -57,6 +57,7 @@ KEYS: Final = table(
     ScreenKey("sandboxed", ("3",), "What stays inside the sandbox runs; what needs more asks for it."),
     ScreenKey("read-only", ("4",), "Nothing is changed; commands only read, in the sandbox."),
     ScreenKey("all", ("5",), "Everything runs without asking, outside the folder, too. Asks."),
+    ScreenKey("plan", ("6",), "Nothing is changed and no command runs, until you accept a plan."),
     ScreenKey("confirm", ("ctrl+s",), "Confirms the mode all; nothing that may be typed ahead does."),
     "Rules and files",
     ScreenKey(
@@ -74,7 +75,7 @@ KEYS: Final = table(
 
 _AROUND: Final = 6
 """Lines beside the rules, as long as none of them is wrapped."""
-_MODES: Final[tuple[ApprovalMode, ...]] = ("ask", "edits", "sandboxed", "read-only", "all")
+_MODES: Final[tuple[ApprovalMode, ...]] = ("ask", "edits", "sandboxed", "read-only", "all", "plan")
 _SURE: Final = (
     "Everything will run without asking, outside this folder too. {} or Enter: yes, any other key: no"
 )
@@ -107,7 +108,7 @@ class PermissionsScreen(ListScreen[None, PermissionRow]):
 
     def act(self, command: str) -> None:
         match command:
-            case "ask" | "edits" | "sandboxed" | "read-only":
+            case "ask" | "edits" | "sandboxed" | "read-only" | "plan":
                 self._submit(operations.SwitchApprovals(mode=command))
             case "all" if self.now.mode != "all":
                 sentence = _SURE.format(name_of(KEYS, "confirm"))

@@ -200,6 +200,9 @@ def header_row(state: ChatState, width: int) -> list[Span]:
         if value == "all":
             right.append(Piece((("asks: ", "muted"), ("never", "alert"))))
             continue
+        if value == "plan":
+            right.append(Piece((("mode: ", "muted"), ("plan", "altered"))))
+            continue
         if value in ("sandboxed", "read-only"):
             right.append(_sandboxed(value, state.sandbox_holds, width))
             continue

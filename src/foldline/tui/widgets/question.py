@@ -6,6 +6,7 @@ What was not shown cannot be allowed: nothing of it is left out, hidden in a seq
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -99,6 +100,7 @@ _UNREAD = "Read on first: what was not shown cannot be allowed"
 _NOT_SEEN = "There is no room to show what always would allow: make the terminal higher, or answer once"
 _NO_RULE = "It can only be allowed once: each such call asks"
 _WHY = "why, and what instead"
+_NO = "No"
 
 _ACTS = "outside, or a file that acts"
 _BEYOND = {"fetch": "not a public address", "bash": "may leave this folder", "edit": _ACTS, "write": _ACTS}
@@ -148,6 +150,13 @@ class QuestionDock(Lines, can_focus=True):
         """The question is gone, and with it whom this sentence was for."""
 
         text: str
+
+    @dataclass
+    class EditWanted(Message):
+        """The text of a choice is to be edited, and goes with this option of it."""
+
+        question: Question
+        key: str
 
     def __init__(
         self,
@@ -253,27 +262,35 @@ class QuestionDock(Lines, can_focus=True):
             self._nth = (self._nth + 1) % len(self._question.promises)
             self._fit()
 
-    def choose(self, key: str) -> None:
-        """Pass on the reader's choice, or with an empty key none, unless the question just appeared."""
+    def choose(self, key: str, text: str = "") -> None:
+        """Pass on the reader's choice and what they wrote with it, or with an empty key none, unless the
+        question just appeared."""
         from foldline.protocol import operations
 
         question = self._question
         if question is not None and question.kind == "choice" and self._hears(self._shown_at):
-            self.post_message(OperationWanted(operations.Choose(choice=question.id, key=key)))
+            self.why.value = ""
+            self.post_message(OperationWanted(operations.Choose(choice=question.id, key=key, text=text)))
 
     def keep_why(self) -> None:
         """Close the field in which the reader says why; what it holds stays."""
         self.why.close()
         self.screen.set_focus(self)
 
-    def _ask_why(self) -> None:
+    def _ask_line(self, option: Answerable) -> None:
+        """Have the reader write in the place of an answer: "No, and tell it why" becomes "No:"."""
         if self._hears(self._shown_at):
-            self.why.ask(_WHY, self.why.value, self._decline)
+            word, _, rest = option.label.partition(", ")
+            self.why.ask(_WHY if word == _NO else rest, self.why.value, partial(self._written, option))
             self._fit()
 
-    def _decline(self, why: str) -> None:
+    def _written(self, option: Answerable, line: str) -> None:
         self.screen.set_focus(self)
-        self.answer("deny", " ".join(why.split()))
+        text = " ".join(line.split())
+        if self._question is not None and self._question.kind == "choice":
+            self.choose(option.key, text)
+        else:
+            self.answer("deny", text)
 
     def _hears(self, since: float) -> bool:
         hears = self._clock() - since >= DEAF_SECONDS
@@ -282,10 +299,13 @@ class QuestionDock(Lines, can_focus=True):
         return hears
 
     def _take(self, option: Answerable) -> None:
-        if self._question is not None and self._question.kind == "choice":
-            self.choose(option.key)
-        elif ANSWERS[option.key] == "deny":
-            self._ask_why()
+        if option.asks == "line":
+            self._ask_line(option)
+        elif self._question is not None and self._question.kind == "choice":
+            if option.asks != "edit":
+                self.choose(option.key)
+            elif self._hears(self._shown_at):
+                self.post_message(self.EditWanted(self._question, option.key))
         else:
             self.answer(ANSWERS[option.key])
 
@@ -407,7 +427,8 @@ class QuestionDock(Lines, can_focus=True):
             rows, where, promise, answers, *_ = self._layout(self._question, width)
             last = rows + len(where) + len(promise) + len(answers)
             self.styles.height = last + 2
-            self.why.styles.margin = (last, 2, 0, 9)
+            word = self._question.options[-1].label.partition(", ")[0]
+            self.why.styles.margin = (last, 2, 0, 7 + cell_len(word))
         self.update()
 
     # --- what is shown --------------------------------------------------------------------------------
@@ -521,11 +542,11 @@ class QuestionDock(Lines, can_focus=True):
     ) -> Line:
         """`▶ 1 Allow once    Alt+Y`; at the end which of how many it is, where not all are in sight."""
         label, style = clean_line(option.label), "text"
+        if option.asks == "line" and self.why.display:
+            label = f"{label.partition(', ')[0]}:"
         if question.kind == "call":
             which = which or key_of(_COMMANDS[option.key])
-            if ANSWERS[option.key] == "deny":
-                label = "No:" if self.why.display else label
-            elif self._unread:
+            if ANSWERS[option.key] != "deny" and self._unread:
                 style = "muted"
         marked = marked and self._is_active
         words = f"{'▶' if marked else ' '} {clean_line(_key(question, option))} {label}"
@@ -536,7 +557,8 @@ class QuestionDock(Lines, can_focus=True):
     def _foot(self, question: Question, options: Sequence[Answerable]) -> Spans:
         """What may be pressed now."""
         if self.why.display:
-            return key_words((("Enter", "declines it"), ("Esc", "back")))
+            enter = "declines it" if question.options[-1].key == "n" else "answers"
+            return key_words((("Enter", enter), ("Esc", "back")))
         if not self._is_active:
             return key_words(((key_of("complete"), "to answer"),))
         if question.kind == "choice":
