@@ -60,12 +60,8 @@ def rewind_points(projection: Projection) -> list[RewindPoint]:
 
 
 def _reverted_spans(projection: Projection) -> list[tuple[int, int]]:
-    reverts = (marker for marker in projection.markers if isinstance(marker, Revert) and marker.context)
-    return [
-        (back_to, revert.index)
-        for revert in reverts
-        if (back_to := projection.checkpoint(revert.checkpoint)) is not None
-    ]
+    reverts = (marker for marker in projection.markers if isinstance(marker, Revert))
+    return [(back_to, each.index) for each in reverts if (back_to := projection.reached_by(each)) is not None]
 
 
 def _place(
