@@ -231,6 +231,10 @@ class Projection(ViewState):
         """Index of the checkpoint entry with this id."""
         return self._checkpoints.get(checkpoint_id)
 
+    def is_annulled(self, index: int) -> bool:
+        """Whether this marker is undone."""
+        return index in self._annulled
+
     def reached_by(self, revert: Revert) -> int | None:
         """Index of the entry that was the newest at the moment a rewind goes back to; None where it goes
         nowhere."""
@@ -498,7 +502,7 @@ class Projection(ViewState):
         """The view as it was when entry `index` was the newest; fates and pins are put back on the way."""
         view, pins = self.view, self._pins
         for change in reversed(self._changes):
-            if change.marker.index < index:
+            if change.marker.index <= index:
                 break
             for key, fate in keys_in(change.fates):
                 if key[0] <= index:
