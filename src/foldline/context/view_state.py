@@ -54,8 +54,9 @@ def annulled(undos: Sequence[Undo], markers: Sequence[ViewMarker]) -> frozenset[
     left for an earlier moment."""
     targets: set[int] = set()
     moment: int | None = None
-    jumps = (each for each in markers if isinstance(each, Revert) and each.moment is not None)
-    for each in sorted((*undos, *jumps), key=lambda each: each.index, reverse=True):
+    jumps = [each for each in markers if isinstance(each, Revert) and each.moment is not None]
+    acts: list[Undo | Revert] = sorted((*undos, *jumps), key=lambda act: act.index, reverse=True)
+    for each in acts:
         if each.index in targets or (moment is not None and each.index > moment):
             continue
         if isinstance(each, Undo):
@@ -66,8 +67,7 @@ def annulled(undos: Sequence[Undo], markers: Sequence[ViewMarker]) -> frozenset[
 
 
 def reached_by(revert: Revert, checkpoints: Mapping[int, int]) -> int | None:
-    """Index of the entry that was the newest at the moment a rewind goes back to; None where it goes nowhere.
-    """
+    """Index of the newest entry at the moment a rewind goes back to; None where it goes nowhere."""
     moment = revert.moment
     back_to = checkpoints.get(revert.checkpoint) if moment is None else moment
     return back_to if revert.context and back_to is not None and back_to < revert.index else None
@@ -555,11 +555,10 @@ def unmarked(item: ViewItem) -> ViewItem:
 
 def carried_by(revert: Revert) -> DeveloperMessage | None:
     """The message or note a rewind carries, as an item of the view: it has the rewind's index."""
-    text = revert.message or revert.note
-    if not text:
+    if not revert.text:
         return None
     origin: Literal["dmail", "notice"] = "dmail" if revert.message else "notice"
-    return DeveloperMessage(index=revert.index, at=revert.at, origin=origin, parts=text_parts(text))
+    return DeveloperMessage(index=revert.index, at=revert.at, origin=origin, parts=text_parts(revert.text))
 
 
 def _covering(item: ViewItem, written: Sequence[WrittenOutline]) -> int | None:

@@ -130,6 +130,11 @@ class Revert(Entry):
     note: str | None = None
     """What the model is told of the branch that is left."""
 
+    @property
+    def text(self) -> str:
+        """What it says to the model; mostly nothing."""
+        return self.message or self.note or ""
+
 
 class Clear(Entry):
     type: Literal["clear"] = "clear"

@@ -302,12 +302,17 @@ class OpenSession(ChatScreen):
             case OperationWanted():
                 shown.runner.submit(message.operation)
             case EntryWanted():
-                shown.inspecting.open_at(message.index)
+                self.show_entry(message.index)
             case CancelRequested():
                 if state.busy:
                     self.presenter.show(replace(state, cancelling=True))
                 if state.busy or state.drafting_ahead:
                     shown.runner.cancel()
+
+    def show_entry(self, index: int) -> None:
+        """Open the Inspector on an entry."""
+        if self.presenter.shown is not None:
+            self.presenter.shown.inspecting.open_at(index)
 
     @on(CommandInvoked)
     def _command(self, message: CommandInvoked) -> None:
@@ -330,6 +335,7 @@ class OpenSession(ChatScreen):
         from foldline.tui.screens.permissions import open_permissions
         from foldline.tui.screens.rewind import open_rewind
         from foldline.tui.screens.settings import open_settings
+        from foldline.tui.screens.tree import open_tree
         from foldline.tui.session_commands import session_commands
 
         in_slices = self.presenter.in_slices
@@ -338,6 +344,7 @@ class OpenSession(ChatScreen):
             "open-tools": lambda _, __: in_slices(shown.transcript.openings.toggle_all_calls(), "opening"),
             "context": lambda _, __: self._open_context(shown),
             "rewind": lambda runner, _: open_rewind(self, runner),
+            "tree": lambda runner, _: open_tree(self, runner),
             "approvals": lambda runner, _: open_permissions(self, runner),
             "jobs": lambda runner, _: open_jobs(self, runner),
             "settings": partial(open_settings, self),
