@@ -1,4 +1,4 @@
-"""Branches: going to any moment gives back its view, whatever came since, and the tree shows what was left."""
+"""Branches: going to any moment gives back its view, and the tree shows what was left."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

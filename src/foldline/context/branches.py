@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from foldline.protocol import NEW, Revert, Undo
+from foldline.protocol import NEW, Checkpoint, DeveloperMessage, NoticeRecord, Revert, Undo
+from foldline.protocol.operations import Rewind
 
-from .outline import MessageOutline
+from .outline import MessageOutline, Outline
 from .projection import Projection
 from .view_state import ViewMarker
 
+_NEAR = 16
+"""Entries before a prompt that are looked at for its checkpoint."""
 _BESIDE = ("system", "developer", "tool_result")
 """Messages that no way begins with."""
 
@@ -77,6 +80,29 @@ class Branches:
         return rows
 
 
+def before_prompt(projection: Projection, index: int) -> Rewind:
+    """What goes back to right before this prompt: to its checkpoint, or, where another agent made none, to the
+    entry before it."""
+    moment = index - 1
+    for entry in projection.before(index, _NEAR):
+        if isinstance(entry, Checkpoint) and not entry.files:
+            return Rewind(checkpoint=entry.id)
+        if not isinstance(entry, Checkpoint | DeveloperMessage | NoticeRecord):
+            moment = entry.index
+            break
+    return Rewind(moment=moment)
+
+
+def prompt_number(projection: Projection, index: int) -> int | None:
+    """Which of the prompts of this session entry `index` is, counted from 1; None where it is none."""
+    typed = [each.index for each in projection.entries.outlines if _is_typed(each)]
+    return typed.index(index) + 1 if index in typed else None
+
+
+def _is_typed(outline: Outline) -> bool:
+    return isinstance(outline, MessageOutline) and outline.type == "user" and outline.origin == "typed"
+
+
 def branches(projection: Projection) -> Branches:
     """The tree of this history, linear in its outlines; no text is read."""
     newest = BranchTurn(NEW, NEW, is_prompt=False)
@@ -93,7 +119,7 @@ def branches(projection: Projection) -> Branches:
                 continue
         if not isinstance(outline, MessageOutline | ViewMarker | Undo):
             continue
-        is_prompt = isinstance(outline, MessageOutline) and outline.origin == "typed"
+        is_prompt = _is_typed(outline)
         is_said_beside = isinstance(outline, MessageOutline) and outline.type in _BESIDE
         if is_prompt or (left and not is_said_beside):
             newest = BranchTurn(index, index, newest, is_prompt=is_prompt)
