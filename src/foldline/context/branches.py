@@ -81,8 +81,8 @@ class Branches:
 
 
 def before_prompt(projection: Projection, index: int) -> Rewind:
-    """What goes back to right before this prompt: to its checkpoint, or, where another agent made none, to the
-    entry before it."""
+    """What goes back to right before this prompt: to its checkpoint, or, where there is none, to the entry
+    before it."""
     moment = index - 1
     for entry in projection.before(index, _NEAR):
         if isinstance(entry, Checkpoint) and not entry.files:

@@ -213,7 +213,7 @@ class PlacesScreen(ListScreen[operations.Rewind | None, Place]):
 
     def _details(self, width: int, height: int) -> list[Line]:
         """Exactly `height` lines: context and files."""
-        lines: list[Line] = []
+        lines: list[Line] = [[(" nothing: you are here", "muted")]]
         if self.row is not None and self.going_to(self.row) is not None:
             lines = [[(" looking at the files …", "muted")]]
             if self.outcome is not None:

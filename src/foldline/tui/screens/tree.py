@@ -24,7 +24,7 @@ from foldline.tui.inspector.past import Comparison, Past
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.runner import Runner
 from foldline.tui.screens.rewind import DETAILS, Outcome, PlacesScreen, look_ahead
-from foldline.tui.widgets.lines import Line
+from foldline.tui.widgets.lines import Line, filled
 
 if TYPE_CHECKING:
     from foldline.tui.open_session import OpenSession
@@ -167,6 +167,11 @@ class TreeScreen(PlacesScreen[TreeRow]):
 
     def draw(self, width: int, height: int) -> list[Line]:
         return self.draw_places("Branches", partial(self._line, width=width - 2), width, height)
+
+    def _details(self, width: int, height: int) -> list[Line]:
+        if self.row is not None and self.row.fork is not None:
+            return filled([[(" this session stays open: the fork is one of its own", "muted")]], height)
+        return super()._details(width, height)
 
     def _line(self, place: TreeRow, marked: bool, *, width: int) -> Line:
         turn, fork = place.branch.turn, place.fork
