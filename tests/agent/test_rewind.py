@@ -94,7 +94,7 @@ async def test_what_somebody_else_changed_is_shown_and_stays_as_it_is(tmp_path: 
     agent, watch = await worked(tmp_path)
     (tmp_path / "a.txt").write_text("mine\n")
     first = before_prompt(agent, "first")
-    foreseen = await foresee(agent.state, first)
+    foreseen = await foresee(agent.state, operations.Rewind(checkpoint=first))
     assert {change.path: change.kind for change in foreseen.files} == {"a.txt": "conflict", "b.txt": "remove"}
     await back(agent, first, files=True)
     assert (tmp_path / "a.txt").read_text() == "mine\n" and not (tmp_path / "b.txt").exists()

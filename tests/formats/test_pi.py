@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from foldline.context.branches import branches
+from foldline.context.invariants import broken, dangling
 from foldline.context.projection import project
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (
@@ -18,6 +20,7 @@ from foldline.protocol import (
     Kept,
     ModelChange,
     NoticeRecord,
+    Revert,
     TextPart,
     ThinkingPart,
     Title,
@@ -312,10 +315,44 @@ def test_a_tree_is_read_along_the_branch_of_its_last_record(read: Any) -> None:
         header={**HEADER, "version": 3},
     )
     assert texts(session) == ["root", "tried one way", "right way"]
-    assert [entry.index for entry in session.entries] == [1, 4, 5]
-    assert session.notes == (
-        "2 messages on other branches were left out: only the branch last used is read.",
+    assert [entry.index for entry in session.entries] == [1, 2, 3, 4, 5, 6, 7]
+    assert session.notes == ("2 messages are on other branches than the one last used: /tree shows them.",)
+
+
+def test_all_branches_of_a_tree_can_be_gone_to(read: Any) -> None:
+    session = read(
+        node("a", None, message("user", "root")),
+        node("b", "a", message("user", "one way")),
+        node("c", "a", message("user", "other way")),
+        node("d", "b", message("assistant", "on with the one")),
+        node("e", "c", message("assistant", "on with the other")),
+        node("f", None, message("user", "all anew")),
+        header={**HEADER, "version": 3},
     )
+    projection = project(session.entries)
+    assert broken(projection) == [] and dangling(projection) == []
+    assert texts(session) == ["all anew"]
+    tips = [turn.moment for turn in branches(projection).turns if not turn.children]
+    ways = []
+    for moment in tips:
+        gone = projection.foreseen(Revert(checkpoint=-1, moment=moment))
+        ways.append([item.message.text for item in gone.view])
+    assert ways == [
+        ["root", "one way", "on with the one"],
+        ["root", "other way", "on with the other"],
+        ["all anew"],
+    ]
+
+
+def test_a_fold_on_a_branch_leaves_the_others_as_they_were(read: Any) -> None:
+    session = read(
+        node("a", None, message("user", "one")),
+        node("x", "a", message("user", "aside")),
+        node("y", "x", {"type": "compaction", "summary": "of aside", "firstKeptEntryId": "x"}),
+        node("b", "a", message("user", "two")),
+        header={**HEADER, "version": 3},
+    )
+    assert texts(session) == ["one", "two"]
 
 
 def test_a_fold_in_a_tree_names_its_cut_by_id(read: Any) -> None:
@@ -326,7 +363,7 @@ def test_a_fold_in_a_tree_names_its_cut_by_id(read: Any) -> None:
         node("c", "b", {"type": "compaction", "summary": "so far", "firstKeptEntryId": "b"}),
         header={**HEADER, "version": 3},
     )
-    assert session.entries[-1].first_kept_index == 3
+    assert session.entries[-1].first_kept_index == 5
     assert texts(session) == ["so far", "two"]
 
 

@@ -169,6 +169,11 @@ class History:
     ) -> Self:
         return self.add(Revert(checkpoint=checkpoint_id, kept=kept, message=message, context=context))
 
+    def go_to(self, moment: int, note: str | None = None) -> Self:
+        """Back to the view as it was when the entry at `moment` was the newest."""
+        mark = sum(isinstance(entry, Checkpoint) for entry in self.entries)
+        return self.checkpoint(mark).add(Revert(checkpoint=mark, moment=moment, note=note))
+
     def clear(self) -> Self:
         return self.add(Clear())
 

@@ -16,7 +16,17 @@ from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.context.tokens import estimate_tokens
 from foldline.history import Session
 from foldline.llm import ModelInfo
-from foldline.protocol import Approval, CacheTerms, Entry, RequestRecord, Rule, Title, Usage, dump_entry
+from foldline.protocol import (
+    Approval,
+    CacheTerms,
+    Entry,
+    RequestRecord,
+    Rule,
+    Title,
+    Usage,
+    dump_entry,
+    operations,
+)
 from foldline.tui.app import FoldlineApp
 from foldline.tui.context_screen.screen import ContextScreen
 from foldline.tui.screens.rewind import Outcome, RewindScreen
@@ -539,7 +549,7 @@ REWIND_OUTCOME = Outcome(
 async def rewind(scene: Scene, pilot: Pilot[None]) -> None:
     """The Rewind screen over the chat, once the files were looked at."""
 
-    async def look(_: int) -> Outcome:
+    async def look(_: operations.Rewind) -> Outcome:
         return REWIND_OUTCOME
 
     async def no_diffs(index: int) -> Sequence[FileDiff]:

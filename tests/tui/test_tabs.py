@@ -15,7 +15,7 @@ from foldline.context.invariants import broken
 from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.history import Session
 from foldline.history.lock import holder_of
-from foldline.protocol import UserMessage
+from foldline.protocol import UserMessage, operations
 from foldline.tui.inspector import InspectorScreen
 from foldline.tui.lists.picker import Picker
 from foldline.tui.open_session import OpenSession
@@ -215,7 +215,7 @@ async def test_of_several_new_sessions_asked_for_at_once_one_stays(tmp_path: Pat
 async def test_what_a_screen_opens_late_lies_over_its_own_session(tmp_path: Path) -> None:
     looked = asyncio.Event()
 
-    async def look(_: int) -> Outcome:
+    async def look(_: operations.Rewind) -> Outcome:
         return Outcome(2, 1, 1, files=[FileChange("a.py", "write", None, None)])
 
     async def diffs(_: int) -> list[FileDiff]:

@@ -52,6 +52,7 @@ class Agent:
         embedder: Embedder | None = None,
         interactive: bool = False,
         dmail: bool = False,
+        branch_note: bool = False,
         budget: BudgetSettings | Callable[[int, str], BudgetSettings] | None = None,
         approvals: ApprovalMode = "ask",
         tools: Sequence[Tool] | None = None,
@@ -69,8 +70,9 @@ class Agent:
         where somebody waits for it: `interactive`.
         `summariser` writes the summaries in place of `llm`; `embedder` is there for strategies that ask for
         one. `interactive` says that somebody answers proposals and choices; without anybody, the mode `ask`
-        compacts like `auto`. `dmail` lets the model go back to checkpoints of its own. `servers` lend more
-        tools, and are ended with the agent. `limits` bound turns and the session: none by default.
+        compacts like `auto`. `dmail` lets the model go back to checkpoints of its own. `branch_note`
+        tells it in short of a branch that the user leaves. `servers` lend more tools, and are ended with the
+        agent. `limits` bound turns and the session: none by default.
         `sandbox` says what commands may do beside the folder, in the modes that have one. `hooks` runs those
         of the user, and those of the folder that were agreed to.
         """
@@ -90,6 +92,7 @@ class Agent:
             budget_settings=budget if callable(budget) else lambda *_: budget or BudgetSettings(),
             policy=policy_of(session, approvals),
             mailbox=mailbox,
+            branch_note=branch_note,
             servers=servers,
             fallback=fallback,
             bounds=Bounds(limits or Limits()),

@@ -16,6 +16,7 @@ from foldline.protocol.operations import Operation
 
 from .approvals import permit
 from .auto_compact import compact_between_turns, make_room
+from .branches import copy_answer
 from .calls import Calls
 from .commands import edit_view, switch_model, undo
 from .compact import CompactionRequest, apply, compact
@@ -34,6 +35,7 @@ Listener = Callable[[Event], None]
 _Change = (
     operations.UndoCompaction
     | operations.Rewind
+    | operations.CopyAnswer
     | operations.EditView
     | operations.LoadSkill
     | operations.ReviewPlan
@@ -307,6 +309,8 @@ class Executor:
                 await undo(state, operation.target)
             case operations.Rewind():
                 await rewind(state, operation)
+            case operations.CopyAnswer():
+                await copy_answer(state, operation.answer)
             case operations.EditView():
                 await edit_view(state, operation)
             case operations.LoadSkill():

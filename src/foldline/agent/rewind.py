@@ -29,6 +29,7 @@ from foldline.protocol import (
     system_words,
 )
 
+from .branches import note_on_left
 from .state import AgentState
 from .tools import ToolFailure
 from .tools.files import change as change_of
@@ -53,14 +54,15 @@ class Foreseen:
     """Those our tools changed since that do not hold what they held then."""
 
 
-async def foresee(state: AgentState, checkpoint: int) -> Foreseen:
-    """What going back to this checkpoint would do. Reads the files, and changes nothing.
+async def foresee(state: AgentState, asked: operations.Rewind) -> Foreseen:
+    """What going back there would do. Reads the files, and changes nothing.
 
     Raises:
-        FoldlineError: there is no such checkpoint.
+        FoldlineError: there is no such checkpoint or moment.
     """
-    projection, index = state.projection, _index_of(state, checkpoint)
-    after = await asyncio.to_thread(projection.foreseen, Revert(checkpoint=checkpoint))
+    projection, index = state.projection, _index_of(state, asked)
+    revert = Revert(checkpoint=asked.checkpoint, moment=asked.moment)
+    after = await asyncio.to_thread(projection.foreseen, revert)
     files = await file_changes(state, index)
     stay = {item.key for item in after.view}
     prompts = sum(item.key not in stay and _is_request(item.message) for item in projection.view)
@@ -71,9 +73,9 @@ async def rewind(state: AgentState, asked: operations.Rewind) -> None:
     """Go back. Once begun it is finished, also when the caller is cancelled.
 
     Raises:
-        FoldlineError: there is no such checkpoint, or nothing that could be put back.
+        FoldlineError: there is no such checkpoint or moment, or nothing that could be put back.
     """
-    index = _index_of(state, asked.checkpoint)
+    index = _index_of(state, asked)
     if not asked.context and not asked.files:
         raise FoldlineError("Neither context nor files are to go back: nothing was done.")
     await _finished(_rewind(state, asked, index))
@@ -91,7 +93,7 @@ async def put_files_back(state: AgentState, revert: Revert) -> None:
 
 async def deliver(state: AgentState, dmail: Dmail) -> None:
     """Back to the checkpoint the model chose, with its message and the request of this turn."""
-    index = _index_of(state, dmail.checkpoint)
+    index = _index_of(state, operations.Rewind(checkpoint=dmail.checkpoint))
     view, images = state.projection.view, state.projection.images
     request = next((item.index for item in reversed(view) if _is_request(item.message)), None)
     changed = ", ".join(dict.fromkeys(image.path for at, image in images if at >= index))
@@ -122,14 +124,18 @@ def align_memory(state: AgentState, index: int) -> None:
 
 
 async def _rewind(state: AgentState, asked: operations.Rewind, index: int) -> None:
+    note = note_on_left(state, index) if asked.context and state.branch_note else None
     restored = await restore(state, index, asked.overwrite) if asked.files else None
     if restored is not None and not restored.done and not asked.context:
         raise FoldlineError(str(restored))
+    came_from = await place(state.session) if restored is None else restored.came_from
     revert = Revert(
-        checkpoint=asked.checkpoint,
+        checkpoint=asked.checkpoint if asked.moment is None else came_from,
         context=asked.context,
         files=restored is not None and bool(restored.done),
-        came_from=await place(state.session) if restored is None else restored.came_from,
+        came_from=came_from,
+        moment=asked.moment,
+        note=note,
     )
     await state.session.append(revert, durable=True)
     if asked.context:
@@ -138,10 +144,15 @@ async def _rewind(state: AgentState, asked: operations.Rewind, index: int) -> No
         state.emit(events.Notice(text=str(restored), level=restored.level))
 
 
-def _index_of(state: AgentState, checkpoint: int) -> int:
-    index = state.projection.checkpoint(checkpoint)
+def _index_of(state: AgentState, asked: operations.Rewind) -> int:
+    """Index of the first entry that is gone back over."""
+    if asked.moment is not None:
+        if state.projection.outline(asked.moment) is None:
+            raise FoldlineError(f"There is no entry {asked.moment} in this session.")
+        return asked.moment + 1
+    index = state.projection.checkpoint(asked.checkpoint)
     if index is None:
-        raise FoldlineError(f"There is no checkpoint {checkpoint} in this session.")
+        raise FoldlineError(f"There is no checkpoint {asked.checkpoint} in this session.")
     return index
 
 

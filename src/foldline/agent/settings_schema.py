@@ -143,6 +143,8 @@ class ContextSettings(Section):
     instead of 1.25 times."""
     dmail: bool = False
     """Whether the model may go back to an earlier step with a message to itself: the tool `send_dmail`."""
+    branch_note: bool = False
+    """Whether the model gets a short note on the branch that a rewind, an edited prompt or `/tree` leaves."""
 
 
 class CompactionSettings(Section):
@@ -368,6 +370,7 @@ LABELS: Mapping[str, str] = {
     "context.window": "Context window",
     "context.cache_life": "Cache lifetime",
     "context.dmail": "D-Mail",
+    "context.branch_note": "Note on a branch left",
     "compaction.mode": "Compaction",
     "compaction.strategy": "Compaction strategy",
     "compaction.model": "Summary model",

@@ -100,6 +100,8 @@ class AgentState:
     bounds: Bounds = field(default_factory=Bounds)
     mailbox: Mailbox | None = None
     """Where the model's messages to itself wait; None where it may not send any."""
+    branch_note: bool = False
+    """Whether a branch that the user leaves leaves the model a note."""
     known_files: FileMemory = field(default_factory=FileMemory)
     jobs: Jobs = field(default_factory=Jobs)
     hosts_once: tuple[str, ...] = ()

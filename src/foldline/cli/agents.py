@@ -184,6 +184,7 @@ def agent_for(
         fallback=settings.fallback,
         interactive=interactive,
         dmail=settings.context.dmail,
+        branch_note=settings.context.branch_note,
         servers=tool_servers(settings, agent_folder, servers),
         limits=settings.bounds(watched=interactive),
         sandbox=settings.sandbox_options,

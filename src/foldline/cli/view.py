@@ -397,6 +397,8 @@ def _change(entry: Undo | Checkpoint | Revert | Clear | Edit) -> str:
             return f"entry {entry.target} undone"
         case Checkpoint():
             return f"checkpoint {entry.id}"
+        case Revert(moment=int() as moment):
+            return f"to the branch of entry {moment}"
         case Revert():
             return f"back to checkpoint {entry.checkpoint}"
         case Clear():

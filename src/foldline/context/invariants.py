@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import get_args
 
 from foldline.protocol import (
+    NEW,
     AssistantMessage,
     BaseMessage,
     Clear,
@@ -167,6 +168,8 @@ def _dangling(entry: Entry, projection: Projection) -> Iterator[str]:
             back_to = projection.checkpoint(entry.checkpoint)
             if back_to is None or back_to > entry.index:
                 yield f"{where} goes back to checkpoint {entry.checkpoint}, which is not there"
+            if entry.moment not in (None, NEW) and missing(entry.moment):
+                yield f"{where} goes back to entry {entry.moment}, which is not there"
             if entry.kept is not None and missing(entry.kept):
                 yield f"{where} keeps entry {entry.kept}, which is not there"
         case Unknown() if entry.type in _KNOWN_TYPES:

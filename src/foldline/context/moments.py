@@ -32,10 +32,10 @@ from .weight import Weight, item_weight
 class Moment:
     """The history was `length` entries long then; their projection is all there is to it."""
 
-    kind: Literal["request", "compaction", "before"]
-    """As a request left; right after a compaction; right before it."""
+    kind: Literal["request", "compaction", "before", "branch"]
+    """As a request left; right after a compaction; right before it; where another branch was left."""
     number: int
-    """Of the request, counted from 1; of a compaction its index."""
+    """Of the request, counted from 1; of a compaction, or of the last entry of a branch, its index."""
     length: int
     asked: RequestSize | None = None
     """The request."""
@@ -51,6 +51,8 @@ class Moment:
                 return f"compaction {self.number}"
             case "before":
                 return f"before compaction {self.number}"
+            case "branch":
+                return f"branch up to {self.number}"
 
 
 def at_request(projection: Projection, number: int) -> Moment:
@@ -202,7 +204,7 @@ def entry_text(entry: Entry, *, without_calls: Collection[str] = ()) -> str | No
         case Compaction():
             return entry.summary
         case Revert():
-            return entry.message
+            return entry.text or None
         case _:
             return None
 

@@ -48,10 +48,11 @@ from .view_state import (
     ViewState,
     Weighed,
     annulled,
-    dmail_of,
+    carried_by,
     in_force,
     left_behind,
     newest_undoable,
+    reached_by,
     undo_refusal,
     unmarked,
 )
@@ -231,6 +232,15 @@ class Projection(ViewState):
         """Index of the checkpoint entry with this id."""
         return self._checkpoints.get(checkpoint_id)
 
+    def is_annulled(self, index: int) -> bool:
+        """Whether this marker is undone."""
+        return index in self._annulled
+
+    def reached_by(self, revert: Revert) -> int | None:
+        """Index of the entry that was the newest at the moment a rewind goes back to; None where it goes
+        nowhere."""
+        return reached_by(revert, self._checkpoints)
+
     @property
     def next_checkpoint_id(self) -> int:
         return self._highest_checkpoint + 1
@@ -295,6 +305,8 @@ class Projection(ViewState):
             self.all_compactions.append(marker)
         self._markers.append(marker)
         self.newest_change = marker
+        if isinstance(marker, Revert) and marker.moment is not None:
+            self._count_undos(position)
         if marker.index not in self._annulled:
             self._change(marker, position)
 
@@ -459,10 +471,8 @@ class Projection(ViewState):
         self._forget_usage()
 
     def _revert(self, revert: Revert) -> None:
-        if not revert.context:
-            return
-        back_to = self._checkpoints.get(revert.checkpoint, revert.index)
-        if back_to >= revert.index:
+        back_to = reached_by(revert, self._checkpoints)
+        if back_to is None:
             return
         reverted = self._reverted_since(back_to)
         view = self._go_back_to(back_to)
@@ -479,10 +489,10 @@ class Projection(ViewState):
         ):
             self._fates.put(kept.key, LIVE)
             self._insert(len(self.view), kept)
-        dmail = dmail_of(revert)
-        if dmail is not None:
-            self._fates.put(dmail.key, LIVE)
-            self._insert(len(self.view), item_of(dmail))
+        carried = carried_by(revert)
+        if carried is not None:
+            self._fates.put(carried.key, LIVE)
+            self._insert(len(self.view), item_of(carried))
 
     def _reverted_since(self, index: int) -> list[Key]:
         start = bisect_right(self._indices, index)
@@ -493,7 +503,7 @@ class Projection(ViewState):
         """The view as it was when entry `index` was the newest; fates and pins are put back on the way."""
         view, pins = self.view, self._pins
         for change in reversed(self._changes):
-            if change.marker.index < index:
+            if change.marker.index <= index:
                 break
             for key, fate in keys_in(change.fates):
                 if key[0] <= index:
@@ -516,7 +526,16 @@ class Projection(ViewState):
             return
         self._undos.append(undo)
         self.newest_change = undo
-        was_annulled, self._annulled = self._annulled, annulled(self._undos)
+        self._count_undos(len(self._indices))
+        self._in_force = in_force(self._markers, self._annulled, self._checkpoints)
+        self._forget_usage()
+
+    def _count_undos(self, stop: int) -> None:
+        """Find which markers are undone now. Where that has changed: back to before the first of these, then
+        everything since once more, up to position `stop`."""
+        was_annulled, self._annulled = self._annulled, annulled(self._undos, self._markers)
+        if self._annulled == was_annulled:
+            return
         since = min(self._annulled ^ was_annulled)
         start = bisect_left(self._indices, since)
         while self._changes and self._changes[-1].position >= start:
@@ -531,12 +550,10 @@ class Projection(ViewState):
                 self._remove(position)
             elif item.checkpoint is not None:
                 self._replace(position, self._marked_by(item, since))
-        self._replay(start)
-        self._in_force = in_force(self._markers, self._annulled, self._checkpoints)
-        self._forget_usage()
+        self._replay(start, stop)
 
-    def _replay(self, start: int) -> None:
-        for position in range(start, len(self._indices)):
+    def _replay(self, start: int, stop: int) -> None:
+        for position in range(start, stop):
             entry = self.entries.outlines[position]
             match entry:
                 case MessageOutline():

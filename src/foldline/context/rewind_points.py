@@ -27,6 +27,8 @@ from .view import first_words
 
 _NEAR = 64
 """Entries around a checkpoint that are looked at for what names it."""
+_TURN = 400
+"""Entries before a moment that are looked at for its prompt."""
 _STEPS = BaseMessage | Compaction | Clear | Checkpoint | Revert
 
 
@@ -61,12 +63,8 @@ def rewind_points(projection: Projection) -> list[RewindPoint]:
 
 
 def _reverted_spans(projection: Projection) -> list[tuple[int, int]]:
-    reverts = (marker for marker in projection.markers if isinstance(marker, Revert) and marker.context)
-    return [
-        (back_to, revert.index)
-        for revert in reverts
-        if (back_to := projection.checkpoint(revert.checkpoint)) is not None
-    ]
+    reverts = (marker for marker in projection.markers if isinstance(marker, Revert))
+    return [(back_to, each.index) for each in reverts if (back_to := projection.reached_by(each)) is not None]
 
 
 def _place(
@@ -94,6 +92,12 @@ def _following(projection: Projection, index: int) -> Entry | None:
 
 def rewind_words(projection: Projection, revert: Revert) -> str:
     """What a rewind did, in a few words: `context and files back to before “Make it faster”`."""
+    what = "context and files" if revert.files and revert.context else "files" if revert.files else "context"
+    if revert.moment is not None:
+        earlier = projection.before(revert.moment + 1, _TURN)
+        prompt = next((e for e in earlier if isinstance(e, UserMessage) and e.origin == "typed"), None)
+        named = "" if prompt is None else f" of “{first_words(prompt)}”"
+        return f"{what} of entry {revert.moment}, on the branch{named}"
     index = projection.checkpoint(revert.checkpoint)
     following = None if index is None else _following(projection, index)
     place = f"checkpoint {revert.checkpoint}"
@@ -101,7 +105,6 @@ def rewind_words(projection: Projection, revert: Revert) -> str:
         place = f"before “{first_words(following)}”"
     if revert.message is not None:
         return f"the model went back to checkpoint {revert.checkpoint} with a message to itself"
-    what = "context and files" if revert.files and revert.context else "files" if revert.files else "context"
     return f"{what} back to {place}"
 
 

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from foldline.protocol import (
     PINNED,
@@ -50,13 +50,28 @@ ViewMarker = CompactionOutline | Clear | Edit | Revert
 """The markers that change the view, each of which an undo can take back."""
 
 
-def annulled(undos: Sequence[Undo]) -> frozenset[int]:
-    """The targets of the undos in force: an undone undo annuls nothing."""
+def annulled(undos: Sequence[Undo], markers: Sequence[ViewMarker]) -> frozenset[int]:
+    """The targets of the undos in force: neither an undone undo annuls anything, nor one on a branch that was
+    left for an earlier moment."""
     targets: set[int] = set()
-    for undo in reversed(undos):
-        if undo.index not in targets:
-            targets.add(undo.target)
+    moment: int | None = None
+    jumps = [each for each in markers if isinstance(each, Revert) and each.moment is not None]
+    acts: list[Undo | Revert] = sorted((*undos, *jumps), key=lambda act: act.index, reverse=True)
+    for each in acts:
+        if each.index in targets or (moment is not None and each.index > moment):
+            continue
+        if isinstance(each, Undo):
+            targets.add(each.target)
+        elif each.moment is not None and each.moment < each.index:
+            moment = each.moment
     return frozenset(targets)
+
+
+def reached_by(revert: Revert, checkpoints: Mapping[int, int]) -> int | None:
+    """Index of the newest entry at the moment a rewind goes back to; None where it goes nowhere."""
+    moment = revert.moment
+    back_to = checkpoints.get(revert.checkpoint) if moment is None else moment
+    return back_to if revert.context and back_to is not None and back_to < revert.index else None
 
 
 def in_force(
@@ -70,9 +85,8 @@ def in_force(
         if marker.index in undone or (back_to is not None and marker.index > back_to):
             continue
         found.append(marker)
-        if isinstance(marker, Revert) and marker.context:
-            reached = checkpoints.get(marker.checkpoint, marker.index)
-            back_to = reached if reached < marker.index else back_to
+        if isinstance(marker, Revert) and (reached := reached_by(marker, checkpoints)) is not None:
+            back_to = reached
     return found[::-1]
 
 
@@ -89,8 +103,8 @@ def undo_refusal(
     """Why this undo would leave a compaction in force without what it was built on; None where it would not.
     So where it came after the target, and where undoing an undo or a rewind would bring it back after
     something older was undone."""
-    after = annulled((*undos, undo))
-    known = {marker.index for marker in in_force(markers, annulled(undos), checkpoints)}
+    before, after = annulled(undos, markers), annulled((*undos, undo), markers)
+    known = {marker.index for marker in in_force(markers, before, checkpoints)}
     for compaction in in_force(markers, after, checkpoints):
         if not isinstance(compaction, CompactionOutline):
             continue
@@ -98,7 +112,8 @@ def undo_refusal(
             name = f"compaction {compaction.index}"
             return f"{name.capitalize()} builds on entry {undo.target}: undo {name} first."
         for earlier in undos:
-            builds_on = earlier.index not in after and earlier.target < compaction.index < earlier.index
+            counts = earlier.target in after and earlier.index not in after
+            builds_on = counts and earlier.target < compaction.index < earlier.index
             if builds_on and compaction.index not in known:
                 return (
                     f"This would bring back compaction {compaction.index}, which builds on entry "
@@ -382,8 +397,8 @@ class ViewState:
         outline = self.outline(index)
         if isinstance(outline, MessageOutline):
             item = item_from(outline, self.entries)
-        elif isinstance(outline, Revert) and (dmail := dmail_of(outline)):
-            item = item_of(dmail)
+        elif isinstance(outline, Revert) and (carried := carried_by(outline)):
+            item = item_of(carried)
         else:
             return None
         return replace(item, pinned=index in self._pins)
@@ -539,13 +554,12 @@ def unmarked(item: ViewItem) -> ViewItem:
     return replace(item, checkpoint=None, tokens=item.tokens - CHECKPOINT_TOKENS)
 
 
-def dmail_of(revert: Revert) -> DeveloperMessage | None:
-    """The message a rewind carries, as an item of the view: it has the rewind's index."""
-    if not revert.message:
+def carried_by(revert: Revert) -> DeveloperMessage | None:
+    """The message or note a rewind carries, as an item of the view: it has the rewind's index."""
+    if not revert.text:
         return None
-    return DeveloperMessage(
-        index=revert.index, at=revert.at, origin="dmail", parts=text_parts(revert.message)
-    )
+    origin: Literal["dmail", "notice"] = "dmail" if revert.message else "notice"
+    return DeveloperMessage(index=revert.index, at=revert.at, origin=origin, parts=text_parts(revert.text))
 
 
 def _covering(item: ViewItem, written: Sequence[WrittenOutline]) -> int | None:

@@ -1,15 +1,18 @@
 """Reader for the sessions of pi, layouts 1 to 3, and of Oh My Pi: layout 3 with more record types.
 
 A layout 1 file is a line of records. Layouts 2 and 3 are trees by `id` and `parentId`, whose last record is
-the tip of the branch in use: that branch is read, the others are left out with a note.
+the tip of the branch in use. All branches are read, in file order; where the file goes on from another record
+than the one before, so does the history, by a rewind to that moment.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from foldline.protocol import (
+    NEW,
     AssistantMessage,
     BaseMessage,
     Clear,
@@ -21,6 +24,7 @@ from foldline.protocol import (
     ModelChange,
     NoticeRecord,
     Part,
+    Revert,
     SystemMessage,
     TextPart,
     ThinkingPart,
@@ -33,7 +37,7 @@ from foldline.protocol import (
 from .base import ForeignSession, Json, JsonLine, JsonObject, known_lines
 from .parts import UsageFields, arguments_of, call_part, image, stop_reason, text_in
 from .tool_results import FILE_TOOLS, Changes, line_count, tool_result
-from .transcript import Transcript, file_lists
+from .transcript import Moment, Transcript, file_lists
 
 _ROLES = ("toolResult", "bashExecution")
 _FIELDS = frozenset({"stopReason", "timestamp"})
@@ -61,11 +65,16 @@ def read_pi(data: bytes, path: Path) -> ForeignSession:
     if not _is_header(head):
         notes.append("The session header is damaged or missing: what it does not say is not known.")
     body = [line for line in lines if line.record.get("type") != "session"]
-    if any("id" in line.record for line in body):
-        body = _active_branch(body, notes)
-    reader = _Reader()
-    for line in body:
+    parents = _parents(body, notes)
+    steps = zip((None, *parents), parents.values(), strict=False)
+    reader = _Reader(left={parent for before, parent in steps if parent != before})
+    reader.read_all_of(None)
+    for place, line in enumerate(body):
+        if place in parents:
+            reader.go_to(parents[place], line)
         reader.read(line)
+        if place in parents:
+            reader.read_all_of(place)
     origin = head.first("branchedFrom", "parentSession")
     notes += [f"The session was branched from {origin}."] if origin else []
     name, begun, notes = head.text("id") or path.stem, head.time("timestamp"), [*notes, *reader.notes()]
@@ -87,44 +96,60 @@ def _is_header(record: JsonObject) -> bool:
     )
 
 
-def _active_branch(body: Sequence[JsonLine], notes: list[str]) -> list[JsonLine]:
-    """The records from the root to the tip, in file order; records outside the tree stay where they are.
+def _parents(body: Sequence[JsonLine], notes: list[str]) -> dict[int, int | None]:
+    """By the place of each record of the tree: that of its parent, None for a root.
 
-    Where a record's parent is lost (a damaged line), the walk goes on with the record before it in the file.
+    Where a record's parent is lost (a damaged line), it is the record before it in the file.
     """
     places = {
         line.record["id"]: place for place, line in enumerate(body) if isinstance(line.record.get("id"), str)
     }
-    tree = sorted(places.values())
-    on_branch: set[int] = set()
+    parents: dict[int, int | None] = {}
+    before: int | None = None
     gaps = 0
-    place = tree[-1] if tree else None
-    while place is not None and place not in on_branch:
-        on_branch.add(place)
+    for place in sorted(places.values()):
         parent = body[place].record.get("parentId")
-        if parent is None:
-            break
         step = places.get(parent) if isinstance(parent, str) else None
-        if step is None or step >= place:
-            gaps += 1
-            step = next((earlier for earlier in reversed(tree) if earlier < place), None)
-        place = step
-    left_out = set(tree) - on_branch
-    messages = sum(body[place].record.get("type") == "message" for place in left_out)
-    if messages:
-        notes.append(
-            f"{messages} messages on other branches were left out: only the branch last used is read."
-        )
+        if parent is not None and (step is None or step >= place):
+            gaps += before is not None
+            step = before
+        parents[place] = step
+        before = place
+    on_branch: set[int] = set()
+    while before is not None:
+        on_branch.add(before)
+        before = parents[before]
+    others = sum(body[place].record.get("type") == "message" for place in parents.keys() - on_branch)
+    if others:
+        notes.append(f"{others} messages are on other branches than the one last used: /tree shows them.")
     if gaps:
         notes.append(
             f"The chain of records is broken in {gaps} places; it was continued with the line before."
         )
-    return [line for place, line in enumerate(body) if place not in left_out]
+    return parents
+
+
+class _Left(NamedTuple):
+    """What a way starts with."""
+
+    moment: int
+    """Index of its newest entry."""
+    view: Moment
+    way: tuple[int, ...]
+    details: CompactionDetails
 
 
 @dataclass
 class _Reader:
+    left: set[int | None]
+    """The places of records, None for the beginning, that the file comes back to later."""
     log: Transcript = field(default_factory=lambda: Transcript("pi"))
+    _tip: int | None = None
+    """The place of the newest record of the tree."""
+    _way: list[int] = field(default_factory=list)
+    """The messages from the beginning to there."""
+    _left: dict[int | None, "_Left"] = field(default_factory=dict)
+    """How it was at those places."""
     _positions: dict[str, int] = field(default_factory=dict)
     _details: CompactionDetails = field(default_factory=CompactionDetails)
     _lost_cuts: int = 0
@@ -139,13 +164,34 @@ class _Reader:
             )
         return notes
 
+    def go_to(self, parent: int | None, line: JsonLine) -> None:
+        """Go on from this record, where that is not the newest one."""
+        if parent == self._tip:
+            return
+        left = self._left[parent]
+        at = line.record.time("timestamp")
+        checkpoint = self.log.checkpoint(at, index=self.log.next_index(line.position))
+        self.log.add(Revert(checkpoint=checkpoint, moment=left.moment), at, position=line.position)
+        self.log.view.go_back_to(left.view)
+        self._way, self._details = list(left.way), left.details
+
+    def read_all_of(self, place: int | None) -> None:
+        """The record at this place, None for the beginning, is the newest."""
+        self._tip = place
+        if place in self.left:
+            newest = max(self.log.entries, default=NEW)
+            self._left[place] = _Left(newest, self.log.view.moment(), tuple(self._way), self._details)
+
     def read(self, line: JsonLine) -> None:
         record = line.record
+        index = self.log.next_index(line.position)
         if isinstance(identity := record.get("id"), str):
-            self._positions.setdefault(identity, line.position)
-        entry = self._entry(record, line.position) or self.log.unknown(record, record.text("type"))
+            self._positions.setdefault(identity, index)
+        entry = self._entry(record, index) or self.log.unknown(record, record.text("type"))
         at = record.time("timestamp") or record.time("message", "timestamp")
-        self.log.put(line.position, entry, at)
+        self.log.put(index, entry, at)
+        if isinstance(entry, BaseMessage):
+            self._way.append(index)
 
     def _entry(self, record: JsonObject, position: int) -> Entry | None:
         match record.get("type"):
@@ -254,7 +300,7 @@ class _Reader:
         return view.compacted(
             position,
             text_parts(record.text("summary")),
-            [index for index, entry in entries.items() if isinstance(entry, BaseMessage) and index >= cut],
+            [index for index in self._way if index >= cut],
             strategy="pi",
             tokens_before=record.count("tokensBefore"),
             details=self._details,
@@ -269,10 +315,10 @@ class _Reader:
         if cut is None:
             self._lost_cuts += 1
             return position
-        for index, entry in self.log.entries.items():  # a result does not stay without its call
-            if index >= cut and isinstance(entry, ToolResultMessage):
+        for index in self._way:  # a result does not stay without its call
+            if index >= cut and isinstance(self.log.entries[index], ToolResultMessage):
                 cut = index + 1
-            elif index >= cut and isinstance(entry, BaseMessage):
+            elif index >= cut:
                 break
         return cut
 

@@ -19,7 +19,7 @@ from foldline.protocol import FoldlineError, SessionHeader, Title, system_words
 from .index import LEAST, open_file
 from .log import LoadedLog, cannot_be_read, parse_header, parse_log, read_log
 from .meta import Describer, Meta, clip_cells, describe
-from .origin import Folder, Tie
+from .origin import Folder, Tie, parent_of
 from .paths import META, workdir_key
 from .stored import without_gc
 
@@ -200,6 +200,17 @@ def read_header(path: Path) -> SessionHeader:
 
 _LEAST_OF_AN_ID = 3
 """Characters that name a session: a mere digit is more likely the number of a row."""
+
+
+def forks_of(home: Path, session_id: str) -> list[tuple[int, SessionInfo]]:
+    """The sessions that are copies of this one, each with the last entry that came along."""
+    found = []
+    for info in list_sessions(home):
+        with suppress(FoldlineError):
+            parent = parent_of(read_header(info.path))
+            if parent is not None and parent.id == session_id:
+                found.append((parent.index, info))
+    return found
 
 
 # --- folders on disk --------------------------------------------------------------------------------

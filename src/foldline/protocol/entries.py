@@ -108,7 +108,8 @@ class Checkpoint(Entry):
 
 
 class Revert(Entry):
-    """Going back to a checkpoint: the context, the files our tools changed, or both."""
+    """Going back to a checkpoint, or to any moment, on another branch, too: the context, the files our tools
+    changed, or both."""
 
     type: Literal["revert"] = "revert"
     checkpoint: int
@@ -123,6 +124,16 @@ class Revert(Entry):
     """Whether the view falls back."""
     came_from: int | None = None
     """Id of the checkpoint right before it, which holds what it did to files: the way back."""
+    moment: int | None = None
+    """Index of an entry: the view is again what it was when that was the newest. `checkpoint` is then the one
+    right before this entry, so that to older versions nothing changes."""
+    note: str | None = None
+    """What the model is told of the branch that is left."""
+
+    @property
+    def text(self) -> str:
+        """What it says to the model; mostly nothing."""
+        return self.message or self.note or ""
 
 
 class Clear(Entry):

@@ -111,15 +111,26 @@ class UndoCompaction(Record):
 
 
 class Rewind(Record):
-    """Go back to a checkpoint: context, files our tools changed, or both. Ends a running turn first."""
+    """Go back to a checkpoint, or to a moment on any branch: context, files our tools changed, or both.
+    Ends a running turn first."""
 
     type: Literal["rewind"] = "rewind"
-    checkpoint: int
+    checkpoint: int = -1
     """Its id."""
+    moment: int | None = None
+    """In place of a checkpoint, the index of the entry that was the newest."""
     context: bool = True
     files: bool = False
     overwrite: tuple[str, ...] = ()
     """Files that somebody else has changed since, and that are to be put back all the same."""
+
+
+class CopyAnswer(Record):
+    """Put an answer of another branch into the view, as a message that says where it comes from."""
+
+    type: Literal["copy_answer"] = "copy_answer"
+    answer: int
+    """Index of its entry."""
 
 
 class EditView(Record):
@@ -228,6 +239,7 @@ Operation = Annotated[
     | DiscardProposal
     | UndoCompaction
     | Rewind
+    | CopyAnswer
     | EditView
     | LoadSkill
     | ReviewPlan

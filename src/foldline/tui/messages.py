@@ -45,6 +45,13 @@ class OperationWanted(Message):
 
 
 @dataclass
+class PromptEditWanted(Message):
+    """The user wants to edit an earlier prompt in place."""
+
+    index: int
+
+
+@dataclass
 class EntryWanted(Message):
     """The user wants to see an entry in the Inspector."""
 

@@ -17,6 +17,7 @@ from foldline.tui.messages import (
     CommandInvoked,
     EntryWanted,
     OperationWanted,
+    PromptEditWanted,
     PromptSubmitted,
     QueueEdited,
 )
@@ -263,11 +264,42 @@ class OpenSession(ChatScreen):
     @on(PromptSubmitted)
     def _prompt(self, message: PromptSubmitted) -> None:
         if (shown := self.presenter.shown) is not None:
-            if not shown.setup.holds(message.text):
+            edited, self.prompt.edited = self.prompt.edited, None
+            if edited is not None:
+                self.run_worker(self._send_edited(shown.runner, edited[0], message.text), group="rewind")
+            elif not shown.setup.holds(message.text):
                 shown.runner.send(message.text)
         else:
             self._opening.prompts.append(message.text)
             self.presenter.show(replace(self.presenter.state, waiting=self._opening.waiting))
+
+    @on(PromptEditWanted)
+    def _edit_earlier(self, message: PromptEditWanted) -> None:
+        """Put an earlier prompt into the editor; sent, it takes the place of the old one."""
+        from foldline.context.branches import prompt_number
+        from foldline.protocol import UserMessage, entered
+
+        if self.runner is None:
+            return
+        projection = self.runner.agent.session.projection
+        number, asked = prompt_number(projection, message.index), projection.entry(message.index)
+        if number is None or not isinstance(asked, UserMessage):
+            self.remark("Only a prompt that was typed can be edited")
+            return
+        self.prompt.edit(message.index, number, entered(asked.text))
+        self.set_focus(self.prompt.editor)
+
+    async def _send_edited(self, runner: "Runner", index: int, text: str) -> None:
+        """Go back to before an earlier prompt, and send this one in its place."""
+        from foldline.context.branches import before_prompt
+
+        executor = runner.agent.executor
+        back = before_prompt(runner.agent.session.projection, index)
+        finished = await executor.wait_for(executor.submit(back))
+        if finished.outcome == "done":
+            runner.send(text)
+        else:
+            self.prompt.give_back(text)
 
     @on(Prompt.FactsChanged)
     def _typing(self) -> None:
@@ -302,12 +334,17 @@ class OpenSession(ChatScreen):
             case OperationWanted():
                 shown.runner.submit(message.operation)
             case EntryWanted():
-                shown.inspecting.open_at(message.index)
+                self.show_entry(message.index)
             case CancelRequested():
                 if state.busy:
                     self.presenter.show(replace(state, cancelling=True))
                 if state.busy or state.drafting_ahead:
                     shown.runner.cancel()
+
+    def show_entry(self, index: int) -> None:
+        """Open the Inspector on an entry."""
+        if self.presenter.shown is not None:
+            self.presenter.shown.inspecting.open_at(index)
 
     @on(CommandInvoked)
     def _command(self, message: CommandInvoked) -> None:
@@ -330,6 +367,7 @@ class OpenSession(ChatScreen):
         from foldline.tui.screens.permissions import open_permissions
         from foldline.tui.screens.rewind import open_rewind
         from foldline.tui.screens.settings import open_settings
+        from foldline.tui.screens.tree import open_tree
         from foldline.tui.session_commands import session_commands
 
         in_slices = self.presenter.in_slices
@@ -338,6 +376,7 @@ class OpenSession(ChatScreen):
             "open-tools": lambda _, __: in_slices(shown.transcript.openings.toggle_all_calls(), "opening"),
             "context": lambda _, __: self._open_context(shown),
             "rewind": lambda runner, _: open_rewind(self, runner),
+            "tree": lambda runner, _: open_tree(self, runner),
             "approvals": lambda runner, _: open_permissions(self, runner),
             "jobs": lambda runner, _: open_jobs(self, runner),
             "settings": partial(open_settings, self),

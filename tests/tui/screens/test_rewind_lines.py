@@ -19,7 +19,7 @@ CONFLICT = FileChange("b.py", "conflict", "mine", "old")
 PLACES = (place(5, "step"), place(4), place(3, "step"), place(2, "step"), place(1))
 
 
-async def nothing(_: int) -> Any:
+async def nothing(_: object) -> Any:
     raise AssertionError("it is not mounted")
 
 

@@ -311,8 +311,8 @@ def _marked(entry: Entry, place: Place, projection: Projection) -> Iterator[Mark
     match entry:
         case Revert():
             how = (" · files restored" if entry.files else "") if entry.context else " · files only"
-            words = f"rewind to checkpoint {entry.checkpoint}{how}"
-            yield MarkerItem(place, words, readable(entry.message or ""), "rule")
+            where = f"checkpoint {entry.checkpoint}" if entry.moment is None else f"entry {entry.moment}"
+            yield MarkerItem(place, f"rewind to {where}{how}", readable(entry.text), "rule")
         case Clear():
             yield MarkerItem(place, "context cleared: the history stays", level="rule")
         case Undo():

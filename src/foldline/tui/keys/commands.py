@@ -251,6 +251,13 @@ COMMANDS: Final[KeyTable[Command]] = table(
         aliases=("checkpoint", "restore"),
     ),
     SlashCommand(
+        "tree",
+        (),
+        "Draws the branches that rewinds, edited prompts and forks have left, and goes to any of them.",
+        title="Branches",
+        aliases=("branches",),
+    ),
+    SlashCommand(
         "clear",
         (),
         "Empties what the model has down to system prompt and pins. The history keeps everything.",

@@ -26,6 +26,7 @@ SCREENS: Final = {
     "context": "context_screen.rows",
     "sessions": "screens.sessions_view",
     "rewind": "screens.rewind",
+    "tree": "screens.tree",
     "diff": "screens.diff",
     "approvals": "screens.permissions",
     "jobs": "screens.jobs",

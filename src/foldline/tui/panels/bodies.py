@@ -153,7 +153,7 @@ def body_blocks(projection: Projection, entry: Entry, row: Key) -> list[Block]:
         case Compaction():
             pieces.summary(entry.summary)
         case Revert():
-            pieces.markdown(entry.message or "")
+            pieces.markdown(entry.text)
         case ToolResultMessage():
             _result(pieces, projection, entry)
         case BaseMessage():

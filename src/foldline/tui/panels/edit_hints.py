@@ -132,7 +132,7 @@ def may_edit(projection: Projection, index: int) -> bool:
     entry = projection.entry(index)
     if isinstance(entry, BaseMessage):
         return not is_preamble(entry)
-    return isinstance(entry, Revert) and bool(entry.message)
+    return isinstance(entry, Revert) and bool(entry.text)
 
 
 def undo_target(projection: Projection) -> ViewMarker | None:

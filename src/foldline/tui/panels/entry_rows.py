@@ -312,7 +312,7 @@ def opened_body(projection: Projection, row: Block) -> list[Block]:
             done = projection.entry(index)
             has_text = isinstance(done, Compaction) and done.summary
             return body_blocks(projection, done, row.key) if done is not None and has_text else []
-        case MarkerRow(marker=Revert(message=str()) as marker):
+        case MarkerRow(marker=Revert() as marker) if marker.text:
             return body_blocks(projection, marker, row.key)
         case _:
             return []

@@ -232,6 +232,8 @@ def marker_label(projection: Projection, marker: Marker) -> str:
 
 def _before(projection: Projection, revert: Revert) -> str:
     """` to before 386`: the first entry that a rewind took away."""
+    if revert.moment is not None:
+        return f" to the branch of {revert.moment}"
     checkpoint = projection.checkpoint(revert.checkpoint)
     if checkpoint is None:
         return ""

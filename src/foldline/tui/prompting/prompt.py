@@ -194,6 +194,8 @@ class Prompt(Lines):
         self.editor.delete_whole = self.attaching.delete_placeholder
         finder = FileFinder(root, self.refresh_completion, partial(self._in_background, "files"))
         self.completer = Completer(self.editor, completion, finder)
+        self.edited: tuple[int, int] | None = None
+        """The entry of an earlier prompt that is being edited in place, and which of the prompts it is."""
         self.vim: VimEditing | None = None
         """Where the setting `vim` is on."""
 
@@ -323,6 +325,23 @@ class Prompt(Lines):
         """Put the text aside; ↑ returns it."""
         self._recall = self._recall.with_item(self.editor.text)
         self.editor.put("")
+
+    @property
+    def _title(self) -> Span:
+        """What stands in its upper edge."""
+        return ("prompt", "muted") if self.edited is None else (f"editing prompt {self.edited[1]}", "altered")
+
+    def edit(self, index: int, number: int, text: str) -> None:
+        """Edit an earlier prompt in place: what is sent next takes its place."""
+        self.take_earlier(text)
+        self.edited = index, number
+        self.update()
+
+    def leave_edit(self) -> None:
+        """Send what comes next as a prompt of its own; the text is put aside."""
+        self.edited = None
+        self.stash()
+        self.update()
 
     def refresh_completion(self) -> None:
         """Look again for what completes the word at the cursor: after typing, and when files became known."""
@@ -554,7 +573,7 @@ class Prompt(Lines):
         look = frame(self.editor.has_focus and self._active)
         waiting = self._state.waiting
         mode: Spans = () if self.vim is None else ((f" · {clean_line(self.vim.words)}", "accent"),)
-        top = edge(look, True, (("prompt", "muted"), *mode), self._count(waiting), width)
+        top = edge(look, True, ((self._title, *mode)), self._count(waiting), width)
         most = self._queue_rows()
         asked = self._state.asks_choice
         queue = queue_rows(waiting, self._marked, look, width, most, asked=asked) if most else []

@@ -3,11 +3,12 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
 
 from textual.binding import BindingType
 
 from foldline.agent.rewind import FileDiff, diffs_since, foresee
+from foldline.agent.state import AgentState
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
@@ -24,6 +25,7 @@ from foldline.tui.widgets.lines import Line, Rule, boxed, filled
 if TYPE_CHECKING:
     from foldline.tui.chat import ChatScreen
 
+Place = TypeVar("Place")
 What = Literal["both", "context", "files"]
 
 
@@ -84,7 +86,7 @@ KEYS: Final = table(
 )
 
 _NOTHING: Final = " There is nothing to go back over."
-_DETAILS: Final = 7
+DETAILS: Final = 7
 """Lines below the list, frame apart, where there is room for them."""
 _LEAST_ROWS: Final = 6
 """Lines that are not for details, however low the terminal: frame, rule, and three of the list."""
@@ -97,26 +99,18 @@ _WITH: Final[dict[What, str]] = {
 }
 
 
-class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
-    """Gives back what was chosen, or None. Nothing happens before that."""
+class PlacesScreen(ListScreen[operations.Rewind | None, Place]):
+    """Places to go to. Gives back what was chosen, or None; nothing happens before that."""
 
-    KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+    go, going = "Go back", "going back"
+    """What this is called."""
 
     def __init__(
-        self,
-        places: Sequence[RewindPoint],
-        foresee: Callable[[int], Awaitable[Outcome]],
-        diffs: Callable[[int], Awaitable[Sequence[FileDiff]]],
+        self, rows: Sequence[Place], foresee: Callable[[operations.Rewind], Awaitable[Outcome]]
     ) -> None:
-        """`places`: newest first. `foresee` finds out what going back to a checkpoint would do, `diffs` what
-        changed in files since an entry."""
-        super().__init__([place for place in places if place.kind == "turn"])
-        self.places = places
+        """`foresee` finds out what going there would do."""
+        super().__init__(rows)
         self._foresee = foresee
-        self._diffs = diffs
-        self.steps = False
-        """Whether the steps within the turns are listed, too."""
         self.outcome: Outcome | None = None
         """None until the files were looked at."""
         self.overwrite = False
@@ -124,21 +118,27 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
         self.wanted: operations.Rewind | None = None
         """What the question is about, while there is one."""
 
-    def height_wanted(self) -> int:
-        return max(min(len(self.places) + _DETAILS + 3, 30), _DETAILS + 6) if self.places else 3
+    def going_to(self, place: Place) -> operations.Rewind | None:
+        """What goes to this place; None where it is here."""
+        raise NotImplementedError
+
+    def named(self, place: Place, room: int) -> str:
+        """`right before “Make it faster”`, where words have so much room."""
+        raise NotImplementedError
 
     def on_mount(self) -> None:
         self.moved()
 
     def moved(self) -> None:
         self.outcome, self.overwrite = None, False
-        if self.row is not None and self.is_running:
+        asked = None if self.row is None else self.going_to(self.row)
+        if asked is not None and self.is_running:
             # The function and not what it gives: where it is overtaken at once, nothing was begun.
-            self.run_worker(partial(self._look, self.row.id), group="look", exclusive=True)  # type: ignore[arg-type]
+            self.run_worker(partial(self._look, self.row, asked), group="look", exclusive=True)  # type: ignore[arg-type]
 
-    async def _look(self, checkpoint: int) -> None:
-        outcome = await self._foresee(checkpoint)
-        if self.row is not None and checkpoint == self.row.id:
+    async def _look(self, place: Place, asked: operations.Rewind) -> None:
+        outcome = await self._foresee(asked)
+        if self.row is place:
             self.outcome = outcome
             self.update()
 
@@ -156,12 +156,8 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
                 return self.question is not None
             case "both" | "context" | "files":
                 return self.can(command)
-            case "diff":
-                return self.outcome is not None and bool(self.outcome.files)
             case "overwrite":
                 return self.outcome is not None and bool(self.outcome.conflicts)
-            case "steps":
-                return any(place.kind == "step" for place in self.places)
             case _:
                 return True
 
@@ -169,20 +165,118 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
         match command:
             case "both" | "context" | "files" if self.row is not None and self.outcome is not None:
                 conflicts = tuple(change.path for change in self.outcome.conflicts) if self.overwrite else ()
-                self.wanted = operations.Rewind(
-                    checkpoint=self.row.id,
-                    context=command != "files",
-                    files=command != "context",
-                    overwrite=conflicts,
+                what = {"context": command != "files", "files": command != "context", "overwrite": conflicts}
+                asked = self.going_to(self.row)
+                self.wanted = None if asked is None else asked.model_copy(update=what)
+                self.confirm(
+                    f"{self.go} {_WITH[command]}", "go", partial(self.dismiss, self.wanted), self.go.lower()
                 )
-                self.confirm(f"Go back {_WITH[command]}", "go", partial(self.dismiss, self.wanted), "go back")
-            case "diff" if self.row is not None:
-                self.run_worker(self._show_diffs(self.row), group="diff", exclusive=True)
             case "overwrite":
                 self.overwrite = not self.overwrite
+        self.update()
+
+    def word(self, key: ScreenKey[Any]) -> str:
+        return "keep them" if key.id == "overwrite" and self.overwrite else key.hint
+
+    # --- drawing ----------------------------------------------------------------------------------------
+
+    def draw_places(
+        self, title: str, line: Callable[[Place, bool], Line], width: int, height: int
+    ) -> list[Line]:
+        """The question, or the list with what going to the marked place does below it."""
+        if self.question is not None and self.outcome is not None and self.row is not None:
+            return self._question(self.question.sentence, self.outcome, self.row, width, height)
+        below = min(DETAILS, max(height - _LEAST_ROWS, 1))
+        body: list[Line | Rule] = [
+            *self.row_lines(max(height - below - 3, 1), 1, line),
+            Rule(((f"what {self.going} does", "muted"),)),
+            *self._details(width - 2, below),
+        ]
+        head: Spans = ((title, "text bold"),)
+        return boxed(width, head, f"{self.at + 1} of {len(self.rows)}", body, *self.foot(width))
+
+    def _question(self, asks: str, outcome: Outcome, place: Place, width: int, height: int) -> list[Line]:
+        """What is to change, all of it as far as there is room, and the keys that answer."""
+        where = self.named(place, max(width // 2, 8))
+        context: Line = [(" context  ", "muted"), ("stays as it is", "text")]
+        files: list[Line] = [[(" files    ", "muted"), ("stay as they are", "text")]]
+        if self.wanted is not None and self.wanted.context:
+            context = _context_line(outcome)
+        if self.wanted is not None and self.wanted.files:
+            files = self._file_lines(outcome, width - 2, max(height - 6, 1))
+        body = [
+            *filled([[], context, *files], height - 3),
+            [(" /undo takes it back.", "muted")],
+        ]
+        title = (("? ", "altered"), (cut_right(f"{asks} to {where}?", width - 8), "text bold"))
+        return boxed(width, title, "", body, *self.foot(width))
+
+    def _details(self, width: int, height: int) -> list[Line]:
+        """Exactly `height` lines: context and files."""
+        lines: list[Line] = [[(" nothing: you are here", "muted")]]
+        if self.row is not None and self.going_to(self.row) is not None:
+            lines = [[(" looking at the files …", "muted")]]
+            if self.outcome is not None:
+                lines = [_context_line(self.outcome), *self._file_lines(self.outcome, width, _FILES)]
+        return filled(lines, height)
+
+    def _file_lines(self, outcome: Outcome, width: int, most: int) -> list[Line]:
+        if not outcome.files:
+            return [[(" files    ", "muted"), ("unchanged", "muted")]]
+        loud = ("conflict", "unreadable")
+        shown = sorted(outcome.files, key=lambda change: change.kind not in loud)
+        lines = [_file_line(change, self.overwrite, width) for change in shown[:most]]
+        lines[0][0] = (" files    ", "muted")
+        if len(shown) > most:
+            lines.append([("          ", ""), (f"and {len(shown) - most} more", "muted")])
+        return lines
+
+
+class RewindScreen(PlacesScreen[RewindPoint]):
+    """The prompts and steps that the session came by."""
+
+    KEYS = KEYS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+
+    def __init__(
+        self,
+        places: Sequence[RewindPoint],
+        foresee: Callable[[operations.Rewind], Awaitable[Outcome]],
+        diffs: Callable[[int], Awaitable[Sequence[FileDiff]]],
+    ) -> None:
+        """`places`: newest first. `diffs` finds out what changed in files since an entry."""
+        super().__init__([place for place in places if place.kind == "turn"], foresee)
+        self.places = places
+        self._diffs = diffs
+        self.steps = False
+        """Whether the steps within the turns are listed, too."""
+
+    def height_wanted(self) -> int:
+        return max(min(len(self.places) + DETAILS + 3, 30), DETAILS + 6) if self.places else 3
+
+    def going_to(self, place: RewindPoint) -> operations.Rewind:
+        return operations.Rewind(checkpoint=place.id)
+
+    def named(self, place: RewindPoint, room: int) -> str:
+        label = cut_right(clean_line(place.label) or "(no words)", room)
+        return f"right before “{label}”" if place.kind == "turn" else f"right after {label}"
+
+    def works_now(self, command: str) -> bool:
+        match command:
+            case "diff":
+                return self.outcome is not None and bool(self.outcome.files)
+            case "steps":
+                return any(place.kind == "step" for place in self.places)
+            case _:
+                return super().works_now(command)
+
+    def act(self, command: str) -> None:
+        match command:
+            case "diff" if self.row is not None:
+                self.run_worker(self._show_diffs(self.row), group="diff", exclusive=True)
             case "steps":
                 self.toggle_steps()
-        self.update()
+        super().act(command)
 
     async def _show_diffs(self, place: RewindPoint) -> None:
         where = "before" if place.kind == "turn" else "after"
@@ -203,53 +297,17 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
 
     def word(self, key: ScreenKey[Any]) -> str:
         match key.id:
-            case "overwrite" if self.overwrite:
-                return "keep them"
             case "steps" if self.steps:
                 return "hide steps"
             case _:
-                return key.hint
-
-    # --- drawing ----------------------------------------------------------------------------------------
+                return super().word(key)
 
     def draw(self, width: int, height: int) -> list[Line]:
-        if self.question is not None and self.outcome is not None and self.row is not None:
-            return self._question(self.question.sentence, self.outcome, self.row, width, height)
-        title: Spans = (("Rewind to right before …", "text bold"),)
+        title = "Rewind to right before …"
         if not self.rows:
             nothing = filled([[(_NOTHING, "muted")]], height - 2)
-            return boxed(width, title, "", nothing, *self.foot(width))
-        below = min(_DETAILS, max(height - _LEAST_ROWS, 1))
-        rows = self.row_lines(
-            max(height - below - 3, 1),
-            1,
-            lambda place, marked: self._place_line(place, marked, width - 2),
-        )
-        body: list[Line | Rule] = [
-            *rows,
-            Rule((("what going back does", "muted"),)),
-            *self._details(width - 2, below),
-        ]
-        return boxed(width, title, f"{self.at + 1} of {len(self.rows)}", body, *self.foot(width))
-
-    def _question(
-        self, asks: str, outcome: Outcome, place: RewindPoint, width: int, height: int
-    ) -> list[Line]:
-        """What is to change, all of it as far as there is room, and the keys that answer."""
-        label = cut_right(clean_line(place.label) or "(no words)", max(width // 2, 8))
-        when = f"before “{label}”" if place.kind == "turn" else f"after {label}"
-        context: Line = [(" context  ", "muted"), ("stays as it is", "text")]
-        files: list[Line] = [[(" files    ", "muted"), ("stay as they are", "text")]]
-        if self.wanted is not None and self.wanted.context:
-            context = _context_line(outcome)
-        if self.wanted is not None and self.wanted.files:
-            files = self._file_lines(outcome, width - 2, max(height - 6, 1))
-        body = [
-            *filled([[], context, *files], height - 3),
-            [(" /undo takes it back.", "muted")],
-        ]
-        title = (("? ", "altered"), (cut_right(f"{asks} to right {when}?", width - 8), "text bold"))
-        return boxed(width, title, "", body, *self.foot(width))
+            return boxed(width, ((title, "text bold"),), "", nothing, *self.foot(width))
+        return self.draw_places(title, partial(self._place_line, width=width - 2), width, height)
 
     def _place_line(self, place: RewindPoint, marked: bool, width: int) -> Line:
         is_turn = place.kind == "turn"
@@ -262,26 +320,6 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
         if place.at is not None:
             right.append(piece(place.at.astimezone().strftime("%H:%M"), "muted"))
         return row(left, right, width)
-
-    def _details(self, width: int, height: int) -> list[Line]:
-        """Exactly `height` lines: context and files."""
-        lines: list[Line] = []
-        if self.row is not None:
-            lines = [[(" looking at the files …", "muted")]]
-            if self.outcome is not None:
-                lines = [_context_line(self.outcome), *self._file_lines(self.outcome, width, _FILES)]
-        return filled(lines, height)
-
-    def _file_lines(self, outcome: Outcome, width: int, most: int) -> list[Line]:
-        if not outcome.files:
-            return [[(" files    ", "muted"), ("unchanged", "muted")]]
-        loud = ("conflict", "unreadable")
-        shown = sorted(outcome.files, key=lambda change: change.kind not in loud)
-        lines = [_file_line(change, self.overwrite, width) for change in shown[:most]]
-        lines[0][0] = (" files    ", "muted")
-        if len(shown) > most:
-            lines.append([("          ", ""), (f"and {len(shown) - most} more", "muted")])
-        return lines
 
 
 def _context_line(outcome: Outcome) -> Line:
@@ -314,17 +352,19 @@ def _fate(change: FileChange, overwrite: bool) -> tuple[str, str]:
             return cut_right(f"! stays: {clean_line(change.why)}", 40), "alert"
 
 
+async def look_ahead(state: AgentState, asked: operations.Rewind) -> Outcome:
+    """What going there would do now."""
+    foreseen = await foresee(state, asked)
+    scale = state.projection.scale_for(state.projection.model)
+    # No report is true of the view that is left: all of it is estimated, as it will be then.
+    after = round((foreseen.tokens + state.overhead) * scale)
+    return Outcome(state.size(), after, foreseen.items, foreseen.prompts, foreseen.files)
+
+
 def open_rewind(chat: "ChatScreen", runner: Runner) -> None:
     """Show the places. The prompt of a turn that the context left comes back to the editor."""
     state = runner.agent.state
     places = rewind_points(state.projection)
-
-    async def look(checkpoint: int) -> Outcome:
-        foreseen = await foresee(state, checkpoint)
-        scale = state.projection.scale_for(state.projection.model)
-        # No report is true of the view that is left: all of it is estimated, as it will be then.
-        after = round((foreseen.tokens + state.overhead) * scale)
-        return Outcome(state.size(), after, foreseen.items, foreseen.prompts, foreseen.files)
 
     def go(asked: operations.Rewind | None) -> None:
         if asked is not None:
@@ -337,4 +377,4 @@ def open_rewind(chat: "ChatScreen", runner: Runner) -> None:
         if finished.outcome == "done" and asked.context and place.prompt:
             chat.prompt.give_back(place.prompt)
 
-    chat.push_screen(RewindScreen(places, look, partial(diffs_since, state)), go)
+    chat.push_screen(RewindScreen(places, partial(look_ahead, state), partial(diffs_since, state)), go)

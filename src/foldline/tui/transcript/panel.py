@@ -31,7 +31,7 @@ from foldline.tui.keys.table import (
     table,
     works,
 )
-from foldline.tui.messages import EntryWanted
+from foldline.tui.messages import EntryWanted, PromptEditWanted
 from foldline.tui.terminal import clipboard
 from foldline.tui.textual_private import OrderedInput
 
@@ -55,6 +55,8 @@ class ReadingFacts:
     """Whether something is looked for."""
     opens: bool = True
     """Whether the cursor stands on something that opens."""
+    edits: bool = False
+    """Whether it stands on a prompt."""
     undoes: bool = False
     """Whether it stands on the compaction that /undo would take back."""
 
@@ -103,6 +105,15 @@ KEYS: Final[KeyTable[ScreenKey[ReadingFacts]]] = table(
         hint="undo",
         works=lambda facts: facts.undoes,
         title="Undo this compaction",
+    ),
+    ScreenKey(
+        "edit",
+        ("e",),
+        "Edits an earlier prompt in place: sent, it goes back to there with the context and takes its place. "
+        "The old way stays a branch in /tree.",
+        hint="edit",
+        works=lambda facts: facts.edits,
+        title="Edit this prompt",
     ),
     ScreenKey(
         "inspect", ("o",), "Opens the Inspector on this entry.", hint="inspect", title="Open in the Inspector"
@@ -309,6 +320,7 @@ class ReadingPane(Vertical):
             compactions=0 if source is None else len(source.compactions),
             searched=bool(self._search.places),
             opens=cursor is not None and source is not None and source.openings.opens(cursor),
+            edits=cursor is not None and (cursor[0], 0) in self._prompts,
             undoes=cursor is not None and source is not None and source.projection.undoable == cursor[0],
         )
 
@@ -385,6 +397,8 @@ class ReadingPane(Vertical):
                 self._step(1 if event.command.startswith("next") else -1)
             case "undo":
                 self._run_command("undo")
+            case "edit" if self.view.cursor is not None:
+                self.post_message(PromptEditWanted(self.view.cursor[0]))
             case "inspect" if self.view.cursor is not None and self.source is not None:
                 self.post_message(EntryWanted(self.source.entry_of(self.view.cursor)))
 
