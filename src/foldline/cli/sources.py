@@ -1,12 +1,14 @@
 """Sessions as they are named on a command line: a file, a folder, or an id; and new files written of them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from foldline.context.numbers import some
 from foldline.context.projection import Projection, project
 from foldline.formats import file_of, read_foreign, session_file
+from foldline.formats.base import ForeignChild, ForeignSession
 from foldline.formats.homes import AGENTS, find_found
 from foldline.history import (
     EVENTS,
@@ -18,8 +20,10 @@ from foldline.history import (
     typed_path,
     utc_now,
 )
+from foldline.history.children import children_of, tree_of
+from foldline.history.origin import Spawned
 from foldline.history.paths import write_new
-from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, dump_entry
+from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, Subagent, dump_entry
 
 from .output import note
 
@@ -36,11 +40,38 @@ class Source:
     header: SessionHeader
     entries: list[Entry]
     damage: Damage
+    subagents: tuple[ForeignChild, ...] = ()
+    """Those that were read with it; of a session of ours, they lie in its folder."""
 
     @property
     def ours(self) -> bool:
         """Whether it can be appended to: other agents' files never are."""
         return self.format == "foldline"
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a session of ours; None where it is anything else."""
+        return self.path.parent if self.ours and self.path.name == EVENTS else None
+
+    def children(self) -> list["Source"]:
+        """The sessions of its own subagents. Raises FoldlineError where one cannot be read."""
+        if self.folder is None:
+            found = [(child.session, self.path / child.id) for child in self.subagents]
+        else:
+            found = [(read_foreign(path, "foldline"), path) for path in children_of(self.path)]
+        return [_source(f"{self.name}/{read.header.id}", path, read) for read, path in found]
+
+    def tree(self) -> Iterator["Source"]:
+        """It, and all below it."""
+        yield self
+        for child in self.children():
+            yield from child.tree()
+
+    def spawned(self, child: str) -> Spawned:
+        """What is known of how this subagent of its came about."""
+        markers = (entry for entry in self.entries if isinstance(entry, Subagent) and entry.child == child)
+        marker = next(markers, Subagent(child=child))
+        return Spawned(session=self.header.id, call=marker.call_id, agent=marker.agent)
 
     def project(self) -> Projection:
         return project(self.entries)
@@ -63,7 +94,12 @@ def read_source(ref: str, format_name: str | None = None) -> Source:
     for sentence in found.notes:
         note(f"{ref}: {sentence}")
     name = path.parent.name if path.name == EVENTS and ref == path.parent.name else ref
-    return Source(name, path, found.format, found.header, found.entries, found.damage)
+    return _source(name, path, found)
+
+
+def _source(name: str, path: Path, found: ForeignSession) -> Source:
+    read = (found.format, found.header, found.entries, found.damage, found.children)
+    return Source(name, path, *read)
 
 
 def path_of(ref: str) -> Path:
@@ -74,12 +110,28 @@ def path_of(ref: str) -> Path:
     """
     path = typed_path(ref)
     if ref and os.path.lexists(file_of(path)):
-        return session_file(path)
+        return _child_path(path.parent, path.name) if path.parent.name == EVENTS else session_file(path)
+    session, _, child = ref.rpartition("/")
+    if session and child and (":" in session or os.sep not in session):
+        return _child_path(path_of(session), child)
     if ref.partition(":")[0] in AGENTS:
         return find_found(ref)
     if not ref or os.sep in ref or path.suffix:
         raise FoldlineError(f"There is no file {ref!r}.")
     return find_session(data_home(), ref)
+
+
+def _child_path(session: Path, child: str) -> Path:
+    """What the subagent of this id is read by; of ours, a beginning or end of the id will do here, too."""
+    if session.name != EVENTS:
+        return session / child
+    below = {path: path.parent.name for path in tree_of(session) if path != session}
+    found = [path for path, name in below.items() if child in (name[: len(child)], name[-len(child) :])]
+    exact = [path for path in found if below[path] == child] or found
+    if len(exact) != 1:
+        known = some(sorted(below.values()), 5) if below else "none"
+        raise FoldlineError(f"{session.parent.name} has not one subagent {child!r}: it has {known}.")
+    return exact[0]
 
 
 def write_copy(

@@ -2,12 +2,13 @@
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from foldline.agent.api_keys import mask_of
 from foldline.context.harmless import with_signs
 from foldline.data import real_path
-from foldline.files import is_folder
+from foldline.files import is_file, is_folder
 from foldline.formats.bundle import BUNDLED, unpack
 from foldline.formats.export import (
     Original,
@@ -17,9 +18,12 @@ from foldline.formats.export import (
     uncompacted,
     write_exported,
 )
-from foldline.history import EVENTS, Session, short_id
+from foldline.history import short_id
+from foldline.history.children import write_child
 from foldline.history.contents import share_files
+from foldline.history.origin import PARENT, Parent
 from foldline.history.paths import holds_home
+from foldline.protocol import NEW
 from foldline.termination import run_async
 
 from .arguments import UsageError
@@ -39,7 +43,9 @@ def import_session(source: str, as_json: bool, format_name: str | None) -> int:
     session.mask = mask_of(os.environ)
     copy = run_async(session.copy(cwd=folder, named=real_path(folder) != real_path(Path.cwd())))
     try:
-        bring_along(found, copy)
+        assert copy.path is not None
+        bring_along(found, copy.path)
+        bring_children(found, copy.path, copy.id, str(folder))
         copy.save_meta()
     finally:
         copy.close()
@@ -59,16 +65,27 @@ def import_session(source: str, as_json: bool, format_name: str | None) -> int:
     return 0
 
 
-def bring_along(found: Source, copy: Session) -> None:
+def bring_along(found: Source, events: Path) -> None:
     """Copies the whole outputs and kept contents that lie beside the session, or are packed with it."""
-    assert copy.path is not None
-    folder = copy.path.parent
-    if found.ours and found.path.name == EVENTS:
-        share_files(found.path.parent, folder)
-    elif found.format == BUNDLED:
-        damaged = unpack(found.path, folder)
+    if found.folder is not None:
+        share_files(found.folder, events.parent)
+    elif found.format == BUNDLED and is_file(found.path):
+        damaged = unpack(found.path, events.parent)
         if damaged:
             note(f"{found.name}: damaged, and left out: {', '.join(damaged)}.")
+
+
+def bring_children(found: Source, events: Path, session: str, folder: str) -> None:
+    """Copies the sessions of subagents, and of theirs, below the one that was copied to `events`. None of it
+    was written here: it grants nothing."""
+    for child in found.children():
+        spawned = found.spawned(child.header.id).model_copy(update={"session": session})
+        last = child.entries[-1].index if child.entries else NEW
+        parent = Parent(id=child.header.id, index=last, foreign=last)
+        write = partial(write_child, events, child.header, child.entries, spawned, mask_of(os.environ))
+        path = write(cwd=folder, **{PARENT: parent.model_dump()})
+        bring_along(child, path)
+        bring_children(child, path, child.header.id, folder)
 
 
 def folder_held(recorded: str) -> Path:
@@ -98,8 +115,7 @@ def export(
         raise UsageError(f"{form.title}, is no text for a terminal: name a new file with --out.")
     found = read_source(source, format_name)
     path = None if to_stdout else destination(out, form, found.header.id)
-    folder = found.path.parent if found.ours and found.path.name == EVENTS else None
-    original = Original(found.header, found.entries, found.project(), folder)
+    original = original_of(found)
     if redact:
         from foldline.formats.redaction import redacted  # its detectors cost time
 
@@ -124,6 +140,12 @@ def export(
         main = path / exported.main if is_folder_form else path
         say(f"{main}: {entries_of(len(original.entries))} of {found.name}, as {form.title}.")
     return 0
+
+
+def original_of(found: Source) -> Original:
+    """The session with those of its subagents."""
+    children = tuple(map(original_of, found.children()))
+    return Original(found.header, found.entries, found.project(), found.folder, children=children)
 
 
 def say_data(data: bytes) -> None:

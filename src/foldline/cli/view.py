@@ -34,6 +34,7 @@ from foldline.protocol import (
     NoticeRecord,
     RequestRecord,
     Revert,
+    Subagent,
     SystemMessage,
     Title,
     ToolCallPart,
@@ -384,6 +385,8 @@ def _marker(entry: Entry) -> str:
             return entry.text
         case Approval():
             return approval_words(entry)
+        case Subagent():
+            return _joined(entry.child, entry.agent, entry.title)
         case _:
             return ""
 

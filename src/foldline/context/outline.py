@@ -33,6 +33,7 @@ from foldline.protocol import (
     RequestRecord,
     Revert,
     Span,
+    Subagent,
     SystemMessage,
     Title,
     ToolCallPart,
@@ -178,7 +179,7 @@ class CompactionOutline:
         return tuple(piece for piece in self.head if isinstance(piece, WrittenOutline))
 
 
-MarkerOutline = Undo | Checkpoint | Revert | Clear | Edit | Title | ModelChange | Approval
+MarkerOutline = Undo | Checkpoint | Revert | Clear | Edit | Title | ModelChange | Approval | Subagent
 """These markers are few and short: they are their own outline."""
 
 Outline = MessageOutline | RequestOutline | OtherOutline | CompactionOutline | MarkerOutline

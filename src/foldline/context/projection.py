@@ -23,6 +23,7 @@ from foldline.protocol import (
     FileImage,
     ModelChange,
     Revert,
+    Subagent,
     Title,
     Undo,
 )
@@ -286,7 +287,7 @@ class Projection(ViewState):
                 self.title = entry.title
             case OtherOutline():
                 self._refused = 0
-            case Approval():
+            case Approval() | Subagent():
                 pass
 
     def _add_marker(self, marker: ViewMarker, position: int) -> None:

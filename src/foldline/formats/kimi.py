@@ -30,10 +30,21 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from .base import Counted, ForeignSession, Json, JsonLine, JsonObject, json_lines
+from .base import (
+    Counted,
+    ForeignChild,
+    ForeignSession,
+    Json,
+    JsonLine,
+    JsonObject,
+    child_in,
+    child_of,
+    json_lines,
+    object_in,
+)
 from .kimi_code import CodeWire, Step, StepReader, result_of
 from .neighbours import Neighbours
-from .parts import UsageFields, parts_of, sub_agent_note, tool_call_parts
+from .parts import UsageFields, parts_of, sub_agent_note, text_in, tool_call_parts
 from .transcript import Transcript
 
 _CONTEXT_ROLES = ("_system_prompt", "_checkpoint", "_usage")
@@ -98,8 +109,38 @@ def _session(
     counted: Sequence[Counted] = (),
 ) -> ForeignSession:
     name = session_id_of(path)
+    log.children = log.children or _children(path, ())
     cwd = cwd or Neighbours().of("kimi-cli", path, name).cwd
     return log.session("kimi-cli", name, cwd, damage, notes, counted=counted)
+
+
+def _children(path: Path, records: Sequence[JsonObject]) -> dict[str, ForeignChild]:
+    """The subagents, in folders of their own below the session's; in older sessions, in files beside it. Kimi
+    Code has them beside the folder of the main agent. A result names the subagent that gave it."""
+    folder = path.parents[1] if path.parts[-3:-1] == ("agents", "main") else path.parent / "subagents"
+    named = ("context.jsonl", "wire.jsonl")
+    files = [
+        next((file for name in named if is_file(file := inside / name)), inside / named[0])
+        for inside in (sorted(folder.iterdir()) if is_folder(folder) else ())
+        if inside.name != "main"
+    ]
+    if path.name == "context.jsonl" and is_folder(path.parent):
+        files += sorted(path.parent.glob("context_sub_*.jsonl"))
+    results = [
+        (record.text("tool_call_id"), text_in(parts_of(record.get("content"), [])))
+        for record in records
+        if record.get("role") == "tool"
+    ]
+    children = []
+    for file in files:
+        name = file.stem if file.parent == path.parent else file.parent.name
+        about = object_in(file.with_name("meta.json"))
+        session = child_in(read_kimi, file)
+        if session is not None:
+            call = next((call for call, text in results if f"agent_id: {name}\n" in text), "")
+            agent, title = about.text("subagent_type"), about.text("description")
+            children.append(child_of(session, name, agent=agent, title=title, call_id=call))
+    return {child.id: child for child in children}
 
 
 # --- context files ----------------------------------------------------------------------------------
@@ -146,6 +187,7 @@ def _read_context(lines: list[JsonLine], damage: Damage, path: Path) -> ForeignS
     name, _, _ = path.stem.rpartition("_")
     by_agent = "subagents" in path.parts or name.endswith(("_sub", "_read"))
     reader = _Context(by_agent, prompts[-1] if prompts else None)
+    reader.log.children = _children(path, records)
     for state in states:
         reader.read(state)
     notes += reader.log.notes(("_system_prompt", "_usage"))

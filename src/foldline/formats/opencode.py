@@ -2,9 +2,10 @@
 stored (`opencode_store.py`)."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from foldline.history import Damage
@@ -28,7 +29,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import ForeignSession, JsonObject, parse_object
+from .base import ForeignChild, ForeignSession, JsonObject, child_of, object_in, parse_object
 from .opencode_store import (
     StoredSession,
     exported_files,
@@ -93,7 +94,8 @@ def read_opencode(data: bytes, path: Path) -> ForeignSession:
             f"{path} is no session of opencode: it has no `info` beside messages with info and parts."
         )
     if is_session_info(document):
-        return _from_store(exported_files(document, path), path, stored_in_files(path.parent.parent.parent))
+        stored = list(stored_in_files(path.parent.parent.parent))
+        return _from_store(document.text("id"), path, stored, _from_files(stored))
     return _session(document, path, notes)
 
 
@@ -105,9 +107,9 @@ def read_opencode_database(path: Path, session: str) -> ForeignSession:
     """
     stored = stored_in_database(path)
     if session:
-        return _from_store(exported_rows(path, session), path, stored)
+        return _from_store(session, path, stored, partial(exported_rows, path))
     newest = newest_of(stored, path)
-    read = _from_store(exported_rows(path, newest.id), path, stored)
+    read = _from_store(newest.id, path, stored, partial(exported_rows, path))
     several = sum(not one.parent for one in stored)
     note = (
         f"Of its {several} sessions, {newest.id} was read, the newest: "
@@ -128,16 +130,51 @@ def newest_of(stored: Iterable[StoredSession], path: Path) -> StoredSession:
     return newest
 
 
-def _from_store(document: JsonObject, path: Path, stored: Iterable[StoredSession]) -> ForeignSession:
-    session = document.text("info", "id")
-    agents = [one.title or one.id for one in stored if session and one.parent == session]
-    left_out = f"Left out: the sessions of its sub-agents: {', '.join(sorted(agents))}."
-    return _session(document, path, [left_out] if agents else [])
+Exported = Callable[[str], JsonObject]
+"""Gives a stored session, by its id, as one document."""
 
 
-def _session(document: JsonObject, path: Path, notes: list[str]) -> ForeignSession:
+def _from_files(stored: Sequence[StoredSession]) -> Exported:
+    files = {one.id: one.path for one in stored}
+    return lambda session: exported_files(object_in(files[session]), files[session])
+
+
+def _from_store(
+    session: str, path: Path, stored: Sequence[StoredSession], exported: Exported, above: tuple[str, ...] = ()
+) -> ForeignSession:
+    """A stored session with those of its subagents, and theirs."""
+    document = exported(session)
+    tasks = _tasks(document)
+    children = [
+        child_of(
+            _from_store(one.id, path, stored, exported, (*above, session)),
+            one.id,
+            agent=tasks[one.id].text("state", "input", "subagent_type") if one.id in tasks else "",
+            title=_BY_AGENT.sub("", one.title),
+            call_id=tasks[one.id].first("callID", "id") if one.id in tasks else "",
+        )
+        for one in stored
+        if session and one.parent == session and one.id not in (*above, session)
+    ]
+    return _session(document, path, [], children)
+
+
+_BY_AGENT = re.compile(r" \(@[\w-]+ subagent\)$")
+
+
+def _tasks(document: JsonObject) -> dict[str, JsonObject]:
+    """The calls that started subagents, by the ids of their sessions."""
+    parts = [part for message in document.objects("messages") for part in message.objects("parts")]
+    started = [(part.object("state", "metadata").first("sessionId", "sessionID"), part) for part in parts]
+    return {session: part for session, part in started if session}
+
+
+def _session(
+    document: JsonObject, path: Path, notes: list[str], children: Iterable[ForeignChild] = ()
+) -> ForeignSession:
     info, messages = document.object("info"), document.objects("messages")
     reader = _Reader(_completed_compactions(messages), info.object("revert"))
+    reader.log.children = {child.id: child for child in children}
     title = info.text("title")
     if title.strip() and not _DEFAULT_TITLE.match(title):
         reader.log.add(Title(title=title))

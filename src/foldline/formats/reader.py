@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from foldline.context.numbers import some
 from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
 from foldline.files import is_file, is_folder, read_regular
@@ -40,6 +41,8 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
     path = session_file(path)
     if format in (None, "opencode") and _begins(file_of(path), _SQLITE):
         return _read_database(path)
+    if file_of(path) != path:
+        return _subagent(read_foreign(path.parent, format), path)
     data = as_utf8(_read(path))
     if data.startswith(_ZIP) and format in (None, "foldline"):
         from .bundle import read_bundled
@@ -54,6 +57,20 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
     loaded = parse_log(data, path)
     notes = (f"{loaded.damage}.",) if loaded.damage else ()
     return ForeignSession("foldline", loaded.header, loaded.entries, loaded.damage, notes)
+
+
+def _subagent(found: ForeignSession, path: Path) -> ForeignSession:
+    """The subagent of this session whose id the path ends in; a beginning or end of it will do."""
+    below = list(found.children)
+    for child in below:
+        below += child.session.children
+    wanted = path.name
+    several = [one for one in below if wanted in (one.id[: len(wanted)], one.id[-len(wanted) :])]
+    exact = [one for one in several if one.id == wanted] or several
+    if len(exact) != 1:
+        known = some([child.id for child in below], 5) if below else "none"
+        raise FoldlineError(f"{path.parent} has not one subagent {wanted!r}: it has {known}.")
+    return replace(exact[0].session, format=found.format)
 
 
 def session_file(path: Path) -> Path:
@@ -78,7 +95,8 @@ def session_file(path: Path) -> Path:
 
 
 def file_of(path: Path) -> Path:
-    """The file that a session is in. One of several in a database is named by its id, behind the file."""
+    """The file that a session is in. One of several in it, in a database or of a subagent, is named by its id
+    behind the file."""
     return path.parent if is_file(path.parent) else path
 
 

@@ -173,3 +173,25 @@ def foreign_upto(header: SessionHeader) -> int:
     if parent is not None:
         return parent.foreign
     return sys.maxsize if (header.model_extra or {}).get(PARENT) is not None else NEW
+
+
+# --- the session that started it ------------------------------------------------------------------------
+
+SPAWNED = "spawned"
+"""The field of a subagent's header that holds a `Spawned`."""
+
+
+class Spawned(Record):
+    """The session, and the call in it, that started this one as a subagent."""
+
+    session: str
+    call: str = ""
+    agent: str = ""
+
+
+def spawned_by(header: SessionHeader) -> Spawned | None:
+    """What started it; None where it is no subagent's, or that is not said as we understand it."""
+    try:
+        return Spawned.model_validate((header.model_extra or {}).get(SPAWNED))
+    except ValidationError:
+        return None

@@ -236,6 +236,19 @@ class Approval(Entry):
     mode: ApprovalMode | None = None
 
 
+class Subagent(Entry):
+    """A subagent that a call has started. Its history is a session of its own, in the folder of this one."""
+
+    type: Literal["subagent"] = "subagent"
+    child: str
+    """Its id."""
+    call_id: str = ""
+    """The call that started it; empty where an imported session does not say which."""
+    agent: str = ""
+    title: str = ""
+    """Its task, in one line."""
+
+
 class Unknown(Entry):
     """A record this version does not know. Kept in the file as it is, ignored by the view."""
 
@@ -254,6 +267,7 @@ Marker = (
     | ModelChange
     | NoticeRecord
     | Approval
+    | Subagent
 )
 
 KnownEntry = Annotated[AnyMessage | Marker, Field(discriminator="type")]
