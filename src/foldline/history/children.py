@@ -40,7 +40,7 @@ def tree_of(events: Path) -> Iterator[Path]:
 
 
 def copy_children(source: Path, target: Path, session: str, marked: Sequence[str] | None = None) -> None:
-    """Give the session with the event file `target` the subagents of `source` as its own, so that each goes on
+    """Give the session in the event file `target` the subagents of `source` as its own, so that each goes on
     by itself: those whose ids are `marked`; all, where it is None. `session` is the id of their new parent.
 
     Raises:

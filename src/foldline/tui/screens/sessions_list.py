@@ -177,7 +177,8 @@ def list_rows(state: SessionsState) -> tuple[ListRow, ...]:
     titled = [row for row in rows if asked.matches(row.searchable)]
     named = {row.path for row in titled}
     by_path = {row.path: row for row in rows}
-    said_in = [by_path[path] for path in hits if path in by_path and path not in named]
+    roots = dict.fromkeys(session.root for session in hits.values())
+    said_in = [by_path[path] for path in roots if path in by_path and path not in named]
     return tuple(each for row in (*titled, *said_in) for each in _with_hits(row, hits.get(row.path)))
 
 
