@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from foldline.context.numbers import some
 from foldline.context.projection import Projection, project
 from foldline.formats import file_of, read_foreign, session_file
-from foldline.formats.base import ForeignChild, ForeignSession
+from foldline.formats.base import ForeignChild, ForeignSession, child_of
 from foldline.formats.homes import AGENTS, find_found
 from foldline.history import (
     EVENTS,
@@ -20,7 +19,7 @@ from foldline.history import (
     typed_path,
     utc_now,
 )
-from foldline.history.children import children_of, tree_of
+from foldline.history.children import children_of, named_child, tree_of
 from foldline.history.origin import Spawned
 from foldline.history.paths import write_new
 from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, Subagent, dump_entry
@@ -58,8 +57,11 @@ class Source:
         if self.folder is None:
             found = [(child.session, self.path / child.id) for child in self.subagents]
         else:
-            found = [(read_foreign(path, "foldline"), path) for path in children_of(self.path)]
-        return [_source(f"{self.name}/{read.header.id}", path, read) for read, path in found]
+            paths = {path.parent.name: path for path in children_of(self.path)}
+            found = [
+                (child_of(read_foreign(path, "foldline"), name).session, path) for name, path in paths.items()
+            ]
+        return [_source(f"{self.name}/{one.header.id}", path, one) for one, path in found]
 
     def tree(self) -> Iterator["Source"]:
         """It, and all below it."""
@@ -122,16 +124,11 @@ def path_of(ref: str) -> Path:
 
 
 def _child_path(session: Path, child: str) -> Path:
-    """What the subagent of this id is read by; of ours, a beginning or end of the id will do here, too."""
+    """What the subagent of this id is read by: of ours, its own file."""
     if session.name != EVENTS:
         return session / child
-    below = {path: path.parent.name for path in tree_of(session) if path != session}
-    found = [path for path, name in below.items() if child in (name[: len(child)], name[-len(child) :])]
-    exact = [path for path in found if below[path] == child] or found
-    if len(exact) != 1:
-        known = some(sorted(below.values()), 5) if below else "none"
-        raise FoldlineError(f"{session.parent.name} has not one subagent {child!r}: it has {known}.")
-    return exact[0]
+    below = {path.parent.name: path for path in tree_of(session) if path != session}
+    return below[named_child(session.parent.name, child, below)]
 
 
 def write_copy(

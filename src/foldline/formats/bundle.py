@@ -30,7 +30,7 @@ from foldline.protocol import (
 )
 from foldline.version import __version__
 
-from .base import ForeignChild, ForeignSession, JsonObject, parse_object
+from .base import ForeignSession, JsonObject, child_of, parse_object
 from .export import Exported, Original
 from .redaction import side_files
 
@@ -52,7 +52,7 @@ MOST_RATIO: Final = 300
 _ALWAYS_FINE: Final = 64 * 1024**2
 _MANIFEST_BYTES: Final = 16 * 1024**2
 
-_CHILD: Final = re.compile(r"(?:children/(?!\.)[^/\\\x00-\x1f\x7f:\ud800-\udfff]{1,100}/){1,8}")
+_CHILD: Final = re.compile(rf"(?:{CHILDREN}/[0-9A-Za-z][0-9A-Za-z_-]{{0,99}}/){{1,8}}")
 """The folder of a subagent's session."""
 _SIDE_FILE: Final = re.compile(
     r"contents/[0-9a-f]{64}|outputs/(?!\.{1,2}$)[^/\\\x00-\x1f\x7f:\ud800-\udfff]{1,200}"
@@ -148,7 +148,8 @@ def _read_history(bundle: Bundle, folder: str, events: bytes) -> ForeignSession:
         if f"{folder}{CHILDREN}/{name}/" == below and "/" not in name:
             marker = markers.get(name, Subagent(child=name))
             read = _read_history(bundle, below, history)
-            children.append(ForeignChild(read, marker.agent, marker.title, marker.call_id))
+            how = {"agent": marker.agent, "title": marker.title, "call_id": marker.call_id}
+            children.append(child_of(read, name, **how))
     return ForeignSession(
         BUNDLED, loaded.header, loaded.entries, loaded.damage, damage, children=tuple(children)
     )

@@ -2,13 +2,14 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from foldline.context.numbers import some
 from foldline.data import EVENTS
 from foldline.files import is_file, make_private, read_regular, write_new
-from foldline.protocol import Entry, SessionHeader, dump_entry
+from foldline.protocol import Entry, FoldlineError, SessionHeader, dump_entry
 
 from .contents import share_files
 from .origin import SPAWNED, Spawned
@@ -37,6 +38,21 @@ def tree_of(events: Path) -> Iterator[Path]:
     yield events
     for child in children_of(events):
         yield from tree_of(child)
+
+
+def named_child(session: object, wanted: str, ids: Iterable[str]) -> str:
+    """Which of these ids of a session's subagents is meant: a beginning or an end of it will do.
+
+    Raises:
+        FoldlineError: none is, or more than one.
+    """
+    known = sorted(ids)
+    found = [name for name in known if wanted and (name.startswith(wanted) or name.endswith(wanted))]
+    found = [wanted] if wanted in found else found
+    if len(found) != 1:
+        there = f"it has {some(known, 5)}" if known else "it has none"
+        raise FoldlineError(f"{session} has not one subagent {wanted!r}: {there}.")
+    return found[0]
 
 
 def copy_children(source: Path, target: Path, session: str, marked: Sequence[str] | None = None) -> None:
