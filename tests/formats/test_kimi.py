@@ -203,8 +203,8 @@ def test_a_subagents_folder_is_a_session_behind_its_call(read: Any, tmp_path: Pa
         "checkpoint",
         "user",
         "assistant",
-        "subagent",
         "tool_result",
+        "subagent",
     ]
     assert [entry.type for entry in child.session.entries] == ["user", "assistant"]
 
