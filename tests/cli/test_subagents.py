@@ -7,7 +7,7 @@ import pytest
 
 from foldline.history import Session
 from foldline.history.children import child_events, children_of, write_child
-from foldline.history.origin import Spawned, foreign_upto, spawned_by
+from foldline.history.origin import Spawned, foreign_upto, spawned_of
 from foldline.protocol import SessionHeader, Subagent, dump_entry
 from support.claude_code_rows import call as called
 from support.claude_code_rows import piece, result, text, user
@@ -25,13 +25,15 @@ def events(door: FrontDoor) -> Path:
     story.add(Subagent(child="a1", call_id="c1", agent="explore", title="Look around")).result("found")
     events = door.keep(story.entries, ID) / "events.jsonl"
     header = SessionHeader(id="a1", created_at="2026-01-02T03:04:05Z", cwd=str(door.cwd))  # type: ignore[arg-type]
-    below = history().user("look").assistant("the needle").add(Subagent(child="b2", agent="plan"))
+    below = history().user("look").assistant("the needle").add(Subagent(child="b2", call_id="", agent="plan"))
     child = write_child(events, header, below.entries, Spawned(session=ID, call="c1", agent="explore"), str)
     whole = child.parent / "outputs" / "1.txt"
     whole.parent.mkdir()
     whole.write_text("whole")
     deeper = header.model_copy(update={"id": "b2"})
-    write_child(child, deeper, history().user("deeper").entries, Spawned(session="a1"), str)
+    write_child(
+        child, deeper, history().user("deeper").entries, Spawned(session="a1", call="", agent=""), str
+    )
     return events
 
 
@@ -82,7 +84,11 @@ def test_the_doctor_looks_at_each_and_repairs_it(door: FrontDoor, events: Path) 
     assert names == [("abcdef", True), ("abcdef/a1", False), ("abcdef/a1/b2", True)]
     assert door("doctor", ID, "--repair").code == 0
     header = Session.open(child).header
-    assert (header.id, header.cwd, spawned_by(header)) == ("a1", str(door.cwd), Spawned(session=ID))
+    assert (header.id, header.cwd, spawned_of(header)) == (
+        "a1",
+        str(door.cwd),
+        Spawned(session=ID, call="", agent=""),
+    )
 
 
 def test_the_doctor_says_which_are_gone(door: FrontDoor, events: Path) -> None:
@@ -100,7 +106,7 @@ def test_one_file_takes_the_tree_along(door: FrontDoor, events: Path, tmp_path: 
     for ours, theirs in ((events, copy), (child_events(events, "a1"), there), *pairs(events, there)):
         assert ours.read_bytes().partition(b"\n")[2] == theirs.read_bytes().partition(b"\n")[2]
     header = Session.open(there).header
-    assert spawned_by(header) == Spawned(session=copy.parent.name, call="c1", agent="explore")
+    assert spawned_of(header) == Spawned(session=copy.parent.name, call="c1", agent="explore")
     assert foreign_upto(header) == 2
 
 
@@ -125,10 +131,12 @@ def test_pages_show_them_below_their_call_and_other_formats_say_they_are_left_ou
 
 def test_what_looks_like_a_credential_goes_from_the_whole_tree(door: FrontDoor, tmp_path: Path) -> None:
     [(kind, secret), *_] = SHAPES.items() if isinstance(SHAPES, dict) else [SHAPES[0][:2]]
-    story = history().user("go").add(Subagent(child="a1"))
+    story = history().user("go").add(Subagent(child="a1", call_id="", agent=""))
     events = door.keep(story.entries, ID) / "events.jsonl"
     header = SessionHeader(id="a1", created_at="2026-01-02T03:04:05Z", cwd="/x")  # type: ignore[arg-type]
-    write_child(events, header, history().user(f"use {secret}").entries, Spawned(session=ID), str)
+    write_child(
+        events, header, history().user(f"use {secret}").entries, Spawned(session=ID, call="", agent=""), str
+    )
     assert str(secret) in door("export", ID, "--to", "html").out
     redacted = door("export", ID, "--to", "html", "--redact")
     assert str(secret) not in redacted.out, kind
@@ -147,7 +155,7 @@ def test_an_import_brings_the_subagents_of_another_agents_session(door: FrontDoo
     file.write_text("".join(json.dumps({"sessionId": "s", "cwd": "/x", **row}) + "\n" for row in rows))
     copy = Path(door("import", file, "--json").json["path"])
     [child] = children_of(copy)
-    assert spawned_by(Session.open(child).header) == Spawned(
+    assert spawned_of(Session.open(child).header) == Spawned(
         session=copy.parent.name, call="t1", agent="Explore"
     )
     [marker] = [entry for entry in Session.open(copy).entries if isinstance(entry, Subagent)]

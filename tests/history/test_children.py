@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foldline.history import EVENTS, Session, archive, delete, latest, list_sessions, read_header
 from foldline.history.children import child_events, children_of, named_child, tree_of, write_child
-from foldline.history.origin import Spawned, spawned_by
+from foldline.history.origin import Spawned, spawned_of
 from foldline.protocol import FoldlineError, SessionHeader, Subagent
 from support.history import history
 
@@ -24,7 +24,7 @@ TREES = st.recursive(
 
 def kept(home: Path, tree: Tree) -> Path:
     """A session with subagents of these ids, and theirs."""
-    markers = [Subagent(child=name, call_id=f"c-{name}") for name in tree]
+    markers = [Subagent(child=name, call_id=f"c-{name}", agent="x") for name in tree]
     session = Session.create(home / "work", home=home)
     try:
         asyncio.run(session.append(*history().user("go").entries, *markers))
@@ -40,8 +40,10 @@ def grow(events: Path, session: str, tree: Tree) -> None:
         header = SessionHeader(id=name, created_at="2026-01-02T03:04:05Z", cwd="/x")  # type: ignore[arg-type]
         story = history().user(f"look, {name}").assistant("done")
         for child in below:
-            story.add(Subagent(child=child))
-        path = write_child(events, header, story.entries, Spawned(session=session, call=f"c-{name}"), str)
+            story.add(Subagent(child=child, call_id="", agent="x"))
+        path = write_child(
+            events, header, story.entries, Spawned(session=session, call=f"c-{name}", agent="x"), str
+        )
         grow(path, name, below)
 
 
@@ -64,10 +66,10 @@ def test_a_fork_has_the_same_tree_and_is_its_parent(tree: Tree) -> None:
         assert copy.path is not None
         assert shape(copy.path) == before == shape(events)
         for child in children_of(copy.path):
-            spawned = spawned_by(read_header(child))
-            assert spawned == Spawned(session=copy.id, call=f"c-{child.parent.name}")
+            spawned = spawned_of(read_header(child))
+            assert spawned == Spawned(session=copy.id, call=f"c-{child.parent.name}", agent="x")
             for below in children_of(child):
-                assert spawned_by(read_header(below)).session == child.parent.name  # type: ignore[union-attr]
+                assert spawned_of(read_header(below)).session == child.parent.name  # type: ignore[union-attr]
 
 
 def test_a_fork_of_an_earlier_moment_has_the_subagents_of_then_and_each_goes_on_by_itself(

@@ -72,7 +72,7 @@ class Source:
     def spawned(self, child: str) -> Spawned:
         """What is known of how this subagent of its came about."""
         markers = (entry for entry in self.entries if isinstance(entry, Subagent) and entry.child == child)
-        marker = next(markers, Subagent(child=child))
+        marker = next(markers, Subagent(child=child, call_id="", agent=""))
         return Spawned(session=self.header.id, call=marker.call_id, agent=marker.agent)
 
     def project(self) -> Projection:

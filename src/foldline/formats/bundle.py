@@ -146,7 +146,7 @@ def _read_history(bundle: Bundle, folder: str, events: bytes) -> ForeignSession:
     for below, history in bundle.histories.items():
         name = below.removeprefix(f"{folder}{CHILDREN}/").removesuffix("/")
         if f"{folder}{CHILDREN}/{name}/" == below and "/" not in name:
-            marker = markers.get(name, Subagent(child=name))
+            marker = markers.get(name, Subagent(child=name, call_id="", agent=""))
             read = _read_history(bundle, below, history)
             how = {"agent": marker.agent, "title": marker.title, "call_id": marker.call_id}
             children.append(child_of(read, name, **how))

@@ -191,7 +191,11 @@ def rebuilt_header(session: InspectedSession, now: datetime) -> SessionHeader:
             "cwd": cwd or str(Path.home()),
             PARENT: parent.model_dump(),
         }
-        | ({SPAWNED: {"session": above.parent.name}} if above.name == CHILDREN else {})
+        | (
+            {SPAWNED: {"session": above.parent.name, "call": "", "agent": ""}}
+            if above.name == CHILDREN
+            else {}
+        )
     )
 
 

@@ -136,12 +136,39 @@ class ApprovalRequested(Record):
     """What is granted with the first of these: a line of several commands needs a rule for each."""
     inside: bool = True
     """Whether it stays in the working folder, as far as it is known."""
+    who: str = ""
+    """The subagent that calls; empty for the agent of this session. The `call_id` names both its session and
+    the call, as `CHILD/CALL`."""
 
 
 class ApprovalResolved(Record):
     type: Literal["approval_resolved"] = "approval_resolved"
     call_id: str
     allowed: bool
+
+
+SubagentState = Literal["running", "waiting", "background", "done", "failed", "cancelled"]
+
+
+class SubagentProgress(Record):
+    """How far a subagent is. A few a second at most, and one at its end."""
+
+    type: Literal["subagent_progress"] = "subagent_progress"
+    call_id: str
+    """The call of `task` that it works for."""
+    child: str
+    """Id of its session."""
+    agent: str
+    title: str
+    """The first line of its task."""
+    state: SubagentState
+    """`waiting`: for the user to allow a call. `background`: it runs, and the agent goes on meanwhile."""
+    steps: int = 0
+    """Requests so far."""
+    tokens: int = 0
+    """What these came to, as reported; estimated where the server reports nothing."""
+    doing: str = ""
+    """The call that runs, on one line."""
 
 
 class CompactionStart(Record):
@@ -301,6 +328,7 @@ Event = Annotated[
     | ToolFinished
     | ApprovalRequested
     | ApprovalResolved
+    | SubagentProgress
     | CompactionStart
     | CompactionProgress
     | CompactionEnd

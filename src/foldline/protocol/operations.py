@@ -185,6 +185,15 @@ class TakeBackTrust(Record):
     path: str
 
 
+class SendToBackground(Record):
+    """Let subagents that run go on in the background: their calls have a result at once, and their answers
+    come later, as machine text. Acts at once."""
+
+    type: Literal["send_to_background"] = "send_to_background"
+    call_id: str = ""
+    """The call of `task` that is meant; empty for all of them."""
+
+
 class SwitchApprovals(Record):
     """Another mode of approvals for this session. Acts at once."""
 
@@ -214,6 +223,7 @@ Operation = Annotated[
     | Revoke
     | TakeBackTrust
     | SwitchApprovals
+    | SendToBackground
     | Choose,
     Field(discriminator="type"),
 ]

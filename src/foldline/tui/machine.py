@@ -59,7 +59,7 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C9
         case events.QueueChanged():
             waiting = Waiting(event.held, event.queued, event.paused, event.unsent, event.awaits)
             return replace(state, waiting=waiting)
-        case events.ToolsListed() | events.WindowLearned() | events.ToolOutput():
+        case events.ToolsListed() | events.WindowLearned() | events.ToolOutput() | events.SubagentProgress():
             return state  # the meter and the transcript show them
         case events.SandboxKnown():
             return replace(state, sandbox_holds=event.holds)

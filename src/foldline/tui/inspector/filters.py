@@ -14,7 +14,7 @@ from foldline.tui.blocks import clean_line
 Mark = Literal["pinned", "new", "failed", "thinking"]
 Group = Literal["kind", "fate", "mark", "notes"]
 
-SYSTEM_NOTES: Final = ("request", "notice", "approval", "edit", "checkpoint", "title", "model")
+SYSTEM_NOTES: Final = ("request", "notice", "approval", "edit", "checkpoint", "title", "model", "subagent")
 """Kinds of entries that were never meant for the model, nor change the view by more than an entry. They are
 shown where they are asked for."""
 _MESSAGES: Final = ("user", "machine", "assist", "summary", "system", "dev")

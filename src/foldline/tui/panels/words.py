@@ -23,6 +23,7 @@ from foldline.protocol import (
     NoticeRecord,
     RequestRecord,
     Revert,
+    Subagent,
     SystemMessage,
     TextPart,
     ThinkingPart,
@@ -50,6 +51,7 @@ _NOTE_KINDS: Final[dict[type[Entry], str]] = {
     Edit: "edit",
     Checkpoint: "check",
     Title: "title",
+    Subagent: "subagent",
     ModelChange: "model",
 }
 Marker = CompactionOutline | Revert | Clear | Undo
@@ -177,6 +179,8 @@ def note_text(entry: Entry) -> str:
             return approval_words(entry)
         case Edit():
             return f"{entry.action} of {entry.target}"
+        case Subagent():
+            return f"{entry.agent}: {entry.title}"
         case Checkpoint():
             files = f": {', '.join(image.path for image in entry.files)}" if entry.files else ""
             return f"checkpoint {entry.id}{files}"
