@@ -16,6 +16,7 @@ from support.history import call, history
 from support.planted import SHAPES
 
 ID = "20260101-000000-abcdef"
+BY_ID = Spawned(session=ID, call="", agent="")
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def events(door: FrontDoor) -> Path:
     whole.write_text("whole")
     deeper = header.model_copy(update={"id": "b2"})
     write_child(
-        child, deeper, history().user("deeper").entries, Spawned(session="a1", call="", agent=""), str
+        child, deeper, history().user("deeper").entries, BY_ID.model_copy(update={"session": "a1"}), str
     )
     return events
 
@@ -51,7 +52,7 @@ def test_sessions_counts_them_and_lists_none_of_them(door: FrontDoor, events: Pa
     assert (row["id"], row["subagents"]) == (ID, 2)
     assert "subagents" in door("sessions").out
     [marker] = [line for line in door("history", ID).out.splitlines() if " subagent " in line]
-    assert marker.endswith("a1 · explore · Look around")
+    assert marker.endswith("explore · a1 · Look around")
 
 
 def test_verify_looks_at_each_history_of_the_tree(door: FrontDoor, events: Path) -> None:
@@ -87,7 +88,7 @@ def test_the_doctor_looks_at_each_and_repairs_it(door: FrontDoor, events: Path) 
     assert (header.id, header.cwd, spawned_of(header)) == (
         "a1",
         str(door.cwd),
-        Spawned(session=ID, call="", agent=""),
+        BY_ID,
     )
 
 
@@ -134,9 +135,7 @@ def test_what_looks_like_a_credential_goes_from_the_whole_tree(door: FrontDoor, 
     story = history().user("go").add(Subagent(child="a1", call_id="", agent=""))
     events = door.keep(story.entries, ID) / "events.jsonl"
     header = SessionHeader(id="a1", created_at="2026-01-02T03:04:05Z", cwd="/x")  # type: ignore[arg-type]
-    write_child(
-        events, header, history().user(f"use {secret}").entries, Spawned(session=ID, call="", agent=""), str
-    )
+    write_child(events, header, history().user(f"use {secret}").entries, BY_ID, str)
     assert str(secret) in door("export", ID, "--to", "html").out
     redacted = door("export", ID, "--to", "html", "--redact")
     assert str(secret) not in redacted.out, kind

@@ -21,7 +21,7 @@ from .children import CHILDREN
 from .doctor import BEFORE_REPAIR, InspectedSession, Scan, inspect_session, is_newer, snapshot
 from .lock import WriterLock
 from .log import dump_header
-from .origin import PARENT, SPAWNED, Parent
+from .origin import PARENT, SPAWNED, Parent, Spawned
 from .paths import HOLDER, INDEX, new_session_id
 from .session import Session
 
@@ -182,6 +182,7 @@ def rebuilt_header(session: InspectedSession, now: datetime) -> SessionHeader:
     created = _moment(left.get("created_at", "")) or (meta.created_at if meta else None)
     cwd = left.get("cwd") or (meta.cwd if meta else "") or session.cwd_nearby
     above = session.folder.parent
+    is_child = above.name == CHILDREN
     # Whether it was imported is lost, too: what it holds so far grants nothing.
     parent = Parent(id=session_id, index=NEW, foreign=session.scan.taken)
     return SessionHeader.model_validate(
@@ -191,11 +192,8 @@ def rebuilt_header(session: InspectedSession, now: datetime) -> SessionHeader:
             "cwd": cwd or str(Path.home()),
             PARENT: parent.model_dump(),
         }
-        | (
-            {SPAWNED: {"session": above.parent.name, "call": "", "agent": ""}}
-            if above.name == CHILDREN
-            else {}
-        )
+        | ({SPAWNED: Spawned(session=above.parent.name, call="", agent="").model_dump()} if is_child else {})
+    )
     )
 
 
