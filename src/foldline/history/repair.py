@@ -194,7 +194,6 @@ def rebuilt_header(session: InspectedSession, now: datetime) -> SessionHeader:
         }
         | ({SPAWNED: Spawned(session=above.parent.name, call="", agent="").model_dump()} if is_child else {})
     )
-    )
 
 
 def _left_of(line: bytes) -> dict[str, str]:
