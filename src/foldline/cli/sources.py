@@ -7,8 +7,9 @@ from pathlib import Path
 
 from foldline.context.projection import Projection, project
 from foldline.formats import file_of, read_foreign, session_file
-from foldline.formats.base import ForeignChild, ForeignSession, child_of
+from foldline.formats.base import ForeignChild, ForeignSession
 from foldline.formats.homes import AGENTS, find_found
+from foldline.formats.subagents import subagents_of
 from foldline.history import (
     EVENTS,
     Damage,
@@ -19,10 +20,9 @@ from foldline.history import (
     typed_path,
     utc_now,
 )
-from foldline.history.children import children_of, named_child, tree_of
-from foldline.history.origin import Spawned
+from foldline.history.children import child_events, named_child, tree_of
 from foldline.history.paths import write_new
-from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, Subagent, dump_entry
+from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, dump_entry
 
 from .output import note
 
@@ -52,28 +52,16 @@ class Source:
         """The folder of a session of ours; None where it is anything else."""
         return self.path.parent if self.ours and self.path.name == EVENTS else None
 
-    def children(self) -> list["Source"]:
-        """The sessions of its own subagents. Raises FoldlineError where one cannot be read."""
-        if self.folder is None:
-            found = [(child.session, self.path / child.id) for child in self.subagents]
-        else:
-            paths = {path.parent.name: path for path in children_of(self.path)}
-            found = [
-                (child_of(read_foreign(path, "foldline"), name).session, path) for name, path in paths.items()
-            ]
-        return [_source(f"{self.name}/{one.header.id}", path, one) for one, path in found]
+    def below(self) -> tuple[ForeignChild, ...]:
+        """Its own subagents, with theirs. Raises FoldlineError where one cannot be read."""
+        return self.subagents if self.folder is None else subagents_of(self.path, self.entries)
 
     def tree(self) -> Iterator["Source"]:
         """It, and all below it."""
         yield self
-        for child in self.children():
-            yield from child.tree()
-
-    def spawned(self, child: str) -> Spawned:
-        """What is known of how this subagent of its came about."""
-        markers = (entry for entry in self.entries if isinstance(entry, Subagent) and entry.child == child)
-        marker = next(markers, Subagent(child=child, call_id="", agent=""))
-        return Spawned(session=self.header.id, call=marker.call_id, agent=marker.agent)
+        for child in self.below():
+            path = self.path / child.id if self.folder is None else child_events(self.path, child.id)
+            yield from _source(f"{self.name}/{child.id}", path, child.session).tree()
 
     def project(self) -> Projection:
         return project(self.entries)

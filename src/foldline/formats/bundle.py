@@ -23,14 +23,13 @@ from foldline.protocol import (
     Checkpoint,
     Entry,
     FoldlineError,
-    Subagent,
     ToolDetails,
     ToolResultMessage,
     dump_entry,
 )
 from foldline.version import __version__
 
-from .base import ForeignSession, JsonObject, child_of, parse_object
+from .base import ForeignSession, JsonObject, marked_child, parse_object
 from .export import Exported, Original
 from .redaction import side_files
 
@@ -141,15 +140,11 @@ def _read_history(bundle: Bundle, folder: str, events: bytes) -> ForeignSession:
     """The session in this folder of the file, with those of its subagents."""
     loaded = parse_log(events, bundle.path)
     damage = (f"{loaded.damage}.",) if loaded.damage else ()
-    markers = {entry.child: entry for entry in loaded.entries if isinstance(entry, Subagent)}
     children = []
     for below, history in bundle.histories.items():
         name = below.removeprefix(f"{folder}{CHILDREN}/").removesuffix("/")
         if f"{folder}{CHILDREN}/{name}/" == below and "/" not in name:
-            marker = markers.get(name, Subagent(child=name, call_id="", agent=""))
-            read = _read_history(bundle, below, history)
-            how = {"agent": marker.agent, "title": marker.title, "call_id": marker.call_id}
-            children.append(child_of(read, name, **how))
+            children.append(marked_child(_read_history(bundle, below, history), name, loaded.entries))
     return ForeignSession(
         BUNDLED, loaded.header, loaded.entries, loaded.damage, damage, children=tuple(children)
     )

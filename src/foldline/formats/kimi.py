@@ -123,7 +123,7 @@ def _children(path: Path, log: Transcript) -> Iterator[ForeignChild]:
     files = {
         each.name: next((each / name for name in _NAMES if is_file(each / name)), each / _NAMES[0])
         for each in inside
-        if each.name != "main"
+        if each.name != "main" and not each.is_symlink()
     }
     if path.name == _NAMES[0] and is_folder(path.parent):
         files |= {file.stem: file for file in sorted(path.parent.glob("context_sub_*.jsonl"))}
