@@ -28,8 +28,8 @@ from foldline.protocol import FileImage, FoldlineError, RequestRecord
 from support.history import IMAGE, History, call, history
 from support.planted import SHAPES
 from support.recorded import SHARED, needs_recorded
-from support.trees import TREES, Tree, shape
-from support.trees import kept as kept_tree
+from support.session_trees import TREES, Tree, shape
+from support.session_trees import kept as kept_tree
 
 CONTENT = b"before\n"
 CONTENT_NAME = "contents/" + hashlib.sha256(CONTENT).hexdigest()

@@ -12,7 +12,7 @@ from foldline.history.children import child_events, children_of, named_child, tr
 from foldline.history.origin import Spawned, spawned_of
 from foldline.protocol import FoldlineError
 from support.history import history
-from support.trees import TREES, Tree, kept, shape
+from support.session_trees import TREES, Tree, kept, shape
 
 
 @given(tree=TREES)

@@ -1,52 +1,45 @@
-"""Sessions with subagents of any shape, on disk."""
+"""Sessions with subagents: a model that begins them, and what holds of a whole tree."""
 
-import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from hypothesis import strategies as st
-
-from foldline.history import Session
-from foldline.history.children import tree_of, write_child
-from foldline.history.origin import Spawned
-from foldline.protocol import SessionHeader, Subagent
-from support.history import history
-
-Tree = dict[str, "Tree"]
-TREES = st.recursive(
-    st.just({}),
-    lambda below: st.dictionaries(st.sampled_from(["a1", "b2", "c3"]), below, max_size=3),
-    max_leaves=8,
-)
+from foldline.context.invariants import broken
+from foldline.context.proof import prove
+from foldline.history import Session, children_of, spawned_of, tree_of
+from foldline.llm import Chunk, Request
+from foldline.protocol import Subagent
+from support.agents import PlayedLLM, calling
 
 
-def kept(home: Path, tree: Tree) -> Path:
-    """A session with subagents of these ids, and theirs."""
-    markers = [Subagent(child=name, call_id=f"c-{name}", agent="x") for name in tree]
-    session = Session.create(home / "work", home=home)
-    try:
-        asyncio.run(session.append(*history().user("go").entries, *markers))
-    finally:
-        session.close()
-    assert session.path is not None
-    grow(session.path, session.id, tree)
-    return session.path
+class Busy(PlayedLLM):
+    """Begins children where a prompt says so, by its first word; a child calls a tool, and answers."""
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        newest = request.messages[-1]
+        if request.tools and newest.type == "user":
+            word = newest.text.split()[0]
+            tasks = [
+                ("task", {"prompt": f"child {n}: {'x' * 400}"}) for n in range(2 if word == "two" else 1)
+            ]
+            begin = calling(*tasks, stem=f"{len(self.requests)}-")
+            look = calling(("ls", {"path": "."}), stem=f"{len(self.requests)}-")
+            self.script.append({"spawn": begin, "two": begin, "child": look}.get(word, "said"))
+        async for chunk in super().stream(request):
+            yield chunk
 
 
-def grow(events: Path, session: str, tree: Tree) -> None:
-    for name, below in tree.items():
-        header = SessionHeader(id=name, created_at="2026-01-02T03:04:05Z", cwd="/x")  # type: ignore[arg-type]
-        story = history().user(f"look, {name}").assistant("done")
-        for child in below:
-            story.add(Subagent(child=child, call_id="", agent="x"))
-        path = write_child(
-            events, header, story.entries, Spawned(session=session, call=f"c-{name}", agent="x"), str
-        )
-        grow(path, name, below)
-
-
-def shape(events: Path) -> dict[str, bytes]:
-    """What each history of a tree holds, but for its header, by where it lies."""
-    return {
-        path.relative_to(events.parent).as_posix(): path.read_bytes().partition(b"\n")[2]
-        for path in tree_of(events)
-    }
+def check_tree(events: Path, *, torn: bool = False) -> int:
+    """Fails where a history is broken, a request is not proved, or a child is not its parent's; how many
+    sessions there are. `torn`: records may be cut off, as after a kill."""
+    tree = list(tree_of(events))
+    for path in tree:
+        session = Session.open(path)
+        assert torn or not session.damage
+        assert not broken(session.projection), broken(session.projection)
+        assert all(proof.holds for proof in prove(session.entries))
+        begun = {entry.child: entry for entry in session.entries if isinstance(entry, Subagent)}
+        for child in children_of(path):
+            entry = begun[child.parent.name]
+            spawned = spawned_of(Session.open(child).header)
+            assert spawned is not None and (spawned.call, spawned.agent) == (entry.call_id, entry.agent)
+    return len(tree)
