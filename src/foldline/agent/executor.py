@@ -313,12 +313,8 @@ class Executor:
                 await copy_answer(state, operation.answer)
             case operations.EditView():
                 await edit_view(state, operation)
-            case operations.LoadSkill():
-                await load_skill(state, operation.asked)
-            case operations.ReviewPlan():
-                await review_plan(state)
-            case operations.SetGoal():
-                await set_goal(state, operation.text)
+            case operations.LoadSkill() | operations.ReviewPlan() | operations.SetGoal():
+                await self._pin(operation)
             case operations.ClearView():
                 await state.session.append(Clear(), durable=True)
             case operations.SwitchModel():
@@ -327,6 +323,20 @@ class Executor:
                 state.strategy = load_strategy(operation.strategy, state.dependencies)
                 name = strategy_name(state.strategy)
                 self.emit(events.Notice(text=f"Compactions are made by {name} now."))
+            case _:
+                assert_never(operation)
+
+    async def _pin(
+        self, operation: operations.LoadSkill | operations.ReviewPlan | operations.SetGoal
+    ) -> None:
+        """What no compaction touches."""
+        match operation:
+            case operations.LoadSkill():
+                await load_skill(self.state, operation.asked)
+            case operations.ReviewPlan():
+                await review_plan(self.state)
+            case operations.SetGoal():
+                await set_goal(self.state, operation.text)
             case _:
                 assert_never(operation)
 

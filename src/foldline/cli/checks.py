@@ -21,28 +21,35 @@ from .sources import Source, read_source
 
 
 def verify(source: str, as_json: bool, format_name: str | None) -> int:
-    verdict = verdict_on(read_source(source, format_name))
+    """Checks the history of a session, and those of its subagents."""
+    found, *below = [(each, verdict_on(each)) for each in read_source(source, format_name).tree()]
+    _, verdict = found
+    ok = all(each.ok for _, each in (found, *below))
     if as_json:
-        failures: list[dict[str, object]] = [
-            {"request": failure.number, "entry": failure.index, "text": str(failure)}
-            for failure in verdict.unproved
-        ]
-        failures += [{"request": None, "entry": None, "text": fault} for fault in verdict.unsound]
-        say_json(
-            {
-                "ok": verdict.ok,
-                "requests": verdict.requests,
-                "proved": verdict.requests - len(verdict.unproved),
-                "folds": verdict.folds,
-                "entries": verdict.entries,
-                "failures": failures,
-            }
-        )
-    else:
-        say_heading(str(verdict))
-        for failure in (*verdict.unproved, *verdict.unsound):
+        children = [{"id": child.header.id, **_verdict_json(each)} for child, each in below]
+        say_json({**_verdict_json(verdict), "ok": ok, "subagents": children})
+        return 0 if ok else 1
+    for child, each in (found, *below):
+        say_heading(str(each) if child is found[0] else f"{child.name}: {each}")
+        for failure in (*each.unproved, *each.unsound):
             say(str(failure))
-    return 0 if verdict.ok else 1
+    return 0 if ok else 1
+
+
+def _verdict_json(verdict: "Verdict") -> dict[str, object]:
+    failures: list[dict[str, object]] = [
+        {"request": failure.number, "entry": failure.index, "text": str(failure)}
+        for failure in verdict.unproved
+    ]
+    failures += [{"request": None, "entry": None, "text": fault} for fault in verdict.unsound]
+    return {
+        "ok": verdict.ok,
+        "requests": verdict.requests,
+        "proved": verdict.requests - len(verdict.unproved),
+        "folds": verdict.folds,
+        "entries": verdict.entries,
+        "failures": failures,
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from foldline.history import (
     unarchive,
     utc_now,
 )
+from foldline.history.children import tree_of
 from foldline.history.meta import clip_cells
 from foldline.termination import run_async
 
@@ -190,7 +191,12 @@ def session_json(info: SessionInfo) -> dict[str, object]:
         "archived": info.archived,
         "tie": info.tie,
         "moved_from": info.moved_from,
+        "subagents": subagents_of(info),
     }
+
+
+def subagents_of(info: SessionInfo) -> int:
+    return sum(1 for _ in tree_of(info.path)) - 1
 
 
 class _Field(NamedTuple):
@@ -207,6 +213,9 @@ def session_table(
     """
     moved = any(info.moved_from for info in infos)
     fields = _fields(width, now, folders=folders, moved=moved)
+    if counts := {info.path: count for info in infos if (count := subagents_of(info))}:
+        agents = Column("subagents", right=True)
+        fields.insert(3, _Field(agents, lambda info: str(counts.get(info.path, ""))))
     rows = [[field.cell(info) for field in fields] for info in infos]
     return [field.column for field in fields], rows
 

@@ -1,13 +1,15 @@
 """Sessions as they are named on a command line: a file, a folder, or an id; and new files written of them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.context.projection import Projection, project
 from foldline.formats import file_of, read_foreign, session_file
+from foldline.formats.base import ForeignChild, ForeignSession
 from foldline.formats.homes import AGENTS, find_found
+from foldline.formats.subagents import subagents_of
 from foldline.history import (
     EVENTS,
     Damage,
@@ -18,6 +20,7 @@ from foldline.history import (
     typed_path,
     utc_now,
 )
+from foldline.history.children import child_events, named_child, tree_of
 from foldline.history.paths import write_new
 from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, dump_entry
 
@@ -36,11 +39,29 @@ class Source:
     header: SessionHeader
     entries: list[Entry]
     damage: Damage
+    subagents: tuple[ForeignChild, ...] = ()
+    """Those that were read with it; of a session of ours, they lie in its folder."""
 
     @property
     def ours(self) -> bool:
         """Whether it can be appended to: other agents' files never are."""
         return self.format == "foldline"
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a session of ours; None where it is anything else."""
+        return self.path.parent if self.ours and self.path.name == EVENTS else None
+
+    def below(self) -> tuple[ForeignChild, ...]:
+        """Its own subagents, with theirs. Raises FoldlineError where one cannot be read."""
+        return self.subagents if self.folder is None else subagents_of(self.path, self.entries)
+
+    def tree(self) -> Iterator["Source"]:
+        """It, and all below it."""
+        yield self
+        for child in self.below():
+            path = self.path / child.id if self.folder is None else child_events(self.path, child.id)
+            yield from _source(f"{self.name}/{child.id}", path, child.session).tree()
 
     def project(self) -> Projection:
         return project(self.entries)
@@ -63,7 +84,12 @@ def read_source(ref: str, format_name: str | None = None) -> Source:
     for sentence in found.notes:
         note(f"{ref}: {sentence}")
     name = path.parent.name if path.name == EVENTS and ref == path.parent.name else ref
-    return Source(name, path, found.format, found.header, found.entries, found.damage)
+    return _source(name, path, found)
+
+
+def _source(name: str, path: Path, found: ForeignSession) -> Source:
+    read = (found.format, found.header, found.entries, found.damage, found.children)
+    return Source(name, path, *read)
 
 
 def path_of(ref: str) -> Path:
@@ -74,12 +100,23 @@ def path_of(ref: str) -> Path:
     """
     path = typed_path(ref)
     if ref and os.path.lexists(file_of(path)):
-        return session_file(path)
+        return _child_path(path.parent, path.name) if path.parent.name == EVENTS else session_file(path)
+    session, _, child = ref.rpartition("/")
+    if session and child and (":" in session or os.sep not in session):
+        return _child_path(path_of(session), child)
     if ref.partition(":")[0] in AGENTS:
         return find_found(ref)
     if not ref or os.sep in ref or path.suffix:
         raise FoldlineError(f"There is no file {ref!r}.")
     return find_session(data_home(), ref)
+
+
+def _child_path(session: Path, child: str) -> Path:
+    """What the subagent of this id is read by: of ours, its own file."""
+    if session.name != EVENTS:
+        return session / child
+    below = {path.parent.name: path for path in tree_of(session) if path != session}
+    return below[named_child(session.parent.name, child, below)]
 
 
 def write_copy(

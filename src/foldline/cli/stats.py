@@ -15,7 +15,7 @@ from foldline.context.weight import view_size
 from foldline.llm.models import price_of, price_table
 
 from .output import Cell, Column, entries_of, say, say_heading, say_json, say_table
-from .sources import read_source
+from .sources import Source, read_source
 
 
 def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> int:
@@ -26,9 +26,11 @@ def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> i
         return 0
     stats, files = stats_of(found.entries), file_lists(projection)
     size, away = view_size(projection), taken_out(projection)
+    _, *children = found.tree()
     if as_json:
         view = {"tokens": size.tokens, "view_items": len(projection.view), "folded_away": away.tokens}
-        say_json({**asdict(stats), **view, **files.model_dump()})
+        below = [{"id": child.header.id, **asdict(stats_of(child.entries))} for child in children]
+        say_json({**asdict(stats), **view, **files.model_dump(), "subagents": below})
         return 0
     counted = (entries_of(stats.entries), many(stats.prompts, "prompt"), many(stats.answers, "answer"))
     say_heading(", ".join(counted))
@@ -42,8 +44,22 @@ def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> i
     gone = f"{tokens(away.tokens, estimated=away.estimated)} tokens taken out of the view"
     say(f"compactions  {made}, {gone}")
     say(f"files        {len(files.modified_files):,} modified, {len(files.read_files):,} read")
+    if children:
+        requests, read, written = _worked(children)
+        worked = f"{many(requests, 'request')}, {tokens(read)} tokens read and {tokens(written)} written"
+        say(f"subagents    {len(children):,}, {worked}")
     say_uses(stats)
     return 0
+
+
+def _worked(sources: Sequence[Source]) -> tuple[int, int, int]:
+    """Requests, and tokens of input and output, as the histories of these sessions say."""
+    models = [model for source in sources for model in stats_of(source.entries).models.values()]
+    return (
+        sum(model.requests for model in models),
+        sum(model.input for model in models),
+        sum(model.output for model in models),
+    )
 
 
 def say_uses(stats: Stats) -> None:

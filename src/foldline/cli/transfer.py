@@ -7,7 +7,7 @@ from pathlib import Path
 from foldline.agent.api_keys import mask_of
 from foldline.context.harmless import with_signs
 from foldline.data import real_path
-from foldline.files import is_folder
+from foldline.files import is_file, is_folder
 from foldline.formats.bundle import BUNDLED, unpack
 from foldline.formats.export import (
     Original,
@@ -18,7 +18,9 @@ from foldline.formats.export import (
     write_exported,
 )
 from foldline.formats.handoff import hand_over
-from foldline.history import EVENTS, Session, short_id
+from foldline.formats.subagents import keep_subagents, originals_of
+from foldline.history import short_id
+from foldline.history.children import tree_of
 from foldline.history.contents import share_files
 from foldline.history.paths import holds_home, with_tilde
 from foldline.termination import run_async
@@ -40,7 +42,9 @@ def import_session(source: str, as_json: bool, format_name: str | None) -> int:
     session.mask = mask_of(os.environ)
     copy = run_async(session.copy(cwd=folder, named=real_path(folder) != real_path(Path.cwd())))
     try:
-        bring_along(found, copy)
+        assert copy.path is not None
+        keep_subagents(found.below(), copy.path, str(folder), session.mask)
+        bring_along(found, copy.path)
         copy.save_meta()
     finally:
         copy.close()
@@ -60,14 +64,14 @@ def import_session(source: str, as_json: bool, format_name: str | None) -> int:
     return 0
 
 
-def bring_along(found: Source, copy: Session) -> None:
-    """Copies the whole outputs and kept contents that lie beside the session, or are packed with it."""
-    assert copy.path is not None
-    folder = copy.path.parent
-    if found.ours and found.path.name == EVENTS:
-        share_files(found.path.parent, folder)
-    elif found.format == BUNDLED:
-        damaged = unpack(found.path, folder)
+def bring_along(found: Source, events: Path) -> None:
+    """Copies the whole outputs and kept contents that lie beside the session, or are packed with it; those of
+    its subagents, too."""
+    if found.folder is not None:
+        for each in tree_of(events):
+            share_files(found.folder / each.parent.relative_to(events.parent), each.parent)
+    elif found.format == BUNDLED and is_file(found.path):
+        damaged = unpack(found.path, events.parent)
         if damaged:
             note(f"{found.name}: damaged, and left out: {', '.join(damaged)}.")
 
@@ -123,8 +127,8 @@ def export(
 
 
 def original_of(found: Source, *, redact: bool) -> Original:
-    folder = found.path.parent if found.ours and found.path.name == EVENTS else None
-    original = Original(found.header, found.entries, found.project(), folder)
+    children = originals_of(found.below(), found.path if found.folder else None)
+    original = Original(found.header, found.entries, found.project(), found.folder, children=children)
     if redact:
         from foldline.formats.redaction import redacted  # its detectors cost time
 

@@ -1,16 +1,18 @@
 """What every reader shares: its result, JSON lines, and careful ways into JSON that somebody else wrote."""
 
+import hashlib
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from foldline.files import read_regular
 from foldline.history import Damage
-from foldline.protocol import Entry, FoldlineError, SessionHeader
+from foldline.history.meta import TITLE_CELLS, clip_cells, describe
+from foldline.protocol import Entry, FoldlineError, SessionHeader, Subagent, UserMessage
 
 Json: TypeAlias = object
 """A value of foreign JSON: looked at through `JsonObject`, never trusted to have a shape."""
@@ -127,6 +129,63 @@ class ForeignSession:
     """What a reader should know: what was left out, and why. Sentences."""
     counted: tuple[Counted, ...] = ()
     """What the file says of its requests, oldest first: held against the view by `reader.checked`."""
+    children: "tuple[ForeignChild, ...]" = ()
+    """Its subagents. Each has a marker among the entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignChild:
+    """A subagent's session, and what is known of how it came about."""
+
+    session: ForeignSession
+    agent: str = ""
+    title: str = ""
+    """Its task, in one line."""
+    call_id: str = ""
+    """The call that started it; empty where nothing says which."""
+
+    @property
+    def id(self) -> str:
+        return self.session.header.id
+
+    @property
+    def prompt(self) -> str:
+        said = (entry.text for entry in self.session.entries if isinstance(entry, UserMessage))
+        return next(said, "")
+
+    @property
+    def marker(self) -> Subagent:
+        """What stands for it in the history of its parent."""
+        known = describe(self.session.header, self.session.entries).title
+        title = clip_cells(self.title or known or self.prompt, TITLE_CELLS)
+        return Subagent(child=self.id, call_id=self.call_id, agent=clip_cells(self.agent, 40), title=title)
+
+
+_CHILD_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
+
+
+def child_of(
+    session: ForeignSession, identity: str, *, agent: str = "", title: str = "", call_id: str = ""
+) -> ForeignChild:
+    """A subagent of this id. A folder is going to have that name: one that may lead elsewhere is hashed."""
+    safe = identity if _CHILD_ID.fullmatch(identity) else hashlib.sha256(identity.encode()).hexdigest()[:12]
+    header = session.header.model_copy(update={"id": safe})
+    return ForeignChild(replace(session, header=header), agent, title, call_id)
+
+
+def marked_child(session: ForeignSession, name: str, above: Iterable[Entry]) -> ForeignChild:
+    """A subagent of ours in the folder of this name; the marker in the history `above` it says the rest."""
+    markers = (entry for entry in above if isinstance(entry, Subagent) and entry.child == name)
+    marker = next(markers, Subagent(child=name, call_id="", agent=""))
+    return child_of(session, name, agent=marker.agent, title=marker.title, call_id=marker.call_id)
+
+
+def child_in(read: Callable[[bytes, Path], ForeignSession], file: Path) -> ForeignSession | None:
+    """The session of a subagent in a file; None where it holds none."""
+    try:
+        return read(bytes_in(file), file)
+    except FoldlineError:
+        return None
 
 
 # --- JSON lines -------------------------------------------------------------------------------------

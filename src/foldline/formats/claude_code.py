@@ -2,12 +2,15 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from foldline.context.numbers import many
+from foldline.history import Damage
 from foldline.protocol import BaseMessage, Entry, NoticeRecord, Title, text_parts
 
-from .base import ForeignSession, JsonLine, JsonObject, known_lines
+from .base import ForeignChild, ForeignSession, JsonLine, JsonObject, known_lines
+from .claude_code_children import children_of, is_sidechain
 from .claude_code_messages import (
     Compactions,
     answer,
@@ -48,8 +51,19 @@ def read_claude_code(data: bytes, path: Path) -> ForeignSession:
     """A session of Claude Code, or of one of its sub-agents."""
     lacks = "record of Claude Code: no line has a known type, a `uuid` and a `parentUuid`"
     lines, damage = known_lines(data, path, is_claude_code, lacks)
+    main = [line for line in lines if not is_sidechain(line.record)]
+    aside = [line for line in lines if is_sidechain(line.record)]
+    if any(line.record.get("type") in ("user", "assistant") for line in main):
+        return _session(main, damage, path, children_of(main, aside, path, _session))
+    read = _session(lines, damage, path)
+    return replace(read, notes=("This is the session of a sub-agent.", *read.notes)) if aside else read
+
+
+def _session(
+    lines: Sequence[JsonLine], damage: Damage, path: Path = Path(), children: Iterable[ForeignChild] = ()
+) -> ForeignSession:
     lines, notes = _active_branch(lines)
-    reader = _Reader(lines)
+    reader = _Reader(lines, children)
     records = [line.record for line in lines]
     # The oldest folder and time, but the newest id: a fork opens with records of the session before it.
     name = next(filter(None, (record.text("sessionId") for record in reversed(records))), path.stem)
@@ -68,9 +82,9 @@ def read_claude_code(data: bytes, path: Path) -> ForeignSession:
 
 def _active_branch(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], list[str]]:
     """The records of the branch of the newest message, in file order, and those that are outside the tree.
-    Sub-agents and other branches are left out, with a note."""
-    main, notes = _without_sub_agents(lines)
-    main, copies = _without_copies(main)
+    Other branches are left out, with a note."""
+    notes: list[str] = []
+    main, copies = _without_copies(lines)
     if copies:
         notes.append(f"Left out: {many(copies, 'record')} that the file holds a second time.")
     tree = _Tree(main)
@@ -88,19 +102,6 @@ def _active_branch(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], list[str]
 def _answer_id(record: JsonObject) -> str:
     """What the pieces of one answer share; empty where a record is no answer, or stands for itself."""
     return record.text("message", "id") if record.get("type") == "assistant" else ""
-
-
-def _without_sub_agents(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], list[str]]:
-    """The records of the main agent; all of them where the file is the session of a sub-agent."""
-    main = [
-        line
-        for line in lines
-        if line.record.get("isSidechain") is not True and line.record.at("data", "type") != "agent_progress"
-    ]
-    left_out = len(lines) - len(main)
-    if not any(line.record.get("type") in ("user", "assistant") for line in main):
-        return list(lines), ["This is the session of a sub-agent."] if left_out else []
-    return main, [f"Left out: {many(left_out, 'record')} of sub-agents."] if left_out else []
 
 
 def _without_copies(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], int]:
@@ -233,8 +234,8 @@ class _Reader:
     """Turns the records of a branch into entries, in file order. An index is the place of a record; where one
     holds several messages, those after it are later than the places."""
 
-    def __init__(self, lines: Sequence[JsonLine]) -> None:
-        self.log = Transcript("claude-code")
+    def __init__(self, lines: Sequence[JsonLine], children: Iterable[ForeignChild] = ()) -> None:
+        self.log = Transcript("claude-code", children={child.id: child for child in children})
         parents = {_uuid(line): line.record.text("parentUuid") for line in lines}
         self._compactions = Compactions(self.log, parents)
         self._boundary: JsonLine | None = None

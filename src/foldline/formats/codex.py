@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from foldline.files import read_regular
@@ -28,7 +29,19 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import ForeignSession, Json, JsonLine, JsonObject, json_lines, known_lines
+from .base import (
+    ForeignChild,
+    ForeignSession,
+    Json,
+    JsonLine,
+    JsonObject,
+    bytes_in,
+    child_in,
+    child_of,
+    json_lines,
+    known_lines,
+    parse_object,
+)
 from .codex_items import (
     ABSENT,
     ON_THE_SERVER,
@@ -76,8 +89,9 @@ def _is_bare_header(record: JsonObject) -> bool:
     )
 
 
-def read_codex(data: bytes, path: Path) -> ForeignSession:
-    """A Codex session. What came before a fork, in other files, counts before its own rows."""
+def read_codex(data: bytes, path: Path, above: tuple[str, ...] = ()) -> ForeignSession:
+    """A Codex session. What came before a fork, in other files, counts before its own rows. `above` are the
+    sessions whose subagent it is."""
     lacks = "rows of Codex: no line has a type such as `response_item` and a payload"
     lines, damage = known_lines(data, path, is_codex, lacks)
     lines, notes = _with_beginning(lines, path)
@@ -88,6 +102,7 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
         damaged=bool(damage),
         goes_back=any(row.is_event("thread_rolled_back") for row in rows),
     )
+    reader.log.children = {child.id: child for child in _children(rows, about, path, above)}
     for row in rows:
         reader.read(row)
     reader.close_answer()
@@ -210,6 +225,44 @@ def _files(name: str, path: Path) -> Iterator[Path]:
     if home is not None:
         for kept in _HOMES:
             yield from filter(Path.is_file, sorted((home / kept).rglob(pattern)))
+
+
+# --- subagents, which have files of their own --------------------------------------------------------
+
+
+def _children(
+    rows: Sequence[Row], about: Row | None, path: Path, above: tuple[str, ...]
+) -> Iterator[ForeignChild]:
+    """The subagents that this session started, as far as their files are there."""
+    above = (*above, about.payload.text("id") if about else "")
+    for name, call in _started(rows).items():
+        for file in _files(name, path) if name not in above else ():
+            head = parse_object(bytes_in(file).partition(b"\n")[0]) or JsonObject()
+            source = head.object("payload", "source", "subagent", "thread_spawn")
+            if source.text("parent_thread_id") == above[-1] != "":
+                session = child_in(partial(read_codex, above=above), file)
+                agent = source.first("agent_role", "agent_nickname")
+                if session is not None:
+                    yield child_of(session, name, agent=agent, call_id=call)
+                break
+
+
+def _started(rows: Iterable[Row]) -> dict[str, str]:
+    """The calls that started subagents, by the ids of these: each version says it in another place."""
+    started: dict[str, str] = {}
+    calls: set[str] = set()
+    for row in rows:
+        payload = row.payload
+        if row.is_event("sub_agent_activity") and payload.get("kind") == "started":
+            started[payload.text("agent_thread_id")] = payload.text("event_id")
+        elif row.is_event("collab_agent_spawn_end"):
+            started[payload.text("new_thread_id")] = payload.text("call_id")
+        elif payload.get("type") == "function_call" and payload.get("name") == "spawn_agent":
+            calls.add(payload.text("call_id"))
+        elif payload.get("type") == "function_call_output" and payload.text("call_id") in calls:
+            said = parse_object(payload.text("output").encode()) or JsonObject()
+            started.setdefault(said.text("agent_id"), payload.text("call_id"))
+    return {name: call for name, call in started.items() if name}
 
 
 # --- turns and answers --------------------------------------------------------------------------------

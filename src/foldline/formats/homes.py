@@ -416,7 +416,7 @@ def _described(file: _File, neighbours: Neighbours, here: _Here | None) -> Found
 
 def _read(place: Place, excerpt: bytes, path: Path) -> ForeignSession:
     """What the reader says of these lines. It is not to read what comes before them in other files."""
-    goes_on = place.agent in ("codex", "kimi-cli")
+    goes_on = place.agent in ("claude-code", "codex", "kimi-cli")
     alone = Path(os.devnull, path.parent.name, path.name) if goes_on else path
     reader = next(known for known in FOREIGN if known.name == place.agent)
     return reader.read(excerpt, alone)

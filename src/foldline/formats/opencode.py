@@ -28,9 +28,10 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import ForeignSession, JsonObject, parse_object
+from .base import ForeignChild, ForeignSession, JsonObject, child_of, parse_object
 from .opencode_store import (
     StoredSession,
+    exported,
     exported_files,
     exported_rows,
     is_session_info,
@@ -93,7 +94,8 @@ def read_opencode(data: bytes, path: Path) -> ForeignSession:
             f"{path} is no session of opencode: it has no `info` beside messages with info and parts."
         )
     if is_session_info(document):
-        return _from_store(exported_files(document, path), path, stored_in_files(path.parent.parent.parent))
+        stored = list(stored_in_files(path.parent.parent.parent))
+        return _from_store(exported_files(document, path), path, stored)
     return _session(document, path, notes)
 
 
@@ -107,7 +109,7 @@ def read_opencode_database(path: Path, session: str) -> ForeignSession:
     if session:
         return _from_store(exported_rows(path, session), path, stored)
     newest = newest_of(stored, path)
-    read = _from_store(exported_rows(path, newest.id), path, stored)
+    read = _from_store(exported(newest), path, stored)
     several = sum(not one.parent for one in stored)
     note = (
         f"Of its {several} sessions, {newest.id} was read, the newest: "
@@ -128,16 +130,43 @@ def newest_of(stored: Iterable[StoredSession], path: Path) -> StoredSession:
     return newest
 
 
-def _from_store(document: JsonObject, path: Path, stored: Iterable[StoredSession]) -> ForeignSession:
+def _from_store(
+    document: JsonObject, path: Path, stored: Sequence[StoredSession], above: tuple[str, ...] = ()
+) -> ForeignSession:
+    """A stored session with those of its subagents, and theirs. `above` are the sessions that it is below."""
     session = document.text("info", "id")
-    agents = [one.title or one.id for one in stored if session and one.parent == session]
-    left_out = f"Left out: the sessions of its sub-agents: {', '.join(sorted(agents))}."
-    return _session(document, path, [left_out] if agents else [])
+    tasks = _tasks(document)
+    children = [
+        child_of(
+            _from_store(exported(one), path, stored, (*above, session)),
+            one.id,
+            agent=tasks.get(one.id, _NO_CALL).text("state", "input", "subagent_type"),
+            title=_BY_AGENT.sub("", one.title),
+            call_id=tasks.get(one.id, _NO_CALL).first("callID", "id"),
+        )
+        for one in stored
+        if session and one.parent == session and one.id not in (*above, session)
+    ]
+    return _session(document, path, [], children)
 
 
-def _session(document: JsonObject, path: Path, notes: list[str]) -> ForeignSession:
+_NO_CALL = JsonObject()
+_BY_AGENT = re.compile(r" \(@[\w-]+ subagent\)$")
+
+
+def _tasks(document: JsonObject) -> dict[str, JsonObject]:
+    """The calls that started subagents, by the ids of their sessions."""
+    parts = [part for message in document.objects("messages") for part in message.objects("parts")]
+    started = [(part.object("state", "metadata").first("sessionId", "sessionID"), part) for part in parts]
+    return {session: part for session, part in started if session}
+
+
+def _session(
+    document: JsonObject, path: Path, notes: list[str], children: Iterable[ForeignChild] = ()
+) -> ForeignSession:
     info, messages = document.object("info"), document.objects("messages")
     reader = _Reader(_completed_compactions(messages), info.object("revert"))
+    reader.log.children = {child.id: child for child in children}
     title = info.text("title")
     if title.strip() and not _DEFAULT_TITLE.match(title):
         reader.log.add(Title(title=title))

@@ -10,6 +10,7 @@ from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
 from foldline.files import is_file, is_folder, read_regular
 from foldline.history import EVENTS, Session, parse_log, typed_path
+from foldline.history.children import named_child
 from foldline.history.follower import NoLongerFollowed
 from foldline.history.lock import Holder
 from foldline.protocol import AssistantMessage, Entry, FoldlineError, SystemMessage, Unknown, system_words
@@ -40,6 +41,8 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
     path = session_file(path)
     if format in (None, "opencode") and _begins(file_of(path), _SQLITE):
         return _read_database(path)
+    if file_of(path) != path:
+        return _subagent(read_foreign(path.parent, format), path)
     data = as_utf8(_read(path))
     if data.startswith(_ZIP) and format in (None, "foldline"):
         from .bundle import read_bundled
@@ -54,6 +57,15 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
     loaded = parse_log(data, path)
     notes = (f"{loaded.damage}.",) if loaded.damage else ()
     return ForeignSession("foldline", loaded.header, loaded.entries, loaded.damage, notes)
+
+
+def _subagent(found: ForeignSession, path: Path) -> ForeignSession:
+    """The subagent of this session whose id the path ends in."""
+    below = list(found.children)
+    for child in below:
+        below += child.session.children
+    sessions = {child.id: child.session for child in below}
+    return replace(sessions[named_child(path.parent, path.name, sessions)], format=found.format)
 
 
 def session_file(path: Path) -> Path:
@@ -78,7 +90,8 @@ def session_file(path: Path) -> Path:
 
 
 def file_of(path: Path) -> Path:
-    """The file that a session is in. One of several in a database is named by its id, behind the file."""
+    """The file that a session is in. One of several in it, in a database or of a subagent, is named by its id
+    behind the file."""
     return path.parent if is_file(path.parent) else path
 
 

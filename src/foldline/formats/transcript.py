@@ -4,11 +4,12 @@ Readers need that view to say what a compaction of that agent covered and kept. 
 projection, which must come to the same messages.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from foldline.context.numbers import many, some
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
@@ -33,8 +34,8 @@ from foldline.protocol import (
     Written,
 )
 
-from .base import EPOCH, Counted, ForeignSession, Json, JsonObject
-from .parts import LONGEST_KIND, PartReader, left_out_note, parts_of, text_in, unknown_note
+from .base import EPOCH, Counted, ForeignChild, ForeignSession, Json, JsonObject
+from .parts import LONGEST_KIND, PartReader, arguments_of, left_out_note, parts_of, text_in, unknown_note
 
 _SNAPSHOT = "<state_snapshot>"
 """What Gemini CLI and Qwen Code ask their models to put around a summary."""
@@ -238,6 +239,9 @@ class Transcript:
     calls: dict[str, ToolCallPart] = field(default_factory=dict)
     """Those that were made so far, by id."""
     left_out: list[str] = field(default_factory=list)
+    children: dict[str, ForeignChild] = field(default_factory=dict)
+    """The subagents, by id: each is marked behind the call that started it, or else at the end."""
+    _marked: set[str] = field(default_factory=set)
     _last: int = -1
     _shift: int = 0
     _moments: list[Moment] = field(default_factory=list)
@@ -260,11 +264,33 @@ class Transcript:
         entry = self.entries[index] = entry.model_copy(update={"index": index, "at": at})
         if isinstance(entry, AssistantMessage):
             self.calls.update({call.call_id: call for call in entry.calls})
+            self._mark(entry.calls, at)
         if isinstance(entry, ToolResultMessage):
             self._results.setdefault(entry.call_id, []).append(index)
         if isinstance(entry, BaseMessage) and in_view:
             self.view.add(entry)
         return index
+
+    def _mark(self, calls: Iterable[ToolCallPart], at: datetime | None) -> None:
+        """Add a marker for each subagent that one of these calls started."""
+        for call in calls:
+            for child in [one for one in self.children.values() if one.id not in self._marked]:
+                arguments = arguments_of(call)
+                said = arguments.first("prompt", "message", "task")
+                if child.call_id == call.call_id or (not child.call_id and said and said == child.prompt):
+                    known = replace(
+                        child,
+                        call_id=call.call_id,
+                        agent=child.agent or arguments.first("subagent_type", "agent_type", "subagent_name"),
+                        title=child.title or arguments.text("description"),
+                    )
+                    self._add_marker(known, at)
+
+    def _add_marker(self, child: ForeignChild, at: datetime | None) -> None:
+        self._marked.add(child.id)
+        self.children[child.id] = child
+        self._last = max(self._last, *self.entries) + 1
+        self.put(self._last, child.marker, at)
 
     def change(self, index: int, **update: Any) -> None:
         self.entries[index] = self.entries[index].model_copy(update=update)
@@ -291,11 +317,15 @@ class Transcript:
         counted: Iterable[Counted] = (),
     ) -> ForeignSession:
         """What was read. Where nothing says when it was `begun`, the first entry with a time does."""
-        entries = self.in_order()
+        self._mark(list(self.calls.values()), None)
+        for child in [one for one in self.children.values() if one.id not in self._marked]:
+            self._add_marker(child, None)
+        entries, children = self.in_order(), tuple(self.children.values())
         times = (begun, *(entry.at for entry in entries))
         header = SessionHeader(id=identity, created_at=next(filter(None, times), EPOCH), cwd=cwd)
         damaged = (f"{damage}.",) if damage else ()
-        return ForeignSession(format, header, entries, damage, (*damaged, *notes), tuple(counted))
+        said = (*damaged, *notes, *_children_note(children))
+        return ForeignSession(format, header, entries, damage, said, tuple(counted), children)
 
     def notes(self, silent: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Sentences on pieces and records that were left out. `silent` is how the kinds of records begin that
@@ -399,6 +429,12 @@ class Transcript:
     def _text(self, index: int) -> str:
         entry = self.entries[index]
         return entry.text if isinstance(entry, BaseMessage) else ""
+
+
+def _children_note(children: Sequence[ForeignChild]) -> Iterator[str]:
+    if children:
+        named = some([" ".join(filter(None, (child.id, child.agent))) for child in children], 5)
+        yield f"{many(len(children), 'subagent')}: {named}. One is read by its id behind the name: FILE/ID."
 
 
 def file_lists(before: CompactionDetails, compacted: Iterable[Entry]) -> CompactionDetails:

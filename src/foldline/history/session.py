@@ -12,10 +12,19 @@ from foldline.context.outline import Entries, MemoryEntries
 from foldline.context.projection import Projection
 from foldline.data import EVENTS, data_home, is_kept, real_path
 from foldline.files import put_private, read_regular
-from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader, dump_entry, parse_entry, system_words
+from foldline.protocol import (
+    NEW,
+    Entry,
+    FoldlineError,
+    SessionHeader,
+    Subagent,
+    dump_entry,
+    parse_entry,
+    system_words,
+)
 
 from .catalog import save_snapshot
-from .children import child_events
+from .children import child_events, copy_children
 from .contents import share_files
 from .index import LEAST, Index, open_file
 from .log import NO_DAMAGE, ByteRange, Damage, Log, Progress, WriteFailed
@@ -198,6 +207,9 @@ class Session:
             for start in range(0, count or 1, _COPIED_AT_A_TIME):
                 stop = min(start + _COPIED_AT_A_TIME, count)
                 await copy._commit(self.entries[start:stop], durable=stop == count)
+            if self.path is not None and copy.path is not None:
+                marked = [entry.child for entry in copy.entries.outlines if isinstance(entry, Subagent)]
+                copy_children(self.path, copy.path, copy.id, marked)
         except BaseException as error:
             copy.close()  # and nothing of it stays: half a session would pass for a whole one
             if copy.path is not None:
