@@ -18,12 +18,20 @@ def child_events(events: Path, child: str) -> Path:
 
 
 def children_of(events: Path) -> list[Path]:
-    """The event files of the sessions that this session's agent began, oldest first."""
+    """The event files of the sessions that this session's agent began, oldest first. One that was killed
+    before it wrote anything has not begun."""
     try:
         names = sorted(os.listdir(events.parent / CHILDREN))  # noqa: PTH208 - `Path` would make objects of them
     except OSError:
         return []
-    return [path for path in (child_events(events, name) for name in names) if is_there(path)]
+    return [path for path in (child_events(events, name) for name in names) if _is_begun(path)]
+
+
+def _is_begun(events: Path) -> bool:
+    try:
+        return events.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def tree_of(events: Path) -> Iterator[Path]:
