@@ -77,7 +77,7 @@ async def test_two_branches_are_compared_and_an_answer_is_copied_to_the_other(tm
             lambda: isinstance(running.app.screen, CompareScreen) and running.app.screen.found
         )
         assert "− " in running.text and "second" in running.text and "+ " in running.text
-        await running.press("escape", "c")
+        await running.press("escape", "a")
         await running.at_rest()
         copied = running.agent.session.projection.view[-1].message
         assert isinstance(copied, DeveloperMessage) and copied.text.endswith("\n\ntwo")

@@ -193,7 +193,7 @@ class PlacesScreen(ListScreen[operations.Rewind | None, Place]):
             *self._details(width - 2, below),
         ]
         head: Spans = ((title, "text bold"),)
-        return boxed(width, head, f"{self.at + 1} of {len(self.rows)}", body, *self.foot(width))
+        return boxed(width, head, f"{self.at + 1} of {len(self.rows)}", body, *self.foot(width, ("Enter",)))
 
     def _question(self, asks: str, outcome: Outcome, place: Place, width: int, height: int) -> list[Line]:
         """What is to change, all of it as far as there is room, and the keys that answer."""

@@ -42,7 +42,7 @@ KEYS: Final = table(
     "tree",
     "Go there",
     ScreenKey[None](
-        "context",
+        "enter",
         ("enter",),
         "Goes to the end of the marked turn: the model has what it had there. Asks first. The way that is "
         "left stays in the tree. A fork is opened beside this session.",
@@ -59,10 +59,12 @@ KEYS: Final = table(
     ),
     ScreenKey("go", ("ctrl+s",), "Confirms the question, as Enter does. /undo takes it back."),
     "Look and copy",
-    ScreenKey("compare", ("d",), "Compares what the model had there with what it has now.", hint="compare"),
     ScreenKey(
-        "copy",
-        ("c",),
+        "difference", ("d",), "Compares what the model had there with what it has now.", hint="compare"
+    ),
+    ScreenKey(
+        "answer",
+        ("a",),
         "Copies the last answer of the marked turn to the model here, with a word on where it comes from.",
         hint="copy answer",
     ),
@@ -123,11 +125,11 @@ class TreeScreen(PlacesScreen[TreeRow]):
     def works_now(self, command: str) -> bool:
         place = self.row
         match command:
-            case "context" if place is not None and place.fork is not None:
-                return True
-            case "compare":
+            case "enter":
+                return place is not None and (place.fork is not None or self.can("context"))
+            case "difference":
                 return place is not None and self.going_to(place) is not None
-            case "copy":
+            case "answer":
                 return place is not None and not place.branch.on_way and self._said(place) is not None
             case _:
                 return super().works_now(command)
@@ -135,19 +137,21 @@ class TreeScreen(PlacesScreen[TreeRow]):
     def act(self, command: str) -> None:
         place, answer = self.row, None if self.row is None else self._said(self.row)
         match command:
-            case "context" if place is not None and place.fork is not None:
+            case "enter" if place is not None and place.fork is not None:
                 self.dismiss(None)
                 self._open_fork(place.fork)
-            case "compare" if place is not None:
+            case "enter":
+                super().act("context")
+            case "difference" if place is not None:
                 self._compare(place)
-            case "copy" if answer is not None:
+            case "answer" if answer is not None:
                 self._copy(answer)
                 self.tell(f"Answer {answer.index} is copied to the model here")
             case _:
                 super().act(command)
 
     def word(self, key: ScreenKey[Any]) -> str:
-        is_fork = key.id == "context" and self.row is not None and self.row.fork is not None
+        is_fork = key.id == "enter" and self.row is not None and self.row.fork is not None
         return "open the fork" if is_fork else super().word(key)
 
     def _is_now(self, place: TreeRow) -> bool:
