@@ -57,6 +57,8 @@ async def test_an_edited_prompt_leaves_a_branch_that_one_entry_brings_back(tmp_p
         await opened(running)
         assert "├─❯ second" in running.text and "❯ other" in running.text and "now" in running.text
         await running.press("up")
+        await running.until(lambda: screen(running).outcome is not None)
+        assert "2 items leave the view, 1 prompt among them, 2 items come back" in running.text
         await go(running)
         assert said(running) == ["first", "one", "second", "two"]
         session = running.agent.session
