@@ -30,9 +30,10 @@ from foldline.protocol import (
 from foldline.tui.app import FoldlineApp
 from foldline.tui.context_screen.screen import ContextScreen
 from foldline.tui.screens.rewind import Outcome, RewindScreen
+from foldline.tui.screens.tree import TreeScreen
 from support.agents import PATIENCE, calling
 from support.chat_app import Clock, screen_text
-from support.history import modified, read
+from support.history import History, history, modified, read
 from support.live import SpeakingLLM, Spoken, session_in
 from support.stories import SUMMARY, Story
 
@@ -558,3 +559,33 @@ async def rewind(scene: Scene, pilot: Pilot[None]) -> None:
     screen = RewindScreen(REWIND_PLACES, look, no_diffs)
     scene.app.push_screen(screen)
     await scene.until(pilot, lambda: screen.is_current and screen.outcome is not None)
+
+
+def branched() -> History:
+    """A session with an edited prompt, a branch of that branch, and a way that went on from it."""
+    made = history().system("You are a coding agent.")
+    made.entries[0] = made.entries[0].model_copy(update={"at": AT_HALF_PAST_TWO})
+    made.turn("Reproduce the retry bug in a test", "The test fails as the report says.")
+    root = made.last
+    made.turn("Fix it with a lock", "Done, but it serialises all orders.")
+    lock = made.last
+    made.turn("Measure what that costs under load, with k6 and fifty users", "p95 goes from 96 to 412 ms.")
+    made.go_to(lock).turn("锁的粒度改小一点，每个客户一个锁", "每个客户一个锁。")
+    made.go_to(root).turn("Fix it with a unique index, insert first", "A retry gets the first order back.")
+    made.turn("Now the same for POST /orders/{id}/cancel", "Done.")
+    at = AT_HALF_PAST_TWO
+    made.entries = [each.model_copy(update={"at": at}) for each in made.entries]
+    return made
+
+
+async def tree(scene: Scene, pilot: Pilot[None]) -> None:
+    """The branches over the chat, the mark on one that was left."""
+
+    async def look(_: operations.Rewind) -> Outcome:
+        return REWIND_OUTCOME
+
+    screen = TreeScreen(branched().projection(), look, compare=print, copy=print, open_fork=print)
+    scene.app.push_screen(screen)
+    await scene.until(pilot, lambda: screen.is_current)
+    await pilot.press("up", "up")
+    await scene.until(pilot, lambda: screen.outcome is not None)

@@ -22,6 +22,7 @@ STEPS: list[tuple[str, object, str]] = [
     ("state.compacting", object(), "Esc cancels, prompts stay"),
     ("state.busy", True, "Esc cancels"),
     ("state.waiting", Waiting(queued=("one",)), "Esc pauses the queue"),
+    ("prompt.edited", (4, 2), "Esc ends the edit, ↑ returns the text"),
     ("prompt.has_selection", True, "Esc unselects"),
     ("prompt.editor.text", "hello", "Esc stashes it, ↑ returns it"),
 ]
@@ -35,8 +36,9 @@ def chat() -> Any:
     )
     state.waiting, state.retry_at = Waiting(), lambda now: state.again
     prompt = SimpleNamespace(in_queue=False, has_selection=False, editor=SimpleNamespace(text=""))
+    prompt.edited = None
     prompt.between_modes = False
-    for name in ("to_normal_mode", "close_completion", "leave_queue", "unselect", "stash"):
+    for name in ("to_normal_mode", "close_completion", "leave_queue", "leave_edit", "unselect", "stash"):
         setattr(prompt, name, lambda name=name: done.append(name))
     return SimpleNamespace(
         done=done,

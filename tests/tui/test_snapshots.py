@@ -193,6 +193,11 @@ def test_inspector_in_a_small_terminal(snap_compare: Compare, shop: Callable[...
     assert taken(snap_compare, made, (80, 24))
 
 
+@pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 30), (200, 50)], ids=lambda size: f"{size[0]}")
+def test_tree(snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]) -> None:
+    assert taken(snap_compare, shop(scenes.shop_api(), play=scenes.tree), size)
+
+
 def test_rewind(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     assert taken(snap_compare, shop(scenes.shop_api(), play=scenes.rewind), (100, 30))
 

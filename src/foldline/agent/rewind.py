@@ -52,6 +52,8 @@ class Foreseen:
     """Estimate of the view after it, before calibration."""
     files: Sequence[FileChange]
     """Those our tools changed since that do not hold what they held then."""
+    come: int = 0
+    """Items that come back from another branch."""
 
 
 async def foresee(state: AgentState, asked: operations.Rewind) -> Foreseen:
@@ -66,7 +68,9 @@ async def foresee(state: AgentState, asked: operations.Rewind) -> Foreseen:
     files = await file_changes(state, index)
     stay = {item.key for item in after.view}
     prompts = sum(item.key not in stay and _is_request(item.message) for item in projection.view)
-    return Foreseen(len(projection.view) - len(after.view), prompts, after.sent, files)
+    known = {item.key for item in projection.view}
+    come = 0 if asked.moment is None else sum(item.key not in known for item in after.view)
+    return Foreseen(len(projection.view) - len(after.view) + come, prompts, after.sent, files, come)
 
 
 async def rewind(state: AgentState, asked: operations.Rewind) -> None:

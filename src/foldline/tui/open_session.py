@@ -367,8 +367,8 @@ class OpenSession(ChatScreen):
         from foldline.tui.screens.permissions import open_permissions
         from foldline.tui.screens.rewind import open_rewind
         from foldline.tui.screens.settings import open_settings
-        from foldline.tui.screens.tree import open_tree
         from foldline.tui.session_commands import session_commands
+        from foldline.tui.tree_host import open_tree
 
         in_slices = self.presenter.in_slices
         return {

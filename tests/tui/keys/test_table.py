@@ -33,6 +33,7 @@ SAME: dict[str, str] = {
 """Commands that are one thing to the reader."""
 
 EXPLAINED: dict[str, str] = {
+    "a": "on Branches it is the answer; two screens that have nothing in common",
     "f1": "on the help itself it closes, as it opened",
     "f2": "on the Inspector it closes, as it opened",
     "f3": "on the Compact preview it closes, as it opened",

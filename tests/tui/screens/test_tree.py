@@ -57,6 +57,8 @@ async def test_an_edited_prompt_leaves_a_branch_that_one_entry_brings_back(tmp_p
         await opened(running)
         assert "├─❯ second" in running.text and "❯ other" in running.text and "now" in running.text
         await running.press("up")
+        await running.until(lambda: screen(running).outcome is not None)
+        assert "2 items leave the view, 1 prompt among them, 2 items come back" in running.text
         await go(running)
         assert said(running) == ["first", "one", "second", "two"]
         session = running.agent.session
@@ -77,7 +79,7 @@ async def test_two_branches_are_compared_and_an_answer_is_copied_to_the_other(tm
             lambda: isinstance(running.app.screen, CompareScreen) and running.app.screen.found
         )
         assert "− " in running.text and "second" in running.text and "+ " in running.text
-        await running.press("escape", "c")
+        await running.press("escape", "a")
         await running.at_rest()
         copied = running.agent.session.projection.view[-1].message
         assert isinstance(copied, DeveloperMessage) and copied.text.endswith("\n\ntwo")

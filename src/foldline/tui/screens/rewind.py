@@ -41,6 +41,8 @@ class Outcome:
     prompts: int = 0
     """Typed prompts among them."""
     files: Sequence[FileChange] = ()
+    come: int = 0
+    """Items that come back from another branch."""
 
     @property
     def changing(self) -> Sequence[FileChange]:
@@ -193,7 +195,7 @@ class PlacesScreen(ListScreen[operations.Rewind | None, Place]):
             *self._details(width - 2, below),
         ]
         head: Spans = ((title, "text bold"),)
-        return boxed(width, head, f"{self.at + 1} of {len(self.rows)}", body, *self.foot(width))
+        return boxed(width, head, f"{self.at + 1} of {len(self.rows)}", body, *self.foot(width, ("Enter",)))
 
     def _question(self, asks: str, outcome: Outcome, place: Place, width: int, height: int) -> list[Line]:
         """What is to change, all of it as far as there is room, and the keys that answer."""
@@ -328,6 +330,8 @@ def _context_line(outcome: Outcome) -> Line:
         items = "what was compacted since is there again"
     if outcome.prompts:
         items += f", {many(outcome.prompts, 'prompt')} among them"
+    if outcome.come:
+        items += f", {many(outcome.come, 'item')} {'comes' if outcome.come == 1 else 'come'} back"
     sizes = f"{numbers.tokens(outcome.before)} → {numbers.tokens(outcome.after, estimated=True)} tokens"
     return [(" context  ", "muted"), (sizes, "text"), (f", {items}", "muted")]
 
@@ -358,7 +362,7 @@ async def look_ahead(state: AgentState, asked: operations.Rewind) -> Outcome:
     scale = state.projection.scale_for(state.projection.model)
     # No report is true of the view that is left: all of it is estimated, as it will be then.
     after = round((foreseen.tokens + state.overhead) * scale)
-    return Outcome(state.size(), after, foreseen.items, foreseen.prompts, foreseen.files)
+    return Outcome(state.size(), after, foreseen.items, foreseen.prompts, foreseen.files, foreseen.come)
 
 
 def open_rewind(chat: "ChatScreen", runner: Runner) -> None:

@@ -1,33 +1,24 @@
-"""The tree of a session: its branches and forks, what going to one changes, and comparing it with now."""
+"""The tree of a session: its branches and forks, and what going to one changes."""
 
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from textual.binding import BindingType
 
 from foldline.context import numbers
 from foldline.context.branches import BranchRow, branches
-from foldline.context.budget import Size
 from foldline.context.harmless import clean_line
-from foldline.context.moments import Moment
 from foldline.context.projection import Projection
 from foldline.context.view import first_words
-from foldline.history import data_home
-from foldline.history.catalog import SessionInfo, forks_of
+from foldline.history.catalog import SessionInfo
 from foldline.protocol import AssistantMessage, BaseMessage, operations
 from foldline.tui.blocks.cells import Piece, cut_left, cut_right, piece, row
-from foldline.tui.inspector.compare import CompareScreen
-from foldline.tui.inspector.past import Comparison, Past
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
-from foldline.tui.runner import Runner
-from foldline.tui.screens.rewind import DETAILS, Outcome, PlacesScreen, look_ahead
+from foldline.tui.screens.rewind import DETAILS, Outcome, PlacesScreen
 from foldline.tui.widgets.lines import Line, filled
-
-if TYPE_CHECKING:
-    from foldline.tui.open_session import OpenSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +33,7 @@ KEYS: Final = table(
     "tree",
     "Go there",
     ScreenKey[None](
-        "context",
+        "enter",
         ("enter",),
         "Goes to the end of the marked turn: the model has what it had there. Asks first. The way that is "
         "left stays in the tree. A fork is opened beside this session.",
@@ -59,10 +50,12 @@ KEYS: Final = table(
     ),
     ScreenKey("go", ("ctrl+s",), "Confirms the question, as Enter does. /undo takes it back."),
     "Look and copy",
-    ScreenKey("compare", ("d",), "Compares what the model had there with what it has now.", hint="compare"),
     ScreenKey(
-        "copy",
-        ("c",),
+        "difference", ("d",), "Compares what the model had there with what it has now.", hint="compare"
+    ),
+    ScreenKey(
+        "answer",
+        ("a",),
         "Copies the last answer of the marked turn to the model here, with a word on where it comes from.",
         hint="copy answer",
     ),
@@ -123,11 +116,11 @@ class TreeScreen(PlacesScreen[TreeRow]):
     def works_now(self, command: str) -> bool:
         place = self.row
         match command:
-            case "context" if place is not None and place.fork is not None:
-                return True
-            case "compare":
+            case "enter":
+                return place is not None and (place.fork is not None or self.can("context"))
+            case "difference":
                 return place is not None and self.going_to(place) is not None
-            case "copy":
+            case "answer":
                 return place is not None and not place.branch.on_way and self._said(place) is not None
             case _:
                 return super().works_now(command)
@@ -135,19 +128,21 @@ class TreeScreen(PlacesScreen[TreeRow]):
     def act(self, command: str) -> None:
         place, answer = self.row, None if self.row is None else self._said(self.row)
         match command:
-            case "context" if place is not None and place.fork is not None:
+            case "enter" if place is not None and place.fork is not None:
                 self.dismiss(None)
                 self._open_fork(place.fork)
-            case "compare" if place is not None:
+            case "enter":
+                super().act("context")
+            case "difference" if place is not None:
                 self._compare(place)
-            case "copy" if answer is not None:
+            case "answer" if answer is not None:
                 self._copy(answer)
                 self.tell(f"Answer {answer.index} is copied to the model here")
             case _:
                 super().act(command)
 
     def word(self, key: ScreenKey[Any]) -> str:
-        is_fork = key.id == "context" and self.row is not None and self.row.fork is not None
+        is_fork = key.id == "enter" and self.row is not None and self.row.fork is not None
         return "open the fork" if is_fork else super().word(key)
 
     def _is_now(self, place: TreeRow) -> bool:
@@ -215,36 +210,3 @@ class TreeScreen(PlacesScreen[TreeRow]):
 
 _LOOKED_AT: Final = 200
 """Entries of a turn that are looked at for its last answer."""
-
-
-def open_tree(chat: "OpenSession", runner: Runner) -> None:
-    """Show the branches; forks come as soon as they are found."""
-    agent = runner.agent
-    projection = agent.session.projection
-
-    def size_of(moment: Moment | None, then: Projection) -> Size:
-        """Both in the measure of now, so that they can be compared."""
-        tokens = round((then.sent + agent.state.overhead) * projection.scale)
-        return Size(tokens if moment else agent.state.size(), estimated=True)
-
-    def compare(place: TreeRow) -> None:
-        last = place.branch.turn.moment
-        moment = Moment("branch", last, projection.count_up_to(last))
-        pair = Comparison(moment, None, f"{moment.name} → now")
-        shown = CompareScreen(projection, Past(projection), [pair], size_of, agent.session.cwd)
-        chat.push_screen(shown, lambda index: None if index is None else chat.show_entry(index))
-
-    screen = TreeScreen(
-        projection,
-        partial(look_ahead, agent.state),
-        compare=compare,
-        copy=lambda answer: runner.submit(operations.CopyAnswer(answer=answer.index)),
-        open_fork=lambda fork: chat.program.open_session(str(fork.path)),
-    )
-
-    def find_forks() -> None:
-        found = forks_of(data_home(), agent.session.header.id)
-        chat.app.call_from_thread(screen.show_forks, found)
-
-    chat.push_screen(screen, lambda asked: None if asked is None else runner.submit(asked))
-    screen.run_worker(find_forks, thread=True, group="forks", exit_on_error=False)
