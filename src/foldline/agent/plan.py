@@ -1,5 +1,5 @@
-"""The plan that the model writes and the user accepts, the goal, and questions of the model. Accepted plan and
-goal are pinned in the view. Who edits the file of a plan accepts what it says then."""
+"""The plan that the model writes and the user accepts, the goal, and questions of the model. The accepted
+plan and the goal are pinned in the view. Who edits the file of a plan accepts what it says then."""
 
 import asyncio
 from pathlib import Path
