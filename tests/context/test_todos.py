@@ -4,7 +4,7 @@ import pytest
 
 from foldline.context.audit import mentions
 from foldline.context.calls import subject_of
-from foldline.context.todos import completed, newly_completed, open_todos, todo_list
+from foldline.context.todos import newly_completed, open_todos, todo_list
 from foldline.protocol import BaseMessage
 from support.history import History, call, history
 
@@ -18,18 +18,16 @@ def planned(built: History, name: str = "todo", **status: str) -> History:
     return built.step(name, "noted", todos=todos(**status))
 
 
-def test_the_newest_call_says_what_is_open_and_what_is_done() -> None:
+def test_the_newest_call_says_what_is_open() -> None:
     built = planned(history().user("go"), a="completed", b="pending", c="in_progress")
     assert open_todos(built.entries) == ("b", "c")
-    assert completed(built.entries) == {"a"}
     planned(built, b="completed", c="cancelled")
     assert open_todos(built.entries) == ()
-    assert completed(built.entries) == {"b"}
 
 
 def test_without_a_todo_call_nothing_is_open_done_or_new() -> None:
     built = history().turn("go", "- [x] not a tool call")
-    assert (open_todos(built.entries), completed(built.entries)) == ((), frozenset())
+    assert open_todos(built.entries) == ()
     assert not newly_completed(built.projection())
     assert not newly_completed(history().projection())
 

@@ -249,5 +249,4 @@ async def test_an_answer_that_is_an_edit_goes_with_what_the_editor_left(
         assert texts(app) == []
         await pilot.press("2")
         await pilot.pause()
-        await pilot.pause()
         assert texts(app) == [("e", "1. another plan")] and seen == [WRITTEN.title] * 2

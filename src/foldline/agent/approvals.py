@@ -122,11 +122,7 @@ class Choices:
         self.given: deque[str] = deque()
         """Answers to questions of the model that were written down before, the next one first."""
 
-    async def ask(self, title: str, options: Sequence[Option], detail: str = "") -> str:
-        """The key of the option taken; empty where the user left the question."""
-        return (await self.ask_for(title, options, detail)).key
-
-    async def ask_for(self, title: str, options: Sequence[Option], detail: str = "") -> Choose:
+    async def ask(self, title: str, options: Sequence[Option], detail: str = "") -> Choose:
         """The option taken, with what was written with it; an empty key where the user left the question."""
         choice = f"c{next(self._ids)}"
         waiting: asyncio.Future[Choose] = asyncio.get_running_loop().create_future()

@@ -314,12 +314,12 @@ async def offer_remedies(state: AgentState, why: str, pending: int = 0) -> None:
         return
     remedies = _remedies(state, pending)
     size, window = state.size() + round(pending * state.scale), state.budget.window
-    key = await state.choices.ask(
+    word = await state.choices.ask(
         f"{why} The next request takes about {size:,} of {window:,} tokens.",
         [Option(key=remedy.key, label=remedy.label) for remedy in remedies],
         f"Largest: {largest_items(state.projection)}.",
     )
-    chosen = next((remedy for remedy in remedies if remedy.key == key), None)
+    chosen = next((remedy for remedy in remedies if remedy.key == word.key), None)
     if chosen is None:
         state.dismissed_at = state.projection.newest_change
     else:

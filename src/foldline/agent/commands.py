@@ -53,13 +53,13 @@ async def _confirmed_undo(state: AgentState, target: int) -> bool:
     over = "more than the window" if size >= budget.window else "past the threshold"
     marker = state.projection.entry(target)
     change = {"revert": "rewind"}.get(marker.type, marker.type) if marker else "entry"
-    key = await state.choices.ask(
+    word = await state.choices.ask(
         f"Undoing {change} {target} brings the next request from {state.size():,} to {size:,} "
         f"of {budget.window:,} tokens, {over}.",
         [Option(key="u", label="undo it all the same")],
         "It is not compacted again automatically. What does not fit is asked about before it is sent.",
     )
-    return key == "u"
+    return word.key == "u"
 
 
 async def switch_model(state: AgentState, model: str, connect: Callable[[str], LLM]) -> None:

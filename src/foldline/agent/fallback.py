@@ -67,4 +67,5 @@ class Fallbacks:
             state.emit(Notice(level="warning", text=f"{failure} Continuing with {name}{how}."))
             return True
         option = Option(key="f", label=f"continue with {name}{how}")
-        return await state.choices.ask(str(failure), [option], "Esc leaves it: /retry tries again.") == "f"
+        word = await state.choices.ask(str(failure), [option], "Esc leaves it: /retry tries again.")
+        return word.key == "f"

@@ -226,7 +226,7 @@ class LoopWatch:
         if not state.choices.interactive:
             state.bounds.stop_loop(f"Stopped: {sentence[:1].lower()}{sentence[1:]}.")
         self._steps.clear()  # who lets it go on is asked again after as many
-        key = await state.choices.ask(
+        word = await state.choices.ask(
             f"{sentence}.",
             [
                 Option(key="g", label="go on"),
@@ -235,11 +235,11 @@ class LoopWatch:
             ],
             "\n".join(f"{call.name} {_title(state, call)}" for call in answer.calls),
         )
-        if key == "t":
+        if word.key == "t":
             again = f"You made {what} {times} times in a row, each time with the same result."
             note = f"{again} Try another way, or say what hinders you."
             await state.session.append(DeveloperMessage(parts=text_parts(note)))
-        elif key != "g":
+        elif word.key != "g":
             state.bounds.stop_loop(f"Stopped by you: {sentence[:1].lower()}{sentence[1:]}. /retry continues.")
 
 

@@ -1,8 +1,5 @@
-"""The plan of a session, which the model writes and the user accepts; questions of the model; the goal.
-
-What was accepted, and the goal, are pinned in the view. The plan is a file beside the session as well: who
-edits it there accepts what it says then.
-"""
+"""The plan that the model writes and the user accepts, the goal, and questions of the model. The accepted
+plan and the goal are pinned in the view. Who edits the file of a plan accepts what it says then."""
 
 import asyncio
 from pathlib import Path
@@ -15,9 +12,9 @@ from foldline.files import put_private, read_regular
 from foldline.protocol import Approval, DeveloperMessage, Edit, Entry, FoldlineError, text_parts
 from foldline.protocol.events import Notice, Option
 
-from .skill_loading import append_to_view, demand_room
+from .skill_loading import StateTool, append_to_view, demand_room
 from .state import AgentState
-from .tools import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
+from .tools import Arguments, ToolContext, ToolFailure, ToolOutcome
 from .tools.text import one_line
 
 _MOST_BYTES: Final = 1024 * 1024
@@ -35,10 +32,7 @@ def plan_file(state: AgentState) -> Path:
 
 
 def read_plan(state: AgentState) -> str:
-    """
-    Raises:
-        OSError: there is none, or it cannot be read.
-    """
+    """Raises OSError where there is none."""
     return read_regular(plan_file(state), _MOST_BYTES).decode("utf-8", "replace")
 
 
@@ -58,7 +52,7 @@ async def _asked(state: AgentState, *more: Option) -> tuple[str, str, str]:
     """The user's word on the plan, why, and the plan as it was shown last: it may have been edited."""
     while True:
         text = await asyncio.to_thread(read_plan, state)
-        word = await state.choices.ask_for("Accept this plan?", (*_OPTIONS, *more), text)
+        word = await state.choices.ask("Accept this plan?", (*_OPTIONS, *more), text)
         if word.key == "e":
             if word.text.strip():
                 await asyncio.to_thread(_write, state, word.text)
@@ -67,10 +61,7 @@ async def _asked(state: AgentState, *more: Option) -> tuple[str, str, str]:
 
 
 def _accepting(state: AgentState, text: str) -> list[Entry]:
-    """
-    Raises:
-        FoldlineError: beside all else that stays, the window has no room for it.
-    """
+    """What pins it, and ends the mode. Raises FoldlineError where the window has no room for it."""
     message = DeveloperMessage(origin="plan", parts=text_parts(_HEAD + text))
     demand_room(state, message, "plan")
     ends = [Approval(mode=state.policy.usual)] if state.policy.mode == "plan" else []
@@ -78,11 +69,7 @@ def _accepting(state: AgentState, text: str) -> list[Entry]:
 
 
 async def review_plan(state: AgentState) -> None:
-    """Show the newest plan, to be edited and accepted.
-
-    Raises:
-        FoldlineError: there is none, or no room for it.
-    """
+    """Show the newest plan, to be edited and accepted. Raises FoldlineError: there is none, or no room."""
     try:
         key, _, text = await _asked(state)
     except OSError:
@@ -93,14 +80,12 @@ async def review_plan(state: AgentState) -> None:
 
 
 async def set_goal(state: AgentState, text: str) -> None:
-    """Pin what the session is for; an empty text only drops what was pinned.
-
-    Raises:
-        FoldlineError: no room for it.
-    """
+    """Pin what the session is for; an empty text only drops what was pinned. Raises FoldlineError where
+    there is no room for it."""
     goal = DeveloperMessage(origin="goal", parts=text_parts(_GOAL + text))
-    demand_room(state, goal, "goal")
     entries = _replacing(state, goal)
+    if text:
+        demand_room(state, goal, "goal")
     await append_to_view(state, *(entries if text else entries[:-1]))
     state.emit(Notice(text=f"The goal is {'pinned' if text else 'gone'}."))
 
@@ -109,17 +94,13 @@ class PlanArguments(Arguments):
     text: str = Field(min_length=1, description="The whole plan, in Markdown.")
 
 
-class PlanTool(BaseTool[PlanArguments]):
+class PlanTool(StateTool[PlanArguments]):
     name = "plan"
     description = (
         "Hand in a plan in the mode plan: the user accepts it, changes it or says what is wrong. Each call "
         "replaces all of it."
     )
     arguments = PlanArguments
-
-    def __init__(self, state: AgentState) -> None:
-        super().__init__()
-        self._state = state
 
     def headline(self, arguments: PlanArguments) -> str:
         return one_line(arguments.text.strip().partition("\n")[0])
@@ -128,6 +109,8 @@ class PlanTool(BaseTool[PlanArguments]):
         state = self._state
         if state.policy.mode != "plan":
             raise ToolFailure("Not handed in: the mode is not plan. Go on with the work.", "not asked for ✗")
+        if any(isinstance(entry, Approval) for entry in state.behind_results):
+            raise ToolFailure("Not handed in: the plan before it, in this step, was accepted.", "too late ✗")
         if not arguments.text.strip():
             raise ToolFailure("The plan is empty.")
         await asyncio.to_thread(_write, state, arguments.text)
@@ -155,17 +138,13 @@ class QuestionArguments(Arguments):
     choices: list[str] = Field(min_length=2, max_length=6, description="A few words each, your advice first.")
 
 
-class AskUserTool(BaseTool[QuestionArguments]):
+class AskUserTool(StateTool[QuestionArguments]):
     name = "ask_user"
     description = (
         "Ask the user one question that only they can decide. They take one of the choices, or answer in "
         "their own words."
     )
     arguments = QuestionArguments
-
-    def __init__(self, state: AgentState) -> None:
-        super().__init__()
-        self._state = state
 
     def headline(self, arguments: QuestionArguments) -> str:
         return one_line(arguments.question)
@@ -181,17 +160,13 @@ class AskUserTool(BaseTool[QuestionArguments]):
         return ToolOutcome(f"The user {chose}: {answer}", brief=clip(one_line(answer), _BRIEF))
 
     async def _answer(self, question: str, choices: list[str]) -> str:
-        """One of these, or what the user says instead; empty where they leave it.
-
-        Raises:
-            ToolFailure: nobody is there.
-        """
+        """One of these, or other words; empty where they leave it. Raises ToolFailure: nobody is there."""
         asking = self._state.choices
         if asking.interactive:
             options = [Option(key="abcdef"[at], label=choice) for at, choice in enumerate(choices)]
             own = Option(key="o", label="Answer, in your own words", asks="line")
             title, detail = (question, "") if "\n" not in question else ("The model asks", question)
-            word = await asking.ask_for(title, (*options, own), detail)
+            word = await asking.ask(title, (*options, own), detail)
             return {option.key: option.label for option in options}.get(word.key, word.text.strip())
         if not asking.given:
             raise ToolFailure(

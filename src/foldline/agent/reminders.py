@@ -23,11 +23,9 @@ _LIST: Final = "The todo list as it is now, with what was done before:\n"
 
 def reminders(state: AgentState) -> list[DeveloperMessage]:
     """What is missing. Looks only where the mode, or the view, is another than it was last."""
-    before, state.reminded_at = (
-        state.reminded_at,
-        (state.policy.mode == "plan", state.projection.newest_change),
-    )
-    return [*_of_mode(state), *_of_list(state)] if state.reminded_at != before else []
+    seen, now = state.reminded_at, (state.policy.mode == "plan", state.projection.newest_change)
+    state.reminded_at = now
+    return [] if seen == now else [*_of_mode(state), *_of_list(state)]
 
 
 def _of_mode(state: AgentState) -> Iterator[DeveloperMessage]:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import Field
 
@@ -120,14 +121,21 @@ class SkillArguments(Arguments):
     name: str = Field(description="Its name in the list of skills.")
 
 
-class SkillTool(BaseTool[SkillArguments]):
-    name = SKILL_TOOL
-    description = "Load a skill: its instructions follow, and stay for the whole session."
-    arguments = SkillArguments
+A = TypeVar("A", bound=Arguments)
+
+
+class StateTool(BaseTool[A]):
+    """A tool that works on the session's state."""
 
     def __init__(self, state: AgentState) -> None:
         super().__init__()
         self._state = state
+
+
+class SkillTool(StateTool[SkillArguments]):
+    name = SKILL_TOOL
+    description = "Load a skill: its instructions follow, and stay for the whole session."
+    arguments = SkillArguments
 
     def headline(self, arguments: SkillArguments) -> str:
         return arguments.name

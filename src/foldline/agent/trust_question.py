@@ -69,15 +69,15 @@ async def _ask(state: AgentState) -> None:
         )
         return
     lines = (f"{names([each], state.cwd)}: {does(each)}" for each in new)
-    key = await state.choices.ask(
+    word = await state.choices.ask(
         f"This folder brings files that are new or have changed. Use {listed}?",
         [Option(key="y", label="use them"), Option(key="n", label="leave them aside")],
         "\n".join(map(with_signs, lines)),
     )
-    if key not in ("y", "n"):
+    if word.key not in ("y", "n"):
         return
     try:
-        await asyncio.to_thread(decide, new, "agreed" if key == "y" else "declined")
+        await asyncio.to_thread(decide, new, "agreed" if word.key == "y" else "declined")
     except OSError as error:
         state.warn(f"That could not be kept: {system_words(error)}. The files are left aside.")
 

@@ -169,13 +169,8 @@ class Turn:
         preamble = state.projection.tally.estimate(FIXED) if opened else sum(map(message_tokens, first))
         state.check_window(preamble)
         turn = Checkpoint(id=state.projection.next_checkpoint_id)
-        beside = (
-            *job_notice(state.jobs),
-            *(state.start_words or ()),
-            *self._hook_messages,
-            *reminders(state),
-        )
-        await state.session.append(*first, turn, *beside, prompt, durable=True)
+        beside = (*job_notice(state.jobs), *(state.start_words or ()), *self._hook_messages)
+        await state.session.append(*first, turn, *beside, *reminders(state), prompt, durable=True)
         if state.start_words:
             state.start_words = []
 

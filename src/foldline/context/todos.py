@@ -55,11 +55,6 @@ def current_todo(todos: Sequence[Todo]) -> str:
     return first[0].text if first else ""
 
 
-def completed(history: History) -> frozenset[str]:
-    """What the newest todo call says is done."""
-    return frozenset(todo.text for todo in _newest(history) if todo.is_done)
-
-
 def open_todos(history: History) -> tuple[str, ...]:
     """What the newest todo call leaves to do, in its order."""
     return tuple(todo.text for todo in _newest(history) if todo.is_open)

@@ -261,8 +261,7 @@ class Option(Record):
     """One letter."""
     label: str
     asks: Literal["", "line", "edit"] = ""
-    """What is to be written with it: one line of the user's own; or another text in place of the detail. Only
-    the last option of a choice asks for a line."""
+    """What is written with it: a line, which only the last option may ask for; or another text as detail."""
 
 
 class ChoiceRequested(Record):

@@ -88,7 +88,7 @@ class ChatScreen(Screen[None]):
         self.transcript: BlockView = self.reading.view
         self.welcome = Welcome()
         self.sidebar = Sidebar()
-        self.dock = QuestionDock(clock, lambda: self.completion.open, self._typed_elsewhere)
+        self.dock = QuestionDock(clock, lambda: self.completion.open, self._typed_elsewhere, self._edited)
         self.completion = CompletionList()
         self.prompt = Prompt(self.completion, root)
         self.meter = Row("meter")
@@ -334,12 +334,6 @@ class ChatScreen(Screen[None]):
         event.stop()
         self.remark(event.sentence)
 
-    @on(QuestionDock.EditWanted)
-    def _edit_choice(self, event: QuestionDock.EditWanted) -> None:
-        text = dialogs.edited(self.app, event.question.title, self.remark)
-        if text is not None:
-            self.dock.call_later(self.dock.choose, event.key, text)  # as a word of its own
-
     @on(QuestionDock.WhyUnsent)
     def _why_unsent(self, event: QuestionDock.WhyUnsent) -> None:
         event.stop()
@@ -395,7 +389,10 @@ class ChatScreen(Screen[None]):
         focused = next((at for at, panel in enumerate(panels) if panel.has_focus), -1)
         self.set_focus(panels[(focused + 1) % len(panels)])
 
+    def _edited(self, text: str) -> str | None:
+        return dialogs.edited(self.app, text, self.remark)
+
     def _edit_prompt(self) -> None:
-        text = dialogs.edited(self.app, self.prompt.editor.text, self.remark)
+        text = self._edited(self.prompt.editor.text)
         if text is not None:
             self.prompt.attaching.put(text)

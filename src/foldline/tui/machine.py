@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Literal, assert_never
 
 from foldline.context.permissions import rules_grant
-from foldline.protocol import Approval, ApprovalMode, ModelChange, Title, events
+from foldline.protocol import Approval, ModelChange, Title, events
 from foldline.protocol.events import Event
 from foldline.tui.state import (
     APPROVAL,
@@ -14,7 +14,6 @@ from foldline.tui.state import (
     ChatState,
     Compacting,
     DraftedAhead,
-    Edits,
     Idle,
     Level,
     News,
@@ -25,16 +24,6 @@ from foldline.tui.state import (
     Waiting,
     Working,
 )
-
-EDITS: dict[ApprovalMode, Edits] = {
-    "ask": "ask",
-    "edits": "auto",
-    "sandboxed": "sandboxed",
-    "read-only": "read-only",
-    "all": "all",
-    "plan": "plan",
-}
-"""What the header says of a mode of approvals."""
 
 
 def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C901, PLR0912 - one table
@@ -203,7 +192,7 @@ def _appended(state: ChatState, event: events.EntryAppended) -> ChatState:
         case ModelChange(model=model):
             return replace(state, model=model)
         case Approval(mode=mode) if mode is not None:
-            return replace(state, edits=EDITS[mode])
+            return replace(state, edits=mode)
         case _:
             return state
 

@@ -168,7 +168,6 @@ class OpenSession(ChatScreen):
 
     def _use(self, opened: Opened) -> None:
         from foldline.tui.idle_compaction import IdleCompaction
-        from foldline.tui.machine import EDITS
         from foldline.tui.model_setup import Setup
         from foldline.tui.preview_host import PreviewHost
         from foldline.tui.prompting.earlier import recalled
@@ -189,7 +188,7 @@ class OpenSession(ChatScreen):
             self.presenter.state,
             title=agent.session.meta().title,
             model=agent.state.llm.info.id,
-            edits=EDITS[agent.state.policy.mode],
+            edits=agent.state.policy.mode,
             compaction_mode=agent.state.mode,
             news=None,
             waiting=Waiting(),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from foldline.protocol import ApprovalMode
     from foldline.protocol.events import ProposalReady
     from foldline.tui.keys.commands import SlashCommand
 
@@ -243,9 +244,6 @@ class CacheEnds:
         return self.at - IDLE_BEFORE if self.idle == "ask" else self.at
 
 
-Edits = Literal["ask", "auto", "sandboxed", "read-only", "all", "plan"]
-
-
 @dataclass(frozen=True, slots=True)
 class Tab:
     """One of several open sessions."""
@@ -269,9 +267,7 @@ class ChatState:
     """Name of the working directory."""
     title: str = ""
     model: str = ""
-    edits: Edits = "ask"
-    """What asks before it runs: edits and commands; commands; what leaves the sandbox; reads outside;
-    nothing. While a plan is made, all that does not read is refused."""
+    edits: "ApprovalMode" = "ask"
     sandbox_holds: bool | None = None
     """Whether this machine holds all that the modes with a sandbox promise; None until that was tried."""
     compaction_mode: str = "auto"

@@ -17,7 +17,7 @@ from foldline.protocol import AssistantMessage, FoldlineError, Part, events, ope
 from foldline.protocol.events import Event
 from foldline.protocol.messages import Usage
 from foldline.tui.keys.commands import COMMANDS, Command, own_command
-from foldline.tui.machine import EDITS, reduce
+from foldline.tui.machine import reduce
 from foldline.tui.prompting.inputs import SlashCall, UnknownSlash, parse_input
 from foldline.tui.runner import Runner
 from foldline.tui.state import ChatState, Question
@@ -48,7 +48,7 @@ class Conversation:
         self.feed = Feed(agent, client, id)
         self._client = client
         self._id = id
-        self._state = ChatState(model=agent.state.llm.info.id, edits=EDITS[agent.state.policy.mode])
+        self._state = ChatState(model=agent.state.llm.info.id, edits=agent.state.policy.mode)
         self._runner = Runner(agent, self._hear, self._keep_unsent, self._parts_of)
         self._parts: dict[str, tuple[Part, ...]] = {}
         """What the model is sent for the prompt that is under way."""

@@ -31,7 +31,7 @@ from foldline.protocol import (
 )
 from foldline.protocol.events import CompactionEnd, CompactionStart, Event, ProposalReady
 from foldline.protocol.operations import Operation
-from foldline.tui.machine import EDITS, reduce
+from foldline.tui.machine import reduce
 from foldline.tui.state import ChatState, Question, Room, reason_words, rung_words
 
 from .terminal import Paper
@@ -54,7 +54,7 @@ class Narrator:
         self._calls: dict[str, str] = {}
         self._news = ""
         """What was said last of what went wrong: an operation and its task may say the same."""
-        self.state = ChatState(model=agent.state.llm.info.id, edits=EDITS[agent.state.policy.mode])
+        self.state = ChatState(model=agent.state.llm.info.id, edits=agent.state.policy.mode)
         self.failed = False
         """Whether the last thing that was asked for failed."""
 

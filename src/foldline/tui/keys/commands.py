@@ -371,7 +371,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
     SlashCommand(
         "goal",
         (),
-        "Pins what this session is for, in one line that no compaction touches; without a line, drops it.",
+        "Pins what this session is for: one line that goes with every request; without a line, drops it.",
         title="Pin the goal",
         argument="[line]",
     ),

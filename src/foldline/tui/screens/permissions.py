@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, get_args
 
 from textual.binding import BindingType
 
@@ -75,7 +75,6 @@ KEYS: Final = table(
 
 _AROUND: Final = 6
 """Lines beside the rules, as long as none of them is wrapped."""
-_MODES: Final[tuple[ApprovalMode, ...]] = ("ask", "edits", "sandboxed", "read-only", "all", "plan")
 _SURE: Final = (
     "Everything will run without asking, outside this folder too. {} or Enter: yes, any other key: no"
 )
@@ -136,7 +135,7 @@ class PermissionsScreen(ListScreen[None, PermissionRow]):
 
     def _mode(self, width: int) -> Iterator[Line]:
         line, start = Line(), [(" mode   ", "muted")]
-        for mode in _MODES:
+        for mode in get_args(ApprovalMode):
             chosen = mode == self.now.mode
             style = ("alert" if mode == "all" else "accent") if chosen else "text"
             words = hint(name_of(KEYS, mode), f"{'▶' if chosen else ''}{mode}   ", style + " bold" * chosen)

@@ -187,6 +187,12 @@ def _after(state: ChatState) -> str:
     return "" if expected is None else numbers.about_tokens(expected)
 
 
+_SAID: dict[str, Spans] = {
+    "all": (("asks: ", "muted"), ("never", "alert")),
+    "plan": (("mode: ", "muted"), ("plan", "altered")),
+}
+
+
 def header_row(state: ChatState, width: int) -> list[Span]:
     """` shop-api ▸ Idempotent orders        kimi-k2   edits: ask   compact: auto   F1 help `."""
     place = clean_line(state.workdir) or "foldline"
@@ -194,14 +200,12 @@ def header_row(state: ChatState, width: int) -> list[Span]:
     if state.title and not state.tabs:
         where += [(" ▸ ", "muted"), (clean_line(state.title), "text bold")]
     right = [piece(clean_line(state.model) or "no model", "text", rank=1)]
-    for name, value, usual in (("edits", state.edits, "ask"), ("compact", state.compaction_mode, "auto")):
+    edits = "auto" if state.edits == "edits" else state.edits
+    for name, value, usual in (("edits", edits, "ask"), ("compact", state.compaction_mode, "auto")):
         if value == usual and width < 100:
             continue
-        if value == "all":
-            right.append(Piece((("asks: ", "muted"), ("never", "alert"))))
-            continue
-        if value == "plan":
-            right.append(Piece((("mode: ", "muted"), ("plan", "altered"))))
+        if value in _SAID:
+            right.append(Piece(_SAID[value]))
             continue
         if value in ("sandboxed", "read-only"):
             right.append(_sandboxed(value, state.sandbox_holds, width))

@@ -100,7 +100,6 @@ _UNREAD = "Read on first: what was not shown cannot be allowed"
 _NOT_SEEN = "There is no room to show what always would allow: make the terminal higher, or answer once"
 _NO_RULE = "It can only be allowed once: each such call asks"
 _WHY = "why, and what instead"
-_NO = "No"
 
 _ACTS = "outside, or a file that acts"
 _BEYOND = {"fetch": "not a public address", "bash": "may leave this folder", "edit": _ACTS, "write": _ACTS}
@@ -151,25 +150,20 @@ class QuestionDock(Lines, can_focus=True):
 
         text: str
 
-    @dataclass
-    class EditWanted(Message):
-        """The text of a choice is to be edited, and goes with this option of it."""
-
-        question: Question
-        key: str
-
     def __init__(
         self,
         clock: Callable[[], float],
         covered: Callable[[], bool] = lambda: False,
         typed: Callable[[events.Key | events.Paste], None] = lambda _: None,
+        edit: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         """`covered`: whether something of the same screen lies over it. `typed` takes text that was not meant
-        for it, and the focus."""
+        for it, and the focus; `edit` lends a text to the reader's editor."""
         super().__init__(id="question")
         self._clock = clock
         self._covered = covered
         self._typed = typed
+        self._edit = edit
         self.why = OneLine()
         """Where the reader says why a call is declined, in the place of that answer."""
         self._question: Question | None = None
@@ -263,8 +257,7 @@ class QuestionDock(Lines, can_focus=True):
             self._fit()
 
     def choose(self, key: str, text: str = "") -> None:
-        """Pass on the reader's choice and what they wrote with it, or with an empty key none, unless the
-        question just appeared."""
+        """Pass on the reader's choice, or with an empty key none, unless the question just appeared."""
         from foldline.protocol import operations
 
         question = self._question
@@ -280,8 +273,8 @@ class QuestionDock(Lines, can_focus=True):
     def _ask_line(self, option: Answerable) -> None:
         """Have the reader write in the place of an answer: "No, and tell it why" becomes "No:"."""
         if self._hears(self._shown_at):
-            word, _, rest = option.label.partition(", ")
-            self.why.ask(_WHY if word == _NO else rest, self.why.value, partial(self._written, option))
+            rest = option.label.partition(", ")[2]
+            self.why.ask(_WHY if option.key == "n" else rest, self.why.value, partial(self._written, option))
             self._fit()
 
     def _written(self, option: Answerable, line: str) -> None:
@@ -304,8 +297,8 @@ class QuestionDock(Lines, can_focus=True):
         elif self._question is not None and self._question.kind == "choice":
             if option.asks != "edit":
                 self.choose(option.key)
-            elif self._hears(self._shown_at):
-                self.post_message(self.EditWanted(self._question, option.key))
+            elif self._hears(self._shown_at) and (text := self._edit(self._question.title)) is not None:
+                self.choose(option.key, text)
         else:
             self.answer(ANSWERS[option.key])
 
