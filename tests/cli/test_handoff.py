@@ -162,6 +162,14 @@ def test_thinking_is_left_out_and_counted(door: FrontDoor, homes: Path, agent: s
     assert "The thinking of 1 answer is left out." in said["notes"]
 
 
+@agents
+def test_an_empty_view_is_refused_and_nothing_written(door: FrontDoor, homes: Path, agent: str) -> None:
+    said = door("handoff", door.keep(history().system("Be kind.").entries), "--to", agent)
+    assert (said.code, said.out) == (1, "")
+    assert "nothing to go on with" in said.err
+    assert list(homes.iterdir()) == []
+
+
 def test_the_session_of_another_agent_can_be_handed_over(
     door: FrontDoor, homes: Path, tmp_path: Path
 ) -> None:

@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -239,27 +243,49 @@ async def test_a_file_deleted_meanwhile_is_not_silently_begun_again(tmp_path: Pa
     assert not path.exists()
 
 
-def run_child(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-DISK_FULL = """
-    import asyncio, json, resource, sys
+FORKED = """
+    import asyncio, json, os, resource, sys
     from pathlib import Path
-    from datetime import datetime, UTC
     from foldline.history import Session, WriteFailed
     from foldline.protocol import UserMessage, text_parts
 
-    limit = int(sys.argv[2])
+    for line in sys.stdin:
+        order = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            asyncio.run(main(Path(order["home"]), **order["about"]))
+            sys.stdout.flush()
+            os._exit(0)
+        if order["tells_its_id"]:
+            print(child, flush=True)
+        os.waitpid(child, 0)
+        print("ended", flush=True)
+"""
+"""A process that has imported everything once, and becomes another one for each order on its stdin."""
 
-    async def main():
-        session = Session.create(sys.argv[1], home=Path(sys.argv[1]), session_id="s")
+
+@contextmanager
+def forking(main: str) -> Iterator["subprocess.Popen[str]"]:
+    """`main` is an `async def main(home, ...)`, as text."""
+    imports, loop = FORKED.split("\n\n")
+    code = textwrap.dedent(f"{imports}\n{main}\n{loop}")
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def order(process: "subprocess.Popen[str]", home: Path, *, tells_its_id: bool = False, **about: int) -> None:
+    assert process.stdin is not None
+    said = {"home": str(home), "about": about, "tells_its_id": tells_its_id}
+    process.stdin.write(json.dumps(said) + "\n")
+    process.stdin.flush()
+
+
+DISK_FULL = """
+    async def main(home, limit):
+        session = Session.create(str(home), home=home, session_id="s")
         def cap(size):
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
         def prompt(n):
@@ -279,16 +305,23 @@ DISK_FULL = """
         await session.append(prompt("after"))
         print(json.dumps({"failed": failed, "live": live, "path": str(session.path),
                           "after": [e.index for e in session.entries]}))
-
-    asyncio.run(main())
 """
 
 
+@pytest.fixture(scope="module")
+def disk_full() -> Iterator["subprocess.Popen[str]"]:
+    with forking(DISK_FULL) as process:
+        yield process
+
+
 @pytest.mark.parametrize("limit", [0, 20, 90, 100, 700, 1333, 1900, 2000, 2050, 2777])
-def test_a_full_disk_is_told_and_memory_holds_what_the_disk_holds(tmp_path: Path, limit: int) -> None:
-    child = run_child(DISK_FULL, tmp_path, limit)
-    assert child.returncode == 0, child.stderr
-    said = json.loads(child.stdout)
+def test_a_full_disk_is_told_and_memory_holds_what_the_disk_holds(
+    tmp_path: Path, limit: int, disk_full: "subprocess.Popen[str]"
+) -> None:
+    order(disk_full, tmp_path, limit=limit)
+    assert disk_full.stdout is not None
+    said = json.loads(disk_full.stdout.readline())
+    assert disk_full.stdout.readline() == "ended\n"
     loaded = read_log(Path(said["path"]))
     on_disk = [entry.index for entry in loaded.entries]
     assert on_disk == said["after"]
@@ -300,21 +333,14 @@ def test_a_full_disk_is_told_and_memory_holds_what_the_disk_holds(tmp_path: Path
 
 
 KILLED = """
-    import asyncio, sys
-    from pathlib import Path
-    from foldline.history import Session
-    from foldline.protocol import UserMessage, text_parts
-
-    async def main():
-        folder = Path(sys.argv[1])
+    async def main(home):
+        folder = home / "s"
         session = Session.open(folder) if folder.exists() else None
         if session is None:
-            session = Session.create("/", home=Path(sys.argv[2]), session_id="s")
+            session = Session.create("/", home=home, session_id="s")
         while True:
             stored = await session.append(*(UserMessage(parts=text_parts("你" * 3000)) for _ in range(2)))
             print(stored[-1].index, flush=True)
-
-    asyncio.run(main())
 """
 
 
@@ -323,24 +349,22 @@ def test_kill_9_at_any_moment_leaves_every_acknowledged_record_and_no_lock(tmp_p
     chance = random.Random(9)
     folder = session_dir(tmp_path, "/", "s")
     acknowledged = -1
-    for _ in range(24):
-        with subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(KILLED), folder, tmp_path],
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as child:
-            assert child.stdout is not None
+    with forking(KILLED.replace('home / "s"', f"Path({str(folder)!r})")) as process:
+        assert process.stdout is not None
+        for _ in range(24):
+            order(process, tmp_path, tells_its_id=True)
+            writer = int(process.stdout.readline())
             for _ in range(chance.randrange(1, 30)):
-                acknowledged = int(child.stdout.readline())
-            child.kill()
-            for line in child.stdout.read().splitlines():
-                acknowledged = max(acknowledged, int(line) if line.isdigit() else -1)
-        loaded = read_log(folder / "events.jsonl")
-        found = [entry.index for entry in loaded.entries]
-        assert found == sorted(set(found))
-        assert loaded.entries[-1].index >= acknowledged
-        if not loaded.damage:
-            assert found == list(range(len(found)))
+                acknowledged = int(process.stdout.readline())
+            os.kill(writer, signal.SIGKILL)
+            for line in iter(process.stdout.readline, "ended\n"):
+                acknowledged = max(acknowledged, int(line))
+            loaded = read_log(folder / "events.jsonl")
+            found = [entry.index for entry in loaded.entries]
+            assert found == sorted(set(found))
+            assert loaded.entries[-1].index >= acknowledged
+            if not loaded.damage:
+                assert found == list(range(len(found)))
     assert len(loaded.entries) > 24
 
 

@@ -48,14 +48,17 @@ def hand_over(original: Original, agent: str, folder: str) -> HandedOver:
     """Writes the view of a session as a new one of this agent, to go on with in this folder.
 
     Raises:
-        FoldlineError: something is there already, or the disk refused.
+        FoldlineError: the view is empty, something is there already, or the disk refused.
     """
     now, name = utc_now(), str(uuid.uuid4())
     name = f"ses_{name.replace('-', '')[:26]}" if agent == "opencode" else name
     header = original.header.model_copy(update={"id": name, "cwd": folder, "created_at": now})
     module, writer, command = RESUMED_BY[agent]
     write: Writer = getattr(import_module(f".writers.{module}", __package__), writer)
-    written = write(replace(only_view(original, elsewhere=True), header=header))
+    view = only_view(original, elsewhere=True)
+    if not any(item.message.parts for item in view.projection.view if not item.is_preamble):
+        raise FoldlineError("There is nothing to go on with: the view is empty.")
+    written = write(replace(view, header=header))
     thoughts = sum(item.thinking > 0 for item in original.projection.view)
     left_out = [f"The thinking of {many(thoughts, 'answer is', 'answers are')} left out."] if thoughts else []
     path = _path(agent, folder, name)
