@@ -136,12 +136,30 @@ class ApprovalRequested(Record):
     """What is granted with the first of these: a line of several commands needs a rule for each."""
     inside: bool = True
     """Whether it stays in the working folder, as far as it is known."""
+    who: str = ""
+    """The subagent that asks; empty: the agent itself."""
 
 
 class ApprovalResolved(Record):
     type: Literal["approval_resolved"] = "approval_resolved"
     call_id: str
     allowed: bool
+
+
+class SubagentProgress(Record):
+    """How far a child session is; a few times a second at most."""
+
+    type: Literal["subagent_progress"] = "subagent_progress"
+    call_id: str
+    child: str
+    agent: str
+    title: str
+    state: Literal["running", "waiting", "background", "done", "failed", "cancelled"]
+    steps: int = 0
+    tokens: int = 0
+    """What it has worked through, as reported or estimated."""
+    doing: str = ""
+    """What it does now, in one line."""
 
 
 class CompactionStart(Record):
@@ -301,6 +319,7 @@ Event = Annotated[
     | ToolFinished
     | ApprovalRequested
     | ApprovalResolved
+    | SubagentProgress
     | CompactionStart
     | CompactionProgress
     | CompactionEnd
