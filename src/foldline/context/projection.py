@@ -129,6 +129,8 @@ class Projection(ViewState):
         self._annulled: frozenset[int] = frozenset()
         self.images: list[tuple[int, FileImage]] = []
         """Every change of a file by our hand, with the index of the checkpoint that recorded it, in order."""
+        self.subagents: list[Subagent] = []
+        """Every subagent that was ever started, in order."""
         self.checkpoints: list[Checkpoint] = []
         """Every checkpoint ever made, in order, those in reverted parts included."""
         self._checkpoints: dict[int, int] = {}
@@ -287,7 +289,9 @@ class Projection(ViewState):
                 self.title = entry.title
             case OtherOutline():
                 self._refused = 0
-            case Approval() | Subagent():
+            case Subagent():
+                self.subagents.append(entry)
+            case Approval():
                 pass
 
     def _add_marker(self, marker: ViewMarker, position: int) -> None:

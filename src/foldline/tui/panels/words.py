@@ -23,6 +23,7 @@ from foldline.protocol import (
     NoticeRecord,
     RequestRecord,
     Revert,
+    Subagent,
     SystemMessage,
     TextPart,
     ThinkingPart,
@@ -51,6 +52,7 @@ _NOTE_KINDS: Final[dict[type[Entry], str]] = {
     Checkpoint: "check",
     Title: "title",
     ModelChange: "model",
+    Subagent: "agent",
 }
 Marker = CompactionOutline | Revert | Clear | Undo
 """What changed the view by more than an entry."""
@@ -182,6 +184,8 @@ def note_text(entry: Entry) -> str:
             return f"checkpoint {entry.id}{files}"
         case Title():
             return entry.title
+        case Subagent():
+            return ": ".join(filter(None, (entry.agent, entry.title))) or "subagent"
         case ModelChange():
             return entry.model if entry.provider is None else f"{entry.model} of {entry.provider}"
         case _:
