@@ -281,9 +281,7 @@ class Rereader:
     def read(cls, path: Path, format: str | None) -> "Rereader":
         """Reads it. Raises FoldlineError."""
         found = read_foreign(path, format)
-        return cls(
-            path, found.format, Session.from_entries(found.header, found.entries, damage=found.damage)
-        )
+        return cls(path, found.format, Session.from_entries(found.header, found.entries, damage=found.damage))
 
     def child(self, id: str) -> "Rereader":
         """The same of one of its subagents. Raises FoldlineError."""

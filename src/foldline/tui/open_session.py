@@ -19,6 +19,7 @@ from foldline.tui.messages import (
     OperationWanted,
     PromptSubmitted,
     QueueEdited,
+    SubagentWanted,
 )
 from foldline.tui.presenter import Presenter, Shown
 from foldline.tui.prompting.prompt import Prompt
@@ -141,6 +142,7 @@ class OpenSession(ChatScreen):
         self._use(opened)
         self._look_at_git()
         self._look_around()
+        self._read_children()
         if not opened.blocks:
             self.invite()
             self._find_last_sessions()
@@ -223,7 +225,7 @@ class OpenSession(ChatScreen):
 
     def _hear(self, event: "Event") -> None:
         """Every event of the session, until it is closed."""
-        from foldline.protocol.events import TaskFinished
+        from foldline.protocol.events import SubagentProgress, TaskFinished
 
         if self._ended:
             return
@@ -232,6 +234,18 @@ class OpenSession(ChatScreen):
                 self._unseen = "failed" if event.outcome == "failed" else "finished"
             self._look_at_git()
         self.presenter.hear(event)
+        if isinstance(event, SubagentProgress) and event.state in ("done", "failed", "cancelled"):
+            self._read_children()
+
+    @work(exclusive=True, group="children")
+    async def _read_children(self) -> None:
+        """What the subagents that have ended came to, as their histories say."""
+        from foldline.tui.transcript.children import works_of
+
+        shown = self.presenter.shown
+        events = None if shown is None else shown.runner.agent.session.path
+        if shown is not None and events is not None and (unread := shown.transcript.children.unread):
+            shown.transcript.learn_of_children(await asyncio.to_thread(works_of, events, unread))
 
     @work(thread=True, exclusive=True, group="git", exit_on_error=False)
     def _look_at_git(self) -> None:
@@ -292,7 +306,8 @@ class OpenSession(ChatScreen):
     @on(CancelRequested)
     @on(EntryWanted)
     @on(OperationWanted)
-    def take(self, message: CancelRequested | EntryWanted | OperationWanted) -> None:
+    @on(SubagentWanted)
+    def take(self, message: CancelRequested | EntryWanted | OperationWanted | SubagentWanted) -> None:
         """Carry out what is wanted in the chat, or on a screen above it."""
         message.stop()
         shown, state = self.presenter.shown, self.presenter.state
@@ -303,6 +318,8 @@ class OpenSession(ChatScreen):
                 shown.runner.submit(message.operation)
             case EntryWanted():
                 shown.inspecting.open_at(message.index)
+            case SubagentWanted():
+                shown.inspecting.open_child(message.started)
             case CancelRequested():
                 if state.busy:
                     self.presenter.show(replace(state, cancelling=True))

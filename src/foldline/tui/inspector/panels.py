@@ -547,7 +547,9 @@ class InspectorPanels(Workbench):
 
     def _to_subagent(self) -> None:
         """To the session of the subagent that the entry under the cursor is about."""
-        started = None if self._index < 0 or self.active == FILES else started_by(self.projection, self._index)
+        started = (
+            None if self._index < 0 or self.active == FILES else started_by(self.projection, self._index)
+        )
         if started is None:
             self.news = "No subagent worked for this entry."
         elif self._open_child is None:

@@ -149,13 +149,17 @@ class TimeTravel:
             words = request_words(now, moment, then, self.past.proof(moment), self.past.cache_use(moment))
         else:
             words = compaction_words(now, moment, then, name_of(KEYS, "diff"))
+        shown_slot, subagents = slot_of(now, moment), subagent_slots(now)
+        if ran := subagent_words(subagents, shown_slot):
+            words = ((*words[0], (f"   {ran}", "live")), *words[1:])
         return Scene(
             sizes=self._series.sizes,
             latest=size.tokens,
             window=self.window,
-            shown=slot_of(now, moment),
+            shown=shown_slot,
             compactions=compaction_slots(now),
             marked=None if self.marked is None else slot_of(now, self.marked),
+            subagents=subagents,
             words=words,
             brief=brief_words(moment, now, size, self.past.cache_use(moment) if moment else None),
         )
