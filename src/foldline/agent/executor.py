@@ -275,6 +275,7 @@ class Executor:
                 | operations.Revoke()
                 | operations.TakeBackTrust()
                 | operations.SwitchApprovals()
+                | operations.SendToBackground()
                 | operations.Choose()
                 | operations.HoldCommit()
                 | operations.ReviseProposal()

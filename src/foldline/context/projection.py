@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from foldline.protocol import (
     NEW,
-    Approval,
     Checkpoint,
     Clear,
     Edit,
@@ -291,8 +290,6 @@ class Projection(ViewState):
                 self._refused = 0
             case Subagent():
                 self.subagents.append(entry)
-            case Approval():
-                pass
 
     def _add_marker(self, marker: ViewMarker, position: int) -> None:
         if isinstance(marker, CompactionOutline):

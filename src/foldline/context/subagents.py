@@ -16,15 +16,15 @@ class Work(NamedTuple):
     """What a subagent has done, as its own history says."""
 
     steps: int
+    """Its requests."""
     tokens: int
-    """What all it was told, said and read weighs: without it, this would be in its parent's view."""
+    """What these came to, as reported, else as estimated."""
 
 
 def work_of(projection: Projection) -> Work:
     """The work of the subagent whose history this is."""
-    said = [each for each in projection.entries.outlines if isinstance(each, MessageOutline)]
-    tokens = sum(each.tokens + each.thinking for each in said if not each.is_preamble)
-    return Work(sum(each.type == "assistant" for each in said), round(tokens * projection.scale))
+    requests = projection.requests
+    return Work(len(requests), sum(each.tokens for each in requests))
 
 
 def result_of(projection: Projection, started: Subagent) -> MessageOutline | None:

@@ -170,6 +170,15 @@ class Approve(Record):
     """With `deny`: why, and what instead, in the user's words for the model."""
 
 
+class SendToBackground(Record):
+    """Let subagents that run go on in the background: their calls have a result at once, and their answers
+    come later, as machine text. Acts at once."""
+
+    type: Literal["send_to_background"] = "send_to_background"
+    call_id: str = ""
+    """The call of `task` that is meant; empty for all of them."""
+
+
 class Revoke(Record):
     """Take back a rule: its like asks again. Acts at once."""
 
@@ -211,6 +220,7 @@ Operation = Annotated[
     | SwitchStrategy
     | Interrupt
     | Approve
+    | SendToBackground
     | Revoke
     | TakeBackTrust
     | SwitchApprovals

@@ -353,6 +353,7 @@ class OpenSession(ChatScreen):
         return {
             "inspector": lambda _, __: shown.inspecting.toggle(),
             "open-tools": lambda _, __: in_slices(shown.transcript.openings.toggle_all_calls(), "opening"),
+            "background": lambda runner, _: self._to_background(runner, shown),
             "context": lambda _, __: self._open_context(shown),
             "rewind": lambda runner, _: open_rewind(self, runner),
             "approvals": lambda runner, _: open_permissions(self, runner),
@@ -364,6 +365,17 @@ class OpenSession(ChatScreen):
             **shown.setup.commands,
             **session_commands(self),
         }
+
+    def _to_background(self, runner: "Runner", shown: Shown) -> None:
+        from foldline.protocol.operations import SendToBackground
+
+        cursor = self.transcript.cursor if self.reading.focused else None
+        chosen = None if cursor is None else shown.transcript.child_at(cursor)
+        awaited = self.presenter.state.awaited
+        one = next(
+            (each for each in awaited if chosen is not None and each.child == chosen.child), awaited[0]
+        )
+        runner.submit(SendToBackground(call_id=one.call_id))
 
     def _open_context(self, shown: Shown) -> None:
         from foldline.tui.context_screen.screen import open_context

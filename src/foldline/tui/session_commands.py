@@ -11,7 +11,7 @@ from foldline.agent import Agent
 from foldline.agent.rewind import diffs_since
 from foldline.compaction import load_prompt
 from foldline.context.outline import MessageOutline
-from foldline.history import Session, data_home, short_id, utc_now
+from foldline.history import data_home, short_id, utc_now
 from foldline.history.follower import Follower
 from foldline.history.paths import with_tilde
 from foldline.protocol import AssistantMessage, FoldlineError, Title
@@ -170,7 +170,6 @@ async def read_along(over: "App[Any] | ChatScreen", row: Listed, index: int | No
     from foldline.tui.inspector.following import FollowingInspector
 
     followed = await asyncio.to_thread(_followed, row)
-    session = followed.session
     screen = FollowingInspector(followed.session, row.title or short_id(row.id), followed)
     await over.push_screen(screen)
     if index is not None:

@@ -15,6 +15,8 @@ from foldline.tui.inspector.timeline import (
     now_words,
     request_words,
     slot_of,
+    subagent_slots,
+    subagent_words,
 )
 from foldline.tui.keys.table import name_of
 

@@ -29,7 +29,9 @@ from foldline.tui.state import (
 from foldline.tui.widgets.lines import HEAVY, Lines, edge, hint, hints_in
 
 if TYPE_CHECKING:
-    from foldline.protocol.events import ProposalReady
+    from collections.abc import Sequence
+
+    from foldline.protocol.events import ProposalReady, SubagentProgress
 
 _NARROW = 100
 """Cells below which words are shorter, and the transcript is the only panel beside the prompt."""
@@ -261,6 +263,8 @@ def _running(state: ChatState, now: float) -> list[Piece]:
             waits = step.phase == "waiting" and step.read is not None
             verb = f"Reading {step.read} %" if waits else step.phase.capitalize()
             what = "again, after compacting" if step.retry else clean_line(step.model)
+        case RunningTool(since=since) if state.awaited:
+            verb, what = "Working", subagents_words(state.awaited)
         case RunningTool(since=since) as tool:
             verb, what = "Running", f"{clean_line(tool.name)} {clean_line(tool.title)}".strip()
             if len(state.tools) > 1:
@@ -272,6 +276,13 @@ def _running(state: ChatState, now: float) -> list[Piece]:
         return [Piece((spin, (verb, "text"), *elapsed.spans))]
     named = Piece(((" · ", "muted"), (what, "text")), gap=0, cut="right", least=20)
     return [Piece((spin, (verb, "text"))), named, elapsed]
+
+
+def subagents_words(running: "Sequence[SubagentProgress]") -> str:
+    """`3 subagents, explore: read src/a.py`: the last of those that do something is named."""
+    busy = [each for each in running if each.doing] or list(running)
+    count = f"{many(len(running), 'subagent')}, " if len(running) > 1 else ""
+    return count + ": ".join(filter(None, (clean_line(busy[-1].agent), clean_line(busy[-1].doing))))
 
 
 def _since(since: float, now: float) -> Piece:
