@@ -68,12 +68,12 @@ class Scene:
     compactions: tuple[tuple[int, int], ...] = ()
     """Index and slot of each."""
     marked: int | None = None
-    subagents: tuple[tuple[str, int, int], ...] = ()
-    """Of each its agent, and the slots of the first and the last request that was out before its answer."""
     words: tuple[Spans, ...] = ()
     """What the shown request was, line by line."""
     brief: str = ""
     """The same, where there is room for a few words only."""
+    subagents: tuple[tuple[str, int, int], ...] = ()
+    """Of each its agent, and the slots of the first and the last request that was out before its answer."""
 
 
 def slot_of(projection: Projection, moment: Moment | None) -> int:
