@@ -37,19 +37,6 @@ def test_many_other_branches_are_not_all_named() -> None:
     assert "from record 5 on, 2 more)" in note
 
 
-def test_sub_agents_are_left_out_with_a_note() -> None:
-    session = read(
-        user("go", uuid="a"),
-        piece("m1", call("c1", "Task", prompt="look"), uuid="b"),
-        user("look", uuid="s1", parentUuid=None, isSidechain=True),
-        piece("m2", text("I looked"), uuid="s2", isSidechain=True),
-        {"type": "progress", "data": {"type": "agent_progress"}, "uuid": "p", "parentUuid": "b"},
-        result("c1", "found", uuid="c", parentUuid="b"),
-    )
-    assert texts(session) == ["go", "", "found"]
-    assert session.notes == ("Left out: 3 records of sub-agents.",)
-
-
 def test_the_file_of_a_sub_agent_is_read_as_its_own_session() -> None:
     session = read(user("look", isSidechain=True), piece("m1", text("I looked"), isSidechain=True))
     assert texts(session) == ["look", "I looked"]

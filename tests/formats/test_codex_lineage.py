@@ -132,3 +132,56 @@ def test_prompts_of_an_older_form_and_of_the_newer_one_are_both_typed(tmp_path: 
     write(tmp_path, FORK, *typed("two"), base=up_to(data, 5, PARENT), first=5)
     session = read(tmp_path, FORK)
     assert [entry.origin for entry in session.entries if entry.type == "user"] == ["typed", "typed"]
+
+
+# --- subagents --------------------------------------------------------------------------------------------
+
+
+def started(folder: Path, name: str, parent: str, text: str) -> None:
+    spawn = {"thread_spawn": {"parent_thread_id": parent, "depth": 1, "agent_role": "explorer"}}
+    payload = {**META["payload"], "id": name, "source": {"subagent": spawn}}
+    lines = [{**META, "payload": payload}, *typed("look"), *answer(text)]
+    path = folder / f"rollout-2026-01-02T03-04-06-{name}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def activity(call_id: str, kind: str) -> Row:
+    made = event("sub_agent_activity", event_id=call_id, agent_thread_id=SECOND)
+    return {**made, "payload": {**made["payload"], "kind": kind}}
+
+
+SAID = {
+    "its result": [output("c1", json.dumps({"agent_id": SECOND}))],
+    "an event": [
+        activity("c1", "started"),
+        output("c1", json.dumps({"task_name": "/root/look"})),
+        activity("c9", "interacted"),
+    ],
+    "an older event": [event("collab_agent_spawn_end", call_id="c1", new_thread_id=SECOND), output("c1")],
+}
+
+
+@pytest.mark.parametrize("how", SAID)
+def test_a_subagents_file_is_found_by_what_the_session_says_of_it(tmp_path: Path, how: str) -> None:
+    spawn = call("c1", "spawn_agent", message="look", agent_type="explorer")
+    write(tmp_path, PARENT, *typed("go"), spawn, *SAID[how], *answer("done"))
+    started(tmp_path, SECOND, PARENT, "I looked")
+    session = read(tmp_path, PARENT)
+    [child] = session.children
+    assert (child.id, child.agent, child.call_id) == (SECOND, "explorer", "c1")
+    assert said(child.session) == ["look", "I looked"]
+    known = [entry.type for entry in session.entries if "." not in entry.type]
+    assert known[known.index("subagent") - 1] == "assistant"
+    assert known[known.index("subagent") + 1] == "tool_result"
+
+
+def test_a_file_that_another_session_started_is_no_subagent(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        PARENT,
+        *typed("go"),
+        call("c1", "spawn_agent"),
+        output("c1", json.dumps({"agent_id": FORK})),
+    )
+    started(tmp_path, FORK, SECOND, "of another")
+    assert read(tmp_path, PARENT).children == ()

@@ -184,6 +184,31 @@ def test_prompts_of_sub_agents_were_written_by_an_agent(read: Any) -> None:
     assert "sub-agent" in session.notes[0]
 
 
+def test_a_subagents_folder_is_a_session_behind_its_call(read: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "subagents" / "a1b2"
+    folder.mkdir(parents=True)
+    write(folder / "context.jsonl", [message("user", "With context. look"), message("assistant", "yes")])
+    (folder / "meta.json").write_text(json.dumps({"subagent_type": "coder", "description": "Look around"}))
+    (tmp_path / "subagents" / "empty").mkdir()
+    task = {"id": "c1", "type": "function", "function": {"name": "Agent", "arguments": '{"prompt": "look"}'}}
+    session = read([
+        checkpoint(0),
+            message("user", "go"),
+        {"role": "assistant", "content": "", "tool_calls": [task]},
+        {"role": "tool", "tool_call_id": "c1", "content": "agent_id: a1b2\nstatus: completed"},
+    ])  # fmt: skip
+    [child] = session.children
+    assert (child.id, child.agent, child.title, child.call_id) == ("a1b2", "coder", "Look around", "c1")
+    assert [entry.type for entry in session.entries] == [
+        "checkpoint",
+        "user",
+        "assistant",
+        "tool_result",
+        "subagent",
+    ]
+    assert [entry.type for entry in child.session.entries] == ["user", "assistant"]
+
+
 def test_other_sub_agents_are_not_the_past_of_one(read: Any, tmp_path: Path) -> None:
     write(tmp_path / "context_sub_1.jsonl", [message("user", "another")])
     session = read([checkpoint(0), message("user", "Find it.")], name="context_sub.jsonl")

@@ -10,7 +10,14 @@ import pytest
 
 from foldline.formats import ForeignSession, read_foreign
 from foldline.formats.homes import find_found, found_sessions
-from foldline.protocol import AssistantMessage, FileTouch, FoldlineError, ToolResultMessage, Usage
+from foldline.protocol import (
+    AssistantMessage,
+    FileTouch,
+    FoldlineError,
+    Subagent,
+    ToolResultMessage,
+    Usage,
+)
 from support.agent_homes import AgentHomes
 from support.foreign import faults, said, view
 from support.opencode_store import exported, stored_in_database, stored_in_files, written
@@ -100,10 +107,42 @@ def test_a_database_of_several_sessions_gives_the_newest_and_says_so(tmp_path: P
     session = read_foreign(path)
     assert session.header.id == "ses_2"
     assert any("Of its 2 sessions, ses_2 was read" in note for note in session.notes)
-    assert any("sub-agents: A search" in note for note in session.notes)
+    assert any("1 subagent: ses_3" in note for note in session.notes)
     assert read_foreign(path / "ses_1").header.id == "ses_1"
     with pytest.raises(FoldlineError, match="has no session 'ses_9'"):
         read_foreign(path / "ses_9")
+
+
+@pytest.mark.parametrize("place", ["database", "files"])
+def test_a_subagents_session_stands_behind_the_call_that_started_it(tmp_path: Path, place: str) -> None:
+    whole = exported("ses_2")
+    task = {"tool": "task", "callID": "t1", "state": {
+        "status": "completed", "output": "found", "input": {"subagent_type": "explore", "prompt": "look"},
+        "metadata": {"sessionId": "ses_3"}, "time": {"start": 1, "end": 2},
+    }}  # fmt: skip
+    whole["messages"][1]["parts"][1].update(task)
+    child = exported("ses_3", "A search (@explore subagent)", parentID="ses_2")
+    below = exported("ses_4", "Deeper", parentID="ses_3")
+    if place == "database":
+        stored_in_database(tmp_path / "opencode.db", whole, child, below).close()
+        path = tmp_path / "opencode.db" / "ses_2"
+    else:
+        for document in (child, below):
+            stored_in_files(tmp_path / "storage", document)
+        path = stored_in_files(tmp_path / "storage", whole)
+    session = read_foreign(path)
+    [found] = session.children
+    marker = next(entry for entry in session.entries if isinstance(entry, Subagent))
+    assert (marker.child, marker.call_id, marker.agent, marker.title) == (
+        "ses_3",
+        "t1",
+        "explore",
+        "A search",
+    )
+    assert session.entries[marker.index - 1].type == "assistant"
+    assert said(found.session)[-1] == "Done."
+    assert [each.id for each in found.session.children] == ["ses_4"]
+    assert faults(session) == []
 
 
 def test_a_damaged_database_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from .sandbox_policy import SandboxOptions
 from .settings import Settings, connect_summariser
 from .skill_loading import SkillTool
 from .state import AgentState, Mode
+from .subagents import Subagents
 from .tools import Tool, default_tools
 from .tools.history import DmailTool, Mailbox, recall_tools
 
@@ -94,7 +95,8 @@ class Agent:
             runs_hooks=hooks,
         )
         if tools is None:
-            self.state.tools = (*self.state.tools, SkillTool(self.state))
+            children = self.state.subagents = Subagents(self.state, connect or _no_other_model)
+            self.state.tools = (*self.state.tools, SkillTool(self.state), children.tool)
         self.state.sandbox.options = sandbox or SandboxOptions()
         if servers is not None:
             servers.listed = lambda: self.state.emit(events.ToolsListed())

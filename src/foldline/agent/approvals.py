@@ -217,12 +217,12 @@ def _same_folder(then: FolderMark, now: FolderMark) -> bool:
 
 
 async def grant(state: "AgentState", rule: Rule) -> None:
-    """Allow its calls without a question in this session.
+    """Allow its calls without a question in this session, for the agent and its subagents.
 
     Raises:
         FoldlineError: it could not be recorded, and does not count.
     """
-    await state.session.append(Approval(rule=rule), durable=True)
+    await (state.parent or state).session.append(Approval(rule=rule), durable=True)
 
 
 async def grant_in_project(state: "AgentState", rule: Rule) -> None:
@@ -237,7 +237,7 @@ async def grant_in_project(state: "AgentState", rule: Rule) -> None:
     except OSError as error:
         _say_not_kept(state, error)
     else:
-        await state.session.append(Approval(rule=rule, scope="project"), durable=True)
+        await (state.parent or state).session.append(Approval(rule=rule, scope="project"), durable=True)
 
 
 async def permit(state: "AgentState", asked: operations.Revoke | operations.SwitchApprovals) -> None:

@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -52,38 +53,60 @@ class Calls:
         self._waiting: dict[str, asyncio.Future[operations.Approve]] = {}
         self._fault = ""
         """What is wrong with the rules of the project, as it was said."""
-        self._under_way: str | None = None
-        """Id of the call whose tool has been started."""
-        self._began = 0.0
-        """When that was: the time a call takes is not the time the user took to allow it."""
+        self._began: dict[str, float] = {}
+        """When the tools of the calls that run were started: the time a call takes is not the time the user
+        took to allow it."""
 
-    def answer(self, word: operations.Approve) -> None:
-        """The user's word on a call that waits for it; ignored where none does."""
+    def on_word(self, word: operations.Approve | operations.SendToBackground) -> None:
+        """The user's word on a call, which may be a subagent's; ignored where none waits for it."""
+        subagents = self._state.subagents
+        if isinstance(word, operations.SendToBackground):
+            if subagents is not None:
+                subagents.send_to_background(word.call_id)
+            return
         waiting = self._waiting.get(word.call_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(word)
+        elif waiting is None and subagents is not None:
+            subagents.answer(word)
 
     async def run(self, calls: Sequence[ToolCallPart]) -> None:
-        """Run the calls in order. Cancelled, every call still gets a result that says what became of it."""
+        """Run the calls in order, those that may run at once together; their results come in order, too.
+        Cancelled, every call still gets a result that says what became of it."""
         room = self._state.room_for_results()
         left = deque(calls)
+        ended: dict[str, ToolOutcome] = {}
         try:
             while left:
-                self._began = time.monotonic()
-                outcome = await self._outcome(left[0], room)
-                ran = self._under_way == left[0].call_id
-                seconds = time.monotonic() - self._began if ran else None
-                result = _result(left.popleft(), outcome, seconds)
-                room -= message_tokens(result)
-                await self._finish(result)
+                together = self._together(left)
+                each = room // len(together)
+                await _all_of(self._ended(call, each, ended) for call in together)
+                for call in together:
+                    result = _result(call, ended[call.call_id])
+                    room -= message_tokens(result)
+                    await self._finish(result)
+                    left.popleft()
         except asyncio.CancelledError:
             for call in left:
-                outcome = _CANCELLED if call.call_id == self._under_way else _NOT_RUN
-                await self._finish(_result(call, outcome))
+                outcome = _CANCELLED if call.call_id in self._began else _NOT_RUN
+                await self._finish(_result(call, ended.get(call.call_id, outcome)))
             raise
         finally:
-            self._under_way = None
+            self._began.clear()
             await deliver_skills(self._state)
+
+    def _together(self, left: Iterable[ToolCallPart]) -> list[ToolCallPart]:
+        """The next call, with those behind it that run at the same time."""
+        at_once = {tool.spec.name for tool in self._state.tools if tool.at_once}
+        first, *others = left
+        same = takewhile(lambda call: call.name == first.name, others) if first.name in at_once else ()
+        return [first, *same]
+
+    async def _ended(self, call: ToolCallPart, room: int, ended: dict[str, ToolOutcome]) -> None:
+        outcome = await self._outcome(call, room)
+        began = self._began.get(call.call_id)
+        seconds = None if began is None else round(time.monotonic() - began, 3)
+        ended[call.call_id] = replace(outcome, seconds=seconds)
 
     async def _outcome(self, call: ToolCallPart, room: int) -> ToolOutcome:
         state = self._state
@@ -102,7 +125,7 @@ class Calls:
 
     async def _allowed_run(self, tool: Tool, call: ToolCallPart, title: str, room: int) -> ToolOutcome:
         context = self._state.tool_context(call.call_id, room - _RESULT_FRAME)
-        context = replace(context, before_change=recorder(self._state.session))
+        context = replace(context, before_change=recorder((self._state.parent or self._state).session))
         subjects = tool_subjects(tool.spec.name)
         about = tool_payload(context.cwd, tool.spec.name, call.parsed())
         before = await fire(self._state, "PreToolUse", about, subjects)
@@ -111,8 +134,7 @@ class Calls:
         refusal = await self._refusal(tool, call, title, context, before.decision)
         if refusal is not None:
             return refusal
-        self._under_way = call.call_id
-        self._began = time.monotonic()
+        self._began[call.call_id] = time.monotonic()
         outcome = await tool.run(call.parsed(), context)
         if outcome.refused is not None and self._state.policy.mode == "sandboxed":
             outcome = await self._beyond(tool, call, title, context, outcome)
@@ -268,7 +290,18 @@ def _declined(word: operations.Approve) -> str:
     return f"The user declined this call{why}"
 
 
-def _result(call: ToolCallPart, outcome: ToolOutcome, seconds: float | None = None) -> ToolResultMessage:
+async def _all_of(works: Iterable[Coroutine[None, None, None]]) -> None:
+    """Run them at once. Whatever ends them early, none of them runs on."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _result(call: ToolCallPart, outcome: ToolOutcome) -> ToolResultMessage:
     return ToolResultMessage(
         call_id=call.call_id,
         name=call.name,
@@ -276,9 +309,10 @@ def _result(call: ToolCallPart, outcome: ToolOutcome, seconds: float | None = No
         parts=(*text_parts(outcome.text), *outcome.images),
         details=ToolDetails(
             brief=outcome.brief,
-            seconds=None if seconds is None else round(seconds, 3),
+            seconds=outcome.seconds,
             files=outcome.files,
             diff=outcome.diff,
             full_output=outcome.full_output,
+            child=outcome.child,
         ),
     )

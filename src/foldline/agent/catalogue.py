@@ -9,6 +9,7 @@ from typing import Final
 from foldline.context.harmless import with_signs
 from foldline.history.paths import with_tilde
 
+from .agent_files import parsed_agent
 from .custom_commands import NAME, parsed_command
 from .discovery import KINDS, Candidate, Custom, Kind, candidates
 from .skills import parsed_skill
@@ -19,15 +20,18 @@ MOST_BYTES: Final = 64_000
 _PARSERS: Final[Mapping[Kind, Callable[[bytes, Sequence[str]], Custom]]] = {
     "skills": parsed_skill,
     "commands": parsed_command,
+    "agents": parsed_agent,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Skills and commands, nearest first."""
+    """Skills, commands and agents, nearest first."""
 
     by_name: Mapping[str, Custom] = field(default_factory=dict)
-    """With those that nobody has agreed to: a prompt that calls one is asked about."""
+    """Skills and commands, with those that nobody has agreed to: a prompt that calls one is asked about."""
+    agents: Mapping[str, Custom] = field(default_factory=dict)
+    """Called by the tool `task` alone."""
     left_aside: tuple[str, ...] = ()
     """Files that are no use, and why, as sentences."""
 
@@ -52,6 +56,7 @@ def catalogue_of(
         reserved: names of commands that are the program's own.
     """
     found: dict[str, Custom] = {}
+    agents: dict[str, Custom] = {}
     left_aside: list[str] = []
     for each in (each for kind in KINDS for each in candidates(kind, cwd, environ)):
         shown = shown_path(each.path, each.top, cwd)
@@ -59,14 +64,15 @@ def catalogue_of(
             made = replace(_made(each), path=each.path, shown=shown)
             if made.kind == "commands" and made.name in reserved:
                 raise ValueError(f"/{made.name} is a command of Foldline's own")
-            before = found.get(made.name)
+            named = agents if made.kind == "agents" else found
+            before = named.get(made.name)
             if before is None or not before.counts:
-                found[made.name] = made
+                named[made.name] = made
             elif made.counts:
                 raise ValueError(f"{before.shown} has the same name and comes first")
         except ValueError as why:
             left_aside.append(f"{shown} was left aside: {why}.")
-    return Catalogue(found, tuple(left_aside))
+    return Catalogue(found, agents, tuple(left_aside))
 
 
 def _made(found: Candidate) -> Custom:

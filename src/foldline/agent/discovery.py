@@ -14,13 +14,14 @@ from typing import Final, Literal
 from foldline.data import config_dir, real_path, typed_path
 from foldline.files import is_folder, is_there
 
-Kind = Literal["skills", "commands"]
+Kind = Literal["skills", "commands", "agents"]
 """Named like the folders below Foldline's own."""
-KINDS: Final[Sequence[Kind]] = ("skills", "commands")
+KINDS: Final[Sequence[Kind]] = ("skills", "commands", "agents")
 
 _FOLDERS: Final[Mapping[Kind, Sequence[str]]] = {
     "skills": (".agents/skills", ".claude/skills"),
     "commands": (".claude/commands", ".codex/prompts"),
+    "agents": (".claude/agents",),
 }
 """Where other agents look, in a project as in the user's home folder."""
 SKILL_FILES: Final = ("SKILL.md", "skill.md")
@@ -34,7 +35,7 @@ _MOST_FRONT: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A skill or a command, by the name that calls it. All but the body is clean, and stands on one line."""
+    """A skill, a command or an agent, by its name. All but the body is clean, and stands on one line."""
 
     kind: Kind
     name: str
@@ -49,11 +50,15 @@ class Custom:
     """Its path for people."""
     counts: bool = True
     """Whether it may be used: it is the user's own, or was agreed to."""
+    tools: tuple[str, ...] | None = None
+    """Those that an agent may use, by name; None: all."""
+    model: str = ""
+    """The model that an agent asks; empty: that of the session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that would be a skill or a command, unread."""
+    """A file that would be a skill, a command or an agent, unread."""
 
     kind: Kind
     path: Path

@@ -79,11 +79,9 @@ class Executor:
         task_id = f"t{next(self._ids)}"
         match operation:
             case operations.Interrupt():
-                if self.state.draft.drafting or self.state.review.drafting:
-                    self.state.draft.refuse(self.state.projection.newest_change)
-                self._cancel(lambda _: True)
-            case operations.Approve():
-                self._calls.answer(operation)
+                self._interrupt()
+            case operations.Approve() | operations.SendToBackground():
+                self._calls.on_word(operation)
             case operations.Revoke() | operations.TakeBackTrust() | operations.SwitchApprovals():
                 self._at_once(
                     take_back(self.state, operation.path)
@@ -148,20 +146,25 @@ class Executor:
     def busy(self) -> bool:
         return self._running is not None
 
-    async def aclose(self) -> None:
-        """Cancel what runs and what waits, close the model's connections and the session."""
+    async def aclose(self, *, lent: bool = False) -> None:
+        """Cancel what runs and what waits, close the model's connections and the session. `lent`: the
+        connections are another agent's, and stay."""
         self._cancel(lambda _: True)
         await self.settle()
+        if self.state.subagents is not None:
+            await self.state.subagents.aclose()
         await self.state.draft.aclose()
         await self.state.jobs.aclose()
         await self.state.sandbox.aclose()
         await asyncio.gather(*self._quick)
+        self.state.session.close()
+        if lent:
+            return
         await self.state.llm.aclose()
         if self.state.servers is not None:
             await self.state.servers.aclose()
         if self.state.summary_llm is not None:
             await self.state.summary_llm.aclose()
-        self.state.session.close()
 
     def emit(self, event: Event) -> None:
         for listener in tuple(self._listeners):
@@ -209,6 +212,14 @@ class Executor:
         job.task = asyncio.create_task(self._carry_out(job.operation))
         job.task.add_done_callback(partial(self._ended, job))
         self.emit(events.TaskStarted(task=job.id, operation=job.operation.type))
+
+    def _interrupt(self) -> None:
+        state = self.state
+        if state.draft.drafting or state.review.drafting:
+            state.draft.refuse(state.projection.newest_change)
+        if self._running is None and state.subagents is not None:
+            state.subagents.cancel()
+        self._cancel(lambda _: True)
 
     def _cancel(self, meant: Callable[[Operation], bool]) -> None:
         """Cancel what runs and what waits, where it is meant. What waits ends without having started."""

@@ -41,6 +41,7 @@ EVENTS: Final = (
     "PostCompact",
     "Notification",
     "Stop",
+    "SubagentStop",
     "SessionEnd",
 )
 _TELL: Final = ("SessionStart", "UserPromptSubmit", "PreCompact")

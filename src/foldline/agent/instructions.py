@@ -37,11 +37,13 @@ class Preamble:
     """Sentences on files that are there and were not read."""
 
 
-def read_preamble(cwd: Path, environ: Mapping[str, str] = os.environ, skills: str = "") -> Preamble:
+def read_preamble(
+    cwd: Path, environ: Mapping[str, str] = os.environ, skills: str = "", role: str = ""
+) -> Preamble:
     """What a new session begins with: system prompt with the list of skills, the user's instructions, then
     the project's that were agreed to, from its top down. Nothing volatile: no time, no listing. Reads files:
-    call it off the event loop."""
-    prompt = "\n\n".join(filter(None, (load_prompt("system"), skills, f"Working folder: {cwd}")))
+    call it off the event loop. `role` stands in place of the system prompt."""
+    prompt = "\n\n".join(filter(None, (role or load_prompt("system"), skills, f"Working folder: {cwd}")))
     messages: list[BaseMessage] = [SystemMessage(parts=text_parts(prompt))]
     left_out: list[str] = []
     seen: set[str] = set()
@@ -87,7 +89,7 @@ async def session_preamble(state: AgentState) -> Sequence[BaseMessage]:
     """What a new session begins with. Instruction files that were left alone are named."""
     await ask_trust(state)
     skills = listing(state.catalogue.skills.values(), state.window)
-    preamble = await asyncio.to_thread(read_preamble, state.cwd, skills=skills)
+    preamble = await asyncio.to_thread(read_preamble, state.cwd, skills=skills, role=state.role)
     state.warn_once(preamble.left_out)
     return preamble.messages
 

@@ -43,6 +43,9 @@ class Limits:
     session_steps: int = 0
     session_tokens: int = 0
     session_cost: float = 0.0
+    subagent_steps: int = 100
+    """Of one subagent, as are its tokens."""
+    subagent_tokens: int = 5_000_000
     equal_steps: int = 0
     """So many steps of the same calls with the same results, one after the other, are a loop."""
     cost_is_usual: bool = False
@@ -90,6 +93,8 @@ class Bounds:
     limits: Limits = field(default_factory=Limits)
     then: str = "/retry continues"
     """What to do after a turn that was ended, as the end of a sentence."""
+    above: "Bounds | None" = None
+    """Those of the agent that a subagent works for: what it spends counts there, too."""
     summaries: int = 0
     """Requests that were made for summaries so far."""
     reached: bool = False
@@ -111,6 +116,8 @@ class Bounds:
         self._count(lambda spent: spent.plus(model, usage, estimated))
 
     def _count(self, count: Callable[[Spent], Spent]) -> None:
+        if self.above is not None:
+            self.above._count(count)
         if self.limits.turn_tokens or self.limits.turn_cost:
             self._turn = count(self._turn)
         if self._session is not None:
@@ -152,6 +159,8 @@ class Bounds:
             steps: the requests of this turn, those for summaries included.
             summaries: how many of them those are.
         """
+        if self.above is not None:
+            self.above.demand(0, 0)
         limits, turn, session = self.limits, self._turn, self._session or Spent()
         of_these = f" ({summaries} of them for summaries)" if summaries else ""
         if limits.turn_steps and steps and steps >= limits.turn_steps:
@@ -172,7 +181,8 @@ class Bounds:
         self.reached = True
         bound = getattr(self.limits, key)
         shown = f"${bound:,.2f}" if key.endswith("cost") else f"{bound:,}"
-        raise LimitReached(f"Stopped {after}, before the work was done: limits.{key} is {shown}; {then}.")
+        name = key if self.above is None else key.replace("turn", "subagent")
+        raise LimitReached(f"Stopped {after}, before the work was done: limits.{name} is {shown}; {then}.")
 
     def stop_loop(self, sentence: str) -> None:
         """Raises LimitReached: the turn went round in circles."""

@@ -283,6 +283,10 @@ class LimitSettings(Section):
     """Tokens of one session."""
     session_cost: Cost = 0
     """USD of one session."""
+    subagent_steps: Steps = 100
+    """Requests of one subagent, those for summaries included."""
+    subagent_tokens: BoundTokens = 5_000_000
+    """Tokens of one subagent. What it spends counts for the turn and the session, too."""
     equal_steps: Steps = 5
     """So many steps of the same calls and results are a loop: you are asked, and `run` stops. 0: never."""
 
@@ -381,6 +385,8 @@ LABELS: Mapping[str, str] = {
     "limits.session_steps": "Requests of a session",
     "limits.session_tokens": "Tokens of a session",
     "limits.session_cost": "Cost of a session",
+    "limits.subagent_steps": "Requests of a subagent",
+    "limits.subagent_tokens": "Tokens of a subagent",
     "limits.equal_steps": "Equal steps are a loop",
     "sandbox.writable": "Sandbox: folders",
     "sandbox.hidden": "Sandbox: hidden files",

@@ -29,6 +29,8 @@ async def look_around(state: AgentState) -> None:
     """Find the skills and commands there are now. What is newly left aside is said once."""
     state.catalogue = await asyncio.to_thread(catalogue_of, state.cwd, os.environ, state.reserved)
     state.warn_once(state.catalogue.left_aside)
+    if state.subagents is not None:
+        state.subagents.list_agents()
 
 
 def loaded(state: AgentState) -> Iterator[tuple[str, ViewItem]]:

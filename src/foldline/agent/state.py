@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from foldline.compaction import (
     AdaptiveCompaction,
@@ -55,12 +55,16 @@ from .sandbox import Engine, Sandbox
 from .tools import FileMemory, Jobs, Tool, ToolContext
 from .tools.history import Mailbox
 
+if TYPE_CHECKING:
+    from .subagents import Subagents
+
 Mode = Literal["auto", "ask", "off"]
 _SMALL_WINDOW = 8_192
 """Tokens, below which our tools would take more than a seventh of the window."""
-_DISPENSABLE = frozenset({"jobs", "glob", "fetch", "todo", "history_search", "history_read"})
-"""Tools of ours that a model can do without: most of it `bash` does as well."""
 SKILL_TOOL = "skill"
+TASK_TOOL = "task"
+_DISPENSABLE = frozenset({"jobs", "glob", "fetch", "todo", "history_search", "history_read", TASK_TOOL})
+"""Tools of ours that a model can do without: most of it `bash` does as well."""
 _NAMED = 2
 """Files that are named when several are left aside."""
 _LEAST_ROOM = 512
@@ -131,6 +135,13 @@ class AgentState:
     """What was said once of files that were left aside."""
     start_words: list[DeveloperMessage] | None = None
     """What the hooks of the session's start say to the model, until it was sent; None before they ran."""
+    parent: "AgentState | None" = None
+    """The agent that a subagent works for: what the user allows, and what is recorded of files, is in that
+    one's session."""
+    role: str = ""
+    """The prompt of a subagent, in place of the system prompt."""
+    subagents: "Subagents | None" = None
+    """Those that work for this one; None where it may not have any."""
     loading: list[Custom] = field(default_factory=list)
     """Skills that the model has asked for in this step."""
     left_aside: set[str] = field(default_factory=set)
@@ -238,6 +249,7 @@ class AgentState:
         mask = mask_of(os.environ)
         return ToolContext(
             cwd=self.cwd,
+            call_id=call_id,
             output=lambda text: self.emit(ToolOutput(call_id=call_id, text=mask(text))),
             max_tokens=max_tokens,
             spill_dir=self.spill_dir,

@@ -98,7 +98,8 @@ class Turn:
     async def _sent_on(self) -> bool:
         """Whether a hook wants more than this answer: the model reads what."""
         again = {"stop_hook_active": self._sent_on_times > 0}
-        why = (await fire(self._state, "Stop", again)).refused
+        ended = "Stop" if self._state.parent is None else "SubagentStop"
+        why = (await fire(self._state, ended, again)).refused
         if not why or self._sent_on_times >= _MOST_SENT_ON:
             return False
         self._sent_on_times += 1
@@ -109,6 +110,8 @@ class Turn:
     async def _heard(self, prompt: UserMessage) -> str:
         """What hooks refuse of a prompt, as a sentence; what they say to it goes with it."""
         state = self._state
+        if state.parent is not None:
+            return ""  # its prompt is the model's
         await refresh_hooks(state)
         if state.start_words is None:
             state.start_words = []
@@ -178,6 +181,8 @@ class Turn:
     async def step(self) -> AssistantMessage:
         """Make room, ask the model, run what it calls; its answer."""
         self._demand_steps_left()
+        if self._state.subagents is not None and await self._state.subagents.deliver():
+            self._decided = False
         await self._compaction.before_step(decided=self._decided)
         self._decided = False
         self._demand_steps_left()

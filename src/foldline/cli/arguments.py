@@ -106,7 +106,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         "source",
         metavar="FILE|ID",
         help="a session file or folder, the id of one of Foldline's sessions, or AGENT:ID of one that "
-        "`foldline sessions --from AGENT` lists",
+        "`foldline sessions --from AGENT` lists; any of them with /CHILD behind it is one of its subagents",
     )
     add_format(parser)
 

@@ -3,9 +3,9 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from foldline.context.harmless import with_signs
@@ -14,6 +14,7 @@ from foldline.files import is_file, is_folder, read_regular
 from foldline.formats import FORMATS, file_of, read_foreign, session_file
 from foldline.formats.detection import Unreadable, detect
 from foldline.history import EVENTS, data_home, events_file, short_id, typed_path, utc_now
+from foldline.history.children import tree_of
 from foldline.history.doctor import (
     Finding,
     InspectedSession,
@@ -38,7 +39,7 @@ _LEAST_WIDTH = 40
 
 def doctor(sources: Sequence[str], repairs: bool, network: bool, as_json: bool) -> int:
     if sources:
-        reports = [session_report(source, repairs) for source in sources]
+        reports = [report for source in sources for report in tree_reports(source, repairs)]
     else:
         from .doctor_checks import examine_here, tidy  # slow, and of no use to a session
 
@@ -76,6 +77,17 @@ class Report:
 
 
 # --- sessions ----------------------------------------------------------------------------------------
+
+
+def tree_reports(ref: str, repairs: bool) -> Iterator[Report]:
+    """Of a session, and of those of its subagents."""
+    first = session_report(ref, repairs)
+    yield first
+    if first.format == "foldline":
+        root, *below = tree_of(Path(first.path))
+        for events in below:
+            names = events.parent.relative_to(root.parent).parts[1::2]
+            yield replace(session_report(str(events), repairs), name="/".join((first.name, *names)))
 
 
 def session_report(ref: str, repairs: bool) -> Report:

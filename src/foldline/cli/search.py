@@ -89,8 +89,9 @@ def say_found(found: SessionsFound, query: str, here: bool, kind: MessageKind | 
             say()
         _say_session(session)
     if found.sessions:
-        best = short_id(found.sessions[0].id)
-        note(f"`foldline -r {best}` continues the first of them, `foldline open {best}` shows it.")
+        best = _short(found.sessions[0].id)
+        whole = best.partition("/")[0]
+        note(f"`foldline -r {whole}` continues the first of them, `foldline open {best}` shows it.")
     if not found.complete:
         note("There may be more: another word narrows it down, --limit shows more sessions.")
     if found.clipped:
@@ -107,11 +108,17 @@ def _nothing(query: str, here: bool, kind: MessageKind | None) -> str:
     return f"{where} contains {clip_cells(query, 60)}{several}{what}{rest}."
 
 
+def _short(session: str) -> str:
+    """The id as it is typed; of a subagent's session, behind that of its parent."""
+    own, *below = session.split("/")
+    return "/".join((short_id(own), *below))
+
+
 def _say_session(session: SessionHits) -> None:
     room = width()
     _say_painted(clip_cells(session.title or "(nothing said yet)", room), "bold")
     written = age(session.updated_at, utc_now().astimezone())
-    about = [short_id(session.id), written, *(["archived"] if session.archived else [])]
+    about = [_short(session.id), written, *(["archived"] if session.archived else [])]
     folder = shown_folder(session.cwd, max(20, room - 30))
     _say_painted("  " + clip_cells(" · ".join([*about, folder]), room - 2), "muted")
     shown = session.hits[:_HITS]

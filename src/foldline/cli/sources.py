@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from foldline.context.numbers import some
 from foldline.context.projection import Projection, project
 from foldline.formats import file_of, read_foreign, session_file
 from foldline.formats.base import ForeignChild, ForeignSession
 from foldline.formats.homes import AGENTS, find_found
+from foldline.formats.subagents import subagents_of
 from foldline.history import (
     EVENTS,
     Damage,
@@ -20,10 +20,9 @@ from foldline.history import (
     typed_path,
     utc_now,
 )
-from foldline.history.children import children_of, tree_of
-from foldline.history.origin import Spawned
+from foldline.history.children import child_events, named_child, tree_of
 from foldline.history.paths import write_new
-from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, Subagent, dump_entry
+from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, dump_entry
 
 from .output import note
 
@@ -53,25 +52,16 @@ class Source:
         """The folder of a session of ours; None where it is anything else."""
         return self.path.parent if self.ours and self.path.name == EVENTS else None
 
-    def children(self) -> list["Source"]:
-        """The sessions of its own subagents. Raises FoldlineError where one cannot be read."""
-        if self.folder is None:
-            found = [(child.session, self.path / child.id) for child in self.subagents]
-        else:
-            found = [(read_foreign(path, "foldline"), path) for path in children_of(self.path)]
-        return [_source(f"{self.name}/{read.header.id}", path, read) for read, path in found]
+    def below(self) -> tuple[ForeignChild, ...]:
+        """Its own subagents, with theirs. Raises FoldlineError where one cannot be read."""
+        return self.subagents if self.folder is None else subagents_of(self.path, self.entries)
 
     def tree(self) -> Iterator["Source"]:
         """It, and all below it."""
         yield self
-        for child in self.children():
-            yield from child.tree()
-
-    def spawned(self, child: str) -> Spawned:
-        """What is known of how this subagent of its came about."""
-        markers = (entry for entry in self.entries if isinstance(entry, Subagent) and entry.child == child)
-        marker = next(markers, Subagent(child=child))
-        return Spawned(session=self.header.id, call=marker.call_id, agent=marker.agent)
+        for child in self.below():
+            path = self.path / child.id if self.folder is None else child_events(self.path, child.id)
+            yield from _source(f"{self.name}/{child.id}", path, child.session).tree()
 
     def project(self) -> Projection:
         return project(self.entries)
@@ -122,16 +112,11 @@ def path_of(ref: str) -> Path:
 
 
 def _child_path(session: Path, child: str) -> Path:
-    """What the subagent of this id is read by; of ours, a beginning or end of the id will do here, too."""
+    """What the subagent of this id is read by: of ours, its own file."""
     if session.name != EVENTS:
         return session / child
-    below = {path: path.parent.name for path in tree_of(session) if path != session}
-    found = [path for path, name in below.items() if child in (name[: len(child)], name[-len(child) :])]
-    exact = [path for path in found if below[path] == child] or found
-    if len(exact) != 1:
-        known = some(sorted(below.values()), 5) if below else "none"
-        raise FoldlineError(f"{session.parent.name} has not one subagent {child!r}: it has {known}.")
-    return exact[0]
+    below = {path.parent.name: path for path in tree_of(session) if path != session}
+    return below[named_child(session.parent.name, child, below)]
 
 
 def write_copy(

@@ -29,7 +29,7 @@ def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> i
     _, *children = found.tree()
     if as_json:
         view = {"tokens": size.tokens, "view_items": len(projection.view), "folded_away": away.tokens}
-        below = [_child_json(child) for child in children]
+        below = [{"id": child.header.id, **asdict(stats_of(child.entries))} for child in children]
         say_json({**asdict(stats), **view, **files.model_dump(), "subagents": below})
         return 0
     counted = (entries_of(stats.entries), many(stats.prompts, "prompt"), many(stats.answers, "answer"))
@@ -55,15 +55,11 @@ def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> i
 def _worked(sources: Sequence[Source]) -> tuple[int, int, int]:
     """Requests, and tokens of input and output, as the histories of these sessions say."""
     models = [model for source in sources for model in stats_of(source.entries).models.values()]
-    sums = (sum(getattr(model, what) for model in models) for what in ("requests", "input", "output"))
-    requests, read, written = sums
-    return requests, read, written
-
-
-def _child_json(child: Source) -> dict[str, object]:
-    requests, read, written = _worked([child])
-    entries = len(child.entries)
-    return {"id": child.header.id, "entries": entries, "requests": requests, "input": read, "output": written}
+    return (
+        sum(model.requests for model in models),
+        sum(model.input for model in models),
+        sum(model.output for model in models),
+    )
 
 
 def say_uses(stats: Stats) -> None:

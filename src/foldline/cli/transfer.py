@@ -2,7 +2,6 @@
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
 
 from foldline.agent.api_keys import mask_of
@@ -18,12 +17,11 @@ from foldline.formats.export import (
     uncompacted,
     write_exported,
 )
+from foldline.formats.subagents import keep_subagents, originals_of
 from foldline.history import short_id
-from foldline.history.children import write_child
+from foldline.history.children import tree_of
 from foldline.history.contents import share_files
-from foldline.history.origin import PARENT, Parent
 from foldline.history.paths import holds_home
-from foldline.protocol import NEW
 from foldline.termination import run_async
 
 from .arguments import UsageError
@@ -44,8 +42,8 @@ def import_session(source: str, as_json: bool, format_name: str | None) -> int:
     copy = run_async(session.copy(cwd=folder, named=real_path(folder) != real_path(Path.cwd())))
     try:
         assert copy.path is not None
+        keep_subagents(found.below(), copy.path, str(folder), session.mask)
         bring_along(found, copy.path)
-        bring_children(found, copy.path, copy.id, str(folder))
         copy.save_meta()
     finally:
         copy.close()
@@ -66,26 +64,15 @@ def import_session(source: str, as_json: bool, format_name: str | None) -> int:
 
 
 def bring_along(found: Source, events: Path) -> None:
-    """Copies the whole outputs and kept contents that lie beside the session, or are packed with it."""
+    """Copies the whole outputs and kept contents that lie beside the session, or are packed with it; those of
+    its subagents, too."""
     if found.folder is not None:
-        share_files(found.folder, events.parent)
+        for each in tree_of(events):
+            share_files(found.folder / each.parent.relative_to(events.parent), each.parent)
     elif found.format == BUNDLED and is_file(found.path):
         damaged = unpack(found.path, events.parent)
         if damaged:
             note(f"{found.name}: damaged, and left out: {', '.join(damaged)}.")
-
-
-def bring_children(found: Source, events: Path, session: str, folder: str) -> None:
-    """Copies the sessions of subagents, and of theirs, below the one that was copied to `events`. None of it
-    was written here: it grants nothing."""
-    for child in found.children():
-        spawned = found.spawned(child.header.id).model_copy(update={"session": session})
-        last = child.entries[-1].index if child.entries else NEW
-        parent = Parent(id=child.header.id, index=last, foreign=last)
-        write = partial(write_child, events, child.header, child.entries, spawned, mask_of(os.environ))
-        path = write(cwd=folder, **{PARENT: parent.model_dump()})
-        bring_along(child, path)
-        bring_children(child, path, child.header.id, folder)
 
 
 def folder_held(recorded: str) -> Path:
@@ -115,7 +102,8 @@ def export(
         raise UsageError(f"{form.title}, is no text for a terminal: name a new file with --out.")
     found = read_source(source, format_name)
     path = None if to_stdout else destination(out, form, found.header.id)
-    original = original_of(found)
+    children = originals_of(found.below(), found.path if found.folder else None)
+    original = Original(found.header, found.entries, found.project(), found.folder, children=children)
     if redact:
         from foldline.formats.redaction import redacted  # its detectors cost time
 
@@ -140,12 +128,6 @@ def export(
         main = path / exported.main if is_folder_form else path
         say(f"{main}: {entries_of(len(original.entries))} of {found.name}, as {form.title}.")
     return 0
-
-
-def original_of(found: Source) -> Original:
-    """The session with those of its subagents."""
-    children = tuple(map(original_of, found.children()))
-    return Original(found.header, found.entries, found.project(), found.folder, children=children)
 
 
 def say_data(data: bytes) -> None:

@@ -386,7 +386,7 @@ def _marker(entry: Entry) -> str:
         case Approval():
             return approval_words(entry)
         case Subagent():
-            return _joined(entry.child, entry.agent, entry.title)
+            return _joined(entry.agent, entry.child, entry.title)
         case _:
             return ""
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from foldline.protocol import Subagent
 
-from .outline import MessageOutline
+from .outline import MessageOutline, RequestOutline
 from .projection import Projection
 from .view import IN_VIEW
 from .weight import item_weight
@@ -23,8 +23,17 @@ class Work(NamedTuple):
 
 def work_of(projection: Projection) -> Work:
     """The work of the subagent whose history this is."""
-    requests = projection.requests
-    return Work(len(requests), sum(each.tokens for each in requests))
+    outlines = projection.entries.outlines
+    asked: list[RequestOutline | MessageOutline] = [e for e in outlines if isinstance(e, RequestOutline)]
+    if not asked:  # another agent's, which keeps no record of them
+        asked = [e for e in outlines if isinstance(e, MessageOutline) and e.type == "assistant"]
+    return Work(len(asked), sum(map(_tokens, asked)))
+
+
+def _tokens(asked: RequestOutline | MessageOutline) -> int:
+    if asked.usage is not None:
+        return asked.usage.input + asked.usage.output
+    return asked.estimated if isinstance(asked, RequestOutline) and not asked.failed else 0
 
 
 def result_of(projection: Projection, started: Subagent) -> MessageOutline | None:

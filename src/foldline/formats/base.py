@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,6 +171,13 @@ def child_of(
     safe = identity if _CHILD_ID.fullmatch(identity) else hashlib.sha256(identity.encode()).hexdigest()[:12]
     header = session.header.model_copy(update={"id": safe})
     return ForeignChild(replace(session, header=header), agent, title, call_id)
+
+
+def marked_child(session: ForeignSession, name: str, above: Iterable[Entry]) -> ForeignChild:
+    """A subagent of ours in the folder of this name; the marker in the history `above` it says the rest."""
+    markers = (entry for entry in above if isinstance(entry, Subagent) and entry.child == name)
+    marker = next(markers, Subagent(child=name, call_id="", agent=""))
+    return child_of(session, name, agent=marker.agent, title=marker.title, call_id=marker.call_id)
 
 
 def child_in(read: Callable[[bytes, Path], ForeignSession], file: Path) -> ForeignSession | None:

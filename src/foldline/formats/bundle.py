@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path, PurePath
 from typing import Final
@@ -17,11 +17,19 @@ from typing import Final
 from foldline.context.numbers import many, some
 from foldline.files import make_private, read_regular, write_new
 from foldline.history import CONTENTS, EVENTS, parse_log
+from foldline.history.children import CHILDREN
 from foldline.history.contents import OUTPUTS, content_id
-from foldline.protocol import Checkpoint, Entry, FoldlineError, ToolDetails, ToolResultMessage, dump_entry
+from foldline.protocol import (
+    Checkpoint,
+    Entry,
+    FoldlineError,
+    ToolDetails,
+    ToolResultMessage,
+    dump_entry,
+)
 from foldline.version import __version__
 
-from .base import ForeignSession, JsonObject, parse_object
+from .base import ForeignSession, JsonObject, marked_child, parse_object
 from .export import Exported, Original
 from .redaction import side_files
 
@@ -43,6 +51,8 @@ MOST_RATIO: Final = 300
 _ALWAYS_FINE: Final = 64 * 1024**2
 _MANIFEST_BYTES: Final = 16 * 1024**2
 
+_CHILD: Final = re.compile(rf"(?:{CHILDREN}/[0-9A-Za-z][0-9A-Za-z_-]{{0,99}}/){{1,8}}")
+"""The folder of a subagent's session."""
 _SIDE_FILE: Final = re.compile(
     r"contents/[0-9a-f]{64}|outputs/(?!\.{1,2}$)[^/\\\x00-\x1f\x7f:\ud800-\udfff]{1,200}"
 )
@@ -58,7 +68,14 @@ _BROKEN: Final = (
 
 def is_member(name: str) -> bool:
     """Whether a side file of this name may be in a session file: one of our folders, and no way out of it."""
-    return _SIDE_FILE.fullmatch(name) is not None and len(os.fsencode(name)) <= _LONGEST_NAME
+    own = _own_name(name)
+    return _SIDE_FILE.fullmatch(own) is not None and len(os.fsencode(own)) <= _LONGEST_NAME
+
+
+def _own_name(name: str) -> str:
+    """The name of a member below the folder of its session, which may be a subagent's."""
+    child = _CHILD.match(name)
+    return name[child.end() :] if child else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +87,16 @@ class Bundle:
     archive: zipfile.ZipFile
     members: tuple[zipfile.ZipInfo, ...]
     notes: tuple[str, ...]
+    histories: dict[str, bytes]
+    """Those of subagents, by their folders: `children/ID/`."""
 
     def side_files(self) -> Iterator[tuple[str, bytes | None]]:
         """Name below the session's folder, and content; None where it is damaged."""
         for member in self.members:
             data = _content(self.archive, member)
-            if data is not None and member.filename.startswith("contents/"):
-                data = data if content_id(data) == member.filename.removeprefix("contents/") else None
+            own = _own_name(member.filename)
+            if data is not None and own.startswith("contents/"):
+                data = data if content_id(data) == own.removeprefix("contents/") else None
             yield member.filename, data
 
 
@@ -95,7 +115,9 @@ def read_bundle(data: bytes, path: Path) -> Bundle:
     names = [info.filename for info in infos]
     if MANIFEST not in names or EVENTS not in names:
         raise FoldlineError(f"{path} is a zip file, but no session that `foldline export` made.")
+    histories = [info for info in infos if info.filename != EVENTS and _own_name(info.filename) == EVENTS]
     known = [info for info in infos if info.filename in (MANIFEST, EVENTS) or is_member(info.filename)]
+    known += histories
     _refuse_unsound(known, path, len(data))
     by_name = {info.filename: info for info in known}
     manifest = _manifest(archive, by_name[MANIFEST], path)
@@ -104,14 +126,28 @@ def read_bundle(data: bytes, path: Path) -> Bundle:
         raise FoldlineError(f"{path} is damaged where its history is: export the session again.")
     sides = tuple(info for info in known if is_member(info.filename))
     notes = _notes_on(manifest, len(infos) - len(known))
-    return Bundle(path, events, archive, sides, notes)
+    below = {info.filename.removesuffix(EVENTS): _content(archive, info) or b"" for info in histories}
+    return Bundle(path, events, archive, sides, notes, below)
 
 
 def read_bundled(data: bytes, path: Path) -> ForeignSession:
     bundle = read_bundle(data, path)
-    loaded = parse_log(bundle.events, path)
+    found = _read_history(bundle, "", bundle.events)
+    return replace(found, notes=(*bundle.notes, *found.notes))
+
+
+def _read_history(bundle: Bundle, folder: str, events: bytes) -> ForeignSession:
+    """The session in this folder of the file, with those of its subagents."""
+    loaded = parse_log(events, bundle.path)
     damage = (f"{loaded.damage}.",) if loaded.damage else ()
-    return ForeignSession(BUNDLED, loaded.header, loaded.entries, loaded.damage, (*bundle.notes, *damage))
+    children = []
+    for below, history in bundle.histories.items():
+        name = below.removeprefix(f"{folder}{CHILDREN}/").removesuffix("/")
+        if f"{folder}{CHILDREN}/{name}/" == below and "/" not in name:
+            children.append(marked_child(_read_history(bundle, below, history), name, loaded.entries))
+    return ForeignSession(
+        BUNDLED, loaded.header, loaded.entries, loaded.damage, damage, children=tuple(children)
+    )
 
 
 def _refuse_unsound(infos: list[zipfile.ZipInfo], path: Path, packed: int) -> None:
@@ -139,7 +175,7 @@ def _refuse_unsound(infos: list[zipfile.ZipInfo], path: Path, packed: int) -> No
 
 
 def most_bytes(name: str) -> int:
-    return {EVENTS: MOST_HISTORY, MANIFEST: _MANIFEST_BYTES}.get(name, MOST_SIDE_FILE)
+    return {EVENTS: MOST_HISTORY, MANIFEST: _MANIFEST_BYTES}.get(_own_name(name), MOST_SIDE_FILE)
 
 
 def _manifest(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> JsonObject:
@@ -199,23 +235,9 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 def write_bundle(original: Original) -> Exported:
     """The session as one file. What could not come along is named in the manifest and in a note."""
-    members: dict[str, bytes] = {EVENTS: _events(original)}
+    members: dict[str, bytes] = {}
     left_out: dict[str, str] = {}
-    spoken_of = _spoken_of(original.entries)
-    for path in side_files(original.folder):
-        name = f"{path.parent.name}/{path.name}"
-        if not is_member(name):
-            left_out[name] = "its name is none of a session's files"
-        elif name not in spoken_of:
-            continue
-        elif (data := _read(path)) is None:
-            left_out[name] = "it could not be read"
-        elif original.redactor is None or (clean := original.redactor.data(data)) == data:
-            members[name] = data
-        elif name.startswith("contents/"):
-            left_out[name] = "it holds a credential"  # redacted it would not be what its name says
-        else:
-            members[name] = clean
+    _gather(original, "", members, left_out)
     manifest = {
         "format": NAME,
         "version": VERSION,
@@ -234,6 +256,29 @@ def write_bundle(original: Original) -> Exported:
     name = f"{original.header.id}{SUFFIX}"
     notes = (*_notes(left_out), *_too_large(members))
     return Exported(files={name: packed.getvalue()}, main=name, notes=notes)
+
+
+def _gather(original: Original, folder: str, members: dict[str, bytes], left_out: dict[str, str]) -> None:
+    """What is packed of a session in this folder of the file, and of its subagents below it."""
+    members[f"{folder}{EVENTS}"] = _events(original)
+    spoken_of = _spoken_of(original.entries)
+    for path in side_files(original.folder):
+        own = f"{path.parent.name}/{path.name}"
+        name = f"{folder}{own}"
+        if not is_member(name):
+            left_out[name] = "its name is none of a session's files"
+        elif own not in spoken_of:
+            continue
+        elif (data := _read(path)) is None:
+            left_out[name] = "it could not be read"
+        elif original.redactor is None or (clean := original.redactor.data(data)) == data:
+            members[name] = data
+        elif own.startswith("contents/"):
+            left_out[name] = "it holds a credential"  # redacted it would not be what its name says
+        else:
+            members[name] = clean
+    for child in original.children:
+        _gather(child, f"{folder}{CHILDREN}/{child.header.id}/", members, left_out)
 
 
 def _spoken_of(entries: Sequence[Entry]) -> set[str]:

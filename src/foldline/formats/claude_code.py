@@ -54,17 +54,13 @@ def read_claude_code(data: bytes, path: Path) -> ForeignSession:
     main = [line for line in lines if not is_sidechain(line.record)]
     aside = [line for line in lines if is_sidechain(line.record)]
     if any(line.record.get("type") in ("user", "assistant") for line in main):
-        return _session(main, path, damage, children_of(main, aside, path, _child))
-    read = _session(lines, path, damage)
+        return _session(main, damage, path, children_of(main, aside, path, _session))
+    read = _session(lines, damage, path)
     return replace(read, notes=("This is the session of a sub-agent.", *read.notes)) if aside else read
 
 
-def _child(lines: Sequence[JsonLine], damage: Damage) -> ForeignSession:
-    return _session(lines, Path(), damage)
-
-
 def _session(
-    lines: Sequence[JsonLine], path: Path, damage: Damage, children: Iterable[ForeignChild] = ()
+    lines: Sequence[JsonLine], damage: Damage, path: Path = Path(), children: Iterable[ForeignChild] = ()
 ) -> ForeignSession:
     lines, notes = _active_branch(lines)
     reader = _Reader(lines, children)

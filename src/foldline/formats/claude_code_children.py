@@ -76,7 +76,7 @@ def _files(path: Path, named: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _groups(aside: Sequence[JsonLine]) -> dict[str, list[JsonLine]]:
-    """The records of each subagent, by its id; where they have none, by the record that a chain begins with."""
+    """The records of each subagent, by its id; else by the record that their chain begins with."""
     groups: dict[str, list[JsonLine]] = {}
     begun: dict[str, str] = {}
     for line in aside:

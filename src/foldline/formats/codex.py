@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from foldline.files import read_regular
@@ -88,8 +89,9 @@ def _is_bare_header(record: JsonObject) -> bool:
     )
 
 
-def read_codex(data: bytes, path: Path) -> ForeignSession:
-    """A Codex session. What came before a fork, in other files, counts before its own rows."""
+def read_codex(data: bytes, path: Path, above: tuple[str, ...] = ()) -> ForeignSession:
+    """A Codex session. What came before a fork, in other files, counts before its own rows. `above` are the
+    sessions whose subagent it is."""
     lacks = "rows of Codex: no line has a type such as `response_item` and a payload"
     lines, damage = known_lines(data, path, is_codex, lacks)
     lines, notes = _with_beginning(lines, path)
@@ -100,7 +102,7 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
         damaged=bool(damage),
         goes_back=any(row.is_event("thread_rolled_back") for row in rows),
     )
-    reader.log.children = {child.id: child for child in _children(rows, about, path)}
+    reader.log.children = {child.id: child for child in _children(rows, about, path, above)}
     for row in rows:
         reader.read(row)
     reader.close_answer()
@@ -228,15 +230,17 @@ def _files(name: str, path: Path) -> Iterator[Path]:
 # --- subagents, which have files of their own --------------------------------------------------------
 
 
-def _children(rows: Sequence[Row], about: Row | None, path: Path) -> Iterator[ForeignChild]:
+def _children(
+    rows: Sequence[Row], about: Row | None, path: Path, above: tuple[str, ...]
+) -> Iterator[ForeignChild]:
     """The subagents that this session started, as far as their files are there."""
-    own = about.payload.text("id") if about else ""
+    above = (*above, about.payload.text("id") if about else "")
     for name, call in _started(rows).items():
-        for file in _files(name, path):
-            head = next((line.record for line in json_lines(bytes_in(file))[0] if _is_header(line)), None)
-            source = JsonObject.of(head).object("payload", "source", "subagent", "thread_spawn")
-            if own and own != name and source.text("parent_thread_id") == own:
-                session = child_in(read_codex, file)
+        for file in _files(name, path) if name not in above else ():
+            head = parse_object(bytes_in(file).partition(b"\n")[0]) or JsonObject()
+            source = head.object("payload", "source", "subagent", "thread_spawn")
+            if source.text("parent_thread_id") == above[-1] != "":
+                session = child_in(partial(read_codex, above=above), file)
                 agent = source.first("agent_role", "agent_nickname")
                 if session is not None:
                     yield child_of(session, name, agent=agent, call_id=call)

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from foldline.context.numbers import many
 from foldline.context.projection import Projection, project
 from foldline.context.view import is_preamble
 from foldline.context.view_state import unmarked
@@ -27,6 +28,7 @@ from foldline.protocol import (
     NoticeRecord,
     Revert,
     SessionHeader,
+    Subagent,
     Title,
     Written,
     system_words,
@@ -49,6 +51,8 @@ class Original:
     """Where its side files lie (`outputs/`, `contents/`); None where it has none that may be written."""
     redactor: "Redactor | None" = None
     """What side files are redacted with as they are written; header and entries are redacted already."""
+    children: "tuple[Original, ...]" = ()
+    """Its subagents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +83,26 @@ class ExportFormat:
     writer: str
     kind: Literal["text", "binary", "folder"] = "text"
     """Text may go to stdout, a binary file only where nobody's terminal is, a folder never."""
+    has_children: bool = False
+    """Whether it has a place for the sessions of subagents."""
 
     def write(self, original: Original) -> Exported:
         writer: Writer = getattr(import_module(f".{self.module}", __package__), self.writer)
-        return writer(original)
+        exported = writer(original)
+        if self.has_children or not original.children:
+            return exported
+        count = many(len(original.children), "subagent")
+        left_out = f"Left out: the steps of {count}. What they answered is the result of their calls."
+        return replace(exported, notes=(*exported.notes, left_out))
 
 
 WRITTEN = (
     ExportFormat("openai", "OpenAI chat", ".json", "openai_chat", "write_openai"),
     ExportFormat("kimi-cli", "kimi-cli", ".jsonl", "writers.kimi", "write_kimi", kind="folder"),
     ExportFormat("pi", "pi", ".jsonl", "writers.pi", "write_pi"),
-    ExportFormat("markdown", "Markdown", ".md", "writers.markdown", "write_markdown"),
-    ExportFormat("html", "HTML", ".html", "writers.html", "write_html"),
-    ExportFormat("foldline", "Foldline, as one file", ".foldline", "bundle", "write_bundle", kind="binary"),
+    ExportFormat("markdown", "Markdown", ".md", "writers.markdown", "write_markdown", has_children=True),
+    ExportFormat("html", "HTML", ".html", "writers.html", "write_html", has_children=True),
+    ExportFormat("foldline", "Foldline, as one file", ".foldline", "bundle", "write_bundle", "binary", True),
 )
 
 
@@ -132,7 +143,7 @@ def only_view(original: Original) -> Original:
             entries.append(message.model_copy(update={"index": index}))
         if not is_preamble(message):
             shown.append(Kept(ref=index))
-    return _with(original, entries)
+    return replace(_with(original, entries), children=())
 
 
 def uncompacted(original: Original) -> Original:
@@ -143,13 +154,13 @@ def uncompacted(original: Original) -> Original:
         match entry:
             case BaseMessage():
                 entries.append(_without_usage(entry) if turned else entry)
-            case Title() | ModelChange() | NoticeRecord():
+            case Title() | ModelChange() | NoticeRecord() | Subagent():
                 entries.append(entry)
             case Compaction() | Clear() | Edit() | Revert():
                 turned = True
             case _:
                 pass
-    return _with(original, entries)
+    return replace(_with(original, entries), children=tuple(map(uncompacted, original.children)))
 
 
 def _without_usage(message: BaseMessage) -> BaseMessage:

@@ -5,7 +5,7 @@ compacts, rewinds or clears. A wire file holds events of the screen; that of Kim
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,7 +44,7 @@ from .base import (
 )
 from .kimi_code import CodeWire, Step, StepReader, result_of
 from .neighbours import Neighbours
-from .parts import UsageFields, parts_of, sub_agent_note, text_in, tool_call_parts
+from .parts import UsageFields, parts_of, sub_agent_note, tool_call_parts
 from .transcript import Transcript
 
 _CONTEXT_ROLES = ("_system_prompt", "_checkpoint", "_usage")
@@ -109,38 +109,36 @@ def _session(
     counted: Sequence[Counted] = (),
 ) -> ForeignSession:
     name = session_id_of(path)
-    log.children = log.children or _children(path, ())
+    log.children = {child.id: child for child in _children(path, log)}
     cwd = cwd or Neighbours().of("kimi-cli", path, name).cwd
     return log.session("kimi-cli", name, cwd, damage, notes, counted=counted)
 
 
-def _children(path: Path, records: Sequence[JsonObject]) -> dict[str, ForeignChild]:
+def _children(path: Path, log: Transcript) -> Iterator[ForeignChild]:
     """The subagents, in folders of their own below the session's; in older sessions, in files beside it. Kimi
     Code has them beside the folder of the main agent. A result names the subagent that gave it."""
-    folder = path.parents[1] if path.parts[-3:-1] == ("agents", "main") else path.parent / "subagents"
-    named = ("context.jsonl", "wire.jsonl")
-    files = [
-        next((file for name in named if is_file(file := inside / name)), inside / named[0])
-        for inside in (sorted(folder.iterdir()) if is_folder(folder) else ())
-        if inside.name != "main"
-    ]
-    if path.name == "context.jsonl" and is_folder(path.parent):
-        files += sorted(path.parent.glob("context_sub_*.jsonl"))
-    results = [
-        (record.text("tool_call_id"), text_in(parts_of(record.get("content"), [])))
-        for record in records
-        if record.get("role") == "tool"
-    ]
-    children = []
-    for file in files:
-        name = file.stem if file.parent == path.parent else file.parent.name
-        about = object_in(file.with_name("meta.json"))
+    is_main = path.parts[-3:-1] == ("agents", "main")
+    folder = path.parents[1] if is_main else path.parent / "subagents"
+    inside = sorted(folder.iterdir()) if is_folder(folder) and path.name in _NAMES else []
+    files = {
+        each.name: next((each / name for name in _NAMES if is_file(each / name)), each / _NAMES[0])
+        for each in inside
+        if each.name != "main" and not each.is_symlink()
+    }
+    if path.name == _NAMES[0] and is_folder(path.parent):
+        files |= {file.stem: file for file in sorted(path.parent.glob("context_sub_*.jsonl"))}
+    results = [entry for entry in log.in_order() if isinstance(entry, ToolResultMessage)]
+    for name, file in files.items():
         session = child_in(read_kimi, file)
         if session is not None:
-            call = next((call for call, text in results if f"agent_id: {name}\n" in text), "")
+            about = object_in(file.with_name("meta.json"))
+            gave = (result.call_id for result in results if f"agent_id: {name}\n" in result.text)
             agent, title = about.text("subagent_type"), about.text("description")
-            children.append(child_of(session, name, agent=agent, title=title, call_id=call))
-    return {child.id: child for child in children}
+            yield child_of(session, name, agent=agent, title=title, call_id=next(gave, ""))
+
+
+_NAMES = ("context.jsonl", "wire.jsonl")
+"""The file of a session, the fuller one first."""
 
 
 # --- context files ----------------------------------------------------------------------------------
@@ -187,7 +185,6 @@ def _read_context(lines: list[JsonLine], damage: Damage, path: Path) -> ForeignS
     name, _, _ = path.stem.rpartition("_")
     by_agent = "subagents" in path.parts or name.endswith(("_sub", "_read"))
     reader = _Context(by_agent, prompts[-1] if prompts else None)
-    reader.log.children = _children(path, records)
     for state in states:
         reader.read(state)
     notes += reader.log.notes(("_system_prompt", "_usage"))

@@ -149,9 +149,9 @@ def _from_store(
         child_of(
             _from_store(one.id, path, stored, exported, (*above, session)),
             one.id,
-            agent=tasks[one.id].text("state", "input", "subagent_type") if one.id in tasks else "",
+            agent=tasks.get(one.id, _NO_CALL).text("state", "input", "subagent_type"),
             title=_BY_AGENT.sub("", one.title),
-            call_id=tasks[one.id].first("callID", "id") if one.id in tasks else "",
+            call_id=tasks.get(one.id, _NO_CALL).first("callID", "id"),
         )
         for one in stored
         if session and one.parent == session and one.id not in (*above, session)
@@ -159,6 +159,7 @@ def _from_store(
     return _session(document, path, [], children)
 
 
+_NO_CALL = JsonObject()
 _BY_AGENT = re.compile(r" \(@[\w-]+ subagent\)$")
 
 

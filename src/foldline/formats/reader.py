@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foldline.context.numbers import some
 from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
 from foldline.files import is_file, is_folder, read_regular
 from foldline.history import EVENTS, Session, parse_log, typed_path
+from foldline.history.children import named_child
 from foldline.history.follower import NoLongerFollowed
 from foldline.history.lock import Holder
 from foldline.protocol import AssistantMessage, Entry, FoldlineError, SystemMessage, Unknown, system_words
@@ -60,17 +60,12 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
 
 
 def _subagent(found: ForeignSession, path: Path) -> ForeignSession:
-    """The subagent of this session whose id the path ends in; a beginning or end of it will do."""
+    """The subagent of this session whose id the path ends in."""
     below = list(found.children)
     for child in below:
         below += child.session.children
-    wanted = path.name
-    several = [one for one in below if wanted in (one.id[: len(wanted)], one.id[-len(wanted) :])]
-    exact = [one for one in several if one.id == wanted] or several
-    if len(exact) != 1:
-        known = some([child.id for child in below], 5) if below else "none"
-        raise FoldlineError(f"{path.parent} has not one subagent {wanted!r}: it has {known}.")
-    return replace(exact[0].session, format=found.format)
+    sessions = {child.id: child.session for child in below}
+    return replace(sessions[named_child(path.parent, path.name, sessions)], format=found.format)
 
 
 def session_file(path: Path) -> Path:

@@ -361,6 +361,10 @@ def redacted(original: Original) -> Original:
     redactor = Redactor()
     for text in _texts(original):
         redactor.look_at(text)
+    return _without(redactor, original)
+
+
+def _without(redactor: "Redactor", original: Original) -> Original:
     before = list(original.entries)
     entries = _without_stale_digests(before, [redactor.record(entry) for entry in before])
     return replace(
@@ -369,6 +373,7 @@ def redacted(original: Original) -> Original:
         entries=entries,
         projection=project(entries),
         redactor=redactor,
+        children=tuple(_without(redactor, child) for child in original.children),
     )
 
 
@@ -525,6 +530,8 @@ def _texts(original: Original) -> Iterator[str]:
         yield bytes_in(path).decode(
             "utf-8", "surrogateescape"
         )  # of one that cannot be read, whoever writes says so
+    for child in original.children:
+        yield from _texts(child)
 
 
 def side_files(folder: Path | None) -> list[Path]:

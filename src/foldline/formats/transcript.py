@@ -289,7 +289,7 @@ class Transcript:
     def _add_marker(self, child: ForeignChild, at: datetime | None) -> None:
         self._marked.add(child.id)
         self.children[child.id] = child
-        self._last += 1
+        self._last = max(self._last, *self.entries) + 1
         self.put(self._last, child.marker, at)
 
     def change(self, index: int, **update: Any) -> None:

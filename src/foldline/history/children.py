@@ -1,28 +1,31 @@
-"""The sessions of subagents, which lie in the folder of the one that started them, each in its own."""
+"""The sessions of subagents: each lies in the folder of the session that asked for it, and is found only
+through that one."""
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from foldline.context.numbers import some
 from foldline.data import EVENTS
-from foldline.files import is_file, make_private, read_regular, write_new
-from foldline.protocol import Entry, SessionHeader, dump_entry
+from foldline.files import is_file, is_there, make_private, read_regular, write_new
+from foldline.protocol import Entry, FoldlineError, SessionHeader, dump_entry
 
 from .contents import share_files
 from .origin import SPAWNED, Spawned
 
 CHILDREN = "children"
+"""The folder of a session that holds the folders of its children, named by their ids."""
 
 
 def child_events(events: Path, child: str) -> Path:
-    """The event file of the subagent of this id, of the session in `events`."""
+    """The event file of a child of the session with this event file, whether there is one or not."""
     return events.parent / CHILDREN / child / EVENTS
 
 
 def children_of(events: Path) -> list[Path]:
-    """The event files of a session's own subagents, by their ids. Links are none of them."""
+    """The event files of the sessions that this session's agent began, oldest first. Links are none."""
     folder = events.parent / CHILDREN
     found: list[Path] = []
     if events.name == EVENTS and not folder.is_symlink():
@@ -33,14 +36,35 @@ def children_of(events: Path) -> list[Path]:
 
 
 def tree_of(events: Path) -> Iterator[Path]:
-    """The session's event file, then those of all subagents below it."""
+    """The event files of a session and of all that were begun below it, each before its children."""
     yield events
     for child in children_of(events):
         yield from tree_of(child)
 
 
+def parent_events(events: Path) -> Path | None:
+    """The event file of the session in whose folder this one lies; None for one that is no child."""
+    folder = events.parent.parent
+    return folder.parent / EVENTS if folder.name == CHILDREN and is_there(folder.parent / EVENTS) else None
+
+
+def named_child(session: object, wanted: str, ids: Iterable[str]) -> str:
+    """Which of these ids of a session's subagents is meant: a beginning or an end of it will do.
+
+    Raises:
+        FoldlineError: none is, or more than one.
+    """
+    known = sorted(ids)
+    found = [name for name in known if wanted and (name.startswith(wanted) or name.endswith(wanted))]
+    found = [wanted] if wanted in found else found
+    if len(found) != 1:
+        there = f"it has {some(known, 5)}" if known else "it has none"
+        raise FoldlineError(f"{session} has not one subagent {wanted!r}: {there}.")
+    return found[0]
+
+
 def copy_children(source: Path, target: Path, session: str, marked: Sequence[str] | None = None) -> None:
-    """Give the session with the event file `target` the subagents of `source` as its own, so that each goes on
+    """Give the session in the event file `target` the subagents of `source` as its own, so that each goes on
     by itself: those whose ids are `marked`; all, where it is None. `session` is the id of their new parent.
 
     Raises:
@@ -82,9 +106,7 @@ def write_child(
         OSError: it cannot be written.
     """
     path = child_events(events, header.id)
-    own = SessionHeader.model_validate(
-        {**header.model_dump(), **known, SPAWNED: spawned.model_dump(exclude_defaults=True)}
-    )
+    own = SessionHeader.model_validate({**header.model_dump(), **known, SPAWNED: spawned.model_dump()})
     make_private(path.parent)
     lines = [own.model_dump_json().encode(), *map(dump_entry, entries)]
     write_new(path, b"".join(mask(line.decode()).encode() + b"\n" for line in lines), durable=True)

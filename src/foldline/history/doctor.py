@@ -27,6 +27,7 @@ from foldline.protocol import (
     Entry,
     FoldlineError,
     SessionHeader,
+    Subagent,
     ToolResultMessage,
     Unknown,
     parse_entry,
@@ -34,6 +35,7 @@ from foldline.protocol import (
 )
 
 from .catalog import read_header
+from .children import children_of
 from .contents import CONTENTS, OUTPUTS, content_id
 from .lock import Holder, holder_of
 from .log import BLANK, FORMAT_VERSION, WHITE, LineReader, Progress, our_header
@@ -242,9 +244,10 @@ class InspectedSession:
 
     @property
     def cwd_nearby(self) -> str:
-        """Working folder of another session in the same place, as those of one folder lie together."""
+        """Working folder of another session in the same place, as those of one folder lie together; of a
+        subagent's, that of its parent."""
         with suppress(OSError):
-            for other in sorted(self.folder.parent.iterdir()):
+            for other in (*sorted(self.folder.parent.iterdir()), self.folder.parent.parent):
                 with suppress(FoldlineError):
                     if other != self.folder and is_file(other / EVENTS):
                         return read_header(other / EVENTS).cwd
@@ -305,7 +308,18 @@ class Finding:
 
 def examine(session: InspectedSession) -> list[Finding]:
     """Every check of a session, in the order they are shown."""
-    return [*_file(session), *history_findings(session.scan.entries), *_folder(session)]
+    return [*_file(session), *history_findings(session.scan.entries), *_folder(session), *_subagents(session)]
+
+
+def _subagents(session: InspectedSession) -> Iterator[Finding]:
+    """Whether the session of each subagent is there; what is in it is looked at by itself."""
+    marked = {entry.child: None for entry in session.scan.entries if isinstance(entry, Subagent)}
+    there = {events.parent.name for events in children_of(session.events)}
+    if gone := [child for child in marked if child not in there]:
+        found = f"{many(len(gone), 'session')} of subagents not there: {some(gone)}"
+        yield Finding("warn", "subagents", found, "what they answered is in this session all the same")
+    elif there:
+        yield Finding("ok", "subagents", f"{many(len(there), 'session')}, looked at below")
 
 
 def is_newer(session: InspectedSession) -> bool:

@@ -162,6 +162,29 @@ def parent_of(header: SessionHeader) -> Parent | None:
         return None
 
 
+SPAWNED = "spawned"
+"""The field of a session's header that holds a `Spawned`."""
+
+
+class Spawned(Record):
+    """What a session was begun for that a subagent works in."""
+
+    session: str
+    """Id of the session in whose folder it lies."""
+    call: str
+    """The call there that it answers."""
+    agent: str
+    """The name of the agent."""
+
+
+def spawned_of(header: SessionHeader) -> Spawned | None:
+    """What the session was begun for; None where no subagent works in it."""
+    try:
+        return Spawned.model_validate((header.model_extra or {}).get(SPAWNED))
+    except ValidationError:
+        return None
+
+
 def is_foreign(header: SessionHeader, events: Path) -> bool:
     """Whether a session, or its beginning, was not written here: it may name any folder as its own."""
     return foreign_upto(header) > NEW or not is_kept(data_home(), events)
@@ -173,25 +196,3 @@ def foreign_upto(header: SessionHeader) -> int:
     if parent is not None:
         return parent.foreign
     return sys.maxsize if (header.model_extra or {}).get(PARENT) is not None else NEW
-
-
-# --- the session that started it ------------------------------------------------------------------------
-
-SPAWNED = "spawned"
-"""The field of a subagent's header that holds a `Spawned`."""
-
-
-class Spawned(Record):
-    """The session, and the call in it, that started this one as a subagent."""
-
-    session: str
-    call: str = ""
-    agent: str = ""
-
-
-def spawned_by(header: SessionHeader) -> Spawned | None:
-    """What started it; None where it is no subagent's, or that is not said as we understand it."""
-    try:
-        return Spawned.model_validate((header.model_extra or {}).get(SPAWNED))
-    except ValidationError:
-        return None

@@ -17,10 +17,11 @@ from foldline.context.numbers import many
 from foldline.files import put_private, read_regular, write_new
 from foldline.protocol import NEW, FoldlineError, NoticeRecord, SessionHeader, dump_entry, system_words
 
+from .children import CHILDREN
 from .doctor import BEFORE_REPAIR, InspectedSession, Scan, inspect_session, is_newer, snapshot
 from .lock import WriterLock
 from .log import dump_header
-from .origin import PARENT, Parent
+from .origin import PARENT, SPAWNED, Parent, Spawned
 from .paths import HOLDER, INDEX, new_session_id
 from .session import Session
 
@@ -180,6 +181,8 @@ def rebuilt_header(session: InspectedSession, now: datetime) -> SessionHeader:
     begun = next((entry.at for entry in session.scan.entries if entry.at), None)
     created = _moment(left.get("created_at", "")) or (meta.created_at if meta else None)
     cwd = left.get("cwd") or (meta.cwd if meta else "") or session.cwd_nearby
+    above = session.folder.parent
+    is_child = above.name == CHILDREN
     # Whether it was imported is lost, too: what it holds so far grants nothing.
     parent = Parent(id=session_id, index=NEW, foreign=session.scan.taken)
     return SessionHeader.model_validate(
@@ -189,6 +192,7 @@ def rebuilt_header(session: InspectedSession, now: datetime) -> SessionHeader:
             "cwd": cwd or str(Path.home()),
             PARENT: parent.model_dump(),
         }
+        | ({SPAWNED: Spawned(session=above.parent.name, call="", agent="").model_dump()} if is_child else {})
     )
 
 

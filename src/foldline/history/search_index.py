@@ -30,6 +30,7 @@ from foldline.protocol import (
 )
 
 from .catalog import subfolders
+from .children import CHILDREN, tree_of
 from .log import BLANK, FORMAT_VERSION, entry_in, our_header
 from .meta import TITLE_CELLS, aware, clip_cells, prompt_line
 from .search import LARGEST_NUMBER
@@ -309,17 +310,20 @@ def session_files(home: Path) -> dict[str, os.stat_result]:
     for key in (key for root in ROOTS for key in subfolders(str(home / root))):
         with suppress(FoldlineError):
             for folder in subfolders(key):
-                name = Path(folder).relative_to(home).as_posix()
-                if is_place(name):
-                    with suppress(OSError):  # not a session, or gone in this moment
-                        found[name] = Path(folder, EVENTS).stat()
+                for events in tree_of(Path(folder, EVENTS)):
+                    name = events.parent.relative_to(home).as_posix()
+                    if is_place(name):
+                        with suppress(OSError):  # not a session, or gone in this moment
+                            found[name] = events.stat()
     return found
 
 
 def is_place(folder: str) -> bool:
-    """Whether this may be the folder of a session, below the data folder."""
+    """Whether this may be the folder of a session, or of a subagent's, below the data folder."""
     root, *names = folder.split("/")
-    return root in ROOTS and len(names) == 2 and all(name and _is_ours(name) for name in names)
+    below = [name == CHILDREN for name in names[2::2]]
+    whole = len(names) >= 2 and len(names) % 2 == 0 and all(below)
+    return root in ROOTS and whole and all(name and _is_ours(name) for name in names)
 
 
 def is_moment(text: str) -> bool:

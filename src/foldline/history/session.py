@@ -24,12 +24,12 @@ from foldline.protocol import (
 )
 
 from .catalog import save_snapshot
-from .children import copy_children
+from .children import child_events, copy_children
 from .contents import share_files
 from .index import LEAST, Index, open_file
 from .log import NO_DAMAGE, ByteRange, Damage, Log, Progress, WriteFailed
 from .meta import Describer, Meta, describer_of
-from .origin import FOLDER, PARENT, FolderMark, Parent, foreign_upto, mark_of, recorded_mark
+from .origin import FOLDER, PARENT, SPAWNED, FolderMark, Parent, Spawned, foreign_upto, mark_of, recorded_mark
 from .paths import events_file, new_session_id, session_dir
 from .stored import Records, StoredEntries, without_gc
 
@@ -113,14 +113,25 @@ class Session:
         header = SessionHeader(
             id=session_id or new_session_id(created), created_at=created, cwd=real_path(cwd), **known
         )
-        events = session_dir(home or data_home(), cwd, header.id) / EVENTS
-        return cls(
-            header,
-            StoredEntries(Records(events)),
-            log=Log(events, header),
-            index=Index(events),
-            now=now,
-        )
+        return cls._at(session_dir(home or data_home(), cwd, header.id) / EVENTS, header, now)
+
+    @classmethod
+    def _at(cls, events: Path, header: SessionHeader, now: Clock) -> "Session":
+        """An empty session that will be written to this file."""
+        log, index = Log(events, header), Index(events)
+        return cls(header, StoredEntries(Records(events)), log=log, index=index, now=now)
+
+    def child(self, child: str, call: str, agent: str) -> "Session":
+        """A new session in the folder of this one, in which an agent answers a call of this one; nothing is
+        on disk before its first entry."""
+        assert self.path is not None, "a session that can be appended to has a file"
+        known = {
+            FOLDER: recorded_mark(self.header),
+            SPAWNED: Spawned(session=self.id, call=call, agent=agent),
+        }
+        fields = {name: record.model_dump() for name, record in known.items()}
+        header = SessionHeader(id=child, created_at=self._now(), cwd=self.cwd, **fields)
+        return self._at(child_events(self.path, child), header, self._now)
 
     @classmethod
     def open(

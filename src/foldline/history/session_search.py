@@ -82,6 +82,7 @@ class SessionHits:
     path: Path
     """Its event file."""
     id: str
+    """Of a subagent's session, behind that of its parent: `ID/CHILD`."""
     cwd: str
     title: str
     """As lists show it; empty where nothing was said yet."""
@@ -93,6 +94,11 @@ class SessionHits:
     """How many entries were found to match."""
     more: bool
     """Whether there may be more than `total`."""
+
+    @property
+    def root(self) -> Path:
+        """The event file of the session that lists show: of a subagent's, that which it belongs to."""
+        return self.path.parents[2 * self.id.count("/")] / EVENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +311,7 @@ class _Search:
     def _hits(self, session: IndexedSession, matching: Sequence[Candidate], more: bool) -> SessionHits:
         return SessionHits(
             path=self.records.home / session.folder / EVENTS,
-            id=session.name,
+            id="/".join(session.folder.split("/")[2::2]),
             cwd=session.cwd,
             title=session.title or session.prompt,
             updated_at=datetime.fromisoformat(session.updated),

@@ -237,16 +237,17 @@ class Approval(Entry):
 
 
 class Subagent(Entry):
-    """A subagent that a call has started. Its history is a session of its own, in the folder of this one."""
+    """A child session begins, on disk below this one's folder: an agent works there for a call of `task`. The
+    result of that call is all that the model sees of it."""
 
     type: Literal["subagent"] = "subagent"
     child: str
-    """Its id."""
-    call_id: str = ""
-    """The call that started it; empty where an imported session does not say which."""
-    agent: str = ""
+    """Id of the child session, and the name of its folder."""
+    call_id: str
+    agent: str
+    """The name of the agent that works in it."""
     title: str = ""
-    """Its task, in one line."""
+    """The first line of its task."""
 
 
 class Unknown(Entry):

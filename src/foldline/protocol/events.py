@@ -137,7 +137,8 @@ class ApprovalRequested(Record):
     inside: bool = True
     """Whether it stays in the working folder, as far as it is known."""
     who: str = ""
-    """The subagent that asks; empty: the agent itself."""
+    """The subagent that calls; empty for the agent of this session. The `call_id` names both its session and
+    the call, as `CHILD/CALL`."""
 
 
 class ApprovalResolved(Record):
@@ -146,20 +147,28 @@ class ApprovalResolved(Record):
     allowed: bool
 
 
+SubagentState = Literal["running", "waiting", "background", "done", "failed", "cancelled"]
+
+
 class SubagentProgress(Record):
-    """How far a child session is; a few times a second at most."""
+    """How far a subagent is. A few a second at most, and one at its end."""
 
     type: Literal["subagent_progress"] = "subagent_progress"
     call_id: str
+    """The call of `task` that it works for."""
     child: str
+    """Id of its session."""
     agent: str
     title: str
-    state: Literal["running", "waiting", "background", "done", "failed", "cancelled"]
+    """The first line of its task."""
+    state: SubagentState
+    """`waiting`: for the user to allow a call. `background`: it runs, and the agent goes on meanwhile."""
     steps: int = 0
+    """Requests so far."""
     tokens: int = 0
-    """What it has worked through, as reported or estimated."""
+    """What these came to, as reported; estimated where the server reports nothing."""
     doing: str = ""
-    """What it does now, in one line."""
+    """The call that runs, on one line."""
 
 
 class CompactionStart(Record):

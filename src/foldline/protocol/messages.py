@@ -276,6 +276,8 @@ class ToolDetails(Record):
     """Unified diff of what an edit or write changed."""
     full_output: str | None = None
     """Path of a file that holds the whole output, where `parts` has only a piece of it."""
+    child: str | None = None
+    """Id of the child session that a subagent worked in."""
 
 
 class ToolResultMessage(BaseMessage):

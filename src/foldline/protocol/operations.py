@@ -170,15 +170,6 @@ class Approve(Record):
     """With `deny`: why, and what instead, in the user's words for the model."""
 
 
-class SendToBackground(Record):
-    """Let subagents that run go on in the background: their calls have a result at once, and their answers
-    come later, as machine text. Acts at once."""
-
-    type: Literal["send_to_background"] = "send_to_background"
-    call_id: str = ""
-    """The call of `task` that is meant; empty for all of them."""
-
-
 class Revoke(Record):
     """Take back a rule: its like asks again. Acts at once."""
 
@@ -192,6 +183,15 @@ class TakeBackTrust(Record):
 
     type: Literal["take_back_trust"] = "take_back_trust"
     path: str
+
+
+class SendToBackground(Record):
+    """Let subagents that run go on in the background: their calls have a result at once, and their answers
+    come later, as machine text. Acts at once."""
+
+    type: Literal["send_to_background"] = "send_to_background"
+    call_id: str = ""
+    """The call of `task` that is meant; empty for all of them."""
 
 
 class SwitchApprovals(Record):
@@ -220,10 +220,10 @@ Operation = Annotated[
     | SwitchStrategy
     | Interrupt
     | Approve
-    | SendToBackground
     | Revoke
     | TakeBackTrust
     | SwitchApprovals
+    | SendToBackground
     | Choose,
     Field(discriminator="type"),
 ]

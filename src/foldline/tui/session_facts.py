@@ -9,7 +9,6 @@ from foldline.compaction import strategy_name
 from foldline.context.numbers import many, percent, price, tokens
 from foldline.context.permissions import mode_words
 from foldline.context.stats import ModelUse, stats_of
-from foldline.context.subagents import result_of
 from foldline.history import short_id
 from foldline.history.paths import with_tilde
 from foldline.llm.models import price_of, price_table
@@ -85,9 +84,9 @@ def _facts(agent: Agent) -> Iterator[tuple[str, str]]:
     except FoldlineError as failure:  # a window too small to work in
         threshold = f". {failure}"
     yield "strategy", f"{strategy_name(state.strategy)}, {state.mode}{threshold}"
-    if subagents := state.projection.subagents:
-        running = sum(result_of(state.projection, each) is None for each in subagents)
-        yield "subagents", f"{len(subagents)}, {running} running"
+    if begun := len(state.projection.subagents):
+        running = len(state.subagents.running) if state.subagents is not None else 0
+        yield "subagents", f"{begun:,}, {running} running"
     yield "mode", f"{state.policy.mode}: {mode_words(state.policy.mode)}"
 
 

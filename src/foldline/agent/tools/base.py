@@ -103,6 +103,10 @@ class ToolOutcome:
     """What the sandbox kept a command from that failed."""
     made: tuple[str, ...] = ()
     """What acts by itself, and the command made, by its whole path."""
+    child: str | None = None
+    """Id of the child session that a subagent worked in."""
+    seconds: float | None = None
+    """How long it took, once that is known."""
 
 
 @dataclass
@@ -116,6 +120,7 @@ class ToolContext:
     """Room for the result, in estimated tokens."""
     spill_dir: Path
     """Where whole outputs are kept when the model gets a piece."""
+    call_id: str = ""
     known_files: FileMemory = field(default_factory=FileMemory)
     jobs: Jobs = field(default_factory=Jobs)
     resolved: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -172,6 +177,8 @@ class Tool(ABC):
     level: Level = "read"
     in_sandbox: bool = False
     """Whether what it starts runs in the sandbox, where the mode says so."""
+    at_once: bool = False
+    """Whether calls of it that stand together in an answer run at the same time."""
 
     @abstractmethod
     def title(self, arguments: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ What was compacted can be fetched again; with a D-Mail the model goes back to a 
 leaves itself a message there, which the turn delivers once the other calls of the step have their results.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +16,7 @@ from foldline.context.numbers import many
 from foldline.context.todos import Todo, current_todo
 from foldline.context.tokens import estimate_tokens
 from foldline.context.view import Fate
-from foldline.history import EntrySearch, Found, Hit, MessageKind, Session
+from foldline.history import EntrySearch, Found, Hit, MessageKind, Session, children_of, short_id
 from foldline.protocol import NEW, BaseMessage, Entry, ImagePart, ToolResultMessage
 
 from .base import (
@@ -52,6 +53,7 @@ class EntryArguments(Arguments):
     index: int = Field(description="Number of the entry, as history_search or a placeholder names it.")
     offset: int | None = Field(None, ge=1, description="First line, from 1.")
     limit: int | None = Field(None, ge=1, description="How many lines; all to the end if left out.")
+    child: str | None = Field(None, description="Of a child's session: the name below the result of `task`.")
 
 
 class HistorySearchTool(BaseTool[SearchArguments]):
@@ -146,7 +148,10 @@ class HistoryReadTool(BaseTool[EntryArguments]):
         return f"entry {arguments.index}{line_span(arguments.offset, arguments.limit)}"
 
     async def act(self, arguments: EntryArguments, context: ToolContext) -> ToolOutcome:
-        entry = self._session.projection.entry(arguments.index)
+        session = self._session
+        if arguments.child is not None:
+            session = await asyncio.to_thread(_child, session, arguments.child)
+        entry = session.projection.entry(arguments.index)
         text, whole = await in_thread(lambda _: _shown(entry, arguments, context))
         parts = entry.parts if isinstance(entry, BaseMessage) and arguments.offset is None else ()
         return ToolOutcome(
@@ -155,6 +160,16 @@ class HistoryReadTool(BaseTool[EntryArguments]):
             full_output=whole,
             images=tuple(part for part in parts if isinstance(part, ImagePart)),
         )
+
+
+def _child(session: Session, name: str) -> Session:
+    """The session of a child, by its id or the end of that."""
+    events = [] if session.path is None else children_of(session.path)
+    for path in events:
+        if name in (path.parent.name, short_id(path.parent.name)):
+            return Session.open(path)
+    there = ", ".join(short_id(path.parent.name) for path in events) or "none"
+    raise ToolFailure(f"There is no child {one_line(name)!r}. There are: {there}.", "not found ✗")
 
 
 def _shown(entry: Entry | None, arguments: EntryArguments, context: ToolContext) -> tuple[str, str | None]:

@@ -14,6 +14,7 @@ from foldline.protocol import ImagePart, TextPart, ThinkingPart
 
 from ..export import Exported, Original
 from .page import (
+    ChildItem,
     CompactionItem,
     Item,
     MarkerItem,
@@ -67,11 +68,11 @@ class Painter:
 
     def __init__(self) -> None:
         self._left = _BUDGET
-        self._named: set[int] = set()
+        self._named: set[str] = set()
 
-    def is_first(self, index: int) -> bool:
-        first = index not in self._named
-        self._named.add(index)
+    def is_first(self, name: str) -> bool:
+        first = name not in self._named
+        self._named.add(name)
         return first
 
     def markdown(self, text: str) -> str:
@@ -255,17 +256,19 @@ def _legend(page: Page) -> Iterator[str]:
             yield f'<span title="{meaning}"><b>{letter}</b> {fate}</span> '
 
 
-def _entry(item: Item, painter: Painter) -> Iterator[str]:
+def _entry(item: Item, painter: Painter, session: str = "") -> Iterator[str]:
+    """`session` is the id of a subagent's, whose entries are numbered by themselves."""
     kind, body = _body(item, painter)
     if not body:
         return
     place = item.place
     letter, meaning = _FATES[place.fate]
     pin = '<span title="pinned">*</span>' if place.pinned else ""
-    number = f'<a href="#e{place.index}">{place.index}</a>'
+    anchor = escape(f"e{place.index}" + (f"-{session}" if session else ""))
+    number = f'<a href="#{anchor}">{place.index}</a>'
     rail = f'<div class="rail" title="{meaning}">{number}<b>{letter or "&nbsp;"}</b>{pin}</div>'
     # A call without a result has the index of its answer, and an id stands once in a page.
-    name = f' id="e{place.index}"' if painter.is_first(place.index) else ""
+    name = f' id="{anchor}"' if painter.is_first(anchor) else ""
     yield f'<div class="entry {kind} {place.fate}"{name}>{rail}<div class="body">{body}</div></div>'
 
 
@@ -283,6 +286,10 @@ def _body(item: Item, painter: Painter) -> tuple[str, str]:
         case MarkerItem():
             words = f"{_time(item.place)}{'✗ ' if item.level == 'alert' else ''}{escape(item.words)}"
             return item.level, words + (plain(item.text) if item.text else "")
+        case ChildItem():
+            shown = (piece for each in item.page.items for piece in _entry(each, painter, item.page.id))
+            words = f"<summary>{escape(item.words)}</summary>"
+            return "used", f'<details class="call">{words}{"".join(shown)}</details>'
         case _:
             assert_never(item)
 

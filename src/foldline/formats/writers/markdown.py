@@ -5,7 +5,7 @@ away. Nothing foreign leaves its place: `markdown_text` makes sure.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Final, assert_never
@@ -15,6 +15,7 @@ from foldline.protocol import ImagePart, TextPart, ThinkingPart
 
 from ..export import Exported, Original
 from .page import (
+    ChildItem,
     CompactionItem,
     Item,
     MarkerItem,
@@ -127,11 +128,15 @@ _SHORT_DIFF = 60
 def write_markdown(original: Original) -> Exported:
     """One document. Images are named, not shown: where Markdown is pasted, they are not displayed anyway."""
     page = page_of(original)
-    text = "\n\n".join(block.strip("\n") for block in _blocks(page)) + "\n"
+    text = _document(_blocks(page)) + "\n"
     name = f"{original.header.id}.md"
     images = sum(len(_images(item)) for item in page.items)
     note = f"{many(images, 'image is', 'images are')} named in the text, not shown."
     return Exported(files={name: text.encode()}, main=name, notes=(note,) if images else ())
+
+
+def _document(blocks: Iterable[str]) -> str:
+    return "\n\n".join(block.strip("\n") for block in blocks)
 
 
 def _images(item: Item) -> tuple[ImagePart, ...]:
@@ -140,6 +145,8 @@ def _images(item: Item) -> tuple[ImagePart, ...]:
             return tuple(piece for piece in item.pieces if isinstance(piece, ImagePart))
         case ToolItem():
             return item.images
+        case ChildItem():
+            return tuple(image for each in item.page.items for image in _images(each))
         case _:
             return ()
 
@@ -148,6 +155,10 @@ def _blocks(page: Page) -> Iterator[str]:
     yield f"# {escaped(page.title)}"
     folder = [code_span(page.folder)] if page.folder else []
     yield " · ".join([*folder, *map(escaped, page.facts)])
+    yield from _shown(page)
+
+
+def _shown(page: Page) -> Iterator[str]:
     for item in page.items:
         match item:
             case MessageItem():
@@ -161,6 +172,8 @@ def _blocks(page: Page) -> Iterator[str]:
                 yield "---"
             case MarkerItem():
                 yield from _marked(item)
+            case ChildItem():
+                yield _details(escape(item.words), _document(_shown(item.page)))
             case _:
                 assert_never(item)
 

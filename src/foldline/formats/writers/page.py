@@ -6,7 +6,7 @@ Times are UTC: a page is read elsewhere than it was written.
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
@@ -33,6 +33,7 @@ from foldline.protocol import (
     NoticeRecord,
     RequestRecord,
     Revert,
+    Subagent,
     SystemMessage,
     TextPart,
     ThinkingPart,
@@ -125,11 +126,23 @@ class MarkerItem:
     level: Literal["rule", "info", "alert"] = "info"
 
 
-Item = MessageItem | ToolItem | CompactionItem | MarkerItem
+@dataclass(frozen=True, slots=True)
+class ChildItem:
+    """A subagent's session, below the call that started it."""
+
+    place: Place
+    words: str
+    """`Explore: Find the lock · 35 entries`."""
+    page: "Page"
+
+
+Item = MessageItem | ToolItem | CompactionItem | MarkerItem | ChildItem
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
+    id: str
+    """Of the session."""
     title: str
     folder: str
     """On one line; empty where it is not known."""
@@ -142,10 +155,11 @@ def page_of(original: Original) -> Page:
     """The whole session, records that are for programs left out."""
     entries = list(original.entries)
     return Page(
+        id=original.header.id,
         title=_title(original.projection, entries) or f"Session {one_line(original.header.id)}",
         folder=one_line(original.header.cwd),
         facts=tuple(_facts(original.projection, entries)),
-        items=tuple(_items(entries, original.projection, original.header.cwd)),
+        items=tuple(_items(entries, original)),
     )
 
 
@@ -175,7 +189,10 @@ def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
 # --- items ------------------------------------------------------------------------------------------
 
 
-def _items(entries: Sequence[Entry], projection: Projection, cwd: str) -> Iterator[Item]:
+def _items(entries: Sequence[Entry], original: Original) -> Iterator[Item]:
+    projection, cwd = original.projection, original.header.cwd
+    children = {child.header.id: child for child in original.children}
+    markers = [entry for entry in entries if isinstance(entry, Subagent)]
     below = cwd.rstrip("/\\") + ("\\" if "\\" in cwd else "/")
     results = _results(entries)
     prompts = 0
@@ -190,6 +207,8 @@ def _items(entries: Sequence[Entry], projection: Projection, cwd: str) -> Iterat
                 for call in entry.calls:
                     result = _result_of(call, entry.index, results)
                     yield _used(call, result, _place(result or entry, projection), below)
+                    own = (marker for marker in markers if marker.call_id == call.call_id)
+                    yield from _children(own, children, projection)
                 yield from _failure(entry, place)
             case ToolResultMessage() if entry in results.get(entry.call_id, ()):
                 call = ToolCallPart(call_id=entry.call_id, name=entry.name or "tool")
@@ -200,8 +219,21 @@ def _items(entries: Sequence[Entry], projection: Projection, cwd: str) -> Iterat
                 yield MessageItem(place, *_voice(entry), _pieces(entry))
             case Compaction():
                 yield CompactionItem(place, _compaction_words(entry, projection), readable(entry.summary))
+            case Subagent():
+                yield from _children([entry], children, projection)  # where its call was not found
             case _:
                 yield from _marked(entry, place, projection)
+
+
+def _children(
+    markers: Iterable[Subagent], children: dict[str, Original], projection: Projection
+) -> Iterator[ChildItem]:
+    """Those of the subagents that were not shown yet."""
+    for marker in markers:
+        if (child := children.pop(marker.child, None)) is not None:
+            words = ": ".join(filter(None, (one_line(marker.agent) or "subagent", one_line(marker.title))))
+            counted = many(len(child.entries), "entry", "entries")
+            yield ChildItem(_place(marker, projection), f"{words} · {counted}", page_of(child))
 
 
 def _compaction_words(compaction: Compaction, projection: Projection) -> str:

@@ -25,6 +25,7 @@ from foldline.protocol import (
     NoticeRecord,
     RequestRecord,
     Revert,
+    Subagent,
     Title,
     Undo,
 )
@@ -117,6 +118,7 @@ _NAMES: tuple[tuple[type[Entry], str, str], ...] = (
     (Checkpoint, "checkpoint", "checkpoints"),
     (NoticeRecord, "notice", "notices"),
     (Approval, "approval", "approvals"),
+    (Subagent, "reference to a subagent's session", "references to subagents' sessions"),
     (Title, "title", "titles"),
     (ModelChange, "change of the model", "changes of the model"),
     (Entry, "record of another kind", "records of other kinds"),

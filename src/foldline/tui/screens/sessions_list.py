@@ -177,7 +177,8 @@ def list_rows(state: SessionsState) -> tuple[ListRow, ...]:
     titled = [row for row in rows if asked.matches(row.searchable)]
     named = {row.path for row in titled}
     by_path = {row.path: row for row in rows}
-    said_in = [by_path[path] for path in hits if path in by_path and path not in named]
+    roots = dict.fromkeys(session.root for session in hits.values())
+    said_in = [by_path[path] for path in roots if path in by_path and path not in named]
     return tuple(each for row in (*titled, *said_in) for each in _with_hits(row, hits.get(row.path)))
 
 
@@ -315,6 +316,7 @@ def export_session(path: Path, argument: str, folder: Path) -> tuple[Path, Seque
         FoldlineError: there is no such format, or the file cannot be new.
     """
     from foldline.formats.export import WRITTEN, Original, destination, export_format, write_exported
+    from foldline.formats.subagents import originals_of, subagents_of
 
     word, _, rest = argument.strip().partition(" ")
     is_format = word in {known.name for known in WRITTEN} or (rest and word)
@@ -324,7 +326,11 @@ def export_session(path: Path, argument: str, folder: Path) -> tuple[Path, Seque
     form = export_format(word if is_format else by_suffix)
     session = Session.open(path)
     target = destination(out or None, form, session.id, folder)
-    exported = form.write(Original(session.header, list(session.entries), session.projection, path.parent))
+    entries = list(session.entries)
+    children = originals_of(subagents_of(path, entries), path)
+    exported = form.write(
+        Original(session.header, entries, session.projection, path.parent, children=children)
+    )
     write_exported(exported, form, target)
     return target, exported.notes
 
@@ -333,6 +339,7 @@ def import_session(row: Listed, home: Path, root: Path) -> Path:
     """The event file of a copy of another agent's session, in the folder it was held in, or in `root` where
     that is not here."""
     from foldline.formats import read_foreign  # in a thread: nobody waits for it before
+    from foldline.formats.subagents import keep_subagents
 
     found = read_foreign(row.path, row.agent)
     if not found.entries:
@@ -340,7 +347,9 @@ def import_session(row: Listed, home: Path, root: Path) -> Path:
     held = Path(found.header.cwd)
     folder = held if held.is_absolute() and is_folder(held) and not holds_home(held) else root
     session = Session.from_entries(found.header, found.entries, damage=found.damage)
-    return _kept(session.copy(home=home, cwd=folder, named=real_path(folder) != real_path(root)))
+    path = _kept(session.copy(home=home, cwd=folder, named=real_path(folder) != real_path(root)))
+    keep_subagents(found.children, path, str(folder), session.mask)
+    return path
 
 
 def _kept(copying: Coroutine[Any, Any, Session]) -> Path:

@@ -1,0 +1,409 @@
+"""Subagents: agents that work on a task in a session of their own, for a call of the tool `task`.
+
+A child has its own history, view, budget and compactions. What the user allows, what the session may
+spend, and what is recorded of changed files is one for parent and children.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import Field
+
+from foldline.compaction import AdaptiveCompaction, CompactionStrategy, load_strategy, strategy_name
+from foldline.context.digest import clip
+from foldline.context.numbers import many, short_tokens
+from foldline.history import Session, new_session_id, short_id
+from foldline.llm import LLM
+from foldline.llm.base import ToolSpec
+from foldline.protocol import (
+    Approval,
+    AssistantMessage,
+    DeveloperMessage,
+    Entry,
+    FoldlineError,
+    RequestRecord,
+    Subagent,
+    events,
+    operations,
+    text_parts,
+)
+from foldline.protocol.events import Event, SubagentState, TaskFinished
+
+from .agent_files import USUAL, built_in
+from .approvals import Choices
+from .discovery import Custom
+from .executor import Executor
+from .hooks import tool_subjects
+from .limits import Bounds, Limits, Spent
+from .proposals import BackgroundDraft
+from .skill_loading import SkillTool
+from .skills import listing
+from .state import SKILL_TOOL, TASK_TOOL, AgentState
+from .tools import Arguments, BaseTool, FileMemory, Tool, ToolContext, ToolFailure, ToolOutcome
+from .tools.base import fitted
+from .tools.history import DmailTool, recall_tools
+from .tools.text import one_line
+
+MOST_AT_ONCE: Final = 4
+"""Children that work at the same time for one session; others wait for their turn."""
+_EVERY: Final = 0.25
+"""Seconds between two reports of a child that works on."""
+_TITLE: Final = 200
+"""Characters of a task's first line that stand in the parent's history."""
+_OWN: Final = frozenset({TASK_TOOL, SKILL_TOOL, DmailTool.name, "history_search", "history_read"})
+"""Tools that belong to one session: a child has its own, and begins no children."""
+
+
+@dataclass
+class Child:
+    """A subagent that works."""
+
+    id: str
+    call_id: str
+    agent: str
+    title: str
+    state: AgentState
+    report: Callable[[Event], None]
+    """Takes what the parent's interface is to hear."""
+    now: SubagentState = "running"
+    doing: str = ""
+    in_background: asyncio.Event = field(default_factory=asyncio.Event)
+    work: asyncio.Task[ToolOutcome] | None = None
+    _spent: Spent = field(default_factory=Spent)
+    _asking: set[str] = field(default_factory=set)
+    """Calls that wait for the user."""
+    _later: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        self.executor = Executor(self.state, _no_other_model)
+        self.executor.subscribe(self._on_event)
+
+    def tell(self, now: SubagentState | None = None) -> None:
+        """Report how far it is."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        at_work: SubagentState = "background" if self.in_background.is_set() else "running"
+        self.now = now or ("waiting" if self._asking else at_work)
+        self.report(
+            events.SubagentProgress(
+                call_id=self.call_id,
+                child=self.id,
+                agent=self.agent,
+                title=self.title,
+                state=self.now,
+                steps=self._spent.steps,
+                tokens=self._spent.tokens,
+                doing=self.doing,
+            )
+        )
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case events.ApprovalRequested():
+                self._asking.add(event.call_id)
+                self.tell()
+                asked = {"call_id": f"{self.id}/{event.call_id}", "who": self.agent}
+                self.report(event.model_copy(update=asked))
+            case events.ApprovalResolved():
+                self._asking.discard(event.call_id)
+                self.report(event.model_copy(update={"call_id": f"{self.id}/{event.call_id}"}))
+                self.tell()
+            case events.ToolStarted():
+                self.doing = one_line(f"{event.name} {event.title}")
+                self._tell_later()
+            case events.ToolFinished() | events.StepStarted():
+                self.doing = ""
+                self._tell_later()
+            case events.EntryAppended(entry=RequestRecord() as record):
+                self._spent = self._spent.after(record)
+                self._tell_later()
+            case events.Notice(level="warning" | "error"):
+                self.report(event.model_copy(update={"text": f"{self.agent}: {event.text}"}))
+            case _:
+                pass
+
+    def _tell_later(self) -> None:
+        if self._later is None and self.now in ("running", "waiting", "background"):
+            self._later = asyncio.get_running_loop().call_later(_EVERY, self.tell)
+
+    @property
+    def spent(self) -> str:
+        """How much it worked, in words."""
+        return f"{many(self._spent.steps, 'step')}, {short_tokens(self._spent.tokens)} tokens"
+
+
+def _no_other_model(model: str) -> LLM:
+    raise FoldlineError(f"A subagent does not switch to {model}.")
+
+
+class Subagents:
+    """The children of one session that work now, and those whose answers nobody has read yet."""
+
+    def __init__(self, state: AgentState, connect: Callable[[str], LLM]) -> None:
+        self._state = state
+        self._connect = connect
+        self.running: dict[str, Child] = {}
+        """By the id of their sessions."""
+        self._free = asyncio.Semaphore(MOST_AT_ONCE)
+        self._answers: list[tuple[Child, ToolOutcome]] = []
+        """Of those that were in the background."""
+        self.tool = TaskTool(self)
+        self.list_agents()
+
+    # --- what the user says ------------------------------------------------------------------------
+
+    def answer(self, word: operations.Approve) -> None:
+        """The user's word on the call of a child; ignored where none waits."""
+        child, _, call_id = word.call_id.partition("/")
+        if child in self.running:
+            self.running[child].executor.submit(word.model_copy(update={"call_id": call_id}))
+
+    def send_to_background(self, call_id: str = "") -> None:
+        """Let the child of this call go on by itself; empty: all there are."""
+        for child in self.running.values():
+            if call_id in ("", child.call_id) and not child.in_background.is_set():
+                child.in_background.set()
+                child.tell()
+
+    def cancel(self) -> None:
+        """End those in the background: the others end with the call that waits for them."""
+        for child in self.running.values():
+            if child.in_background.is_set() and child.work is not None:
+                child.work.cancel()
+
+    async def aclose(self) -> None:
+        self.cancel()
+        works = [child.work for child in self.running.values() if child.work is not None]
+        await asyncio.gather(*works, return_exceptions=True)
+
+    # --- agents --------------------------------------------------------------------------------------
+
+    @property
+    def agents(self) -> dict[str, Custom]:
+        """Those that may be named, the user's and the project's first."""
+        own = {name: each for name, each in self._state.catalogue.agents.items() if each.counts}
+        return own | {name: each for name, each in built_in().items() if name not in own}
+
+    def list_agents(self) -> None:
+        """Tell the model of the agents there are: between two turns, as it changes every request."""
+        self.tool.list_agents(self.agents.values(), self._state.window)
+
+    # --- a child ---------------------------------------------------------------------------------------
+
+    async def work(self, agent: Custom, model: str, prompt: str, context: ToolContext) -> ToolOutcome:
+        """What comes of a task, or, once it was sent to the background, that it goes on.
+
+        Raises:
+            FoldlineError: the model cannot be asked, or the disk refused.
+        """
+        child, own = await self._begin(context.call_id, agent, model, prompt)
+        child.work = asyncio.create_task(self._carried_out(child, own, prompt, context))
+        sent_away = asyncio.create_task(child.in_background.wait())
+        try:
+            await asyncio.wait([child.work, sent_away], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if not child.in_background.is_set():
+                child.work.cancel()
+                await asyncio.wait([child.work])
+            raise
+        finally:
+            sent_away.cancel()
+            if child.in_background.is_set():
+                child.work.add_done_callback(lambda work: self._came_back(child, work))
+        if not child.in_background.is_set():
+            return child.work.result()
+        said = f"The agent {agent.name} works on in the background; its answer comes as a message."
+        return ToolOutcome(f"{said}\n{_named(child)}", brief="in the background", child=child.id)
+
+    async def _begin(self, call_id: str, agent: Custom, model: str, prompt: str) -> tuple[Child, LLM | None]:
+        """The child, on record in this session before there is anything of its own; and the client that is
+        its alone."""
+        state, own = self._state, None
+        await self._free.acquire()
+        try:
+            own = await asyncio.to_thread(self._connect, model) if model else None
+            child_id = new_session_id(state.session.now())
+            title = clip(one_line(prompt.strip().partition("\n")[0]), _TITLE)
+            made = child_state(state, state.session.child(child_id, call_id, agent.name), agent, own)
+            await made.prepare()
+            entry = Subagent(child=child_id, call_id=call_id, agent=agent.name, title=title)
+            await state.session.append(entry, durable=True)
+        except BaseException:
+            self._free.release()
+            if own is not None:
+                await own.aclose()
+            raise
+        child = Child(child_id, call_id, agent.name, title, made, lambda event: self._state.emit(event))
+        self.running[child_id] = child
+        return child, own
+
+    async def _carried_out(
+        self, child: Child, own: LLM | None, prompt: str, context: ToolContext
+    ) -> ToolOutcome:
+        def follow(entry: Entry) -> None:
+            if isinstance(entry, Approval):
+                child.state.policy = self._state.policy
+
+        self._state.session.on_append.append(follow)
+        child.tell()
+        ended: SubagentState = "failed"
+        try:
+            task = child.executor.submit(operations.RunAgent(parts=text_parts(prompt)))
+            finished = await child.executor.wait_for(task)
+            ended = "done" if finished.outcome == "done" and not child.state.unsent else "failed"
+            return await self._outcome(child, finished, context)
+        except asyncio.CancelledError:
+            ended = "cancelled"
+            raise
+        finally:
+            await child.executor.aclose(lent=True)
+            if own is not None:
+                await own.aclose()
+            self._state.session.on_append.remove(follow)
+            child.doing = ""
+            child.tell(ended)
+            del self.running[child.id]
+            self._free.release()
+
+    async def _outcome(self, child: Child, finished: TaskFinished, context: ToolContext) -> ToolOutcome:
+        entries = reversed(child.state.session.entries)
+        said = next(
+            (entry.text for entry in entries if isinstance(entry, AssistantMessage) and entry.text), ""
+        )
+        why = finished.error or child.state.unsent
+        is_error = finished.outcome != "done" or bool(why) or not said.strip()
+        notes = [_named(child)]
+        if is_error:
+            notes.insert(0, f"[{child.agent} did not finish: {one_line(why or 'it gave no answer')}]")
+        text, whole = await fitted(said.strip(), context, TASK_TOOL, *notes)
+        brief = f"{child.spent} ✗" if is_error else child.spent
+        return ToolOutcome(text, is_error, brief, full_output=whole, child=child.id)
+
+    # --- the background ----------------------------------------------------------------------------------
+
+    def _came_back(self, child: Child, work: "asyncio.Task[ToolOutcome]") -> None:
+        failure = "it was cancelled by the user" if work.cancelled() else work.exception()
+        outcome = work.result() if failure is None else ToolOutcome(f"[{failure}]\n{_named(child)}", True)
+        self._answers.append((child, outcome))
+        self._state.emit(events.Notice(text=f"{child.agent} is back: {child.title}"))
+
+    async def deliver(self) -> bool:
+        """Put the answers of those that were in the background into the history; whether there were any."""
+        answers, self._answers = self._answers, []
+        for child, outcome in answers:
+            how = "did not finish" if outcome.is_error else "has answered"
+            body = f"The agent {child.agent} {how} ({child.title}):\n\n{outcome.text}"
+            await self._state.session.append(DeveloperMessage(parts=text_parts(body)), durable=True)
+        return bool(answers)
+
+
+def _named(child: Child) -> str:
+    """How the model gets at the child's history."""
+    return f"[child {short_id(child.id)}]"
+
+
+def child_state(parent: AgentState, session: Session, agent: Custom, own: LLM | None) -> AgentState:
+    """All that a child works with, made of what its parent has."""
+    limits = parent.bounds.limits
+    known = FileMemory()
+    known.lock = parent.known_files.lock  # two children must not lose one another's edits
+    bounds = Limits(
+        turn_steps=limits.subagent_steps, turn_tokens=limits.subagent_tokens, equal_steps=limits.equal_steps
+    )
+    state = AgentState(
+        session=session,
+        llm=own or parent.llm,
+        tools=(),
+        emit=lambda _: None,
+        summary_llm=parent.summary_llm,
+        embedder=parent.embedder,
+        draft=BackgroundDraft(on=False),
+        choices=Choices(),
+        budget_settings=parent.budget_settings,
+        policy=parent.policy,
+        bounds=Bounds(bounds, then="its part is left undone", above=parent.bounds),
+        known_files=known,
+        catalogue=parent.catalogue,
+        reserved=parent.reserved,
+        runs_hooks=parent.runs_hooks,
+        hooks=parent.hooks,
+        start_words=[],
+        warned=parent.warned,
+        left_aside=parent.left_aside,
+        parent=parent,
+        role=agent.body,
+    )
+    state.refused = dict(parent.refused)
+    state.sandbox.options, state.sandbox.engine = parent.sandbox.options, parent.sandbox.engine
+    shared = [tool for tool in parent.tools if tool.spec.name not in _OWN]
+    state.tools = tuple(tools_of(agent, (*shared, *recall_tools(session), SkillTool(state))))
+    state.strategy = _same_strategy(parent, state)
+    return state
+
+
+def tools_of(agent: Custom, tools: Iterable[Tool]) -> list[Tool]:
+    """Those of these tools that the agent may use: they are known by our names and by Claude Code's."""
+    if agent.tools is None:
+        return [*tools]
+    wanted = {name.casefold() for name in agent.tools}
+    return [
+        tool
+        for tool in tools
+        if any(name.casefold() in wanted for name in (tool.spec.name, *tool_subjects(tool.spec.name)))
+    ]
+
+
+def _same_strategy(parent: AgentState, state: AgentState) -> CompactionStrategy:
+    """Another of its kind: a strategy may hold what belongs to one session."""
+    with suppress(FoldlineError):
+        return load_strategy(strategy_name(parent.strategy), state.dependencies)
+    return AdaptiveCompaction()
+
+
+# --- the tool ---------------------------------------------------------------------------------------------
+
+_DESCRIPTION: Final = (
+    "Give a task to an agent that works on it with a window of its own. You get its answer alone: for what "
+    "takes many files or steps to find out or do, so that your own window stays free. It knows nothing of "
+    "this conversation: say all it needs, and what to answer. Several calls in one step run at once. Agents:"
+)
+
+
+class TaskArguments(Arguments):
+    prompt: str = Field(min_length=1, description="The task, whole; its first line says what it is about.")
+    agent: str | None = Field(None, description=f"Who works on it; `{USUAL}` if left out.")
+    model: str | None = Field(None, description="Only where the user names another model for it.")
+
+
+class TaskTool(BaseTool[TaskArguments]):
+    name = TASK_TOOL
+    description = _DESCRIPTION
+    arguments = TaskArguments
+    at_once = True
+
+    def __init__(self, subagents: Subagents) -> None:
+        super().__init__()
+        self._subagents = subagents
+
+    def list_agents(self, agents: Iterable[Custom], window: int) -> None:
+        """Say which agents there are, within a part of the window."""
+        self.spec = ToolSpec(self.name, listing(agents, window, head=_DESCRIPTION), self.spec.parameters)
+
+    def headline(self, arguments: TaskArguments) -> str:
+        return f"{arguments.agent or USUAL}: {arguments.prompt.strip().partition(chr(10))[0]}"
+
+    async def act(self, arguments: TaskArguments, context: ToolContext) -> ToolOutcome:
+        agents = self._subagents.agents
+        agent = agents.get(arguments.agent or USUAL)
+        if agent is None:
+            there = ", ".join(agents)
+            raise ToolFailure(f"There is no agent {one_line(arguments.agent or '')!r}. There are: {there}.")
+        model = arguments.model or agent.model
+        try:
+            return await self._subagents.work(agent, model, arguments.prompt, context)
+        except FoldlineError as failure:
+            raise ToolFailure(f"{agent.name} could not begin: {failure}") from None

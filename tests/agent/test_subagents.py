@@ -1,0 +1,300 @@
+"""Subagents: a task in a session of its own, several at once, cancelled, in the background, asking."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.agent import Agent
+from foldline.agent.limits import Limits
+from foldline.context.invariants import broken
+from foldline.history import Session, children_of, spawned_of
+from foldline.llm import Chunk, Request
+from foldline.protocol import (
+    Approval,
+    FoldlineError,
+    Subagent,
+    ToolResultMessage,
+    UserMessage,
+    operations,
+    text_parts,
+)
+from foldline.protocol.events import ApprovalRequested, SubagentProgress
+from support.agents import Gate, Hang, Play, PlayedLLM, agent_in, calling, others_done
+from support.homes import put
+from support.trusting import agree
+
+pytestmark = pytest.mark.usefixtures("data_folder")
+
+
+def task(prompt: str, **more: str) -> tuple[str, dict[str, object]]:
+    return ("task", {"prompt": prompt, **more})
+
+
+class Team(PlayedLLM):
+    """Plays to each agent what is scripted for the one whose prompt holds the word."""
+
+    def __init__(self, scripts: dict[str, list[Play]], **options: Any) -> None:
+        super().__init__(**options)
+        self.scripts = {word: deque(script) for word, script in scripts.items()}
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        prompts = " ".join(each.text for each in request.messages if isinstance(each, UserMessage))
+        if request.tools:
+            mine = next(script for word, script in self.scripts.items() if word in prompts)
+            self.script.appendleft(mine.popleft() if mine else "done")
+        async for chunk in super().stream(request):
+            yield chunk
+
+
+def results(session: Session) -> list[ToolResultMessage]:
+    return [entry for entry in session.entries if isinstance(entry, ToolResultMessage)]
+
+
+def children(agent: Agent) -> list[Session]:
+    assert agent.session.path is not None
+    return [Session.open(path) for path in children_of(agent.session.path)]
+
+
+async def test_the_parent_gets_the_answer_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("secret = 41\n")
+    llm = PlayedLLM(
+        calling(task("Find the number.\nIt is in a.py.", agent="explore")),
+        calling(("read", {"path": "a.py"})),
+        "It is 41.",
+        "The agent says 41.",
+    )
+    agent, _ = agent_in(tmp_path, llm)
+    answer = await agent.prompt("what is it?")
+    assert answer.text == "The agent says 41."
+    [child] = children(agent)
+    [result] = results(agent.session)
+    assert result.text.startswith("It is 41.")
+    assert result.details.child == child.id
+    assert "secret" not in str([item.message for item in agent.session.projection.view])
+    [entry] = [each for each in agent.session.entries if isinstance(each, Subagent)]
+    assert (entry.child, entry.call_id, entry.agent, entry.title) == (
+        child.id,
+        "c0",
+        "explore",
+        "Find the number.",
+    )
+    spawned = spawned_of(child.header)
+    assert spawned is not None and spawned.session == agent.session.id
+    assert not broken(child.projection) and not broken(agent.session.projection)
+    await agent.aclose()
+
+
+async def run_to_end(agent: Agent, text: str = "boss: go") -> None:
+    await agent.executor.wait_for(agent.executor.submit(operations.RunAgent(parts=text_parts(text))))
+
+
+async def test_several_work_at_once_and_their_results_come_in_order(tmp_path: Path) -> None:
+    gates = [asyncio.Event() for _ in range(3)]
+    llm = Team(
+        {
+            "first": [Gate(gates[0], "one")],
+            "second": [Gate(gates[1], "two")],
+            "third": [Gate(gates[2], "three")],
+            "boss": [calling(task("first"), task("second"), task("third")), "all back"],
+        }
+    )
+    agent, watch = agent_in(tmp_path, llm)
+    turn = asyncio.create_task(run_to_end(agent))
+    await watch.until(lambda: len(llm.requests) == 4)  # all three were asked before any has answered
+    for gate in reversed(gates):
+        gate.set()
+    await turn
+    assert [result.text.splitlines()[0] for result in results(agent.session)] == ["one", "two", "three"]
+    assert len(children(agent)) == 3
+    ends = [each for each in watch.of(SubagentProgress) if each.state == "done"]
+    assert len(ends) == 3 and all(each.steps == 1 and each.tokens > 0 for each in ends)
+    await agent.aclose()
+
+
+async def test_no_more_than_four_work_at_once(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    llm = Team(
+        {"part": [Gate(gate, "part done")] * 6, "boss": [calling(*[task(f"part {n}") for n in range(6)])]}
+    )
+    agent, watch = agent_in(tmp_path, llm)
+    turn = asyncio.create_task(run_to_end(agent))
+    await watch.until(lambda: len(llm.requests) == 5)
+    assert len(children(agent)) == 4
+    gate.set()
+    await turn
+    assert len(children(agent)) == len(results(agent.session)) == 6
+    await agent.aclose()
+
+
+async def test_cancelling_ends_the_whole_tree_and_every_history_is_whole(tmp_path: Path) -> None:
+    llm = Team(
+        {
+            "quick": ["quick answer"],
+            "slow": [calling(("bash", {"command": "sleep 600"}))],
+            "boss": [calling(task("quick"), task("slow"), ("ls", {"path": "."}))],
+        }
+    )
+    agent, watch = agent_in(tmp_path, llm)
+    turn = asyncio.create_task(run_to_end(agent))
+    await watch.until(lambda: any("sleep" in each.doing for each in watch.of(SubagentProgress)))
+    await watch.until(lambda: any(each.state == "done" for each in watch.of(SubagentProgress)))
+    agent.executor.submit(operations.Interrupt())
+    await turn
+    texts = [result.text for result in results(agent.session)]
+    assert texts[0].startswith("quick answer")
+    assert texts[1].startswith("Interrupted") and texts[2].startswith("Not run")
+    assert [each.state for each in watch.of(SubagentProgress)][-1] == "cancelled"
+    for session in (agent.session, *children(agent)):
+        assert not broken(session.projection)
+    [slow] = [each for each in children(agent) if results(each)]
+    assert results(slow)[0].text.startswith("Interrupted")
+    await agent.aclose()
+    await others_done()
+
+
+async def test_a_question_says_who_asks_and_always_counts_for_all(tmp_path: Path) -> None:
+    once = calling(("bash", {"command": "git status"}))
+    llm = Team(
+        {"left": [once, "l"], "right": [once, "r"], "boss": [calling(task("left")), calling(task("right"))]}
+    )
+    agent, watch = agent_in(tmp_path, llm, approvals="ask")
+    turn = asyncio.create_task(run_to_end(agent))
+    asked = await watch.first(ApprovalRequested)
+    [child] = children(agent)
+    assert (asked.who, asked.call_id) == ("general", f"{child.id}/c0")
+    assert [each.state for each in watch.of(SubagentProgress)][-1] == "waiting"
+    agent.executor.submit(operations.Approve(call_id=asked.call_id, answer="always"))
+    await turn
+    assert len(watch.of(ApprovalRequested)) == 1
+    [granted] = [entry for entry in agent.session.entries if isinstance(entry, Approval)]
+    assert granted.rule is not None and granted.rule.pattern == "git status"
+    assert not [entry for each in children(agent) for entry in each.entries if isinstance(entry, Approval)]
+    await agent.aclose()
+
+
+async def test_in_the_background_it_goes_on_and_its_answer_comes_with_the_next_step(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    llm = Team({"long": [Gate(gate, "found it")], "boss": [calling(task("long")), "meanwhile", "thanks"]})
+    agent, watch = agent_in(tmp_path, llm)
+    turn = asyncio.create_task(run_to_end(agent))
+    await watch.until(lambda: len(llm.requests) == 2)
+    agent.executor.submit(operations.SendToBackground(call_id="c0"))
+    await turn
+    assert "in the background" in results(agent.session)[0].text
+    gate.set()
+    await watch.until(lambda: any("is back" in each for each in watch.notices))
+    await run_to_end(agent, "boss: and?")
+    sent = llm.requests[-1].messages
+    assert any("found it" in each.text for each in sent)
+    assert not broken(agent.session.projection)
+    await agent.aclose()
+    await others_done()
+
+
+async def test_esc_ends_those_in_the_background_once_nothing_else_runs(tmp_path: Path) -> None:
+    llm = Team({"long": [Hang()], "boss": [calling(task("long"))]})
+    agent, watch = agent_in(tmp_path, llm)
+    turn = asyncio.create_task(run_to_end(agent))
+    await llm.silent.wait()
+    agent.executor.submit(operations.SendToBackground())
+    await turn
+    agent.executor.submit(operations.Interrupt())
+    await watch.until(lambda: any(each.state == "cancelled" for each in watch.of(SubagentProgress)))
+    await agent.aclose()
+    await others_done()
+
+
+async def test_a_bound_ends_a_subagent_and_its_parent_goes_on(tmp_path: Path) -> None:
+    round_about = [calling(("ls", {"path": "."}), text=f"step {n}") for n in range(9)]
+    llm = Team({"endless": [*round_about], "boss": [calling(task("endless")), "I see"]})
+    agent, _ = agent_in(tmp_path, llm, limits=Limits(subagent_steps=3))
+    answer = await agent.prompt("boss: go")
+    [result] = results(agent.session)
+    assert answer.text == "I see"
+    assert result.is_error and "limits.subagent_steps is 3" in result.text
+    await agent.aclose()
+
+
+async def test_what_a_subagent_spends_counts_for_the_turn(tmp_path: Path) -> None:
+    many = [calling(("ls", {"path": "."}), text=f"step {n}") for n in range(20)]
+    llm = Team({"greedy": [*many], "boss": [calling(task("greedy")), "done"]})
+    agent, _ = agent_in(tmp_path, llm, limits=Limits(turn_tokens=20_000))
+    with pytest.raises(FoldlineError, match=r"limits\.turn_tokens is 20,000"):
+        await agent.prompt("boss: go")
+    assert 1 < len(llm.requests) < 20
+    await agent.aclose()
+
+
+async def test_an_agent_has_the_tools_its_file_names_and_never_task(tmp_path: Path) -> None:
+    llm = Team(
+        {"look": ["seen"], "work": ["worked"], "boss": [calling(task("look", agent="explore"), task("work"))]}
+    )
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt("boss: go")
+    offered = {"look": [], "work": []}
+    for request in llm.requests:
+        for word in offered:
+            if request.messages[-1].text == word:
+                offered[word] = [spec.name for spec in request.tools]
+    assert set(offered["look"]) == {"read", "grep", "glob", "ls", "fetch", "history_search", "history_read"}
+    assert "bash" in offered["work"] and "task" not in offered["work"]
+    await agent.aclose()
+
+
+async def test_agents_of_a_project_count_once_they_were_agreed_to(tmp_path: Path) -> None:
+    put(
+        tmp_path / ".claude/agents/reviewer.md",
+        "---\nname: reviewer\ndescription: Reviews.\ntools: Read, Grep\n---\nYou review.",
+    )
+    llm = Team({"check": ["fine"], "boss": [calling(task("check", agent="reviewer"))] * 2})
+    agent, _ = agent_in(tmp_path, llm)
+    await run_to_end(agent)
+    assert "There is no agent 'reviewer'" in results(agent.session)[0].text
+    agree(tmp_path)
+    llm.scripts["boss"].extend([calling(task("check", agent="reviewer"))])
+    await run_to_end(agent)
+    [child] = children(agent)
+    assert child.entries[0].text.startswith("You review.")
+    described = next(spec for spec in llm.requests[-1].tools if spec.name == "task").description
+    assert "- reviewer: Reviews." in described
+    await agent.aclose()
+
+
+async def test_a_rewind_puts_back_what_a_subagent_changed(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("before\n")
+    llm = Team(
+        {
+            "change": [
+                calling(("read", {"path": "a.txt"})),
+                calling(("edit", {"path": "a.txt", "old": "before", "new": "after"})),
+                "ok",
+            ],
+            "boss": [calling(task("change it")), "changed"],
+        }
+    )
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt("boss: go")
+    assert (tmp_path / "a.txt").read_text() == "after\n"
+    first = agent.session.projection.checkpoints[0].id
+    await agent.executor.wait_for(agent.executor.submit(operations.Rewind(checkpoint=first, files=True)))
+    assert (tmp_path / "a.txt").read_text() == "before\n"
+    await agent.aclose()
+
+
+async def test_history_read_reaches_into_a_child(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("secret = 41\n")
+    llm = Team({"find": [calling(("read", {"path": "a.py"})), "in a.py"], "boss": [calling(task("find"))]})
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt("boss: go")
+    [child] = children(agent)
+    [read] = results(child)
+    short = results(agent.session)[0].text.rpartition("[child ")[2].rstrip("]")
+    asked = {"index": read.index, "child": short}
+    llm.scripts["boss"].extend([calling(("history_read", asked), stem="d"), "read"])
+    await agent.prompt("boss: show")
+    assert "secret = 41" in results(agent.session)[-1].text
+    await agent.aclose()
