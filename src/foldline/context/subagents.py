@@ -1,14 +1,14 @@
 """Subagents as the history of their parent tells of them: which result is whose, when each ran, what each
 worked through. Pure."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from foldline.protocol import Subagent
 
 from .outline import MessageOutline, RequestOutline
 from .projection import Projection
-from .view import IN_VIEW
 from .weight import item_weight
 
 
@@ -57,17 +57,46 @@ def started_by(projection: Projection, index: int) -> Subagent | None:
     return entry if isinstance(entry, Subagent) else None
 
 
-def tokens_in_view(projection: Projection, result: MessageOutline | None) -> int:
-    """What is left of its answer in the next request."""
-    if result is None or projection.fate(result.index).kind not in IN_VIEW:
-        return 0
-    items = [item for item in projection.view if item.outline.index == result.index]
-    return sum(item_weight(projection, item).tokens for item in items)
+def tokens_in_view(projection: Projection, answers: Iterable[MessageOutline]) -> int:
+    """What is left of these in the next request."""
+    indices = {each.index for each in answers}
+    return sum(item_weight(projection, item).tokens for item in projection.view if item.index in indices)
 
 
-def spans(projection: Projection) -> Iterator[tuple[Subagent, int, int]]:
-    """Each with the positions in the history between which it ran; one without a result runs still."""
-    for started in projection.subagents:
-        result = result_of(projection, started)
-        end = len(projection.entries) if result is None else projection.count_up_to(result.index)
-        yield started, projection.count_up_to(started.index), end
+_BROUGHT_BY: Final = re.compile(r"\[child ([\w-]+)\]\s*\Z")
+"""The end of what brings the answer of a child that was in the background."""
+
+
+class Answers:
+    """What subagents have answered, kept up to date as the history grows: each message is read once."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._later: list[tuple[str, MessageOutline]] = []
+
+    def of(self, projection: Projection, started: Subagent) -> list[MessageOutline]:
+        """The result of its call, and, where it was in the background, the message that came later."""
+        self._follow(projection)
+        later = (message for name, message in self._later if started.child.endswith(name))
+        found = (result_of(projection, started), next(later, None))
+        return [each for each in found if each is not None]
+
+    def spans(self, projection: Projection) -> Iterator[tuple[Subagent, int, int]]:
+        """Each subagent, with the positions in the history between which it ran; without an answer, to its
+        end."""
+        for started in projection.subagents:
+            ends = [projection.count_up_to(each.index) for each in self.of(projection, started)]
+            yield started, projection.count_up_to(started.index), max(ends, default=len(projection.entries))
+
+    def _follow(self, projection: Projection) -> None:
+        outlines = projection.entries.outlines
+        first = projection.count_up_to(projection.subagents[0].index)
+        for outline in outlines[max(self._seen, first) :]:
+            if (
+                isinstance(outline, MessageOutline)
+                and outline.type == "developer"
+                and not outline.is_preamble
+            ):
+                found = _BROUGHT_BY.search(projection.entries.message(outline).text)
+                self._later += [(found[1], outline)] if found else []
+        self._seen = len(outlines)

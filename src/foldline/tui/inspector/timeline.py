@@ -15,7 +15,7 @@ from foldline.context.compactions import compacted_count, sizes_words
 from foldline.context.moments import Moment, SinceRequest, at_request, requests_before, since_request
 from foldline.context.numbers import many
 from foldline.context.projection import Projection, RequestSize
-from foldline.context.subagents import spans
+from foldline.context.subagents import Answers
 from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord
 from foldline.tui.blocks import Span, clean_line
 from foldline.tui.blocks.cells import Spans, crop, width_of
@@ -94,14 +94,14 @@ def compaction_slots(projection: Projection) -> tuple[tuple[int, int], ...]:
     )
 
 
-def subagent_slots(projection: Projection) -> tuple[tuple[str, int, int], ...]:
+def subagent_slots(projection: Projection, answers: Answers) -> tuple[tuple[str, int, int], ...]:
     """The spans of all subagents."""
     requests = projection.requests
 
     def slot(position: int) -> int:
         return max(requests_before(requests, position) - 1, 0)
 
-    return tuple((each.agent, slot(start), slot(end)) for each, start, end in spans(projection))
+    return tuple((each.agent, slot(start), slot(end)) for each, start, end in answers.spans(projection))
 
 
 def subagent_words(subagents: Iterable[tuple[str, int, int]], slot: int) -> str:

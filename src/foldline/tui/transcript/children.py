@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from foldline.context import numbers
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
-from foldline.context.subagents import Work, result_of, tokens_in_view, work_of
+from foldline.context.subagents import Answers, Work, tokens_in_view, work_of
 from foldline.protocol import Subagent
 from foldline.tui.blocks import Key, RowBlock, Spans, clean_line
 
@@ -24,6 +24,7 @@ class Children:
     def __init__(self, projection: Projection) -> None:
         self._projection = projection
         self._running: dict[str, SubagentProgress] = {}
+        self._answers = Answers()
         self._works: dict[str, Work] = {}
 
     def hear(self, event: "SubagentProgress") -> None:
@@ -62,7 +63,7 @@ class Children:
         return len(worked), sum(tokens for tokens, _ in worked), kept
 
     def _kept(self, started: Subagent) -> int:
-        return tokens_in_view(self._projection, result_of(self._projection, started))
+        return tokens_in_view(self._projection, self._answers.of(self._projection, started))
 
     def words(self, started: Subagent) -> Spans:
         """`explore · 14 steps · 43k worked, 1.2k in your view`; while it runs, what it does now."""
