@@ -104,7 +104,8 @@ class OpenSession(ChatScreen):
     def runs(self) -> bool:
         """Whether something would end with the session."""
         jobs = self.runner.agent.state.jobs.all() if self.runner is not None else []
-        return self.presenter.state.busy or any(job.runs for job in jobs)
+        state = self.presenter.state
+        return state.busy or bool(state.subagents) or any(job.runs for job in jobs)
 
     @property
     def tab(self) -> Tab:

@@ -184,6 +184,16 @@ COMMANDS: Final[KeyTable[Command]] = table(
         title="Try again",
         works=broke_off,
     ),
+    Command(
+        "background",
+        ("ctrl+b",),
+        "Sends a subagent to the background: the agent goes on, and gets its answer at a later step. It is "
+        "the one under the cursor of the transcript, else the one that began first.",
+        hint="to the background",
+        title="Send a subagent to the background",
+        scope="app",
+        works=awaits_subagents,
+    ),
     "Context",
     SlashCommand(
         "inspector",
@@ -304,16 +314,6 @@ COMMANDS: Final[KeyTable[Command]] = table(
         hint="open tools",
         title="Open or close all tool calls",
         aliases=("details",),
-    ),
-    Command(
-        "background",
-        ("ctrl+b",),
-        "Sends a subagent to the background: the agent goes on, and gets its answer at a later step. It is "
-        "the one under the cursor of the transcript, else the one that began first.",
-        hint="to the background",
-        title="Send a subagent to the background",
-        scope="app",
-        works=awaits_subagents,
     ),
     "Panels",
     Command(

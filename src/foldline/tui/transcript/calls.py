@@ -115,8 +115,9 @@ def _columns(call: Call, projection: Projection) -> tuple[Column, ...]:
         return (Column("…", _BRIEF, "accent", align="left"),)
     letter = altered_letter(projection, call.result)
     weight = f"{letter} {numbers.tokens(_tokens(projection, call.result))}".strip()
+    brief = call.brief if call.child is None or call.failed else ""  # the line below says it
     columns = [
-        Column(call.brief, _BRIEF, "alert" if call.failed else "text", align="left"),
+        Column(brief, _BRIEF, "alert" if call.failed else "text", align="left"),
         Column(weight, _TOKENS, "altered" if letter else "muted", drop="last"),
     ]
     if call.seconds is not None:

@@ -62,12 +62,21 @@ class Children:
         kept = sum(self._kept(started) for _, started in worked)
         return len(worked), sum(tokens for tokens, _ in worked), kept
 
+    def _in_view(self, started: Subagent) -> str:
+        """`, 1.2k in your view`, once it has answered."""
+        answers = self._answers.of(self._projection, started)
+        return (
+            f", {numbers.tokens(tokens_in_view(self._projection, answers))} in your view" if answers else ""
+        )
+
     def _kept(self, started: Subagent) -> int:
         return tokens_in_view(self._projection, self._answers.of(self._projection, started))
 
     def words(self, started: Subagent) -> Spans:
         """`explore · 14 steps · 43k worked, 1.2k in your view`; while it runs, what it does now."""
         running, work = self._running.get(started.child), self.work(started)
+        if work == Work(0, 0):
+            work = None
         parts = [clean_line(started.agent) or "subagent"]
         if work is not None:
             parts.append(many(work.steps, "step"))
@@ -75,17 +84,17 @@ class Children:
             if running is not None and running.state != "done":
                 parts.append(running.state)
             if work is not None:
-                kept = numbers.tokens(self._kept(started))
-                parts.append(f"{numbers.short_tokens(work.tokens)} worked, {kept} in your view")
+                parts.append(f"{numbers.short_tokens(work.tokens)} worked{self._in_view(started)}")
             return ((" · ".join(parts), "muted"),)
-        parts.append(f"{numbers.short_tokens(running.tokens)} worked")
+        if work is not None:
+            parts.append(f"{numbers.short_tokens(work.tokens)} worked")
         now = {"waiting": "waits for you", "background": "in the background"}.get(running.state, "")
         doing = " · ".join(filter(None, (now, clean_line(running.doing))))
         return ((" · ".join(parts), "muted"), (f" · {doing}" if doing else "", "accent"))
 
     def line(self, key: Key, started: Subagent) -> RowBlock:
         """The same as the line below a call, which stands at `key`."""
-        return RowBlock(key, ((" " * _INDENT, ""),), self.words(started))
+        return RowBlock(key, (), self.words(started))
 
     def block(self, started: Subagent) -> RowBlock:
         """One whose call nobody knows, as an entry of its own."""

@@ -114,6 +114,8 @@ def _left(state: ChatState, beside: StatusContext, now: float) -> list[Piece]:
         return running
     if state.proposal is not None:
         return _proposal(state.proposal)
+    if state.subagents:
+        return [piece(f"In the background: {subagents_words(state.subagents)}", "muted", cut="right")]
     if state.cache is not None and now >= state.cache.offered_at:
         return _cache(state.cache, now)
     return [] if state.ahead is None else _ahead(state.ahead, state.room.size, now)
@@ -280,9 +282,9 @@ def _running(state: ChatState, now: float) -> list[Piece]:
 
 def subagents_words(running: "Sequence[SubagentProgress]") -> str:
     """`3 subagents, explore: read src/a.py`: the last of those that do something is named."""
-    busy = [each for each in running if each.doing] or list(running)
-    count = f"{many(len(running), 'subagent')}, " if len(running) > 1 else ""
-    return count + ": ".join(filter(None, (clean_line(busy[-1].agent), clean_line(busy[-1].doing))))
+    named = [": ".join(map(clean_line, (each.agent, each.doing))) for each in running if each.doing][-1:]
+    count = many(len(running), "subagent") if len(running) > 1 else ""
+    return ", ".join(filter(None, (count, *named))) or clean_line(running[0].agent)
 
 
 def _since(since: float, now: float) -> Piece:
