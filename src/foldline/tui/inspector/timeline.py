@@ -72,8 +72,8 @@ class Scene:
     """What the shown request was, line by line."""
     brief: str = ""
     """The same, where there is room for a few words only."""
-    subagents: tuple[tuple[str, int, int], ...] = ()
-    """Of each its agent, and the slots of the first and the last request that was out before its answer."""
+    subagents: tuple[tuple[int, int], ...] = ()
+    """Of each the slots of the first and the last request that was out before its answer."""
 
 
 def slot_of(projection: Projection, moment: Moment | None) -> int:
@@ -94,21 +94,20 @@ def compaction_slots(projection: Projection) -> tuple[tuple[int, int], ...]:
     )
 
 
-def subagent_slots(projection: Projection, answers: Answers) -> tuple[tuple[str, int, int], ...]:
+def subagent_slots(projection: Projection, answers: Answers) -> tuple[tuple[int, int], ...]:
     """The spans of all subagents."""
     requests = projection.requests
 
     def slot(position: int) -> int:
         return max(requests_before(requests, position) - 1, 0)
 
-    return tuple((each.agent, slot(start), slot(end)) for each, start, end in answers.spans(projection))
+    return tuple((slot(start), slot(end)) for _, start, end in answers.spans(projection))
 
 
-def subagent_words(subagents: Iterable[tuple[str, int, int]], slot: int) -> str:
-    """`3 subagents: explore, general`: those that ran after the request in this slot."""
-    names = [clean_line(name) for name, first, last in subagents if first <= slot <= last]
-    named = ", ".join(filter(None, dict.fromkeys(names)))
-    return f"{many(len(names), 'subagent')}{f': {named}' if named else ''}" if names else ""
+def subagent_words(subagents: Iterable[tuple[int, int]], slot: int) -> str:
+    """`3 subagents`: how many ran after the request in this slot."""
+    count = sum(first <= slot <= last for first, last in subagents)
+    return many(count, "subagent") if count else ""
 
 
 def rows_for(height: int, asked_for: bool) -> int:
@@ -151,7 +150,7 @@ def chart_lines(scene: Scene, width: int, rows: int) -> list[list[Span]]:
             columns = ((index, spread.column(slot)) for index, slot in scene.compactions)
             ran = (
                 range(spread.column(first) + 1 - spread.each, spread.column(last) + 1)
-                for _, first, last in scene.subagents
+                for first, last in scene.subagents
             )
             body, sign = chart.axis(spread.columns, columns, shown, marked, ran), "└"
         line: list[Span] = [(f" {label} {sign}", "muted"), *body]
