@@ -31,7 +31,7 @@ campaign: .venv/ready
 
 # kill -9 of a working process, 10,000 times: about twenty minutes on one core.
 kill: .venv/ready
-	FOLDLINE_KILL_ROUNDS=$${FOLDLINE_KILL_ROUNDS:-10000} $(BIN)/pytest tests/bench/test_kill.py $(BENCH)
+	FOLDLINE_KILL_ROUNDS=$${FOLDLINE_KILL_ROUNDS:-10000} $(BIN)/pytest tests/bench/test_kill.py tests/bench/test_kill_tree.py $(BENCH)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

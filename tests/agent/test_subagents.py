@@ -235,7 +235,7 @@ async def test_an_agent_has_the_tools_its_file_names_and_never_task(tmp_path: Pa
     )
     agent, _ = agent_in(tmp_path, llm)
     await agent.prompt("boss: go")
-    offered = {"look": [], "work": []}
+    offered: dict[str, list[str]] = {"look": [], "work": []}
     for request in llm.requests:
         for word in offered:
             if request.messages[-1].text == word:
@@ -258,7 +258,8 @@ async def test_agents_of_a_project_count_once_they_were_agreed_to(tmp_path: Path
     llm.scripts["boss"].extend([calling(task("check", agent="reviewer"))])
     await run_to_end(agent)
     [child] = children(agent)
-    assert child.entries[0].text.startswith("You review.")
+    role = child.projection.view[0].message
+    assert role.text.startswith("You review.")
     described = next(spec for spec in llm.requests[-1].tools if spec.name == "task").description
     assert "- reviewer: Reviews." in described
     await agent.aclose()

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import stat
+import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,11 +22,14 @@ from foldline.formats import bundle, read_foreign
 from foldline.formats.bundle import is_member, read_bundle, unpack, write_bundle
 from foldline.formats.export import Original, only_view
 from foldline.formats.redaction import redacted
+from foldline.formats.subagents import keep_subagents, originals_of, subagents_of
 from foldline.history import Session, read_log
 from foldline.protocol import FileImage, FoldlineError, RequestRecord
 from support.history import IMAGE, History, call, history
 from support.planted import SHAPES
 from support.recorded import SHARED, needs_recorded
+from support.session_trees import TREES, Tree, shape
+from support.session_trees import kept as kept_tree
 
 CONTENT = b"before\n"
 CONTENT_NAME = "contents/" + hashlib.sha256(CONTENT).hexdigest()
@@ -314,3 +318,43 @@ def test_a_file_with_any_bytes_changed_is_read_or_refused_in_a_sentence(data: st
     except FoldlineError:
         return
     assert all(is_member(name) for name, _ in bundle.side_files())
+
+
+# --- subagents --------------------------------------------------------------------------------------------
+
+
+@given(tree=TREES)
+@settings(max_examples=30, deadline=None)
+def test_a_tree_arrives_as_it_left(tree: Tree) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        events = kept_tree(Path(place), tree)
+        loaded = read_log(events)
+        children = originals_of(subagents_of(events, loaded.entries), events)
+        original = Original(
+            loaded.header, loaded.entries, project(loaded.entries), events.parent, children=children
+        )
+        file = Path(place, "it.foldline")
+        file.write_bytes(write_bundle(original).data)
+        found = read_foreign(file)
+        copy = kept_tree(Path(place, "there"), {})
+        keep_subagents(found.children, copy, "/x", str)
+        there, here = shape(copy), shape(events)
+        assert {name: text for name, text in there.items() if "/" in name} == {
+            name: text for name, text in here.items() if "/" in name
+        }
+        assert list(found.entries) == list(loaded.entries)
+
+
+@pytest.mark.parametrize("folder", ["children/../x", "children/.a", "children/a b", "children//x", "other/a"])
+def test_a_history_in_any_other_folder_is_no_subagent(tmp_path: Path, folder: str) -> None:
+    data = write_bundle(original_in(kept(tmp_path, worked()))).data
+    file = tmp_path / "it.foldline"
+    file.write_bytes(data)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr(f"{folder}/events.jsonl", archive.read("events.jsonl"))
+    assert read_foreign(file).children == ()
+
+
+def original_in(folder: Path) -> Original:
+    loaded = read_log(folder / "events.jsonl")
+    return Original(loaded.header, loaded.entries, project(loaded.entries), folder)

@@ -606,3 +606,16 @@ def test_a_kept_reference_is_not_written_anew(read: Any) -> None:
     session = read(GROWN, [*FOLDED[:3], *GROWN[8:9]])
     [fold] = [entry for entry in session.entries if isinstance(entry, Compaction)]
     assert not any(isinstance(piece, Kept) for piece in fold.head)
+
+
+def test_subagents_of_kimi_code_lie_beside_the_main_agent(tmp_path: Path) -> None:
+    main, helper = Code().user("go").answer("done"), Code().user("look").answer("I looked")
+    for name, code in {"main": main, "agent-0": helper}.items():
+        (tmp_path / "agents" / name).mkdir(parents=True)
+        write(tmp_path / "agents" / name / "wire.jsonl", code.records)
+    (tmp_path / "agents" / "loop").symlink_to(tmp_path)
+    session = read_foreign(tmp_path / "agents" / "main" / "wire.jsonl")
+    [child] = session.children
+    assert (child.id, said(child.session)[-2:]) == ("agent-0", ["look", "I looked"])
+    assert session.entries[-1].type == "subagent"
+    assert read_foreign(tmp_path / "agents" / "agent-0" / "wire.jsonl").children == ()

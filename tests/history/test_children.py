@@ -1,122 +1,38 @@
-"""Sessions of subagents below the one that started them: found through it, and copied with it."""
+"""Where the sessions of subagents lie, and which of them have begun."""
 
-import asyncio
-import tempfile
 from pathlib import Path
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from foldline.history import EVENTS, Session, archive, delete, latest, list_sessions, read_header
-from foldline.history.children import child_events, children_of, named_child, tree_of, write_child
-from foldline.history.origin import Spawned, spawned_of
-from foldline.protocol import FoldlineError, SessionHeader, Subagent
-from support.history import history
-
-Tree = dict[str, "Tree"]
-TREES = st.recursive(
-    st.just({}),
-    lambda below: st.dictionaries(st.sampled_from(["a1", "b2", "c3"]), below, max_size=3),
-    max_leaves=8,
-)
+from foldline.history import Session, child_events, children_of, parent_events, spawned_of, tree_of
+from foldline.protocol import UserMessage, text_parts
 
 
-def kept(home: Path, tree: Tree) -> Path:
-    """A session with subagents of these ids, and theirs."""
-    markers = [Subagent(child=name, call_id=f"c-{name}", agent="x") for name in tree]
-    session = Session.create(home / "work", home=home)
-    try:
-        asyncio.run(session.append(*history().user("go").entries, *markers))
-    finally:
-        session.close()
+async def spoken(session: Session) -> Path:
+    await session.append(UserMessage(parts=text_parts("hello")), durable=True)
+    session.close()
     assert session.path is not None
-    grow(session.path, session.id, tree)
     return session.path
 
 
-def grow(events: Path, session: str, tree: Tree) -> None:
-    for name, below in tree.items():
-        header = SessionHeader(id=name, created_at="2026-01-02T03:04:05Z", cwd="/x")  # type: ignore[arg-type]
-        story = history().user(f"look, {name}").assistant("done")
-        for child in below:
-            story.add(Subagent(child=child, call_id="", agent="x"))
-        path = write_child(
-            events, header, story.entries, Spawned(session=session, call=f"c-{name}", agent="x"), str
-        )
-        grow(path, name, below)
+async def test_children_are_found_in_the_folder_of_their_parent_oldest_first(tmp_path: Path) -> None:
+    parent = Session.create(tmp_path, home=tmp_path / "home")
+    events = await spoken(parent)
+    assert children_of(events) == []
+    later, earlier = parent.child("20260102-b", "c2", "general"), parent.child("20260101-a", "c1", "explore")
+    paths = [await spoken(later), await spoken(earlier)][::-1]
+    assert children_of(events) == paths
+    assert [*tree_of(events)] == [events, *paths]
+    assert [parent_events(path) for path in paths] == [events, events]
+    assert parent_events(events) is None
+    spawned = spawned_of(Session.open(paths[0]).header)
+    assert spawned is not None
+    assert (spawned.session, spawned.call, spawned.agent) == (parent.id, "c1", "explore")
+    assert spawned_of(parent.header) is None
 
 
-def shape(events: Path) -> dict[str, bytes]:
-    """What each history of a tree holds, but for its header, by where it lies."""
-    return {
-        path.relative_to(events.parent).as_posix(): path.read_bytes().partition(b"\n")[2]
-        for path in tree_of(events)
-    }
-
-
-@given(tree=TREES)
-@settings(max_examples=40, deadline=None)
-def test_a_fork_has_the_same_tree_and_is_its_parent(tree: Tree) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        events = kept(Path(folder), tree)
-        before = shape(events)
-        copy = asyncio.run(Session.open(events).copy(home=Path(folder)))
-        copy.close()
-        assert copy.path is not None
-        assert shape(copy.path) == before == shape(events)
-        for child in children_of(copy.path):
-            spawned = spawned_of(read_header(child))
-            assert spawned == Spawned(session=copy.id, call=f"c-{child.parent.name}", agent="x")
-            for below in children_of(child):
-                assert spawned_of(read_header(below)).session == child.parent.name  # type: ignore[union-attr]
-
-
-def test_a_fork_of_an_earlier_moment_has_the_subagents_of_then_and_each_goes_on_by_itself(
-    tmp_path: Path,
-) -> None:
-    events = kept(tmp_path, {"a1": {}, "b2": {}})
-    copy = asyncio.run(Session.open(events).copy(home=tmp_path, until=1))
-    copy.close()
-    assert copy.path is not None
-    assert [path.parent.name for path in children_of(copy.path)] == ["a1"]
-    child = Session.open(child_events(copy.path, "a1"))
-    asyncio.run(child.append(*history().user("more").entries))
-    child.close()
-    assert b"more" not in child_events(events, "a1").read_bytes()
-    assert len(Session.open(child_events(events, "a1")).entries) == 2
-
-
-def test_lists_show_a_tree_as_one_session(tmp_path: Path) -> None:
-    events = kept(tmp_path, {"a1": {"b2": {}}})
-    assert [info.path for info in list_sessions(tmp_path)] == [events]
-    found = latest(tmp_path, tmp_path / "work")
-    assert found is not None
-    assert found.path == events
-
-
-def test_the_tree_is_archived_and_deleted_with_its_session(tmp_path: Path) -> None:
-    archived = archive(tmp_path, kept(tmp_path, {"a1": {"b2": {}}}))
-    assert [path.parent.name for path in tree_of(archived)][1:] == ["a1", "b2"]
-    with pytest.raises(FoldlineError, match="not one of the sessions"):
-        delete(tmp_path, child_events(archived, "a1"))
-    assert delete(tmp_path, archived).files >= 3
-    assert not archived.parent.exists()
-
-
-def test_links_and_loose_files_are_no_subagents(tmp_path: Path) -> None:
-    events = kept(tmp_path, {"a1": {}})
-    (events.parent / "children" / "link").symlink_to(events.parent)
-    (events.parent / "children" / "empty").mkdir()
-    (events.parent / "children" / "file").write_text("no")
-    assert [path.parent.name for path in children_of(events)] == ["a1"]
-    assert children_of(tmp_path / "loose.jsonl") == []
-    assert child_events(events, "a1").name == EVENTS
-
-
-def test_an_id_is_named_by_either_end() -> None:
-    assert named_child("s", "a1", ["a1", "a12"]) == "a1"
-    assert named_child("s", "12", ["a1", "a12"]) == "a12"
-    for wanted in ("a", "", "x"):
-        with pytest.raises(FoldlineError, match=r"s has not one subagent .*: it has a1, a12"):
-            named_child("s", wanted, ["a12", "a1"])
+async def test_a_child_that_was_killed_before_it_wrote_has_not_begun(tmp_path: Path) -> None:
+    events = await spoken(Session.create(tmp_path, home=tmp_path / "home"))
+    empty = child_events(events, "20260101-a")
+    empty.parent.mkdir(parents=True)
+    assert children_of(events) == []
+    empty.touch()
+    assert children_of(events) == []

@@ -82,10 +82,10 @@ class Calls:
                 each = room // len(together)
                 await _all_of(self._ended(call, each, ended) for call in together)
                 for call in together:
+                    left.popleft()  # before it is written: that is finished, also when the turn is cancelled
                     result = _result(call, ended[call.call_id])
                     room -= message_tokens(result)
                     await self._finish(result)
-                    left.popleft()
         except asyncio.CancelledError:
             for call in left:
                 outcome = _CANCELLED if call.call_id in self._began else _NOT_RUN

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from foldline.context.harmless import with_signs
 from foldline.context.numbers import many
 from foldline.context.outline import CompactionOutline, RequestOutline
+from foldline.history import Session, children_of
 from foldline.llm.models import price_of, price_table
 from foldline.protocol import (
     AssistantMessage,
@@ -86,6 +88,19 @@ class Spent:
                 return self
 
 
+def _spent_in(session: Session) -> Spent:
+    """What a session and its subagents have spent here so far. Reads their histories."""
+    spent = Spent()
+    for place, outline in enumerate(session.entries.outlines):
+        if isinstance(outline, RequestOutline | CompactionOutline) and outline.index > session.foreign:
+            spent = spent.after(session.entries[place])
+    for events in [] if session.path is None else children_of(session.path):
+        with suppress(FoldlineError):  # one that cannot be read has nothing to count
+            child = _spent_in(Session.open(events))
+            spent = Spent(spent.steps + child.steps, spent.tokens + child.tokens, spent.cost + child.cost)
+    return spent
+
+
 @dataclass
 class Bounds:
     """Holds a session to its limits."""
@@ -136,12 +151,7 @@ class Bounds:
         if not (limits.session_steps or limits.session_tokens or limits.session_cost):
             self._session = None
         elif self._session is None:
-            spent = Spent()
-            outlines, foreign = state.session.entries.outlines, state.session.foreign
-            for place, outline in enumerate(outlines):
-                if isinstance(outline, RequestOutline | CompactionOutline) and outline.index > foreign:
-                    spent = spent.after(state.session.entries[place])
-            self._session = spent
+            self._session = await asyncio.to_thread(_spent_in, state.session)
         model = state.llm.info.id
         is_set = limits.session_cost or (limits.turn_cost and not limits.cost_is_usual)
         if is_set and model != self._said and not price_of(model):

@@ -98,7 +98,8 @@ def does(file: Brought) -> str:
     with suppress(ValueError):
         fields, body = front_matter(text)
         said = str((fields or {}).get("description") or body)
-    what = _WHAT.get(file.path.name, "a command")
+    is_agent = file.path.parent.name == "agents"
+    what = _WHAT.get(file.path.name, "an agent" if is_agent else "a command")
     return f"{many(len(text.splitlines()), 'line')} of {what}: “{_short(said)}”"
 
 

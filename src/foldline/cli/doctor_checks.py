@@ -215,7 +215,7 @@ def _folder() -> Iterator[Finding]:
         elif each.path.name in (PROJECT_FILE, *INSTRUCTION_FILES):
             what = "agreed to" if each.word == "agreed" else "your own"
             yield Finding("ok", "folder", f"{what} {name}")
-    for own in (each for each in there.by_name.values() if each.counts):
+    for own in (each for each in (*there.by_name.values(), *there.agents.values()) if each.counts):
         yield Finding("ok", own.kind.removesuffix("s"), f"{own.name}, {own.shown}")
     hooks, faults = hooks_of(cwd)
     for file, events in groupby(hooks, key=lambda hook: hook.shown):

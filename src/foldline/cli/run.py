@@ -158,7 +158,8 @@ def _declining(agent: Agent) -> Callable[[Event], None]:
     def on_event(event: Event) -> None:
         if isinstance(event, events.ApprovalRequested):
             agent.executor.submit(operations.Approve(call_id=event.call_id, answer="deny"))
-            note(f"declined, nobody is here to approve it: {event.name} {event.title} (--yes allows all).")
+            asked = " ".join(filter(None, (event.who, event.name, event.title)))
+            note(f"declined, nobody is here to approve it: {asked} (--yes allows all).")
 
     return on_event
 

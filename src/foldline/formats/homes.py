@@ -397,7 +397,7 @@ def _described(file: _File, neighbours: Neighbours, here: _Here | None) -> Found
             if meta.first_prompt:
                 break
     except FoldlineError as error:
-        note = str(error) if file.size else f"{path} is empty."
+        note = str(error).replace(str(_alone(path)), str(path)) if file.size else f"{path} is empty."
     except OSError as error:
         note = f"{path} cannot be read: {system_words(error)}."
     return FoundSession(
@@ -415,8 +415,13 @@ def _described(file: _File, neighbours: Neighbours, here: _Here | None) -> Found
 
 
 def _read(place: Place, excerpt: bytes, path: Path) -> ForeignSession:
-    """What the reader says of these lines. It is not to read what comes before them in other files."""
+    """What the reader says of these lines. It is not to read what lies in other files."""
     goes_on = place.agent in ("claude-code", "codex", "kimi-cli")
-    alone = Path(os.devnull, path.parent.name, path.name) if goes_on else path
+    alone = _alone(path) if goes_on else path
     reader = next(known for known in FOREIGN if known.name == place.agent)
     return reader.read(excerpt, alone)
+
+
+def _alone(path: Path) -> Path:
+    """A path of the same name with nothing beside it."""
+    return Path(os.devnull, path.parent.name, path.name)

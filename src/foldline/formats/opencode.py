@@ -2,10 +2,9 @@
 stored (`opencode_store.py`)."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from foldline.history import Damage
@@ -29,9 +28,10 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import ForeignChild, ForeignSession, JsonObject, child_of, object_in, parse_object
+from .base import ForeignChild, ForeignSession, JsonObject, child_of, parse_object
 from .opencode_store import (
     StoredSession,
+    exported,
     exported_files,
     exported_rows,
     is_session_info,
@@ -95,7 +95,7 @@ def read_opencode(data: bytes, path: Path) -> ForeignSession:
         )
     if is_session_info(document):
         stored = list(stored_in_files(path.parent.parent.parent))
-        return _from_store(document.text("id"), path, stored, _from_files(stored))
+        return _from_store(exported_files(document, path), path, stored)
     return _session(document, path, notes)
 
 
@@ -107,9 +107,9 @@ def read_opencode_database(path: Path, session: str) -> ForeignSession:
     """
     stored = stored_in_database(path)
     if session:
-        return _from_store(session, path, stored, partial(exported_rows, path))
+        return _from_store(exported_rows(path, session), path, stored)
     newest = newest_of(stored, path)
-    read = _from_store(newest.id, path, stored, partial(exported_rows, path))
+    read = _from_store(exported(newest), path, stored)
     several = sum(not one.parent for one in stored)
     note = (
         f"Of its {several} sessions, {newest.id} was read, the newest: "
@@ -130,24 +130,15 @@ def newest_of(stored: Iterable[StoredSession], path: Path) -> StoredSession:
     return newest
 
 
-Exported = Callable[[str], JsonObject]
-"""Gives a stored session, by its id, as one document."""
-
-
-def _from_files(stored: Sequence[StoredSession]) -> Exported:
-    files = {one.id: one.path for one in stored}
-    return lambda session: exported_files(object_in(files[session]), files[session])
-
-
 def _from_store(
-    session: str, path: Path, stored: Sequence[StoredSession], exported: Exported, above: tuple[str, ...] = ()
+    document: JsonObject, path: Path, stored: Sequence[StoredSession], above: tuple[str, ...] = ()
 ) -> ForeignSession:
-    """A stored session with those of its subagents, and theirs."""
-    document = exported(session)
+    """A stored session with those of its subagents, and theirs. `above` are the sessions that it is below."""
+    session = document.text("info", "id")
     tasks = _tasks(document)
     children = [
         child_of(
-            _from_store(one.id, path, stored, exported, (*above, session)),
+            _from_store(exported(one), path, stored, (*above, session)),
             one.id,
             agent=tasks.get(one.id, _NO_CALL).text("state", "input", "subagent_type"),
             title=_BY_AGENT.sub("", one.title),

@@ -47,6 +47,13 @@ def is_store(folder: Path) -> bool:
     return (folder / _SESSIONS).is_dir() and (folder / _MESSAGES).is_dir()
 
 
+def exported(stored: StoredSession) -> JsonObject:
+    """A session, as one document. Raises FoldlineError where it cannot be read."""
+    if stored.path.is_file():
+        return exported_files(object_in(stored.path), stored.path)
+    return exported_rows(stored.path.parent, stored.id)
+
+
 def exported_files(info: JsonObject, path: Path) -> JsonObject:
     store = path.parent.parent.parent
     session = info.text("id")

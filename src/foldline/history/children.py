@@ -25,14 +25,22 @@ def child_events(events: Path, child: str) -> Path:
 
 
 def children_of(events: Path) -> list[Path]:
-    """The event files of the sessions that this session's agent began, oldest first. Links are none."""
+    """The event files of the sessions that this session's agent began, oldest first. One that was killed
+    before it wrote anything has not begun, and a link is none."""
     folder = events.parent / CHILDREN
     found: list[Path] = []
     if events.name == EVENTS and not folder.is_symlink():
         with suppress(OSError), os.scandir(folder) as items:
             names = [item.name for item in items if item.is_dir(follow_symlinks=False)]
             found = [folder / name / EVENTS for name in sorted(names) if name[0] != "."]
-    return [path for path in found if is_file(path)]
+    return [path for path in found if _is_begun(path)]
+
+
+def _is_begun(events: Path) -> bool:
+    try:
+        return is_file(events) and events.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def tree_of(events: Path) -> Iterator[Path]:

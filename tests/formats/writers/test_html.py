@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -15,7 +16,7 @@ from foldline.formats import read_foreign
 from foldline.formats.export import Original
 from foldline.formats.writers.html import Painter, lines_of_diff, write_html
 from foldline.history import utc_now
-from foldline.protocol import Entry, ImagePart, SessionHeader, Title, UserMessage, text_parts
+from foldline.protocol import Entry, ImagePart, SessionHeader, Subagent, Title, UserMessage, text_parts
 from support.history import history
 from support.recorded import needs_recorded, readable
 from support.stories import Story, shop
@@ -112,6 +113,18 @@ def test_nothing_foreign_acts_wherever_it_stands(text: str) -> None:
     assert all(link.startswith(("#e", "https://evil.example")) for link in shown.links)
     assert shown.pictures == []
     assert re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown.text) is None
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_a_subagents_session_stands_below_its_call_and_nothing_in_it_acts(text: str) -> None:
+    child = original(Story().user(text).assistant(text, thinking=text).entries)
+    child = replace(child, header=child.header.model_copy(update={"id": text}))
+    above = Story().user("go").tool("task", "found")
+    above.add(Subagent(child=text, call_id="", agent=text, title=text))
+    shown = Page(write_html(replace(original(above.entries), children=(child,))).data.decode())
+    assert len(shown.scripts) == 1
+    assert len(shown.ids) == len(set(shown.ids)) == 5
+    assert all(link.startswith(("#e", "https://evil.example")) for link in shown.links)
 
 
 @given(st.text(alphabet=st.sampled_from("<>&\"'`*_[]()!#-=| \nabsx:/\\~1."), max_size=80))

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from foldline.history import Session, find_session
+from foldline.history import Session, find_session, utc_now
+from foldline.history.children import child_events
 from foldline.tui.inspector import InspectorScreen
 from foldline.tui.screens import sessions_view
 from foldline.tui.screens.help import HelpScreen
+from foldline.tui.screens.sessions_list import Listed, export_session, import_session
 from support.agent_homes import AgentHomes
 from support.claude_code_rows import user
 from support.holders import holder
@@ -343,6 +345,20 @@ async def test_other_agents_sessions_are_read_or_imported(
         copy = await seen.left_with()
     assert copy is not None and Session.open(copy).meta().title == "Mend the [bold]parser"
     assert foreign.read_bytes() == before
+
+
+def test_an_import_brings_its_subagents_and_an_export_shows_them(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = AgentHomes(tmp_path / "people", monkeypatch).claude_code(
+        user("Mend the parser", uuid="a", parentUuid=None),
+        user("look for the needle", uuid="s", parentUuid=None, isSidechain=True, agentId="a1"),
+    )
+    row = Listed(foreign, "s", utc_now(), agent="claude-code")
+    copy = import_session(row, shelf.home, tmp_path)
+    assert "look for the needle" in child_events(copy, "a1").read_text()
+    written, _ = export_session(copy, "html", tmp_path)
+    assert "look for the needle" in written.read_text()
 
 
 async def test_in_other_agents_lists_titles_and_prompts_are_searched(

@@ -12,7 +12,7 @@ from acp.interfaces import Client
 from foldline.agent import Agent
 from foldline.agent.limits import Spent
 from foldline.cli.plain.narrator import compacted_words, entry_words
-from foldline.context.numbers import tokens
+from foldline.context.numbers import many, tokens
 from foldline.protocol import Approval, Clear, Entry, Revert, Title, Undo, events
 from foldline.protocol.events import Event
 
@@ -116,6 +116,10 @@ class Feed:
                 self.post(call)
             case events.CompactionEnd():
                 self._compacted(event)
+            case events.SubagentProgress() if known := self.entry_updates.calls.get(event.call_id):
+                words = f"{event.agent}: {many(event.steps, 'step')}, {tokens(event.tokens)} tokens"
+                shown = ", ".join(filter(None, (words, event.doing)))
+                self.post(helpers.update_tool_call(known.id, content=[said(shown)]))
             case events.ChoiceResolved():
                 self.post(helpers.update_tool_call(event.choice, status="completed"))
             case events.ProposalClosed():

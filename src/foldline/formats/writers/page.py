@@ -155,7 +155,7 @@ def page_of(original: Original) -> Page:
     """The whole session, records that are for programs left out."""
     entries = list(original.entries)
     return Page(
-        id=original.header.id,
+        id=one_line(original.header.id),
         title=_title(original.projection, entries) or f"Session {one_line(original.header.id)}",
         folder=one_line(original.header.cwd),
         facts=tuple(_facts(original.projection, entries)),
