@@ -367,16 +367,16 @@ def _same_strategy(parent: AgentState, state: AgentState) -> CompactionStrategy:
 # --- the tool ---------------------------------------------------------------------------------------------
 
 _DESCRIPTION: Final = (
-    "Give a task to an agent that works on it with a window of its own. You get its answer alone: for what "
-    "takes many files or steps to find out or do, so that your own window stays free. It knows nothing of "
-    "this conversation: say all it needs, and what to answer. Several calls in one step run at once. Agents:"
+    "Give a task to an agent with a window of its own; yours gets its answer alone. For what takes many "
+    "files or steps. It knows nothing of this conversation: say all it needs. Calls of one step run at once. "
+    "Agents:"
 )
 
 
 class TaskArguments(Arguments):
-    prompt: str = Field(min_length=1, description="The task, whole; its first line says what it is about.")
-    agent: str | None = Field(None, description=f"Who works on it; `{USUAL}` if left out.")
-    model: str | None = Field(None, description="Only where the user names another model for it.")
+    prompt: str = Field(min_length=1, description="The task; its first line is its title.")
+    agent: str | None = Field(None, description=f"By default `{USUAL}`.")
+    model: str | None = Field(None, description="Only one the user names.")
 
 
 class TaskTool(BaseTool[TaskArguments]):

@@ -1,6 +1,6 @@
 """Folder trust: what a folder brings does nothing until the user has agreed to these very bytes of it.
 
-That is the project's settings, instruction files, skills, commands and hooks, up to the top of its
+That is the project's settings, instruction files, skills, commands, agents and hooks, up to the top of its
 repository. Imports little: the theme may be among the settings, and is looked for before the first paint.
 """
 

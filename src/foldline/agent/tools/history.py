@@ -53,7 +53,7 @@ class EntryArguments(Arguments):
     index: int = Field(description="Number of the entry, as history_search or a placeholder names it.")
     offset: int | None = Field(None, ge=1, description="First line, from 1.")
     limit: int | None = Field(None, ge=1, description="How many lines; all to the end if left out.")
-    child: str | None = Field(None, description="Of a child's session: the name below the result of `task`.")
+    child: str | None = Field(None, description="Of a child of `task`: its name.")
 
 
 class HistorySearchTool(BaseTool[SearchArguments]):
