@@ -22,6 +22,7 @@ from foldline.tui.state import (
     Waiting,
     Working,
 )
+from support.children import DOCS, TESTS, at_work
 
 word = st.text(max_size=8)
 call = st.sampled_from(["c1", "c2", "c3"])
@@ -60,6 +61,15 @@ any_event: st.SearchStrategy[Event] = st.one_of(
     st.builds(events.ToolFinished, call_id=call, name=word, is_error=st.booleans(), brief=word),
     st.builds(events.ApprovalRequested, call_id=call, name=word, title=word, diff=st.none() | word),
     st.builds(events.ApprovalResolved, call_id=call, allowed=st.booleans()),
+    st.builds(
+        events.SubagentProgress,
+        call_id=call,
+        child=call,
+        agent=word,
+        title=word,
+        state=st.sampled_from(get_args(events.SubagentState)),
+        doing=word,
+    ),
     st.builds(events.CompactionStart, reason=reason, tokens_before=count, entries=count),
     st.builds(
         events.CompactionProgress,
@@ -143,7 +153,7 @@ def finished(outcome: str = "done", error: str | None = None) -> events.TaskFini
 
 def test_every_event_is_generated() -> None:
     union = get_args(get_args(Event)[0])
-    assert len(union) == 28, "a new event needs a place in `any_event` and in `reduce`"
+    assert len(union) == 29, "a new event needs a place in `any_event` and in `reduce`"
 
 
 @given(st.lists(any_event, max_size=30))
@@ -383,3 +393,20 @@ def test_queue_title_model_and_usage_are_taken_over() -> None:
     )
     assert state.waiting == Waiting("a", ("b",), True)
     assert (state.title, state.model, state.cached, state.room.size) == ("T", "m2", 900, 1050)
+
+
+def test_subagents_that_run_keep_their_place_and_those_awaited_can_be_sent_to_the_background() -> None:
+    callers, tests, docs = at_work()
+    state = after(START, callers, tests, docs)
+    assert [each.child for each in state.subagents] == [TESTS, DOCS]  # the first is done
+    away = tests.model_copy(update={"state": "background"})
+    state = reduce(state, away, 9.0)
+    assert [each.child for each in state.subagents] == [TESTS, DOCS]
+    assert [each.child for each in state.awaited] == [DOCS]
+    assert [each.child for each in reduce(state, finished(), 10.0).subagents] == [TESTS]
+
+
+def test_a_question_says_which_subagent_asks() -> None:
+    asked = events.ApprovalRequested(call_id="c/1", name="bash", title="ls", who="explore")
+    question = after(START, asked).question
+    assert question is not None and question.sentence == "explore asks: allow this bash call?"

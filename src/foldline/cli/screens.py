@@ -15,7 +15,8 @@ from .streams import has_terminal
 
 if TYPE_CHECKING:
     from foldline.tui.app import FoldlineApp
-    from foldline.tui.inspector.app import Followed, InspectorApp
+    from foldline.tui.inspector.app import InspectorApp
+    from foldline.tui.inspector.following import Followed
 
 _FIRST_LINE: Final = 1_000_000
 """Bytes of a first line that may still be a header."""

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from foldline.protocol import (
     NEW,
-    Approval,
     Checkpoint,
     Clear,
     Edit,
@@ -130,6 +129,8 @@ class Projection(ViewState):
         self._annulled: frozenset[int] = frozenset()
         self.images: list[tuple[int, FileImage]] = []
         """Every change of a file by our hand, with the index of the checkpoint that recorded it, in order."""
+        self.subagents: list[Subagent] = []
+        """Every subagent that was ever started, in order."""
         self.checkpoints: list[Checkpoint] = []
         """Every checkpoint ever made, in order, those in reverted parts included."""
         self._checkpoints: dict[int, int] = {}
@@ -297,8 +298,8 @@ class Projection(ViewState):
                 self.title = entry.title
             case OtherOutline():
                 self._refused = 0
-            case Approval() | Subagent():
-                pass
+            case Subagent():
+                self.subagents.append(entry)
 
     def _add_marker(self, marker: ViewMarker, position: int) -> None:
         if isinstance(marker, CompactionOutline):

@@ -272,6 +272,16 @@ class Rereader:
         status = file_of(path).stat()
         self._known = Reread(status.st_size, status.st_mtime_ns, None)
 
+    @classmethod
+    def read(cls, path: Path, format: str | None) -> "Rereader":
+        """Reads it. Raises FoldlineError."""
+        found = read_foreign(path, format)
+        return cls(path, found.format, Session.from_entries(found.header, found.entries, damage=found.damage))
+
+    def child(self, id: str) -> "Rereader":
+        """The same of one of its subagents. Raises FoldlineError."""
+        return self.read(self._path / id, self._format)
+
     def look(self) -> Reread:
         """What the file holds now, without taking it in: for a thread. One `stat` where nothing changed.
 

@@ -9,6 +9,7 @@ from foldline.data import EVENTS
 from foldline.files import opened
 from foldline.protocol import Entry, FoldlineError, system_words
 
+from .children import child_events
 from .lock import Holder, holder_of
 from .log import Damage, LineReader, Progress, cannot_be_read, parse_header
 from .paths import events_file
@@ -76,6 +77,10 @@ class Follower:
         with opened(self.path) as file:
             file.seek(max(offset - _SEAM, 0))
             return file.read(min(_SEAM, offset))
+
+    def child(self, id: str) -> "Follower":
+        """The same of one of its subagents. Raises FoldlineError."""
+        return Follower(child_events(self.path, id))
 
     def catch_up(self) -> list[Entry]:
         """Take in what was appended since; the new entries, after `on_append` heard of them. Raises

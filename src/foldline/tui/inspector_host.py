@@ -8,13 +8,18 @@ from textual import events, on
 from textual.binding import BindingType
 
 from foldline.agent import Agent
+from foldline.history.children import child_events
+from foldline.history.follower import Follower
+from foldline.protocol import Subagent
 from foldline.tui.dock import DOCKED_FROM
+from foldline.tui.inspector.following import open_child
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.inspector.screen import DockedInspector, InspectorScreen
 from foldline.tui.inspector.sheets import PanelState
 from foldline.tui.keys.commands import BY_ID
 from foldline.tui.keys.table import bindings
 from foldline.tui.state import ChatState
+from foldline.tui.widgets.status import HasStatusLine
 
 if TYPE_CHECKING:
     from foldline.tui.open_session import OpenSession
@@ -95,6 +100,15 @@ class InspectorHost:
         assert panels is not None, "it was opened just now"
         panels.call_after_refresh(panels.reveal, index)
 
+    def open_child(self, started: Subagent) -> None:
+        """Open the session of a subagent, which lies in the folder of this one."""
+        events, over = self._agent.session.path, self._chat.front
+        if events is None:
+            self._chat.remark("This session is not kept on disk, nor are its subagents")
+            return
+        say = over.tell if isinstance(over, HasStatusLine) else self._chat.remark
+        open_child(over, lambda id: Follower(child_events(events, id)), self._chat.where, say, started)
+
     def refresh(self) -> None:
         """Show the entries that have come since."""
         state = self._state
@@ -131,6 +145,7 @@ class InspectorHost:
             live=True,
             threshold=self._state.room.threshold,
             activity=self._state.doing,
+            open_child=self.open_child,
         )
         price = price_of(self._agent.state.llm.info.id)
         panels.set_price(None if price is None else price.input / 1_000_000)

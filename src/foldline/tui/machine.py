@@ -49,7 +49,7 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C9
         case events.QueueChanged():
             waiting = Waiting(event.held, event.queued, event.paused, event.unsent, event.awaits)
             return replace(state, waiting=waiting)
-        case events.ToolsListed() | events.WindowLearned() | events.ToolOutput() | events.SubagentProgress():
+        case events.ToolsListed() | events.WindowLearned() | events.ToolOutput():
             return state  # the meter and the transcript show them
         case events.SandboxKnown():
             return replace(state, sandbox_holds=event.holds)
@@ -87,6 +87,8 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C9
         case events.ApprovalResolved():
             tools = tuple(replace(t, since=now) if t.call_id == event.call_id else t for t in state.tools)
             return _running(_answered(state, "call", event.call_id), tools, now)
+        case events.SubagentProgress():
+            return replace(state, subagents=_subagents(state.subagents, event))
         case events.ChoiceRequested():
             options = tuple(Answerable(option.key, option.label, option.asks) for option in event.options)
             choice = Question(event.choice, event.title, event.detail, None, now, options, "choice")
@@ -126,6 +128,7 @@ def _finished(state: ChatState, event: events.TaskFinished, now: float) -> ChatS
         compacting=None,
         cancelling=False,
         questions=(),
+        subagents=tuple(each for each in state.subagents if each.state == "background"),
         proposal=None if state.proposal is None else state.proposal.model_copy(update={"waits": False}),
     )
     if event.outcome == "failed":
@@ -217,6 +220,17 @@ def _without(state: ChatState, call_id: str) -> tuple[RunningTool, ...]:
     return tuple(tool for tool in state.tools if tool.call_id != call_id)
 
 
+def _subagents(
+    known: tuple[events.SubagentProgress, ...], event: events.SubagentProgress
+) -> tuple[events.SubagentProgress, ...]:
+    """Those that run, each in its place."""
+    if event.state in ("done", "failed", "cancelled"):
+        return tuple(each for each in known if each.child != event.child)
+    if all(each.child != event.child for each in known):
+        return (*known, event)
+    return tuple(event if each.child == event.child else each for each in known)
+
+
 def _question_of(event: events.ApprovalRequested, now: float) -> Question:
     return Question(
         event.call_id,
@@ -225,6 +239,7 @@ def _question_of(event: events.ApprovalRequested, now: float) -> Question:
         event.diff,
         now,
         options=APPROVAL if event.rules else ONCE,
+        who=event.who,
         promises=tuple(
             rules_grant((rule, *(event.also if nth == 0 else ()))) for nth, rule in enumerate(event.rules)
         ),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
+    from foldline.protocol import Subagent
     from foldline.protocol.operations import Operation
 
 
@@ -56,3 +57,10 @@ class EntryWanted(Message):
     """The user wants to see an entry in the Inspector."""
 
     index: int
+
+
+@dataclass
+class SubagentWanted(Message):
+    """The user wants to see what a subagent does or did."""
+
+    started: "Subagent"

@@ -20,6 +20,7 @@ from foldline.tui.messages import (
     PromptEditWanted,
     PromptSubmitted,
     QueueEdited,
+    SubagentWanted,
 )
 from foldline.tui.presenter import Presenter, Shown
 from foldline.tui.prompting.prompt import Prompt
@@ -104,7 +105,8 @@ class OpenSession(ChatScreen):
     def runs(self) -> bool:
         """Whether something would end with the session."""
         jobs = self.runner.agent.state.jobs.all() if self.runner is not None else []
-        return self.presenter.state.busy or any(job.runs for job in jobs)
+        state = self.presenter.state
+        return state.busy or bool(state.subagents) or any(job.runs for job in jobs)
 
     @property
     def tab(self) -> Tab:
@@ -142,6 +144,7 @@ class OpenSession(ChatScreen):
         self._use(opened)
         self._look_at_git()
         self._look_around()
+        self._read_children()
         if not opened.blocks:
             self.invite()
             self._find_last_sessions()
@@ -223,7 +226,7 @@ class OpenSession(ChatScreen):
 
     def _hear(self, event: "Event") -> None:
         """Every event of the session, until it is closed."""
-        from foldline.protocol.events import TaskFinished
+        from foldline.protocol.events import SubagentProgress, TaskFinished
 
         if self._ended:
             return
@@ -232,6 +235,18 @@ class OpenSession(ChatScreen):
                 self._unseen = "failed" if event.outcome == "failed" else "finished"
             self._look_at_git()
         self.presenter.hear(event)
+        if isinstance(event, SubagentProgress) and event.state in ("done", "failed", "cancelled"):
+            self._read_children()
+
+    @work(exclusive=True, group="children")
+    async def _read_children(self) -> None:
+        """What the subagents that have ended came to, as their histories say."""
+        from foldline.tui.transcript.children import works_of
+
+        shown = self.presenter.shown
+        events = None if shown is None else shown.runner.agent.session.path
+        if shown is not None and events is not None and (unread := shown.transcript.children.unread):
+            shown.transcript.learn_of_children(await asyncio.to_thread(works_of, events, unread))
 
     @work(thread=True, exclusive=True, group="git", exit_on_error=False)
     def _look_at_git(self) -> None:
@@ -323,7 +338,8 @@ class OpenSession(ChatScreen):
     @on(CancelRequested)
     @on(EntryWanted)
     @on(OperationWanted)
-    def take(self, message: CancelRequested | EntryWanted | OperationWanted) -> None:
+    @on(SubagentWanted)
+    def take(self, message: CancelRequested | EntryWanted | OperationWanted | SubagentWanted) -> None:
         """Carry out what is wanted in the chat, or on a screen above it."""
         message.stop()
         shown, state = self.presenter.shown, self.presenter.state
@@ -334,6 +350,8 @@ class OpenSession(ChatScreen):
                 shown.runner.submit(message.operation)
             case EntryWanted():
                 self.show_entry(message.index)
+            case SubagentWanted():
+                shown.inspecting.open_child(message.started)
             case CancelRequested():
                 if state.busy:
                     self.presenter.show(replace(state, cancelling=True))
@@ -373,6 +391,7 @@ class OpenSession(ChatScreen):
         return {
             "inspector": lambda _, __: shown.inspecting.toggle(),
             "open-tools": lambda _, __: in_slices(shown.transcript.openings.toggle_all_calls(), "opening"),
+            "background": lambda runner, _: self._to_background(runner, shown),
             "context": lambda _, __: self._open_context(shown),
             "rewind": lambda runner, _: open_rewind(self, runner),
             "tree": lambda runner, _: open_tree(self, runner),
@@ -385,6 +404,17 @@ class OpenSession(ChatScreen):
             **shown.setup.commands,
             **session_commands(self),
         }
+
+    def _to_background(self, runner: "Runner", shown: Shown) -> None:
+        from foldline.protocol.operations import SendToBackground
+
+        cursor = self.transcript.cursor if self.reading.focused else None
+        chosen = None if cursor is None else shown.transcript.child_at(cursor)
+        awaited = self.presenter.state.awaited
+        one = next(
+            (each for each in awaited if chosen is not None and each.child == chosen.child), awaited[0]
+        )
+        runner.submit(SendToBackground(call_id=one.call_id))
 
     def _open_context(self, shown: Shown) -> None:
         from foldline.tui.context_screen.screen import open_context

@@ -120,6 +120,8 @@ class Presenter:
                 transcript.start_tool(event.call_id, event.title)
             case events.ToolOutput():
                 transcript.tool_output(event.call_id, event.text)
+            case events.SubagentProgress():
+                transcript.hear_child(event)
             case events.EntryAppended():
                 transcript.add(event.entry)
             case events.TaskFinished():

@@ -11,7 +11,7 @@ from foldline.agent import Agent
 from foldline.agent.rewind import diffs_since
 from foldline.compaction import load_prompt
 from foldline.context.outline import MessageOutline
-from foldline.history import Session, data_home, short_id, utc_now
+from foldline.history import data_home, short_id, utc_now
 from foldline.history.follower import Follower
 from foldline.history.paths import with_tilde
 from foldline.protocol import AssistantMessage, FoldlineError, Title
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
     from foldline.tui.chat import ChatScreen
-    from foldline.tui.inspector.app import Followed
+    from foldline.tui.inspector.following import Followed
     from foldline.tui.open_session import OpenSession
 
 
@@ -167,26 +167,19 @@ async def read_along(over: "App[Any] | ChatScreen", row: Listed, index: int | No
     Raises:
         FoldlineError: it cannot be read.
     """
-    from foldline.tui.inspector import InspectorPanels, InspectorScreen
-    from foldline.tui.inspector.app import Following
+    from foldline.tui.inspector.following import FollowingInspector
 
     followed = await asyncio.to_thread(_followed, row)
-    session = followed.session
-    panels = InspectorPanels(session.projection, cwd=session.header.cwd)
-    screen = InspectorScreen(panels, row.title or short_id(row.id))
+    screen = FollowingInspector(followed.session, row.title or short_id(row.id), followed)
     await over.push_screen(screen)
-    Following(followed, screen).begin()
     if index is not None:
-        screen.call_after_refresh(panels.reveal, index)
+        screen.call_after_refresh(screen.panels.reveal, index)
 
 
 def _followed(row: Listed) -> "Followed[Any]":
     if row.ours:
         return Follower(row.path)
     # Here, in a thread: nobody waits for it before the screen is open.
-    from foldline.formats import read_foreign
     from foldline.formats.reader import Rereader
 
-    found = read_foreign(row.path, row.agent)
-    session = Session.from_entries(found.header, found.entries, damage=found.damage)
-    return Rereader(row.path, found.format, session)
+    return Rereader.read(row.path, row.agent)

@@ -84,6 +84,9 @@ def _facts(agent: Agent) -> Iterator[tuple[str, str]]:
     except FoldlineError as failure:  # a window too small to work in
         threshold = f". {failure}"
     yield "strategy", f"{strategy_name(state.strategy)}, {state.mode}{threshold}"
+    if begun := len(state.projection.subagents):
+        running = len(state.subagents.running) if state.subagents is not None else 0
+        yield "subagents", f"{begun:,}, {running} running"
     yield "mode", f"{state.policy.mode}: {mode_words(state.policy.mode)}"
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from foldline.protocol import ApprovalMode
-    from foldline.protocol.events import ProposalReady
+    from foldline.protocol.events import ProposalReady, SubagentProgress
     from foldline.tui.keys.commands import SlashCommand
 
 FoldReason = Literal["threshold", "overflow", "manual", "phase"]
@@ -137,6 +137,8 @@ class Question:
     since: float
     options: tuple[Answerable, ...] = APPROVAL
     kind: Literal["call", "choice"] = "call"
+    who: str = ""
+    """The subagent whose call it is; empty: the agent's own."""
     promises: tuple[str, ...] = ()
     """What "always" may stand for, one of them at a time."""
     outside: bool = False
@@ -148,7 +150,7 @@ class Question:
         if self.kind == "choice":
             return self.name
         noun = self.name if self.name in ("edit", "fetch", "read", "write") else f"{self.name} call"
-        return f"Allow this {noun}?"
+        return f"{self.who} asks: allow this {noun}?" if self.who else f"Allow this {noun}?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +290,8 @@ class ChatState:
     proposal: "ProposalReady | None" = None
     """The compaction that is drafted and waits for the user."""
     questions: tuple[Question, ...] = ()
+    subagents: "tuple[SubagentProgress, ...]" = ()
+    """Those that run, in the order they began."""
     waiting: Waiting = Waiting()
     news: News | None = None
 
@@ -311,6 +315,11 @@ class ChatState:
     @property
     def drafting_ahead(self) -> bool:
         return self.ahead is not None and not self.ahead.ready
+
+    @property
+    def awaited(self) -> "tuple[SubagentProgress, ...]":
+        """The subagents that the agent waits for: they can be sent to the background."""
+        return tuple(each for each in self.subagents if each.state != "background")
 
     def retry_at(self, now: float) -> Retry | None:
         """The retry that is waited for at this moment."""

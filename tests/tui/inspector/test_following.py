@@ -13,7 +13,8 @@ from foldline.history import Session
 from foldline.history.follower import Follower
 from foldline.history.lock import Holder
 from foldline.protocol import NoticeRecord, UserMessage, text_parts
-from foldline.tui.inspector.app import InspectorApp, turn_words, writer_words
+from foldline.tui.inspector.app import InspectorApp
+from foldline.tui.inspector.following import turn_words, writer_words
 from foldline.tui.panels.states import row_key
 from support.holders import holder
 from support.stories import long_story, screen_rows
@@ -57,11 +58,11 @@ async def test_what_another_process_writes_is_shown_and_so_is_its_end(tmp_path: 
             assert f"live · written by process {other.pid} since " in screen_rows(app)[0]
             assert "read-only" not in screen_rows(app)[0]
             other.append("a word from afar")
-            await app.following.look()
+            await app.inspector.following.look()
             await pilot.pause()
             assert "a word from afar" in "\n".join(screen_rows(app))
             other.kill()
-            await app.following.look()
+            await app.inspector.following.look()
             await pilot.pause()
             assert "read-only" in screen_rows(app)[0] and "live" not in screen_rows(app)[0]
             shown = "\n".join(screen_rows(app))
@@ -85,14 +86,14 @@ async def test_a_reader_at_the_end_follows_and_one_above_it_stays(writer: Sessio
         history = app.inspector.panels.history.view
         assert history.follow
         await writer.append(user(), user("the newest"))
-        await app.following.look()
+        await app.inspector.following.look()
         await pilot.pause()
         assert history.follow and "the newest" in "\n".join(screen_rows(app))
         await pilot.press("pageup", "pageup")
         await pilot.pause()
         top, cursor = history.top, history.cursor
         await writer.append(user("unseen"), user("unseen"))
-        await app.following.look()
+        await app.inspector.following.look()
         await pilot.pause()
         assert (history.top, history.cursor) == (top, cursor)
         shown = "\n".join(screen_rows(app))
@@ -110,7 +111,7 @@ async def test_an_entry_that_is_open_stays_open(writer: Session) -> None:
         opened, top = set(sheet.opened), sheet.view.top
         assert opened == {row_key(10)}
         await writer.append(NoticeRecord(text="more"))
-        await app.following.look()
+        await app.inspector.following.look()
         await pilot.pause()
         assert (sheet.opened, sheet.view.top) == (opened, top)
 
@@ -119,10 +120,10 @@ async def test_a_file_that_was_replaced_is_said_once_and_looked_at_no_more(write
     async with following(writer) as (app, pilot):
         assert writer.path is not None
         writer.path.rename(writer.path.with_name("elsewhere"))
-        await app.following.look()
+        await app.inspector.following.look()
         await pilot.pause()
         assert "was moved or deleted: what was read of it stays." in "\n".join(screen_rows(app))
-        assert app.following.ended and "read-only" in screen_rows(app)[0]
+        assert app.inspector.following.ended and "read-only" in screen_rows(app)[0]
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

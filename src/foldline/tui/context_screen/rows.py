@@ -45,6 +45,7 @@ class ContextState:
         prompts: Sequence[str],
         plan: Plan | None = None,
         doing: str = "",
+        saved: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
         """
         Args:
@@ -52,8 +53,9 @@ class ContextState:
             prompts: those that are not in the next request yet.
             plan: what a compaction by hand would do now.
             doing: what the agent does just now.
+            saved: of subagents, how many worked, the tokens they worked, and those of them in the view.
         """
-        self.agent, self.plan, self.doing = agent, plan, doing
+        self.agent, self.plan, self.doing, self.subagents = agent, plan, doing, saved
         self.projection = agent.projection
         self.usage = usage_of(agent.projection, agent.schemas)
         self.items = agent.projection.tally.heaviest(LISTED, agent.projection.scale)
@@ -186,6 +188,11 @@ def use_rows(state: ContextState) -> list[Row]:
         about = "Kept free for the answer: compaction.reserve_tokens sets it."
         shown, sign = numbers.tokens(state.reserve), _glyph("threshold")
         add((4, 0), "kept for the answer", state.reserve, shown, about, sign=sign, style="muted")
+    count, worked, kept = state.subagents
+    if count:
+        done, view = f"{numbers.short_tokens(worked)} worked", numbers.tokens(kept)
+        about = f"{many(count, 'subagent')}: {done}, {view} in your view, among the tool results."
+        add((5, 0), f"subagents, {done}", kept, view, about, count, style="muted")
     return rows
 
 

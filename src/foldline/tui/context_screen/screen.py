@@ -88,7 +88,8 @@ class ContextPanels(Workbench):
             self._plan = None
         elif (moment := view_moment(agent.projection, agent.budget)) != self._planned_for:
             self._plan, self._planned_for = agent.plan("manual"), moment
-        return ContextState(agent, self._shown.figures.room(), prompts, self._plan, state.doing)
+        room, saved = self._shown.figures.room(), self._shown.transcript.children.saved()
+        return ContextState(agent, room, prompts, self._plan, state.doing, saved)
 
     def _on_event(self, event: "Event") -> None:
         """Whatever changes a number, or what the agent does. What streams in changes neither."""

@@ -1,110 +1,12 @@
 """`foldline open FILE`: the Inspector as a program of its own, read-only; a file that grows is followed."""
 
-import asyncio
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from foldline.context.numbers import many
 from foldline.history import Session
-from foldline.history.follower import NoLongerFollowed
-from foldline.history.lock import Holder
-from foldline.protocol import Entry
 from foldline.tui.base_app import BaseApp
-from foldline.tui.inspector.panels import InspectorPanels
-from foldline.tui.inspector.screen import InspectorScreen
-
-EVERY: Final = 0.5
-"""Seconds between two looks."""
-
-LookT = TypeVar("LookT")
-
-
-class Followed(Protocol[LookT]):
-    """A session and the file it grows with: `history.follow.Follower`, or a foreign one."""
-
-    session: Session
-    holder: Holder | None
-
-    def look(self) -> LookT:
-        """What is new; in a thread."""
-        ...
-
-    def take(self, look: LookT) -> list[Entry]: ...
-
-
-class Following(Generic[LookT]):
-    """Keeps a screen in step with what it follows. Nothing the reader looks at moves."""
-
-    def __init__(self, followed: Followed[LookT], screen: InspectorScreen) -> None:
-        self._followed = followed
-        self._screen = screen
-        self._came = 0
-        """Entries since the screen was opened."""
-        self.ended = False
-
-    def begin(self, every: float = EVERY) -> None:
-        """Say who writes, before anything has come; then look again and again."""
-        self._screen.header.show_writer(writer_words(self._followed.holder))
-        self._screen.run_worker(self._run(every), group="follow")
-
-    async def _run(self, every: float) -> None:
-        """Until the file is not the one that was read."""
-        while not self.ended:
-            await asyncio.sleep(every)
-            await self.look()
-
-    async def look(self) -> None:
-        """Look once, and show what came."""
-        before, damage = self._followed.holder, self._followed.session.damage
-        try:
-            seen = await asyncio.to_thread(self._followed.look)
-        except NoLongerFollowed as end:
-            self.ended = True
-            self._screen.header.show_writer("")
-            self._screen.tell(str(end))
-            return
-        fresh = self._followed.take(seen)
-        session, holder = self._followed.session, self._followed.holder
-        self._came += len(fresh)
-        if fresh:
-            self._screen.refresh_from(session.projection)
-            below = self._screen.panels.active_view.new_below
-            if below:
-                self._screen.tell(f"▼ {below:,} new below · End follows")
-        self._screen.header.show_writer(writer_words(holder))
-        if _another(before, holder):
-            self._screen.tell(turn_words(before, holder, self._came))
-        elif session.damage != damage and session.damage:
-            self._screen.tell(f"{session.damage}.")
-
-
-def writer_words(holder: Holder | None) -> str:
-    """Who writes to a session, for the header; nothing where nobody does."""
-    if holder is None:
-        return ""
-    since = f" since {holder.since_words}" if holder.since else ""
-    return f"written by {holder.name}{since}{', suspended' if holder.suspended else ''}"
-
-
-def turn_words(before: Holder | None, now: Holder | None, came: int) -> str:
-    """What is said when a writer comes or goes."""
-    if now is not None:
-        return f"{_capital(now.name)} writes to this session now."
-    assert before is not None, "somebody came or went"
-    entries = many(came, "entry", "entries") if came else "nothing"
-    return f"{_capital(before.name)} is done: {entries} came since this was opened."
-
-
-def _another(before: Holder | None, now: Holder | None) -> bool:
-    """Whether a writer came or went; a note that could not be read for a moment is nobody else."""
-    if before is None or now is None:
-        return before is not now
-    return bool(before.pid and now.pid) and (before.pid, before.host) != (now.pid, now.host)
-
-
-def _capital(name: str) -> str:
-    return name[:1].upper() + name[1:]
+from foldline.tui.inspector.following import EVERY, Followed, FollowingInspector
 
 
 class InspectorApp(BaseApp[None]):
@@ -133,10 +35,7 @@ class InspectorApp(BaseApp[None]):
             every: seconds between two looks at what is followed.
         """
         super().__init__()
-        self._followed = followed
-        self._every = every
-        panels = InspectorPanels(session.projection, cwd=session.header.cwd, window=window)
-        self.inspector = InspectorScreen(panels, title)
+        self.inspector = FollowingInspector(session, title, followed, window=window, every=every)
 
     def action_stay(self) -> None:
         """The key that opens, and elsewhere closes, the Inspector: here it would end the program."""
@@ -144,6 +43,3 @@ class InspectorApp(BaseApp[None]):
 
     async def on_mount(self) -> None:
         await self.push_screen(self.inspector, lambda _: self.exit())
-        if self._followed is not None:
-            self.following = Following(self._followed, self.inspector)
-            self.following.begin(self._every)

@@ -10,7 +10,7 @@ from foldline.context import numbers
 from foldline.tui.blocks import Span
 
 BLOCKS: Final = " ▁▂▃▄▅▆▇█"
-COMPACTION, SHOWN, MARKED = "▼", "▲", "△"
+COMPACTION, SHOWN, MARKED, SUBAGENT = "▼", "▲", "△", "═"
 _WHOLE: Final = 20_000
 """Tokens from which on the axis is labelled in whole thousands."""
 
@@ -140,12 +140,21 @@ def bar_row(sizes: Sequence[int], top: int, row: int, rows: int, shown: int, eac
     return [(line[:first], "muted"), (line[first:stop], "accent"), (line[stop:], "muted")]
 
 
-def axis(columns: int, compactions: Iterable[tuple[int, int]], shown: int, marked: int | None) -> list[Span]:
-    """The axis: `▼` under the last request before each compaction, its index before it where there is room.
+def axis(
+    columns: int,
+    compactions: Iterable[tuple[int, int]],
+    shown: int,
+    marked: int | None,
+    subagents: Iterable[range] = (),
+) -> list[Span]:
+    """The axis: `▼` under the last request before each compaction, its index before it where there is room,
+    `═` where subagents ran.
 
-    `compactions` are (index, column) in order; `shown` and `marked` are columns.
+    `compactions` are (index, column) in order; `shown` and `marked` are columns, `subagents` ranges of them.
     """
     cells = ["─"] * columns
+    for span in subagents:
+        cells[span.start : span.stop] = SUBAGENT * len(span)
     marks: dict[int, str] = {}
     free = 0  # nothing is written left of this column
     found = list(compactions)
@@ -162,5 +171,5 @@ def axis(columns: int, compactions: Iterable[tuple[int, int]], shown: int, marke
     marks[shown] = SHOWN
     for column, sign in marks.items():
         cells[column] = sign
-    styles = {COMPACTION: "folded bold", SHOWN: "accent bold", MARKED: "accent"}
+    styles = {COMPACTION: "folded bold", SHOWN: "accent bold", MARKED: "accent", SUBAGENT: "live"}
     return [(cell, styles.get(cell, "folded" if cell.isdigit() else "muted")) for cell in cells]

@@ -8,17 +8,17 @@ from typing import Final, Literal, NamedTuple
 from foldline.context.outline import CompactionOutline, MessageOutline, OtherOutline, Outline, RequestOutline
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind, ViewItem
-from foldline.protocol import Approval, Checkpoint, Clear, Edit, ModelChange, Revert, Title, Undo
+from foldline.protocol import Approval, Checkpoint, Clear, Edit, ModelChange, Revert, Subagent, Title, Undo
 from foldline.tui.blocks import clean_line
 
 Mark = Literal["pinned", "new", "failed", "thinking"]
 Group = Literal["kind", "fate", "mark", "notes"]
 
-SYSTEM_NOTES: Final = ("request", "notice", "approval", "edit", "checkpoint", "title", "model", "subagent")
+SYSTEM_NOTES: Final = ("request", "notice", "approval", "edit", "checkpoint", "title", "model")
 """Kinds of entries that were never meant for the model, nor change the view by more than an entry. They are
 shown where they are asked for."""
 _MESSAGES: Final = ("user", "machine", "assist", "summary", "system", "dev")
-_RULES: Final = ("compaction", "rewind", "clear", "undo")
+_RULES: Final = ("compaction", "rewind", "clear", "undo", "subagent")
 FATES: Final[tuple[FateKind, ...]] = (
     "live",
     "clipped",
@@ -185,6 +185,7 @@ _MARKERS: Final[Mapping[type, str]] = {
     Title: "title",
     ModelChange: "model",
     Approval: "approval",
+    Subagent: "subagent",
     OtherOutline: "notice",
 }
 _KINDS: Final = {"assistant": "assist", "developer": "dev"}

@@ -71,6 +71,13 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
         "Its compaction",
         "compaction",
     ),
+    _key(
+        "subagent",
+        "o",
+        "Opens the session of the subagent that this entry started, or is the answer of.",
+        "Its subagent",
+        "subagent",
+    ),
     *jump_keys("prompt", ("[", "]"), hint="prompt"),
     *jump_keys("compaction", ("{", "}"), hint="compaction"),
     "Search",

@@ -14,8 +14,9 @@ from textual.worker import Worker
 from foldline.context.moments import Moment, first_entry
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
+from foldline.context.subagents import started_by
 from foldline.history.stored import without_gc
-from foldline.protocol import Compaction
+from foldline.protocol import Compaction, Subagent
 from foldline.tui.blocks import Block, BlockView, Key, Span
 from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.dock import CHAT_COLUMNS
@@ -84,6 +85,7 @@ class InspectorPanels(Workbench):
         live: bool = False,
         threshold: int | None = None,
         activity: str = "",
+        open_child: Callable[[Subagent], None] | None = None,
     ) -> None:
         """
         Args:
@@ -93,6 +95,7 @@ class InspectorPanels(Workbench):
             live: whether the view can be edited here.
             threshold: size in tokens from which on the view is compacted before a request.
             activity: what the agent does just now; empty: nothing, edits act at once.
+            open_child: shows the session of a subagent; None where there is none to show.
         """
         uses = LedgerUses(self, self._uses_found)
         self.lists = LinkedLists(projection, cwd, overhead, self._rows_changed, uses)
@@ -104,6 +107,7 @@ class InspectorPanels(Workbench):
         limits = edit_hints.Limits(overhead, threshold)
         self._edit_hints = edit_hints.HintWorker(self, limits, self.describe) if live else None
         self.activity = activity
+        self._open_child = open_child
         self._wanted_entry: int | None = None
         """The entry to go to once the moment that is on its way is shown."""
         self._entered: int | None = None
@@ -422,8 +426,11 @@ class InspectorPanels(Workbench):
     def hint_pairs(self) -> list[tuple[str, str]]:
         if self.timeline.has_focus or self.travel.moment is not None:
             return time_hints(on_timeline=self.timeline.has_focus)
-        known = self._index >= 0 and compaction_of(self.projection, self._index) is not None
-        return hints(self.esc_words(), live=self.live, idle=() if known else ("compaction",))
+        here, index = self.projection, self._index
+        idle = {"compaction"} if index < 0 or compaction_of(here, index) is None else set[str]()
+        if index < 0 or started_by(here, index) is None:
+            idle.add("subagent")
+        return hints(self.esc_words(), live=self.live, idle=idle)
 
     def esc_words(self) -> str:
         if self.searching:
@@ -494,6 +501,7 @@ class InspectorPanels(Workbench):
         return {
             "panel-4": self.focus_timeline,
             "compaction": self._to_compaction,
+            "subagent": self._to_subagent,
             "diff": self._compare,
             "filter": self._open_filter,
             "mark": self._mark,
@@ -512,6 +520,8 @@ class InspectorPanels(Workbench):
         block = event.view.block(event.key)
         if isinstance(block, FileBlock):
             self.lists.jump_to_touch(block, self.active)
+        elif isinstance(self.projection.outline(event.key[0]), Subagent):
+            self._to_subagent()
         else:
             self._sheet.toggle(row_of(event.key))
         self.describe()
@@ -534,6 +544,18 @@ class InspectorPanels(Workbench):
                 self.go(HISTORY)
             self.history.view.cursor_to(row_key(there))
             self.relink()
+
+    def _to_subagent(self) -> None:
+        """To the session of the subagent that the entry under the cursor is about."""
+        started = (
+            None if self._index < 0 or self.active == FILES else started_by(self.projection, self._index)
+        )
+        if started is None:
+            self.news = "No subagent worked for this entry."
+        elif self._open_child is None:
+            self.news = "The session of this subagent is not at hand here."
+        else:
+            self._open_child(started)
 
     def _edit(self, key: edit_hints.EditKey) -> None:
         """Ask for an edit of the entry under the cursor, or of those that are marked, or say why not."""

@@ -3,6 +3,7 @@
 from foldline.context.budget import Size
 from foldline.context.moments import Moment, at_compaction, at_request, requests_before, size_at
 from foldline.context.projection import Projection
+from foldline.context.subagents import Answers
 from foldline.context.weight import view_size
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.past import Past
@@ -15,6 +16,8 @@ from foldline.tui.inspector.timeline import (
     now_words,
     request_words,
     slot_of,
+    subagent_slots,
+    subagent_words,
 )
 from foldline.tui.keys.table import name_of
 
@@ -33,6 +36,7 @@ class TimeTravel:
         self.now = now
         self.past = Past(now)
         self._series = Series()
+        self._answers = Answers()
         self.moment: Moment | None = None
         """What the reader chose."""
         self.shown: Moment | None = None
@@ -149,13 +153,17 @@ class TimeTravel:
             words = request_words(now, moment, then, self.past.proof(moment), self.past.cache_use(moment))
         else:
             words = compaction_words(now, moment, then, name_of(KEYS, "diff"))
+        shown_slot, subagents = slot_of(now, moment), subagent_slots(now, self._answers)
+        if ran := subagent_words(subagents, shown_slot):
+            words = ((*words[0], (f"   {ran}", "live")), *words[1:])
         return Scene(
             sizes=self._series.sizes,
             latest=size.tokens,
             window=self.window,
-            shown=slot_of(now, moment),
+            shown=shown_slot,
             compactions=compaction_slots(now),
             marked=None if self.marked is None else slot_of(now, self.marked),
+            subagents=subagents,
             words=words,
             brief=brief_words(moment, now, size, self.past.cache_use(moment) if moment else None),
         )

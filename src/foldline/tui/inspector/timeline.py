@@ -1,6 +1,6 @@
 """Panel 4: tokens per request, and what the shown one was. Pure but for the widget at the end."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -15,6 +15,7 @@ from foldline.context.compactions import compacted_count, sizes_words
 from foldline.context.moments import Moment, SinceRequest, at_request, requests_before, since_request
 from foldline.context.numbers import many
 from foldline.context.projection import Projection, RequestSize
+from foldline.context.subagents import Answers
 from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord
 from foldline.tui.blocks import Span, clean_line
 from foldline.tui.blocks.cells import Spans, crop, width_of
@@ -71,6 +72,8 @@ class Scene:
     """What the shown request was, line by line."""
     brief: str = ""
     """The same, where there is room for a few words only."""
+    subagents: tuple[tuple[int, int], ...] = ()
+    """Of each the slots of the first and the last request that was out before its answer."""
 
 
 def slot_of(projection: Projection, moment: Moment | None) -> int:
@@ -89,6 +92,22 @@ def compaction_slots(projection: Projection) -> tuple[tuple[int, int], ...]:
         (each.index, max(requests_before(requests, projection.count_up_to(each.index)) - 1, 0))
         for each in projection.all_compactions
     )
+
+
+def subagent_slots(projection: Projection, answers: Answers) -> tuple[tuple[int, int], ...]:
+    """The spans of all subagents."""
+    requests = projection.requests
+
+    def slot(position: int) -> int:
+        return max(requests_before(requests, position) - 1, 0)
+
+    return tuple((slot(start), slot(end)) for _, start, end in answers.spans(projection))
+
+
+def subagent_words(subagents: Iterable[tuple[int, int]], slot: int) -> str:
+    """`3 subagents`: how many ran after the request in this slot."""
+    count = sum(first <= slot <= last for first, last in subagents)
+    return many(count, "subagent") if count else ""
 
 
 def rows_for(height: int, asked_for: bool) -> int:
@@ -129,7 +148,11 @@ def chart_lines(scene: Scene, width: int, rows: int) -> list[list[Span]]:
             body, sign = chart.bar_row(sizes, top, bars - 1 - number, bars, shown, spread.each), "┤"
         else:
             columns = ((index, spread.column(slot)) for index, slot in scene.compactions)
-            body, sign = chart.axis(spread.columns, columns, shown, marked), "└"
+            ran = (
+                range(spread.column(first) + 1 - spread.each, spread.column(last) + 1)
+                for first, last in scene.subagents
+            )
+            body, sign = chart.axis(spread.columns, columns, shown, marked, ran), "└"
         line: list[Span] = [(f" {label} {sign}", "muted"), *body]
         if beside and number < len(scene.words):
             line = [*crop(line, width - beside), *crop(scene.words[number], beside)]
@@ -141,6 +164,8 @@ def panel_lines(scene: Scene, width: int, height: int, *, focused: bool) -> list
     """The panel with its frame."""
     look = frame(focused)
     right: Spans = (("▼", "folded"), (" compaction  ", "muted"), ("▲", "accent"), (" shown", "muted"))
+    if scene.subagents:
+        right = ((chart.SUBAGENT, "live"), (" subagent  ", "muted"), *right)
     if width - 2 < _NARROW:
         right = ((chart.SHOWN, "accent"), (f" {scene.brief}", "text"))
     title = "4 Timeline: tokens per request"

@@ -91,6 +91,10 @@ def asked(state: ChatState) -> bool:
     return state.question is not None and not state.asks_choice
 
 
+def awaits_subagents(state: ChatState) -> bool:
+    return bool(state.awaited)
+
+
 def has_other_rules(state: ChatState) -> bool:
     return state.question is not None and len(state.question.promises) > 1
 
@@ -179,6 +183,16 @@ COMMANDS: Final[KeyTable[Command]] = table(
         hint="try again",
         title="Try again",
         works=broke_off,
+    ),
+    Command(
+        "background",
+        ("ctrl+b",),
+        "Sends a subagent to the background: the agent goes on, and gets its answer at a later step. It is "
+        "the one under the cursor of the transcript, else the one that began first.",
+        hint="to the background",
+        title="Send a subagent to the background",
+        scope="app",
+        works=awaits_subagents,
     ),
     "Context",
     SlashCommand(

@@ -21,6 +21,7 @@ from foldline.protocol import (
     Compaction,
     Entry,
     Revert,
+    Subagent,
     ToolResultMessage,
     Undo,
 )
@@ -200,7 +201,7 @@ class SummaryPreview(Block):
 
 def is_note(entry: Outline) -> bool:
     """Whether an entry was never meant for the model, and changes the view by no more than an entry."""
-    return not isinstance(entry, MessageOutline | CompactionOutline | Revert | Clear | Undo)
+    return not isinstance(entry, MessageOutline | CompactionOutline | Revert | Clear | Undo | Subagent)
 
 
 def history_rows(

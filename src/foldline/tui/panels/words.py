@@ -51,8 +51,8 @@ _NOTE_KINDS: Final[dict[type[Entry], str]] = {
     Edit: "edit",
     Checkpoint: "check",
     Title: "title",
-    Subagent: "subagent",
     ModelChange: "model",
+    Subagent: "agent",
 }
 Marker = CompactionOutline | Revert | Clear | Undo
 """What changed the view by more than an entry."""
@@ -179,13 +179,13 @@ def note_text(entry: Entry) -> str:
             return approval_words(entry)
         case Edit():
             return f"{entry.action} of {entry.target}"
-        case Subagent():
-            return f"{entry.agent}: {entry.title}"
         case Checkpoint():
             files = f": {', '.join(image.path for image in entry.files)}" if entry.files else ""
             return f"checkpoint {entry.id}{files}"
         case Title():
             return entry.title
+        case Subagent():
+            return ": ".join(filter(None, (entry.agent, entry.title))) or "subagent"
         case ModelChange():
             return entry.model if entry.provider is None else f"{entry.model} of {entry.provider}"
         case _:

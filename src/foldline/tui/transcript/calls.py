@@ -14,7 +14,7 @@ from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import item_from
 from foldline.context.weight import entry_weight, item_weight
-from foldline.protocol import AssistantMessage, ToolCallPart, ToolResultMessage, UserMessage
+from foldline.protocol import AssistantMessage, Subagent, ToolCallPart, ToolResultMessage, UserMessage
 from foldline.tui.blocks import Block, Column, Key, RowBlock, TextBlock, clean, clean_line, cut_right
 from foldline.tui.blocks.links import to_file
 from foldline.tui.transcript.output import OutputBlock, opens_by_itself
@@ -54,6 +54,8 @@ class Call:
     seconds: float | None = None
     output: str = ""
     """The newest of what it has put out while it runs."""
+    child: Subagent | None = None
+    """The subagent that it has started."""
 
     def answered(self, result: ToolResultMessage) -> None:
         """Take what its row says of the result."""
@@ -113,8 +115,9 @@ def _columns(call: Call, projection: Projection) -> tuple[Column, ...]:
         return (Column("…", _BRIEF, "accent", align="left"),)
     letter = altered_letter(projection, call.result)
     weight = f"{letter} {numbers.tokens(_tokens(projection, call.result))}".strip()
+    brief = call.brief if call.child is None or call.failed else ""  # the line below says it
     columns = [
-        Column(call.brief, _BRIEF, "alert" if call.failed else "text", align="left"),
+        Column(brief, _BRIEF, "alert" if call.failed else "text", align="left"),
         Column(weight, _TOKENS, "altered" if letter else "muted", drop="last"),
     ]
     if call.seconds is not None:
@@ -139,7 +142,8 @@ class CallBook:
 
     def __init__(self) -> None:
         self._calls: dict[Key, Call] = {}
-        self._waiting: dict[str, Key] = {}
+        self._by_id: dict[str, Key] = {}
+        """The newest call of each id."""
         self._by_result: dict[int, Key] = {}
 
     def __len__(self) -> int:
@@ -162,20 +166,34 @@ class CallBook:
         for number, part in enumerate(message.calls):
             key = (message.index, CALL_PIECE + number)
             self._calls[key] = call_of(key, number, part)
-            self._waiting[part.call_id] = key
+            self._by_id[part.call_id] = key
 
     def answer(self, result: ToolResultMessage) -> Key | None:
         """Take a result; the place of its call, if that is here."""
-        key = self._waiting.pop(result.call_id, None)
+        call = self.running(result.call_id)
+        if call is None:
+            return None
+        call.answered(result)
+        self._by_result[result.index] = call.key
+        return call.key
+
+    def start(self, child: Subagent) -> Key | None:
+        """Take the subagent that a call has started; the place of the call, if that is here."""
+        key = self._by_id.get(child.call_id)
         if key is not None:
-            self._calls[key].answered(result)
-            self._by_result[result.index] = key
+            self._calls[key].child = child
+            self._calls[key].title = clean_line(child.title) or self._calls[key].title
         return key
+
+    def of_child(self, child: Subagent) -> Key | None:
+        """The place of the call that has started it."""
+        key = self._by_id.get(child.call_id)
+        return key if key is not None and self._calls[key].child == child else None
 
     def running(self, call_id: str) -> Call | None:
         """The call of this id, as long as it has no result."""
-        key = self._waiting.get(call_id)
-        return None if key is None else self._calls[key]
+        key = self._by_id.get(call_id)
+        return None if key is None or self._calls[key].result is not None else self._calls[key]
 
     def of_result(self, index: int) -> Key | None:
         """The place of the call that this entry answers."""

@@ -15,14 +15,16 @@ from foldline.protocol import (
     Compaction,
     Entry,
     ImagePart,
+    Subagent,
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
 )
-from foldline.tui.blocks import Block, BlockView, Key, LaterBlock, MarkdownBlock
+from foldline.tui.blocks import Block, BlockView, Key, LaterBlock, MarkdownBlock, StackBlock
 from foldline.tui.blocks.cutter import Code
 from foldline.tui.transcript import calls, rows
 from foldline.tui.transcript.calls import Call, CallBook, Opening, altered_letter, call_row
+from foldline.tui.transcript.children import Children
 from foldline.tui.transcript.output import PART, WHOLE, Body, call_body, live_tail, plain_output
 from foldline.tui.transcript.panel import key_name
 from foldline.tui.transcript.rows import THOUGHT, is_thought, thought_pieces, thought_row
@@ -44,10 +46,11 @@ class Openings:
     Nothing is read from the history before it is drawn.
     """
 
-    def __init__(self, view: BlockView, projection: Projection, calls: CallBook) -> None:
+    def __init__(self, view: BlockView, projection: Projection, calls: CallBook, children: Children) -> None:
         self._view = view
         self._projection = projection
         self._calls = calls
+        self._children = children
         self._levels: dict[Key, Opening] = {}
         self.thought_seconds: dict[int, float] = {}
         """How long the answers thought that came while somebody looked."""
@@ -71,7 +74,7 @@ class Openings:
         if isinstance(entry, UserMessage):
             ran = entry.origin == "shell" and command_of(entry) is not None
             return ran or rows.is_long(entry)
-        return isinstance(entry, Compaction)
+        return isinstance(entry, Compaction | Subagent)
 
     def reveal(self, key: Key, needle: str) -> bool:
         """Open it as far as `needle` needs, and close what was opened before; whether it is seen."""
@@ -174,7 +177,11 @@ class Openings:
         else:
             self.altered.discard(key)
         level = self.level(key)
-        return call_row(call, self._projection, opening=level, gap=gap, body=self._below(call, level))
+        below = self._below(call, level)
+        if call.child is not None:
+            line = self._children.line(key, call.child)
+            below = line if below is None else StackBlock(key, (line, below))
+        return call_row(call, self._projection, opening=level, gap=gap, body=below)
 
     def _below(self, call: Call, level: Opening) -> Block | None:
         if call.result is None and call.output:

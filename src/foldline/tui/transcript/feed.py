@@ -6,9 +6,12 @@ A streamed answer carries the index its entry will have, so that nothing moves w
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from foldline.context.outline import Entries
 from foldline.context.projection import Projection
+from foldline.context.subagents import Work
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import (
     AssistantMessage,
@@ -19,6 +22,7 @@ from foldline.protocol import (
     ImagePart,
     RequestRecord,
     Revert,
+    Subagent,
     ToolResultMessage,
     Undo,
     UserMessage,
@@ -26,6 +30,7 @@ from foldline.protocol import (
 from foldline.tui.blocks import Block, BlockView, Key, RowBlock, StreamingMarkdown
 from foldline.tui.transcript import calls, rows
 from foldline.tui.transcript.calls import INDENT, CallBook
+from foldline.tui.transcript.children import Children
 from foldline.tui.transcript.details import Copied, Openings, copied, pictures_at, streamed, words_at
 from foldline.tui.transcript.output import as_printed
 from foldline.tui.transcript.rows import (
@@ -39,6 +44,9 @@ from foldline.tui.transcript.rows import (
     spaced,
     thought_row,
 )
+
+if TYPE_CHECKING:
+    from foldline.protocol.events import SubagentProgress
 
 _OUTPUT_KEPT = 8_000
 """Characters of a running command's output that are kept for the lines below its row."""
@@ -170,11 +178,13 @@ class Transcript:
         self.compactions: list[Key] = []
         """Places of the lines that compactions left, in order."""
         self.calls = CallBook()
-        self.openings = Openings(view, projection, self.calls)
+        self.children = Children(projection)
+        self.openings = Openings(view, projection, self.calls, self.children)
         self._gutter = TranscriptGutter(view, projection, self.entry_of)
         self.earlier = 0
         """Entries before those that are shown."""
         self._stale_outputs: set[str] = set()
+        self._stale_children: set[str] = set()
         self._writing: Writing | None = None
         self._shell: calls.Running | None = None
         self._planned: int | None = None
@@ -233,18 +243,19 @@ class Transcript:
     ) -> None:
         if isinstance(entry, ToolResultMessage):
             self.calls.answer(entry)
-        else:
+        elif not isinstance(entry, Subagent) or self.calls.start(entry) is None:
             blocks += self._blocks(entry, blocks[-1] if blocks else None, places)
 
     def _with_results(self, blocks: Sequence[Block]) -> list[Block]:
         return [
-            self.openings.call_block(block.key, block.gap) if self._is_answered(block.key) else block
+            self.openings.call_block(block.key, block.gap) if self._has_changed(block.key) else block
             for block in blocks
         ]
 
-    def _is_answered(self, key: Key) -> bool:
+    def _has_changed(self, key: Key) -> bool:
+        """Whether more is known of a call than its answer says."""
         call = self.calls.get(key)
-        return call is not None and call.result is not None
+        return call is not None and (call.result is not None or call.child is not None)
 
     def add(self, entry: Entry) -> None:
         """Show one more entry. A marker that changes the view repaints the gutter, and moves nothing."""
@@ -255,6 +266,8 @@ class Transcript:
                     self.openings.redraw_call(key)
             case AssistantMessage():
                 self._end_writing(entry)
+            case Subagent() if (key := self.calls.start(entry)) is not None:
+                self.openings.redraw_call(key)
             case _:
                 below = self._make_way(entry)
                 self._append(entry)
@@ -295,12 +308,42 @@ class Transcript:
             case AssistantMessage():
                 self.calls.note(entry)
                 return spaced(self.openings.answer_blocks(entry), above)
+            case Subagent():
+                return spaced([self.children.block(entry)], above)
             case _:
                 pass
         return spaced(rows.entry_blocks(entry, self.projection), above)
 
     def _last(self) -> Block | None:
         return self._view.block_at(self._view.count - 1) if self._view.count else None
+
+    # --- subagents ----------------------------------------------------------------------------------
+
+    def child_at(self, key: Key) -> Subagent | None:
+        """The subagent that stands at a place."""
+        call = self.calls.get(key)
+        entry = self.projection.outline(key[0]) if call is None else call.child
+        return entry if isinstance(entry, Subagent) else None
+
+    def hear_child(self, event: "SubagentProgress") -> None:
+        """Take what a subagent does now; `flush` shows it."""
+        self.children.hear(event)
+        self._stale_children.add(event.child)
+
+    def learn_of_children(self, works: Sequence[tuple[str, Work]]) -> None:
+        """Show what the histories of subagents say."""
+        self.children.learn(works)
+        self._redraw_children({child for child, _ in works})
+
+    def _redraw_children(self, children: set[str]) -> None:
+        for started in self.projection.subagents if children else ():
+            if started.child not in children:
+                continue
+            key, alone = self.calls.of_child(started), (started.index, 0)
+            if key is not None:
+                self.openings.redraw_call(key, follow=False)
+            elif (block := self._view.block(alone)) is not None:
+                self._view.replace(alone, replace(self.children.block(started), gap=block.gap))
 
     # --- opening in place --------------------------------------------------------------------------
 
@@ -377,6 +420,8 @@ class Transcript:
         """Show what came since the last flush; called at most 30 times a second."""
         if self._writing is not None:
             self._writing.show(self._view)
+        stale, self._stale_children = self._stale_children, set()
+        self._redraw_children(stale)
         is_new = self._shell is not None and self._shell.key is None
         if not (self._view.follow or is_new):
             return  # the newest lines take the place of others: not under the eyes of a reader (rule 1)

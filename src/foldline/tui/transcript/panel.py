@@ -31,7 +31,7 @@ from foldline.tui.keys.table import (
     table,
     works,
 )
-from foldline.tui.messages import EntryWanted, PromptEditWanted
+from foldline.tui.messages import EntryWanted, PromptEditWanted, SubagentWanted
 from foldline.tui.terminal import clipboard
 from foldline.tui.textual_private import OrderedInput
 
@@ -72,7 +72,7 @@ KEYS: Final[KeyTable[ScreenKey[ReadingFacts]]] = table(
         "open",
         ("enter",),
         "Opens in place what the cursor stands on: a tool call, a summary, a thought; once more, all of "
-        "it where it is long; then closes it.",
+        "it where it is long; then closes it. Of a subagent: opens its session in the Inspector.",
         hint="open",
         works=lambda facts: facts.opens,
         own=True,
@@ -407,7 +407,9 @@ class ReadingPane(Vertical):
         event.stop()
         if self.source is None:
             return
-        if self.source.openings.opens(event.key):
+        if (started := self.source.child_at(event.key)) is not None:
+            self.post_message(SubagentWanted(started))
+        elif self.source.openings.opens(event.key):
             self.source.toggle(event.key)
         elif self.source.pictures(event.key):
             self._show_pictures()

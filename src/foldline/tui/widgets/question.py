@@ -453,7 +453,8 @@ class QuestionDock(Lines, can_focus=True):
         inside = max(width - 4, 8)
         head: list[list[Span]] = []
         if self._title(width) == _LONG[question.kind]:
-            head = wrap_spans([(nothing_hidden(clean_line(question.name)), "text bold")], inside)
+            asks = f"{question.who} asks: {question.name}" if question.who else question.name
+            head = wrap_spans([(nothing_hidden(clean_line(asks)), "text bold")], inside)
         if question.outside and not self._says_beyond(width):
             head.append([(_beyond(question), "altered")])
         place = 0 if self._text is None else self._text.place(self._top)

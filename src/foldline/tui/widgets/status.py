@@ -29,7 +29,9 @@ from foldline.tui.state import (
 from foldline.tui.widgets.lines import HEAVY, Lines, edge, hint, hints_in
 
 if TYPE_CHECKING:
-    from foldline.protocol.events import ProposalReady
+    from collections.abc import Sequence
+
+    from foldline.protocol.events import ProposalReady, SubagentProgress
 
 _NARROW = 100
 """Cells below which words are shorter, and the transcript is the only panel beside the prompt."""
@@ -112,6 +114,8 @@ def _left(state: ChatState, beside: StatusContext, now: float) -> list[Piece]:
         return running
     if state.proposal is not None:
         return _proposal(state.proposal)
+    if state.subagents:
+        return [piece(f"In the background: {subagents_words(state.subagents)}", "muted", cut="right")]
     if state.cache is not None and now >= state.cache.offered_at:
         return _cache(state.cache, now)
     return [] if state.ahead is None else _ahead(state.ahead, state.room.size, now)
@@ -261,6 +265,8 @@ def _running(state: ChatState, now: float) -> list[Piece]:
             waits = step.phase == "waiting" and step.read is not None
             verb = f"Reading {step.read} %" if waits else step.phase.capitalize()
             what = "again, after compacting" if step.retry else clean_line(step.model)
+        case RunningTool(since=since) if state.awaited:
+            verb, what = "Working", subagents_words(state.awaited)
         case RunningTool(since=since) as tool:
             verb, what = "Running", f"{clean_line(tool.name)} {clean_line(tool.title)}".strip()
             if len(state.tools) > 1:
@@ -272,6 +278,13 @@ def _running(state: ChatState, now: float) -> list[Piece]:
         return [Piece((spin, (verb, "text"), *elapsed.spans))]
     named = Piece(((" · ", "muted"), (what, "text")), gap=0, cut="right", least=20)
     return [Piece((spin, (verb, "text"))), named, elapsed]
+
+
+def subagents_words(running: "Sequence[SubagentProgress]") -> str:
+    """`3 subagents, explore: read src/a.py`: the last of those that do something is named."""
+    named = [": ".join(map(clean_line, (each.agent, each.doing))) for each in running if each.doing][-1:]
+    count = many(len(running), "subagent") if len(running) > 1 else ""
+    return ", ".join(filter(None, (count, *named))) or clean_line(running[0].agent)
 
 
 def _since(since: float, now: float) -> Piece:

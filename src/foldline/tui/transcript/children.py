@@ -1,0 +1,126 @@
+"""What the transcript says of subagents: a live line while one works, what it came to once it has ended."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from foldline.context import numbers
+from foldline.context.numbers import many
+from foldline.context.projection import Projection
+from foldline.context.subagents import Answers, Work, tokens_in_view, work_of
+from foldline.protocol import Subagent
+from foldline.tui.blocks import Key, RowBlock, Spans, clean_line
+
+if TYPE_CHECKING:
+    from foldline.protocol.events import SubagentProgress
+
+_ENDED: Final = ("done", "failed", "cancelled")
+_INDENT: Final = 4
+
+
+class Children:
+    """The subagents of a session: what they say while they run, else what their histories do."""
+
+    def __init__(self, projection: Projection) -> None:
+        self._projection = projection
+        self._running: dict[str, SubagentProgress] = {}
+        self._answers = Answers()
+        self._works: dict[str, Work] = {}
+
+    def hear(self, event: "SubagentProgress") -> None:
+        """Take what one of them does now. Of one that has ended, its history says more: it is to be read."""
+        self._running[event.child] = event
+        self._works.pop(event.child, None)
+
+    @property
+    def unread(self) -> list[str]:
+        """Those that have ended, and whose histories were not read."""
+        known = self._works.keys()
+        return [
+            each.child
+            for each in self._projection.subagents
+            if each.child not in known and self._has_ended(each)
+        ]
+
+    def learn(self, works: Iterable[tuple[str, Work]]) -> None:
+        """Take what was read."""
+        self._works.update(works)
+
+    def _has_ended(self, started: Subagent) -> bool:
+        running = self._running.get(started.child)
+        return running is None or running.state in _ENDED
+
+    def work(self, started: Subagent) -> Work | None:
+        """What it has done so far; None where that is not known yet."""
+        running, known = self._running.get(started.child), self._works.get(started.child)
+        return known or (None if running is None else Work(running.steps, running.tokens))
+
+    def saved(self) -> tuple[int, int, int]:
+        """How many have worked, the tokens they worked, and what of that is in the view."""
+        each = [(self.work(started), started) for started in self._projection.subagents]
+        worked = [(work.tokens, started) for work, started in each if work is not None]
+        kept = sum(self._kept(started) for _, started in worked)
+        return len(worked), sum(tokens for tokens, _ in worked), kept
+
+    def _in_view(self, started: Subagent) -> str:
+        """`, 1.2k in your view`, once it has answered."""
+        answers = self._answers.of(self._projection, started)
+        return (
+            f", {numbers.tokens(tokens_in_view(self._projection, answers))} in your view" if answers else ""
+        )
+
+    def _kept(self, started: Subagent) -> int:
+        return tokens_in_view(self._projection, self._answers.of(self._projection, started))
+
+    def words(self, started: Subagent) -> Spans:
+        """`explore · 14 steps · 43k worked, 1.2k in your view`; while it runs, what it does now."""
+        running, work = self._running.get(started.child), self.work(started)
+        if work == Work(0, 0):
+            work = None
+        parts = [clean_line(started.agent) or "subagent"]
+        if work is not None:
+            parts.append(many(work.steps, "step"))
+        if running is None or running.state in _ENDED:
+            if running is not None and running.state != "done":
+                parts.append(running.state)
+            if work is not None:
+                parts.append(f"{numbers.short_tokens(work.tokens)} worked{self._in_view(started)}")
+            return ((" · ".join(parts), "muted"),)
+        if work is not None:
+            parts.append(f"{numbers.short_tokens(work.tokens)} worked")
+        now = {"waiting": "waits for you", "background": "in the background"}.get(running.state, "")
+        doing = " · ".join(filter(None, (now, clean_line(running.doing))))
+        return ((" · ".join(parts), "muted"), (f" · {doing}" if doing else "", "accent"))
+
+    def line(self, key: Key, started: Subagent) -> RowBlock:
+        """The same as the line below a call, which stands at `key`."""
+        return RowBlock(key, (), self.words(started))
+
+    def block(self, started: Subagent) -> RowBlock:
+        """One whose call nobody knows, as an entry of its own."""
+        key = (started.index, 0)
+        name = clean_line(started.agent) or "subagent"
+        title = ((clean_line(started.title), "text"),)
+        return RowBlock(
+            key,
+            (("▸ ", "muted"), (f"{name} ", "text")),
+            title,
+            gap=1,
+            body=self.line(key, started),
+            indent=_INDENT,
+        )
+
+
+def works_of(events: Path, children: Iterable[str]) -> list[tuple[str, Work]]:
+    """What their histories, below the one in `events`, say of these; for a thread."""
+    from foldline.history import Session
+    from foldline.history.children import child_events
+    from foldline.protocol import FoldlineError
+
+    found: list[tuple[str, Work]] = []
+    for child in children:
+        try:
+            found.append((child, work_of(Session.open(child_events(events, child)).projection)))
+        except FoldlineError:
+            found.append((child, Work(0, 0)))  # it is not there any more, or was never begun
+    return found
