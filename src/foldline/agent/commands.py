@@ -25,7 +25,7 @@ async def edit_view(state: AgentState, asked: operations.EditView) -> None:
             f"Entry {asked.target} is no message of the conversation: nothing to {asked.action}."
         )
     await state.session.append(
-        Edit(target=asked.target, action=asked.action, recalls=state.recalls or None), durable=True
+        Edit(target=asked.target, action=asked.action, recalls=None if state.recalls else False), durable=True
     )
 
 

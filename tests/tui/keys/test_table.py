@@ -21,7 +21,7 @@ SAME: dict[str, str] = {
     **dict.fromkeys(("entry", "read", "inspect"), "opens the entry"),
     **dict.fromkeys(("mark", "choose"), "marks"),
     **dict.fromkeys(("diff", "difference", "next-pair"), "compares"),
-    **dict.fromkeys(("drop", "revoke", "discard", "archive", "queue-delete"), "takes away"),
+    **dict.fromkeys(("drop", "revoke", "discard", "archive", "queue-delete", "end-session"), "takes away"),
     **dict.fromkeys(("restore", "reset"), "as it was"),
     **dict.fromkeys(("help", "help-panel"), "help"),
     **dict.fromkeys(("escape", "close", "back"), "steps outwards"),
