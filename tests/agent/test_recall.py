@@ -16,7 +16,14 @@ from foldline.agent.tools.history import recall_tools
 from foldline.context.tokens import estimate_tokens
 from foldline.context.view import is_hidden_placeholder
 from foldline.history import EntrySearch, Found, Session
-from foldline.protocol import Compaction, SessionHeader, ToolCallPart, ToolResultMessage, UserMessage
+from foldline.protocol import (
+    Compaction,
+    SessionHeader,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+    operations,
+)
 from support.agents import PlayedLLM, agent_in, calling, write_lines
 from support.history import IMAGE, History, call, history
 
@@ -59,6 +66,23 @@ async def test_what_is_hidden_names_history_read_only_to_a_model_that_has_it(
     hidden = [item for item in agent.session.projection.view if item.fate == "hidden"]
     assert hidden and all(is_hidden_placeholder(item.message.text) for item in hidden)
     assert all(("history_read(" in item.message.text) == (tools is None) for item in hidden)
+    await agent.aclose()
+
+
+@pytest.mark.parametrize("tools", [default_tools(), None])
+async def test_what_is_hidden_by_hand_names_it_only_to_such_a_model_too(
+    tmp_path: Path, tools: list[Tool] | None
+) -> None:
+    write_lines(tmp_path / "a.txt", 60)
+    read = calling(("read", {"path": "a.txt"}))
+    agent, _ = agent_in(tmp_path, PlayedLLM(read), tools=tools)
+    await agent.prompt("read it")
+    [result] = [entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)]
+    hide = operations.EditView(target=result.index, action="hide")
+    await agent.executor.wait_for(agent.executor.submit(hide))
+    [hidden] = [item for item in agent.session.projection.view if item.fate == "hidden"]
+    assert ("history_read(" in hidden.message.text) == (tools is None)
+    assert is_hidden_placeholder(hidden.message.text) and hidden.message.text.endswith("]")
     await agent.aclose()
 
 

@@ -439,7 +439,7 @@ async def test_no_fold_follows_another_without_a_step_where_the_prompt_fits(tmp_
 
 async def test_a_prompt_that_can_never_fit_is_refused_before_it_stands_in_the_history(tmp_path: Path) -> None:
     agent, _, llm = await filled(tmp_path, prompts=1)
-    with pytest.raises(FoldlineError, match=r"Too long even if all else is compacted: about .* of 32,768"):
+    with pytest.raises(FoldlineError, match=r"Too long: send less, .* about .* of 32,768"):
         await agent.prompt(WORDS * 4_000)
     assert len(llm.requests) == 1
     assert len([entry for entry in agent.session.entries if isinstance(entry, UserMessage)]) == 1

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,63 @@ async def test_borders_are_dragged_and_moved_by_keys_and_stay_so_in_the_next_pro
         await again.ready(pilot)
         panels = await full_inspector(again, pilot)
         await again.until(pilot, lambda: widths(panels) == [79, 22, 59])
+
+
+async def test_the_timeline_gets_the_rows_it_is_dragged_to_and_keeps_them(tmp_path: Path) -> None:
+    made = scene(tmp_path / "shop-api", shop_api())
+    async with made.app.run_test(size=WIDE) as pilot:
+        await made.ready(pilot)
+        panels = await full_inspector(made, pilot)
+        timeline = panels.timeline
+        top = timeline.region.y
+        assert timeline.region.height == 6
+        await drag(pilot, (60, top), (60, top - 5))
+        assert timeline.region.height == 10 and not made.app.screen.get_selected_text()
+        await pilot.press("alt+shift+down")
+        assert timeline.region.height == 9
+        await drag(pilot, (60, timeline.region.y - 1), (60, 43))  # as far as there is room
+        assert timeline.region.height == 5
+        await pilot.press("alt+shift+up")
+        await pilot.resize_terminal(160, 60)
+        await made.until(pilot, lambda: timeline.region.height == 6 and timeline.region.bottom == 58)
+    again = scene(tmp_path / "other", shop_api())
+    async with again.app.run_test(size=(160, 44)) as pilot:
+        await again.ready(pilot)
+        panels = await full_inspector(again, pilot)
+        await pilot.press("alt+shift+up", "alt+shift+up")
+        await again.until(pilot, lambda: panels.timeline.region.height == 8)
+
+
+async def test_the_audit_gets_other_rows_by_keys(tmp_path: Path) -> None:
+    made = scene(tmp_path / "shop-api", shop_api())
+    async with made.app.run_test(size=(120, 44)) as pilot:
+        await made.ready(pilot)
+        await opened(made, pilot, "preview")
+        panels: Workbench = made.app.screen.panels  # type: ignore[attr-defined]
+        await made.until(pilot, lambda: panels.has_focus_within and panels.panels[2].region.height > 0)
+        before = panels.panels[2].region.height
+        await pilot.press("alt+shift+up")
+        assert panels.panels[2].region.height == before + 1
+
+
+def _is_at(panels: Any, index: int) -> bool:
+    return bool(panels.lists.link.index == index)
+
+
+async def test_a_click_on_a_pin_or_a_compaction_of_the_side_list_shows_its_entry(tmp_path: Path) -> None:
+    made = scene(tmp_path / "shop-api", shop_api())
+    async with made.app.run_test(size=(120, 36)) as pilot:
+        await made.ready(pilot)
+        side = made.app.chat.sidebar._data
+        for index in (side.pinned[0].index, side.compactions[0].index):
+            rows = screen_text(made.app)
+            row = next(at for at, line in enumerate(rows) if f"┃ {index} " in line or f"┊ {index} " in line)
+            await pilot.click(offset=(100, row))
+            await made.until(pilot, lambda: isinstance(made.app.screen, InspectorScreen))
+            panels: Any = made.app.screen.panels  # type: ignore[attr-defined]
+            await made.until(pilot, partial(_is_at, panels, index))
+            await pilot.press("escape")
+            await made.until(pilot, lambda: made.app.screen is made.app.chat)
 
 
 @pytest.mark.parametrize("kept", ["", "[1]", '{"panel-history panel-view panel-files 160": [0, "x", 5]}'])

@@ -332,7 +332,7 @@ async def test_a_prompt_no_fold_can_make_room_for_is_given_back_before_anything_
         await made.at_rest()
         assert made.editor.text == FULL * 12
         assert (made.queue.queued, made.queue.paused) == (("another",), True)
-        assert made.queue.unsent.startswith("Not sent: Too long even if all else is compacted")
+        assert made.queue.unsent.startswith("Not sent: Too long: send less, or have a file read. ")
         assert len(made.agent.session.entries) == entries and not made.watch.of(events.CompactionStart)
 
 

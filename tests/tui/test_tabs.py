@@ -249,7 +249,7 @@ async def test_closing_asks_only_where_something_runs_and_gives_the_session_back
         file = Path(second.file)
         await running.enter("/close")
         await running.until(lambda: isinstance(running.app.screen, Picker))
-        assert "what runs here is cancelled" in running.text
+        assert "what runs there is cancelled" in running.text
         await running.press("enter")
         await running.until(lambda: running.app.screen is second)
         assert second.presenter.state.busy
@@ -262,6 +262,23 @@ async def test_closing_asks_only_where_something_runs_and_gives_the_session_back
         await running.enter("/close")
         await running.until(lambda: "No other session is open" in running.text)
         await say(running, "and on")
+
+
+async def test_a_key_of_the_list_closes_a_session(tmp_path: Path) -> None:
+    async with live(tmp_path / "shop", "one", "two") as running:
+        first = running.app.chat
+        await say(running, "hi")
+        second = await beside(running)
+        await say(running, "ho")
+        await running.press("ctrl+t")
+        await running.until(lambda: isinstance(running.app.screen, Picker))
+        assert "Del close session" in running.text
+        await running.press("delete")  # the one before is marked
+        await running.until(lambda: running.app.sessions == [second] and running.app.screen is second)
+        assert first not in running.app.sessions
+        await running.press("ctrl+t")
+        await running.until(lambda: isinstance(running.app.screen, Picker))
+        assert "close session" not in running.text
 
 
 async def test_quitting_asks_once_what_of_several_sessions_still_runs(tmp_path: Path) -> None:

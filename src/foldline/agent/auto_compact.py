@@ -121,8 +121,8 @@ def too_long(state: AgentState, prompt: UserMessage) -> str:
     if size < window:
         return ""
     return (
-        f"Too long even if all else is compacted: about {size:,} of {window:,} tokens. Send less, or have a "
-        "file read."
+        "Too long: send less, or have a file read. Even with all else compacted it comes to about "
+        f"{size:,} of {window:,} tokens."
     )
 
 

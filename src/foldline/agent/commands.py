@@ -24,7 +24,9 @@ async def edit_view(state: AgentState, asked: operations.EditView) -> None:
         raise FoldlineError(
             f"Entry {asked.target} is no message of the conversation: nothing to {asked.action}."
         )
-    await state.session.append(Edit(target=asked.target, action=asked.action), durable=True)
+    await state.session.append(
+        Edit(target=asked.target, action=asked.action, recalls=None if state.recalls else False), durable=True
+    )
 
 
 async def undo(state: AgentState, target: int | None) -> None:

@@ -194,7 +194,7 @@ async def draft_now(
         focus=request.focus,
         pending=request.pending,
         tools=state.specs,
-        recalls="history_read" in {spec.name for spec in state.specs},
+        recalls=state.recalls,
         overhead=state.overhead,
         options=request.options,
         alone=alone or request.strategy is not None,

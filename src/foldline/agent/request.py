@@ -264,7 +264,9 @@ async def hide_refused_picture(state: AgentState, failure: LLMError) -> bool:
     item = _largest([item for item in shown if not item.pinned])
     if item is None:
         return False
-    await state.session.append(Edit(target=item.index, action="hide"), durable=True)
+    await state.session.append(
+        Edit(target=item.index, action="hide", recalls=None if state.recalls else False), durable=True
+    )
     state.warn(
         f"The server refused the picture in entry {item.index} ({_size(item)}): the model is not shown it."
     )

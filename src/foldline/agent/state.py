@@ -236,6 +236,11 @@ class AgentState:
         """The tools as the model is offered them."""
         return self._offered(self.tools)
 
+    @property
+    def recalls(self) -> bool:
+        """Whether the model can read the history."""
+        return "history_read" in {spec.name for spec in self.specs}
+
     def _offered(self, tools: Sequence[Tool]) -> list[ToolSpec]:
         """In a small window fewer tools, and without what a model can guess from their names; none to a model
         that cannot call any. That for skills only where there are some."""

@@ -58,8 +58,8 @@ class HierarchicalCompaction:
         earlier = [notes_of(unframed(message)) for message in cut.previous]
         before = _together([parsed(notes) for notes in earlier])
         request = (cut.request,) if cut.request and cut.prefix else ()
-        folded = (*cut.history, *request, *cut.prefix)
-        new = await writer.levels.notes(folded, after=before.last)
+        compacted = (*cut.history, *request, *cut.prefix)
+        new = await writer.levels.notes(compacted, after=before.last)
         grown = replace(before, turns=(*before.turns, *new))
         promoted = await asyncio.to_thread(promotion, grown, limit - for_overview)
         milestones = tuple(await writer.levels.milestones(promoted.topics))
@@ -70,7 +70,7 @@ class HierarchicalCompaction:
             "\n\n".join(earlier),
             new,
             (*milestones, *promoted.turns),
-            folded,
+            compacted,
         )
         return fitted(Record(overview, milestones, promoted.turns), limit)
 
@@ -98,7 +98,7 @@ async def _overview(
     earlier_text: str,
     new: Sequence[Note],
     stays: Sequence[Note],
-    folded: Sequence[BaseMessage],
+    compacted: Sequence[BaseMessage],
 ) -> str:
     """The sections over all, from the notes below them and the earlier summary.
 
@@ -112,7 +112,7 @@ async def _overview(
         room = min(writer.room(*earlier, *instructions), levels.most)
         notes = await levels.within(new if size_of(new) <= room else stays, room)
         passages_room = min(room // _PASSAGE_SHARE, room - size_of(notes))
-        quoted = await asyncio.to_thread(_passages, ctx, folded, passages_room)
+        quoted = await asyncio.to_thread(_passages, ctx, compacted, passages_room)
         parts = [delimited("conversation", joined(notes)), *quoted, *earlier, *instructions]
         try:
             return overview_in(await writer.ask(parts))
@@ -121,14 +121,14 @@ async def _overview(
                 raise
 
 
-def _passages(ctx: CompactionContext, folded: Sequence[BaseMessage], room: int) -> list[str]:
+def _passages(ctx: CompactionContext, compacted: Sequence[BaseMessage], room: int) -> list[str]:
     """Passages of the compacted messages about what the user asked for: earlier notes know nothing of it."""
     wanted = Focus(" ".join(filter(None, (ctx.focus, ctx.guidance))))
     if not wanted:
         return []
     passages = [
         part
-        for message in folded
+        for message in compacted
         for block in labelled_blocks([shortened(message, BREVITIES[0])])
         for part in parts_of(block, _PASSAGE)
     ]

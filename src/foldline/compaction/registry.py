@@ -64,16 +64,13 @@ def asks_model(strategy: CompactionStrategy) -> bool:
     return not isinstance(strategy, AdaptiveCompaction | ToolResultHidingCompaction | DigestCompaction)
 
 
-def strategy_name(strategy: CompactionStrategy) -> str:
-    """The name it goes by: the short one, else `module:ClassName`."""
-    kind = type(strategy)
-    names = (name for name, built_in in BUILT_IN.items() if built_in is kind)
-    return next(names, f"{kind.__module__}:{kind.__qualname__}")
-
-
-def short_name(recorded: str) -> str:
-    """The short name of a strategy, of the class that an entry records."""
-    return next((name for name, kind in BUILT_IN.items() if kind.__name__ == recorded), recorded)
+def strategy_name(strategy: CompactionStrategy | str) -> str:
+    """The short name of a strategy, or of the class that an entry records; else `module:ClassName`."""
+    own = type(strategy)
+    for name, kind in BUILT_IN.items():
+        if kind is own or kind.__name__ == strategy:
+            return name
+    return strategy if isinstance(strategy, str) else f"{own.__module__}:{own.__qualname__}"
 
 
 def strategy_for(strategy: CompactionStrategy, reason: Reason) -> CompactionStrategy:

@@ -81,28 +81,28 @@ async def compact_units(
     """The view with the worthiest units, and one summary of the others; None: nothing to compact."""
     choice = await asyncio.to_thread(choose, ctx, units, worth)
     stays = {message.key: message for unit in choice.stays for message in unit.messages}
-    folded = [m for m in ctx.history if not (m.key in stays or is_preamble(m) or is_summary(m))]
+    compacted = [m for m in ctx.history if not (m.key in stays or is_preamble(m) or is_summary(m))]
     language = language_of(ctx.history)
     absorbed = [unframed(m) for m in ctx.history if is_summary(m) and m.index not in ctx.pins]
     pinned = {m.key: m for m in ctx.history if is_summary(m) and m.index in ctx.pins}
 
     async def view(notes: str) -> list[BaseMessage]:
         summary = await asyncio.to_thread(
-            with_appendix, notes, folded, "\n\n".join(absorbed), ctx.details, ctx.max_summary_tokens
+            with_appendix, notes, compacted, "\n\n".join(absorbed), ctx.details, ctx.max_summary_tokens
         )
         if min(choice.kept, default=0) < choice.newest:
             summary += f"\n\n<{KEPT}>\n{load_prompt('summary-kept', language)}\n</{KEPT}>"
         return [*ctx.preamble, framed(summary), *_in_order(ctx, stays | pinned)]
 
-    if not can_pay(folded) or not await can_shrink(ctx, folded, view):
+    if not can_pay(compacted) or not await can_shrink(ctx, compacted, view):
         return _only_clipped(ctx, choice.units)
     earlier = "\n\n".join(map(notes_of, absorbed))
-    return await view(await Writer(ctx, language).update(earlier, _seen_by_model(ctx.history, folded)))
+    return await view(await Writer(ctx, language).update(earlier, _seen_by_model(ctx.history, compacted)))
 
 
-def _seen_by_model(history: Sequence[BaseMessage], folded: Sequence[BaseMessage]) -> list[BaseMessage]:
+def _seen_by_model(history: Sequence[BaseMessage], compacted: Sequence[BaseMessage]) -> list[BaseMessage]:
     """What the model reads: what is compacted, under the requests it was done for, kept or not."""
-    gone = {message.key for message in folded}
+    gone = {message.key for message in compacted}
     last = max(place for place, message in enumerate(history) if message.key in gone)
     return [m for m in history[: last + 1] if m.key in gone or isinstance(m, UserMessage)]
 

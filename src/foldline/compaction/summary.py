@@ -163,12 +163,12 @@ async def with_summary(ctx: CompactionContext, cut: Cut[BaseMessage], notes: str
 
 async def can_shrink(
     ctx: CompactionContext,
-    folded: Sequence[BaseMessage],
+    compacted: Sequence[BaseMessage],
     view: Callable[[str], Awaitable[Sequence[BaseMessage]]],
 ) -> bool:
     """Whether a summary can take less than the messages it replaces: its frame and what it quotes weigh, too.
     Looked at before a model is asked; `view` makes the new view of notes."""
-    if tokens_of(folded) > 2 * ctx.max_summary_tokens:
+    if tokens_of(compacted) > 2 * ctx.max_summary_tokens:
         return True
     return tokens_of(await view("")) + _LEAST_NOTES < tokens_of(ctx.history)
 

@@ -110,16 +110,16 @@ def harmless(text: str) -> str:
 
 
 def with_appendix(
-    notes: str, folded: Sequence[BaseMessage], previous: str, details: CompactionDetails, max_tokens: int
+    notes: str, compacted: Sequence[BaseMessage], previous: str, details: CompactionDetails, max_tokens: int
 ) -> str:
     """The notes, then quoted lists: standing constraints, the last user messages and the files."""
     room = max_tokens // _LIST_SHARE
-    rules = _listed(_constraints(folded, previous), room)
-    freed = sum(map(message_tokens, folded)) + estimate_tokens(previous) - 2 * LEAST_COMPACTED
+    rules = _listed(_constraints(compacted, previous), room)
+    freed = sum(map(message_tokens, compacted)) + estimate_tokens(previous) - 2 * LEAST_COMPACTED
     sections = (
         (CONSTRAINTS, rules),
         # Mostly quoted, a small compaction would free nothing.
-        (LAST_MESSAGES, _last_messages(folded, previous, min(room, freed // _LIST_SHARE))),
+        (LAST_MESSAGES, _last_messages(compacted, previous, min(room, freed // _LIST_SHARE))),
         ("read-files", _listed(list(details.read_files), room)),
         ("modified-files", _listed(list(details.modified_files), room)),
     )
@@ -176,11 +176,11 @@ def counted(items: Iterable[str]) -> int:
     return sum(_unlisted(item) or 1 for item in items)
 
 
-def _constraints(folded: Iterable[BaseMessage], previous: str) -> list[str]:
+def _constraints(compacted: Iterable[BaseMessage], previous: str) -> list[str]:
     """Oldest first; what was said again, in whatever spacing or quotes, stands once, where it was newest."""
     found = [
         sentence
-        for message in folded
+        for message in compacted
         if isinstance(message, UserMessage)
         for sentence in constraints(message.typed)
     ]
@@ -190,11 +190,11 @@ def _constraints(folded: Iterable[BaseMessage], previous: str) -> list[str]:
     return list(newest.values())[::-1]
 
 
-def _last_messages(folded: Iterable[BaseMessage], previous: str, room: int) -> list[str]:
+def _last_messages(compacted: Iterable[BaseMessage], previous: str, room: int) -> list[str]:
     """What the user typed last, oldest first, each under its number and at most half the room. Earlier quotes
     come along as far as the newer ones leave room."""
     quotes = {_number(quote): quote for quote in _items_of(previous, LAST_MESSAGES)}
-    for message in folded:
+    for message in compacted:
         if isinstance(message, UserMessage) and message.typed.strip():
             quotes[message.index] = _quote(message, room // 2 - _LABEL_TOKENS)
     return _newest([quotes[number] for number in sorted(quotes)], room)

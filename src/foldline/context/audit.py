@@ -373,9 +373,9 @@ class Audit:
     """Of those that are not lost, how many the ledger of the new view holds."""
 
 
-def audit(folded: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Audit:
+def audit(compacted: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Audit:
     """Compare the compacted messages with the view after the compaction. Linear in the text of both."""
-    found = mentions(folded)
+    found = mentions(compacted)
     view = ViewText(after, namesakes(found))
     lost = sorted((mention for mention in found if not view.holds(mention)), key=_worth)
     ledger = ViewText(list(_ledgers(after)), namesakes(found))

@@ -73,14 +73,14 @@ class Cut(Generic[Piece]):
     @property
     def compacts_something(self) -> bool:
         """Whether more goes than a request, which is kept."""
-        return next(self._folded(), None) is not None
+        return next(self._pieces(), None) is not None
 
     @property
     def pays(self) -> bool:
         """Whether what is compacted is worth the frame of a compaction."""
-        return can_pay(self._folded())
+        return can_pay(self._pieces())
 
-    def _folded(self) -> Iterator[Piece]:
+    def _pieces(self) -> Iterator[Piece]:
         return chain(self._movable(0, self.turn), self._prefix())
 
     def _prefix(self) -> Iterator[Piece]:
@@ -114,9 +114,9 @@ def find_cut(
     return cut if cut is not None and cut.pays else None
 
 
-def can_pay(folded: Iterable[Piece]) -> bool:
+def can_pay(pieces: Iterable[Piece]) -> bool:
     """Whether compacting these is worth its frame. Looks no further than it has to."""
-    return any(size >= LEAST_COMPACTED for size in accumulate(map(_tokens, folded)))
+    return any(size >= LEAST_COMPACTED for size in accumulate(map(_tokens, pieces)))
 
 
 def cut_at(view: Sequence[Piece], position: int, *, pins: frozenset[int] = frozenset()) -> Cut[Piece] | None:

@@ -44,6 +44,7 @@ from .view import (
     item_from,
     item_of,
     total_tokens,
+    with_recall,
 )
 
 ViewMarker = CompactionOutline | Clear | Edit | Revert
@@ -481,7 +482,7 @@ class ViewState:
                 self._show(index for index in group if self.fate(index).kind in ("hidden", "clipped"))
             case "hide":
                 results = (edit.target,) if edit.target in self._caller else group
-                self._hide(results, edit.index)
+                self._hide(results, edit)
             case "drop":
                 self._pins.difference_update(group)
                 self._drop(group, edit.index)
@@ -534,12 +535,14 @@ class ViewState:
                 return position
         return len(self.view)
 
-    def _hide(self, indices: Sequence[int], by: int) -> None:
+    def _hide(self, indices: Sequence[int], edit: Edit) -> None:
         for position in self._places(indices):
             item = self.view[position]
             if item.fate != "hidden" and isinstance(item.message, ToolResultMessage):
-                piece = Kept(ref=item.index, content=hidden_placeholder(item.message), fate="hidden")
-                self._replace(position, self._altered(item, piece, by))
+                placeholder = hidden_placeholder(item.message)
+                text = placeholder if edit.recalls is None else with_recall(placeholder, None)
+                piece = Kept(ref=item.index, content=text, fate="hidden")
+                self._replace(position, self._altered(item, piece, edit.index))
 
     def _drop(self, indices: Sequence[int], by: int) -> None:
         for position in self._places(indices):

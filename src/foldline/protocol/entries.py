@@ -147,6 +147,8 @@ class Edit(Entry):
     type: Literal["edit"] = "edit"
     target: int
     action: EditAction
+    recalls: Literal[False] | None = None
+    """False: the model had no tool to read what is hidden."""
 
 
 OVERFLOW = "overflow"

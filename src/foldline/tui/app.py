@@ -226,16 +226,20 @@ class FoldlineApp(BaseApp[None]):
             case "close" if len(self.sessions) == 1:
                 self.say("No other session is open: /quit ends the program")
             case "close":
-                self.run_worker(self._close_shown(), group="close")
+                self.ask_to_close(self.chat)
             case _ if working := self._working():
                 self.run_worker(self._quit(working), group="quit", exclusive=True)
             case _:
                 self.exit()
 
-    async def _close_shown(self) -> None:
-        session = self.chat
-        loses = "what runs here is cancelled, the history is kept"
-        if not session.runs or await dialogs.confirmed(session, "Close this session?", "Close", loses):
+    def ask_to_close(self, session: OpenSession) -> None:
+        """Close one of several; where something runs in it, only once the user agrees."""
+        self.run_worker(self._close_asked(session), group="close")
+
+    async def _close_asked(self, session: OpenSession) -> None:
+        loses = "what runs there is cancelled, the history is kept"
+        question = f"Close {session.name_now}?"
+        if not session.runs or await dialogs.confirmed(self.chat, question, "Close", loses):
             await self.close_session(session)
 
     def _working(self) -> str:

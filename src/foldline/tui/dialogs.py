@@ -143,14 +143,23 @@ def pick_session(app: "FoldlineApp", before: "OpenSession") -> None:
             yield Choice(session.mode, session.tab.title, f"{how} · {session.presenter.state.workdir}")
         yield from (Choice(each, BY_ID[each].title, BY_ID[each].usage) for each in _BESIDE)
 
+    def named(choice: str | None) -> "OpenSession | None":
+        return next((session for session in app.sessions if session.mode == choice), None)
+
     def chosen(choice: str | None) -> None:
         if choice in _BESIDE:
             app.chat.run_command(choice)
-        for session in app.sessions:
-            if session.mode == choice:
-                app.show_session(session)
+        elif session := named(choice):
+            app.show_session(session)
 
-    picker = Picker("Open sessions", [*choices()], marked=before.mode)
+    def end(choice: str) -> None:
+        if session := named(choice):
+            picker.dismiss(None)
+            app.call_later(app.ask_to_close, session)
+
+    picker = Picker(
+        "Open sessions", [*choices()], marked=before.mode, on_end=end if len(app.sessions) > 1 else None
+    )
     picker.id = _OPEN_SESSIONS
     app.chat.push_screen(picker, chosen)
     picker.set_interval(_EVERY, lambda: picker.offer(choices()))

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
 from textual import events
+from textual.geometry import Region
 from textual.widget import Widget
 
-from foldline.tui.widgets.borders import Movable
+from foldline.tui.widgets.borders import Borders, Movable
 from foldline.tui.widgets.lines import LEAST
 
 DOCKED_FROM: Final = 160
@@ -33,6 +34,8 @@ class Dock(Movable, can_focus=True):
         """`fit` lays the screen out again."""
         super().__init__()
         self._fit = fit
+        self._border = Borders(self._parts, self._give)
+        self.borders = (self._border,)
         self._dragged_to: Sequence[int] = ()
         """Columns of chat and dock while they are given others."""
         self._inner: Widget | None = None
@@ -99,19 +102,16 @@ class Dock(Movable, can_focus=True):
         return chat
 
     def _columns_of_chat(self, width: int) -> int:
-        chat, docked = self._dragged_to or self.kept or (CHAT_COLUMNS, width - CHAT_COLUMNS)
+        chat, docked = (
+            self._dragged_to or self._border.kept(self.app.size) or (CHAT_COLUMNS, width - CHAT_COLUMNS)
+        )
         return max(min(chat * width // (chat + docked), width - LEAST[0]), LEAST[0])
 
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return "chat", "docked"
+    def _parts(self) -> dict[str, Region]:
+        return {"chat": Region(0, 0, self.region.x, self.region.bottom), "docked": self.region}
 
-    @property
-    def widths(self) -> list[int]:
-        return [self.region.x, self.region.width]
-
-    def widen(self, widths: Sequence[int]) -> None:
-        self._dragged_to = widths
+    def _give(self, columns: Sequence[int]) -> None:
+        self._dragged_to = columns
         self._fit()
         self._dragged_to = ()
 

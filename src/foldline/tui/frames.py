@@ -3,7 +3,7 @@ scrolled by the terminal. Else a streamed answer is a screen of bytes for each o
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -20,6 +20,9 @@ Row = list[tuple[str, Look]]
 """For each cell what is in it, and its look. Empty behind a wide character."""
 _PLAIN: Final = ("", "")
 _BLANKS: Final = re.compile(" {12,}")
+_WORTH_GOING_OVER: Final = 6
+"""Cells that are written again rather than gone over."""
+_RESET: Final = "0;"
 _MOST: Final = 12
 """Rows by which a frame may have moved up and still be scrolled."""
 
@@ -130,26 +133,43 @@ def _changed(before: Row, now: Row, y: int) -> str:
     """The cells that differ, whole words of them. All of the row where a character is wide: terminals do not
     agree about all of those."""
     differ = [x for x, pair in enumerate(zip(before, now, strict=True)) if pair[0] != pair[1]]
-    if not differ:
-        return ""
-    start, stop = differ[0], differ[-1] + 1
-    if any(not text for text, _ in (*before, *now)):
-        start, stop = 0, len(now)
-    while start and now[start - 1][1] == now[start][1] and now[start - 1][0] != " ":
-        start -= 1
-    while stop < len(now) and now[stop][0] != " ":
+    if differ and any(not text for text, _ in (*before, *now)):
+        differ = list(range(len(now)))
+    written, at = "", 0
+    while differ and differ[-1] >= at:
+        start = next(x for x in differ if x >= at)
+        while start > at and now[start][0].isalnum() and now[start - 1][0].isalnum():
+            start -= 1
+        stop = _end_of_run(differ, start, now)
+        written += (f"\x1b[{start - at}C" if written else f"\x1b[{y + 1};{start + 1}H") + _written(
+            now[start:stop]
+        )
+        at = stop
+    return written
+
+
+def _end_of_run(differ: list[int], start: int, now: Row) -> int:
+    """Where a run ends: going over what is the same is to be worth the bytes that takes."""
+    stop = start + 1
+    for x in differ:
+        if stop <= x <= stop + _WORTH_GOING_OVER:
+            stop = x + 1
+    while stop < len(now) and now[stop - 1][0].isalnum() and now[stop][0].isalnum():
         stop += 1
-    return f"\x1b[{y + 1};{start + 1}H" + "".join(_written(now[start:stop]))
+    return stop
 
 
-def _written(cells: Row) -> Iterator[str]:
+def _written(cells: Row) -> str:
+    written, before = "", ""
     for (codes, link), group in groupby(cells, key=itemgetter(1)):
         text = "".join(cell for cell, _ in group)
-        if codes:
-            text = f"\x1b[{codes}m{text}\x1b[0m"
-        elif not link:
+        if not codes and not link:
             text = _BLANKS.sub(_erased, text)
-        yield f"\x1b]8;{link}\x1b\\{text}\x1b]8;;\x1b\\" if link else text
+        if codes != before:
+            text = f"\x1b[{_RESET * bool(before and codes)}{codes}m{text}"
+        before = codes
+        written += f"\x1b]8;{link}\x1b\\{text}\x1b]8;;\x1b\\" if link else text
+    return written + "\x1b[m" * bool(before)
 
 
 def _erased(blanks: re.Match[str]) -> str:

@@ -292,7 +292,7 @@ class Runner:
 def edited(queue: list[str], before: tuple[str, ...], after: tuple[str, ...]) -> list[str]:
     """The queue after an edit that was made when it was `before`.
 
-    Meanwhile prompts may have been sent, from its front, and others added at its end: what was sent does not
+    Since then prompts may have been sent, from its front, and others added at its end: what was sent does not
     come back, and what was added stays. A queue that changed in any other way is left as it is.
     """
     for sent in range(len(before) + 1):

@@ -172,12 +172,12 @@ class SizedScrollView(ScrollView, SelectedByDragging):
 async def act_now(field: Widget, key: str) -> bool:
     """Do what the field's own binding of this key does, before a key behind it; False where it has none.
 
-    Textual carries out a field's bindings after the key has bubbled to the app: text typed meanwhile comes
+    Textual carries out a field's bindings after the key has bubbled to the app: text typed before that comes
     first.
     """
     node, own = field.screen._modal_binding_chain[0]
     if node is not field:
-        return False  # it has lost the focus meanwhile
+        return False  # it has the focus no longer
     for binding in own.key_to_bindings.get(key, ()):
         if not binding.priority and await field.app.run_action(binding.action, field):
             return True

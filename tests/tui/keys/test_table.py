@@ -21,13 +21,15 @@ SAME: dict[str, str] = {
     **dict.fromkeys(("entry", "read", "inspect"), "opens the entry"),
     **dict.fromkeys(("mark", "choose"), "marks"),
     **dict.fromkeys(("diff", "difference", "next-pair"), "compares"),
-    **dict.fromkeys(("drop", "revoke", "discard", "archive", "queue-delete"), "takes away"),
+    **dict.fromkeys(("drop", "revoke", "discard", "archive", "queue-delete", "end-session"), "takes away"),
     **dict.fromkeys(("restore", "reset"), "as it was"),
     **dict.fromkeys(("help", "help-panel"), "help"),
     **dict.fromkeys(("escape", "close", "back"), "steps outwards"),
     **dict.fromkeys(("complete", "next-panel", "previous-panel", "other", "providers"), "next panel"),
     **{f"{name}-{number}": f"part {number}" for name in ("panel", "scope") for number in range(1, 5)},
     **{"ask": "part 1", "edits": "part 2", "sandboxed": "part 3", "read-only": "part 4"},
+    **dict.fromkeys(("queue-up", "border-up"), "moves it up"),
+    **dict.fromkeys(("queue-down", "border-down"), "moves it down"),
     **dict.fromkeys(("apply", "anyway", "go", "confirm"), "decides"),
 }
 """Commands that are one thing to the reader."""

@@ -47,7 +47,8 @@ _KEPT: Final = 2_000
 class Styles:
     """Colour roles as Rich styles. `styles["live bold"]` is the style of a space-separated specification
     of roles and attributes (bold, italic, underline, strike, dim, reverse, deco), and of links, as in
-    `blocks/links.py`; `key:f2` is of a button, a click on which presses that key. Equal styles draw equally.
+    `blocks/links.py`; `key:f2` is of a button, a click on which presses that key, `entry:7` of what stands
+    for an entry. Equal styles draw equally.
     """
 
     colors: tuple[tuple[str, str], ...] = ()
@@ -79,8 +80,9 @@ class Styles:
                 style += Style(link=word[5:])
             elif word.startswith("path="):
                 style += Style(link=self.files.address(word[5:]) if self.files else None)
-            elif word.startswith("key:"):
-                style += Style(meta={"key": word.removeprefix("key:")})
+            elif word.startswith(("key:", "entry:")):
+                name, _, value = word.partition(":")
+                style += Style(meta={name: value})
             else:
                 raise KeyError(f"{word!r} is neither a colour role nor an attribute")
         return style

@@ -62,6 +62,7 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
         "Timeline: tokens per request",
         mark="entry",
         shown="Tab 1–4",
+        below="the timeline",
     ),
     "Jump",
     _key(

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.geometry import Size as Space
 from textual.message import Message
+from textual.widget import Widget
 from textual.worker import Worker
 
 from foldline.context.moments import Moment, first_entry
@@ -277,7 +278,11 @@ class InspectorPanels(Workbench):
         """On a short screen it is there only as long as it has the focus."""
         rows = rows_for(self.room.height, self.timeline.has_focus)
         self.timeline.display = self.timeline.has_focus or (bool(rows) and not self.one_at_a_time)
-        self.timeline.styles.height = rows + 2
+        self.share_rows(str(rows + 2))
+
+    @property
+    def below(self) -> Widget:
+        return self.timeline
 
     def take_over(self, number: int) -> None:
         super().take_over(number)

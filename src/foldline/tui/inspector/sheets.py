@@ -231,7 +231,7 @@ class Sheet:
 
     async def build(self) -> None:
         """Build all rows in slices, then put them in the place of those that are there; nothing on screen
-        moves. What changes meanwhile is built again; another call overtakes this one."""
+        moves. What changes before that is built again; another call overtakes this one."""
         made = await self.made()
         if made is not None:
             self.put(made)

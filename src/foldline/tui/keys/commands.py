@@ -424,7 +424,8 @@ COMMANDS: Final[KeyTable[Command]] = table(
     SlashCommand(
         "provider",
         (),
-        "Chooses who runs the model: a provider with your key, a server of your own, or the built-in one.",
+        "Chooses who runs the model: a provider with your key, a server of your own, or the built-in one. "
+        "To log out, delete the key from keys.toml.",
         title="Providers and keys",
         works=idle,
         aliases=("login", "logout", "auth", "connect", "setup"),

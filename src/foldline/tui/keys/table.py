@@ -221,14 +221,18 @@ def search_keys(
     yield ScreenKey("previous-match", ("N",), older, works=works, title="Previous match")
 
 
-def panel_keys(*panels: str, mark: str = "", shown: str = "Tab") -> Iterator[ScreenKey[Any]]:
-    """Tab, Shift+Tab, and a digit for each of the panels, given as `Files: what it shows`."""
+def panel_keys(*panels: str, mark: str = "", shown: str = "Tab", below: str = "") -> Iterator[ScreenKey[Any]]:
+    """Tab, Shift+Tab, and a digit for each of the panels, given as `Files: what it shows`; keys that move
+    their borders, that to what stands `below` them among these."""
     to = f"To the next panel, on the {mark} marked ▷." if mark else "To the next panel."
     yield ScreenKey("next-panel", ("tab",), to, hint="panel", shown=shown, title="Next panel")
     yield ScreenKey("previous-panel", ("shift+tab",), "To the panel before.", title="Previous panel")
     moves = "Moves the border behind this panel, or before the last one, to the {}. A mouse drags it."
     for side in ("left", "right"):
         yield ScreenKey(f"border-{side}", (f"alt+{side}",), moves.format(side), title=f"Border to the {side}")
+    for side in ("up", "down") if below else ():
+        moves = f"Moves the border above {below} {side}. A mouse drags it."
+        yield ScreenKey(f"border-{side}", (f"alt+shift+{side}",), moves, title=f"Border {side}")
     for number, panel in enumerate(panels, start=1):
         title = panel.partition(":")[0]
         yield ScreenKey(f"panel-{number}", (str(number),), f"To {panel}.", title=title)

@@ -74,6 +74,12 @@ KEYS: Final = table(
     *moves("choice", letters=False, home=(), far="A screen", place="anywhere"),
     "List",
     ScreenKey[None]("take", ("enter",), "Selects the marked choice.", place="anywhere"),
+    ScreenKey(
+        "end-session",
+        ("delete",),
+        "Closes the marked one of the open sessions.",
+        place="anywhere",
+    ),
     ScreenKey("close", ("escape",), "Closes; nothing is chosen.", place="anywhere"),
     title="Choose from a list",
 )
@@ -110,14 +116,17 @@ class Picker(ListScreen[str | None, Ranked]):
         *,
         marked: str | None = None,
         on_mark: Callable[[str], None] | None = None,
+        on_end: Callable[[str], None] | None = None,
         notes_in_full: bool = False,
     ) -> None:
-        """`notes_in_full`: below the list stands all of what the row of the marked choice had no room for."""
+        """`on_end` is called with the id of a choice that its key ends. `notes_in_full`: below the list
+        stands all of what the row of the marked choice had no room for."""
         self._find = Field("find", "type to find")
         super().__init__((), (self._find,))
         self._title = title
         self._choices = tuple(choices)
         self._on_mark = on_mark
+        self._on_end = on_end
         self._notes_in_full = notes_in_full
         self._show(tuple(map(Ranked, choices)))
         self.at = next((at for at, choice in enumerate(choices) if choice.id == marked), 0)
@@ -190,6 +199,8 @@ class Picker(ListScreen[str | None, Ranked]):
                 self.move(-ROWS if command == "page-up" else ROWS)
             case "take" if self.row is not None:
                 self.dismiss(self.row.choice.id)
+            case "end-session" if self.row is not None and self._on_end is not None:
+                self._on_end(self.row.choice.id)
             case _:
                 super().do(command)
 
@@ -213,7 +224,12 @@ class Picker(ListScreen[str | None, Ranked]):
             empty=[[("  nothing matches", "muted")]],
         )
         count = ((f"{self.at + 1} of {len(self.rows)}", "muted"),) if self.rows else ()
-        keys = key_words(((name_of(KEYS, "take"), "select"), (name_of(KEYS, "close"), "close")))
+        words = {
+            "take": "select",
+            **({"end-session": "close session"} if self._on_end else {}),
+            "close": "close",
+        }
+        keys = key_words((name_of(KEYS, command), word) for command, word in words.items())
         head: Line = [(" ❯ ", "accent")]
         title = ((self._title, "text bold"),)
         return boxed(width, title, "", [head, *rows, *note], keys, count)

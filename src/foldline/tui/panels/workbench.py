@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.geometry import Size
+from textual.containers import Horizontal
+from textual.geometry import Region, Size
 from textual.widget import Widget
 
 from foldline.history.stored import without_gc
@@ -19,12 +20,18 @@ from foldline.tui.keys.table import ScreenKey, hint_words, name_of, works
 from foldline.tui.panels.edit_hints import Answer
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.frame import Panel, Text, hints_row
-from foldline.tui.widgets.borders import STEP, Movable, PanelRow
+from foldline.tui.widgets.borders import STEP, Borders, Movable
 from foldline.tui.widgets.fields import OneLine
 from foldline.tui.widgets.lines import hints_in
 
 
-class Workbench(Widget):
+class _Panels(Horizontal):
+    """Side by side. Nothing is seen of it: it draws no lines, as whatever they cover."""
+
+    BLANK: ClassVar[bool] = True
+
+
+class Workbench(Movable):
     """Owns panels, focus, search, and the keys that go with them. A subclass fills in the methods that raise
     or do nothing here, and carries out its own keys before it hands the others to `act`."""
 
@@ -40,7 +47,10 @@ class Workbench(Widget):
     def __init__(self, *panels: Panel) -> None:
         super().__init__()
         self.panels = panels
-        self.side_by_side = PanelRow(id="panels")
+        self.side_by_side = _Panels(id="panels")
+        self._column_borders = Borders(self._beside, self._give_columns)
+        self._row_border = Borders(self._stacked, self._give_rows, stacked=True)
+        self.borders = (self._column_borders, self._row_border)
         self.active = 0
         """The panel that has, or last had, the focus."""
         self.news: str | Spans = ""
@@ -147,6 +157,8 @@ class Workbench(Widget):
                 self.to_next(step, self.is_prompt, "prompt")
             case "border-left" | "border-right":
                 self.move_border(-STEP if command == "border-left" else STEP)
+            case "border-up" | "border-down":
+                self.move_border(-1 if command == "border-up" else 1, stacked=True)
             case "search":
                 self.ask_search()
             case "next-match" | "previous-match":
@@ -166,11 +178,11 @@ class Workbench(Widget):
         """One step outwards, where nothing is looked for."""
         self.screen.dismiss()
 
-    def move_border(self, cells: int) -> None:
+    def move_border(self, cells: int, *, stacked: bool = False) -> None:
         """The one beside the active panel; where that stands alone, the one beside all of them."""
-        around = (node for node in (self.side_by_side, *self.ancestors) if isinstance(node, Movable))
+        around = (node for node in self.ancestors_with_self if isinstance(node, Movable))
         nth = sum(panel.display for panel in self.panels[: self.active])
-        if not any(node.shift_beside(nth, cells) for node in around):
+        if not any(node.shift_beside(nth, cells, stacked=stacked) for node in around):
             self.news = "There is no border to move here."
 
     # --- Layout ---------------------------------------------------------------------------------------
@@ -183,8 +195,44 @@ class Workbench(Widget):
         """Show these panels; their place comes into sight once they have their size."""
         for number, panel in enumerate(self.panels):
             panel.display = number in shown
-        self.side_by_side.restore()
+        if kept := self._column_borders.kept(self.app.size):
+            self._give_columns(kept)
+        else:  # evenly, but for those whose width is their own
+            for each in self._shown_panels:
+                if (width := each.styles.width) is not None and width.is_fraction:
+                    each.styles.width = "1fr"
         self.call_after_refresh(self._show_places)
+
+    @property
+    def below(self) -> Widget | None:
+        """What stands below the panels, and whose rows can be other ones."""
+        return None
+
+    @property
+    def _shown_panels(self) -> list[Widget]:
+        return [each for each in self.side_by_side.children if each.display]
+
+    def _beside(self) -> dict[str, Region]:
+        return {each.id or "": each.region for each in self._shown_panels}
+
+    def _give_columns(self, columns: Sequence[int]) -> None:
+        for panel, width in zip(self._shown_panels, columns, strict=True):
+            panel.styles.width = f"{width}fr"
+
+    def _stacked(self) -> dict[str, Region]:
+        parts = (each for each in (self.side_by_side, self.below) if each is not None and each.display)
+        return {each.id or "": each.region for each in parts}
+
+    def _give_rows(self, rows: Sequence[int]) -> None:
+        if self.below is not None:
+            self.side_by_side.styles.height, self.below.styles.height = (f"{each}fr" for each in rows)
+
+    def share_rows(self, below: str) -> None:
+        """The rows of what stands below the panels, where the reader gave it no others."""
+        if kept := self._row_border.kept(self.app.size):
+            self._give_rows(kept)
+        elif self.below is not None:
+            self.side_by_side.styles.height, self.below.styles.height = "1fr", below
 
     def _show_places(self) -> None:
         for number, panel in enumerate(self.panels):

@@ -184,6 +184,7 @@ KEYS: Final[tuple[ScreenKey[Facts], ...]] = table(
             "Draft: the text that stands for what is compacted",
             "Audit: what would be lost",
             mark="row",
+            below="the audit",
         )
     ),
     "Search",

@@ -263,8 +263,12 @@ class PreviewPanels(Workbench):
         upper = tall or self.active != AUDIT
         shown = [number for number in (CUT, DRAFT) if upper and (wide or number == self._upper)]
         self.side_by_side.display = upper
-        self.panels[AUDIT].styles.height = max(8, height // 4) if upper else "1fr"
         self.show_panels(*shown, *([AUDIT] if tall or not upper else []))
+        self.share_rows(str(max(8, height // 4)) if upper else "1fr")
+
+    @property
+    def below(self) -> Panel:
+        return self.panels[AUDIT]
 
     def show_place(self, view: EntryList) -> None:
         view.fill()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from foldline.compaction.registry import short_name
+from foldline.compaction import strategy_name
 from foldline.context import numbers
 from foldline.tui.blocks import Span, clean_line
 from foldline.tui.blocks.cells import Piece, piece, row
@@ -34,7 +34,7 @@ def header_row(title: str, state: PreviewState, width: int) -> list[Span]:
         why += [(" · ", "muted"), ("waits for you", "accent")]
     right = [Piece(tuple(why), rank=1)]
     for words, style, rank in (
-        (short_name((entry.strategy if entry else "") or state.strategy), "muted", 3),
+        (strategy_name((entry.strategy if entry else "") or state.strategy), "muted", 3),
         (rung_words(entry.rung) if entry else "", "altered", 2),
         (entry.model or "" if entry else state.model, "text", 4),
     ):

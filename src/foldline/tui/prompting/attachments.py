@@ -213,7 +213,7 @@ _PIECE: Final = 64_000
 
 
 async def pasted(text: str, root: Path | None, attachments: Attachments) -> str:
-    """What goes into the prompt for a paste; other things may run meanwhile.
+    """What goes into the prompt for a paste; other things may run before it is done.
 
     Raises:
         FoldlineError: it is a picture that cannot be taken, or far too long.

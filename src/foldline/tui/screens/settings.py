@@ -238,11 +238,12 @@ class SettingsScreen(ListScreen[None, Setting]):
     # --- drawing ----------------------------------------------------------------------------------------
 
     def draw(self, width: int, height: int) -> list[Line]:
-        setting, below = self.row, 6 if height >= 20 else 3
+        setting = self.row
         rule, details = Rule(), list[Line]()
         if setting is not None:
             rule = Rule(((setting.label, "text bold"), (f"  {setting.key}", "muted")))
             details = [[(" ", ""), *line] for line in self._details(setting, width - 4)]
+        below = 6 if height >= 20 else max(3, min(len(details), height - 6))
         column = min(max(map(len, LABELS.values())), width // 2 - 4)
         draw = partial(_row_line, column=column, width=width - 2)
         rows = self.row_lines(max(height - 4 - below, 1), 2, draw, [[("   No setting holds that.", "muted")]])

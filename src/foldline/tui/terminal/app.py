@@ -39,7 +39,7 @@ class Control(Enum):
     """All that is ever written beside Textual's frames; `{}` stands for the text that goes with it."""
 
     KEEP_TITLE = "\x1b[22;2t"
-    """The title before ours is on the terminal's stack meanwhile (xterm's window operations 22 and 23)."""
+    """The title before ours is on the terminal's stack until the end (xterm's operations 22 and 23)."""
     OLD_TITLE = "\x1b[23;2t"
     TITLE = "\x1b]2;{}\x1b\\"
     BACKGROUND = "\x1b]11;?\x1b\\"

@@ -168,7 +168,7 @@ async def places_of(view: BlockView, needle: str, words_at: Callable[[Key], str]
     places: list[Key] = []
     looked = number = 0
     with without_gc():  # entries are made by the thousand to be looked through
-        while number < view.count:  # blocks may come and go meanwhile
+        while number < view.count:  # blocks come and go between two slices
             block = view.block_at(number)
             number += 1
             if not block.stop:

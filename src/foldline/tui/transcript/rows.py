@@ -220,8 +220,8 @@ def _summary(compaction: Compaction, projection: Projection) -> list[Block]:
 def _without_summary(projection: Projection, compaction: Compaction) -> str:
     """What a compaction without a text shows when opened: an empty line would look like a failed summary."""
     return (
-        f"No summary was written: {describe_compaction(projection, compaction)}. The history has all of it: "
-        "the model opens it with history_read, /undo brings it back."
+        f"No summary was written: {describe_compaction(projection, compaction)}. The history has all of it, "
+        "and /undo brings it back."
     )
 
 

@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, TypeVar
 
 from rich.cells import cell_len
+from textual import events
 
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Span, crop, cut_left, cut_right
 from foldline.tui.blocks.links import to_file
 from foldline.tui.fates import GUTTER_SIGNS
+from foldline.tui.messages import EntryWanted
 from foldline.tui.state import CompactionRow, FileRow, PinRow, SidebarData
 from foldline.tui.widgets.lines import Lines
 
@@ -39,8 +41,10 @@ def sidebar(data: SidebarData, width: int, height: int) -> list[Line]:
     sections: list[Section] = [
         _section("Modified", data.modified, data.older_modified, lambda file: _file(file, inner)),
         _section("Read", data.read, data.older_read, lambda file: _file(file, inner)),
-        _section("Pinned", data.pinned, 0, lambda pin: _pin(pin, inner)),
-        _section("Compactions", data.compactions[::-1], 0, lambda row: _compaction(row, inner)),
+        _section("Pinned", data.pinned, 0, lambda pin: _entry(pin.index, _pin(pin, inner))),
+        _section(
+            "Compactions", data.compactions[::-1], 0, lambda row: _entry(row.index, _compaction(row, inner))
+        ),
     ]
     shown = [section for section in sections if section[1] or section[0] in ("Modified", "Read")]
     body = _fitted(shown, inner, height - len(legend) - 1)
@@ -76,6 +80,11 @@ def _fitted(sections: list[Section], inner: int, height: int) -> list[Line]:
         if not whole:
             lines.append([(f"  … {count - room + 1} more", "muted")])
     return lines
+
+
+def _entry(index: int, line: Line) -> Line:
+    """A line that stands for an entry: a click shows it."""
+    return [(text, f"{style} entry:{index}") for text, style in line]
 
 
 def _file(file: FileRow, inner: int) -> Line:
@@ -142,6 +151,11 @@ class Sidebar(Lines):
 
     def on_resize(self) -> None:
         self.update()
+
+    def on_click(self, event: events.Click) -> None:
+        index = event.style.meta.get("entry")
+        if index is not None and self.text_selection is None:
+            self.post_message(EntryWanted(int(index)))
 
     def lines(self, width: int) -> list[list[Span]]:
         return sidebar(self._data, width, self.size.height)
