@@ -109,7 +109,7 @@ class Choices:
         self._waiting: dict[str, asyncio.Future[str]] = {}
 
     async def ask(self, title: str, options: Sequence[Option], detail: str = "") -> str:
-        """The key of the option taken; empty where the user left the question."""
+        """The key of the option taken, what was typed behind it; empty where the user left the question."""
         choice = f"c{next(self._ids)}"
         waiting: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[choice] = waiting

@@ -29,6 +29,7 @@ from .skill_loading import deliver_skills
 from .state import AgentState
 from .tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from .tools.text import one_line
+from .toolset import offer_found
 
 _CANCELLED = ToolOutcome("Interrupted by the user: the call may have run in part.", True, "cancelled ✗")
 _NOT_RUN = ToolOutcome("Not run: the user interrupted before it began.", True, "not run")
@@ -84,6 +85,7 @@ class Calls:
         finally:
             self._under_way = None
             await deliver_skills(self._state)
+            await offer_found(self._state)
 
     async def _outcome(self, call: ToolCallPart, room: int) -> ToolOutcome:
         state = self._state

@@ -14,8 +14,8 @@ from typing import Final, Literal
 from foldline.data import config_dir, real_path, typed_path
 from foldline.files import is_folder, is_there
 
-Kind = Literal["skills", "commands"]
-"""Named like the folders below Foldline's own."""
+Kind = Literal["skills", "commands", "prompts"]
+"""The first two are named like the folders below Foldline's own; prompts are those of tool servers."""
 KINDS: Final[Sequence[Kind]] = ("skills", "commands")
 
 _FOLDERS: Final[Mapping[Kind, Sequence[str]]] = {
@@ -34,7 +34,8 @@ _MOST_FRONT: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A skill or a command, by the name that calls it. All but the body is clean, and stands on one line."""
+    """A skill, a command or a server's prompt, by the name that calls it. All but the body is clean, and
+    stands on one line."""
 
     kind: Kind
     name: str

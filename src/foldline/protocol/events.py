@@ -233,6 +233,8 @@ class Option(Record):
     key: str
     """One letter."""
     label: str
+    typed: str | None = None
+    """What stands in the field where the answer is typed, which follows the key; None where none is."""
 
 
 class ChoiceRequested(Record):

@@ -98,7 +98,7 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C9
             tools = tuple(replace(t, since=now) if t.call_id == event.call_id else t for t in state.tools)
             return _running(_answered(state, "call", event.call_id), tools, now)
         case events.ChoiceRequested():
-            options = tuple(Answerable(option.key, option.label) for option in event.options)
+            options = tuple(Answerable(option.key, option.label, option.typed) for option in event.options)
             choice = Question(event.choice, event.title, event.detail, None, now, options, "choice")
             return _asked(state, choice)
         case events.ChoiceResolved():

@@ -107,6 +107,8 @@ class Answerable:
 
     key: str
     label: str
+    typed: str | None = None
+    """As of an `Option`."""
 
 
 ONCE = (Answerable("y", "Allow once"), Answerable("n", "No, and tell it why"))

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from foldline.context.numbers import many
 from foldline.llm.base import ToolSpec, spec_tokens
@@ -15,16 +15,19 @@ from foldline.protocol import FoldlineError, Rule
 from ..tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from ..tools.base import RuleSet, refuse_half_characters
 from ..tools.text import one_line
-from .connection import INSTALL, START_SECONDS, Connection, Gone, Listing, Trouble, Unreached
+from .connection import INSTALL, START_SECONDS, Connection, Gone, Unreached
+from .elicitation import Ask, declined
+from .listing import Listing, Resource, ServerPrompt, Trouble
 from .tools import offered, outcome_of, prefixes
 from .transport import ServerConfig, ServerLog
 
 if TYPE_CHECKING:
-    from mcp.types import CallToolResult
+    from mcp.types import CallToolResult, GetPromptResult, ReadResourceResult
 
     from ..sandbox import Sandbox
 
 State = Literal["not started", "connecting", "connected", "failed"]
+T = TypeVar("T")
 Tell = Callable[[str], None]
 """Takes a sentence for the user."""
 SandboxOf = Callable[[ServerConfig], Awaitable[tuple[str, "Sandbox | None"]]]
@@ -56,9 +59,14 @@ class Server:
         """Why it is not connected, as words that follow its name."""
         self.offers: Mapping[str, ToolSpec] = {}
         """Its tools, by its own names, as last listed. They stay when it is lost: it may come back."""
+        self.weight = 0
+        """What their schemas take of each request, before calibration, in tokens."""
+        self.resources: Sequence[Resource] = ()
+        self.prompts: Sequence[ServerPrompt] = ()
         self.listed: Callable[[], None] = lambda: None
-        """Called when these are others than before."""
+        """Called when what it offers is something else than before."""
         self.sandbox_of: SandboxOf = _outside
+        self.ask: Ask = declined
         self._mode = ""
         self._box: Sandbox | None = None
         """The sandbox it was started in, and the mode that wanted it."""
@@ -70,6 +78,8 @@ class Server:
         self._seconds = seconds
         self._connection: Connection | None = None
         self._work: asyncio.Task[None] | None = None
+        self._is_stale = False
+        """Whether it offers something else than was listed."""
         self._tried = False
         """Whether it was started again in this turn."""
         self._told: set[str] = set()
@@ -125,6 +135,17 @@ class Server:
         Raises:
             Trouble: it is not there, is lost, or gave no answer; words that follow its name.
         """
+        return await self._asked(lambda connection: connection.call(tool, arguments, progress))
+
+    async def read(self, uri: str) -> "ReadResourceResult":
+        """What is in a resource. Raises as `call`."""
+        return await self._asked(lambda connection: connection.read(uri))
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> "GetPromptResult":
+        """A prompt, filled in. Raises as `call`."""
+        return await self._asked(lambda connection: connection.prompt(name, arguments))
+
+    async def _asked(self, request: Callable[[Connection], Awaitable[T]]) -> T:
         while True:
             if self.state == "failed" and not self._tried:
                 self._tried = True
@@ -133,7 +154,7 @@ class Server:
             if self.state == "failed" or self._connection is None or not self._connection.is_open:
                 raise Trouble(f"{self.trouble or 'is not connected'}; it is tried again at the next prompt")
             try:
-                return await self._connection.call(tool, arguments, progress)
+                return await request(self._connection)
             except Unreached as gone:
                 self._lost(str(gone))  # and once more, or it is said above that it is not there
             except Gone as gone:
@@ -163,6 +184,7 @@ class Server:
             self._mode, self._box = await self.sandbox_of(self._config)
             connection = Connection(filled, self._log, self._folder, self._box)
             connection.changed = self._relist
+            connection.ask = lambda wanted: self.ask(self.name, wanted)
             connection.ended = self._lost
             self._connection = connection
             if old is not None:
@@ -179,20 +201,24 @@ class Server:
             self._take(listing)
 
     def _take(self, listing: Listing) -> None:
-        before, (self.offers, complaints) = self.offers, offered(self.name, self.prefix, listing)
+        before = [*self.offers.items()], self.resources, self.prompts
+        self.offers, complaints = offered(self.name, self.prefix, listing)
+        self.resources, self.prompts = listing.resources, listing.prompts
         for complaint in complaints:
             self._say(complaint)
-        if list(before.items()) != list(self.offers.items()):
+        if before != ([*self.offers.items()], self.resources, self.prompts):
+            self.weight = sum(map(spec_tokens, self.offers.values()))
             self.listed()
 
     def _relist(self) -> None:
-        """Asks for its tools again, as they have changed. The new list counts from the next turn on."""
+        """Asks again what it offers, as that has changed. New tools count from the next turn on."""
+        self._is_stale = True
 
         async def ask() -> None:
-            connection = self._connection
-            if connection is not None and self.state == "connected":
+            while self._is_stale and self._connection is not None and self.state == "connected":
+                self._is_stale = False
                 try:
-                    self._take(await connection.tools())
+                    self._take(await self._connection.listing())
                 except Trouble as trouble:
                     self._say(f"The MCP server {self.name} {trouble}: its tools stay as they were.")
 
@@ -293,8 +319,10 @@ class ToolServers:
         self.tell: Callable[[str], None] = lambda _: None
         """Takes sentences for the user."""
         self.listed: Callable[[], None] = lambda: None
-        """Called when one of them offers other tools than before."""
+        """Called when one of them offers something else than before."""
         self.sandbox_of: SandboxOf = _outside
+        self.ask: Ask = declined
+        """Asks the user what a server wants to know."""
         beginnings = prefixes([config.name for config in configs])
         self._servers = {
             config.name: Server(
@@ -311,6 +339,7 @@ class ToolServers:
         for server in self._servers.values():
             server.listed = lambda: self.listed()
             server.sandbox_of = lambda config: self.sandbox_of(config)
+            server.ask = lambda name, wanted: self.ask(name, wanted)
         self._begun = False
         self._waited = False
         self._moving = asyncio.Lock()
@@ -365,10 +394,17 @@ class ToolServers:
     @property
     def heaviest(self) -> tuple[str, int]:
         """The server whose tools take most of each request, and how much, before calibration, in tokens."""
-        weights = {
-            server.name: sum(map(spec_tokens, server.offers.values())) for server in self._servers.values()
-        }
-        return max(weights.items(), key=lambda item: item[1], default=("", 0))
+        weights = ((server.name, server.weight) for server in self._servers.values())
+        return max(weights, key=lambda item: item[1], default=("", 0))
+
+    @property
+    def weight(self) -> int:
+        """What all of their tools take of each request, before calibration, in tokens."""
+        return sum(server.weight for server in self._servers.values())
+
+    @property
+    def by_name(self) -> Mapping[str, Server]:
+        return self._servers
 
     @property
     def states(self) -> list[ServerState]:

@@ -215,6 +215,7 @@ class Conversation:
                 option_id=answer.key, name=answer.sentence, kind=_allows(answer.operation)
             )
             for answer in asked.answers
+            if answer.typed is None  # a client has no field for that
         ]
         await self.feed.flush()
         cancels, chosen = self._cancels, asked.answers[-1]

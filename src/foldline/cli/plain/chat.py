@@ -17,7 +17,7 @@ from typing import Any, Final
 from foldline.agent import Agent
 from foldline.agent.skill_loading import look_around
 from foldline.cli.streams import UNREAD
-from foldline.protocol.operations import Approve
+from foldline.protocol.operations import Approve, Choose, Operation
 from foldline.termination import end_soon
 from foldline.tui.keys.commands import InterruptFacts, interrupt_step
 from foldline.tui.prompting.inputs import (
@@ -32,7 +32,7 @@ from foldline.tui.prompting.inputs import (
 from foldline.tui.runner import Runner
 
 from .commands import TABLES, answer, carry_out, handlers, help_lines
-from .narrator import Asked, Narrator
+from .narrator import Answer, Asked, Narrator
 from .terminal import PROMPT, LineReader, Paper
 
 HEARD: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -249,17 +249,27 @@ class PlainChat:
                 self._paper.line("The question had only just come: answer it once more.")
                 shown -= _DEAF
             else:
-                operation = answer_given.operation
-                if isinstance(operation, Approve) and operation.answer == "deny":
-                    operation = operation.model_copy(update={"why": self._why()})
-                self._work(self._runner.submit, operation)
+                self._work(self._runner.submit, self._completed(answer_given))
                 return
 
-    def _why(self) -> str:
-        """What the model is told of a call that is declined."""
+    def _completed(self, answer: Answer) -> Operation:
+        """What an answer asks of the agent, with what the person types for it."""
+        match answer.operation:
+            case Approve(answer="deny") as operation:
+                why = self._line("Why, and what instead (an empty line says nothing): ")
+                return operation.model_copy(update={"why": why})
+            case Choose() as operation if answer.typed is not None:
+                usual = f" (an empty line: {answer.typed})" if answer.typed else ""
+                text = self._line(f"Type it{usual}: ") or answer.typed
+                return operation.model_copy(update={"key": operation.key + text})
+            case operation:
+                return operation
+
+    def _line(self, asks: str) -> str:
+        """What the person types behind these words; empty where that is nothing."""
         try:
             with self._reads():
-                return self._reader.answer("Why, and what instead (an empty line says nothing): ").strip()
+                return self._reader.answer(asks).strip()
         except (EOFError, KeyboardInterrupt):
             return ""
 

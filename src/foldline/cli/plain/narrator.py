@@ -271,6 +271,8 @@ class Answer:
     key: str
     words: str
     operation: Operation
+    typed: str | None = None
+    """As of an `Option`."""
 
     @property
     def sentence(self) -> str:
@@ -346,7 +348,7 @@ def _choice(question: Question) -> Asked:
         tuple(line for line in (clean(question.name), *clean(question.title).split("\n")) if line),
         (
             *(
-                Answer(o.key, clean_line(o.label), operations.Choose(choice=question.id, key=o.key))
+                Answer(o.key, clean_line(o.label), operations.Choose(choice=question.id, key=o.key), o.typed)
                 for o in question.options
             ),
             leaves,

@@ -6,6 +6,7 @@ What was not shown cannot be allowed: nothing of it is left out, hidden in a seq
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -98,7 +99,7 @@ TOO_SOON = "The question has only just appeared: press again to answer it"
 _UNREAD = "Read on first: what was not shown cannot be allowed"
 _NOT_SEEN = "There is no room to show what always would allow: make the terminal higher, or answer once"
 _NO_RULE = "It can only be allowed once: each such call asks"
-_WHY = "why, and what instead"
+_WHY, _NO = "why, and what instead", "No:"
 
 _ACTS = "outside, or a file that acts"
 _BEYOND = {"fetch": "not a public address", "bash": "may leave this folder", "edit": _ACTS, "write": _ACTS}
@@ -162,7 +163,7 @@ class QuestionDock(Lines, can_focus=True):
         self._covered = covered
         self._typed = typed
         self.why = OneLine()
-        """Where the reader says why a call is declined, in the place of that answer."""
+        """Where the reader says why a call is declined, or types an answer: in the place of the last one."""
         self._question: Question | None = None
         self._others = 0
         self._nth = 0
@@ -195,8 +196,10 @@ class QuestionDock(Lines, can_focus=True):
             # Enter confirms the one thing that is asked for; of several remedies, one is chosen first.
             is_one = question is None or question.kind == "call" or len(question.options) == 1
             self._marked = 0 if is_one else -1
+            if question is not None and question.options[-1].typed is not None:
+                self._marked = len(question.options) - 1
             self._rules_read.clear()
-            if self.why.value.strip():
+            if self.why.value.strip() and self._question is not None and self._question.kind == "call":
                 self.post_message(self.WhyUnsent(self.why.value))
             if self.why.display:
                 self.keep_why()
@@ -266,10 +269,15 @@ class QuestionDock(Lines, can_focus=True):
         self.why.close()
         self.screen.set_focus(self)
 
-    def _ask_why(self) -> None:
+    def _ask_why(self, text: str, done: Callable[[str], None], placeholder: str = "") -> None:
         if self._hears(self._shown_at):
-            self.why.ask(_WHY, self.why.value, self._decline)
+            self.why.ask(placeholder, text, done)
             self._fit()
+
+    def _choose_typed(self, key: str, text: str) -> None:
+        self.screen.set_focus(self)
+        self.why.value = ""
+        self.choose(key + text)
 
     def _decline(self, why: str) -> None:
         self.screen.set_focus(self)
@@ -283,9 +291,12 @@ class QuestionDock(Lines, can_focus=True):
 
     def _take(self, option: Answerable) -> None:
         if self._question is not None and self._question.kind == "choice":
-            self.choose(option.key)
+            if option.typed is not None:
+                self._ask_why(option.typed, partial(self._choose_typed, option.key))
+            else:
+                self.choose(option.key)
         elif ANSWERS[option.key] == "deny":
-            self._ask_why()
+            self._ask_why(self.why.value, self._decline, _WHY)
         else:
             self.answer(ANSWERS[option.key])
 
@@ -404,10 +415,11 @@ class QuestionDock(Lines, can_focus=True):
     def _fit(self) -> None:
         width = self.size.width
         if self._question is not None and width:
-            rows, where, promise, answers, *_ = self._layout(self._question, width)
+            rows, where, promise, answers, _, options = self._layout(self._question, width)
             last = rows + len(where) + len(promise) + len(answers)
             self.styles.height = last + 2
-            self.why.styles.margin = (last, 2, 0, 9)
+            label = _NO if self._question.kind == "call" else clean_line(options[-1].label)
+            self.why.styles.margin = (last, 2, 0, 6 + cell_len(label))
         self.update()
 
     # --- what is shown --------------------------------------------------------------------------------
@@ -524,7 +536,7 @@ class QuestionDock(Lines, can_focus=True):
         if question.kind == "call":
             which = which or key_of(_COMMANDS[option.key])
             if ANSWERS[option.key] == "deny":
-                label = "No:" if self.why.display else label
+                label = _NO if self.why.display else label
             elif self._unread:
                 style = "muted"
         marked = marked and self._is_active
@@ -536,7 +548,8 @@ class QuestionDock(Lines, can_focus=True):
     def _foot(self, question: Question, options: Sequence[Answerable]) -> Spans:
         """What may be pressed now."""
         if self.why.display:
-            return key_words((("Enter", "declines it"), ("Esc", "back")))
+            does = "declines it" if question.kind == "call" else "answers"
+            return key_words((("Enter", does), ("Esc", "back")))
         if not self._is_active:
             return key_words(((key_of("complete"), "to answer"),))
         if question.kind == "choice":
