@@ -456,21 +456,11 @@ class AgentState:
     def check_window(self, preamble: int) -> None:
         """Raises FoldlineError where system prompt, instruction files and tools alone fill the window.
         `preamble` is the estimate of the first two, before calibration, in tokens."""
-        scale = self.projection.calibration.scale(self.llm.info.id)
-        fixed = round(scale * (preamble + self.overhead))
+        fixed = round(self.projection.calibration.scale(self.llm.info.id) * (preamble + self.overhead))
         budget = self._budget_within(self.window, self.llm)
         room = budget.threshold - budget.max_summary_tokens
         if fixed < room:
             return
-        if self.servers is not None and not self._searches:
-            name, estimate = self.servers.heaviest
-            tokens = round(scale * estimate)
-            if fixed - tokens < room:
-                raise FoldlineError(
-                    f"The tools of the MCP server {name} take about {tokens:,} tokens, too many for a window "
-                    f"of {budget.window:,}: set enabled = false in [mcp.{name}], or choose a model with a "
-                    "larger window."
-                )
         if budget.set_threshold:
             raise FoldlineError(
                 f"The threshold of {budget.threshold:,} tokens is too low: system prompt, instruction files "

@@ -17,9 +17,11 @@ from foldline.protocol import system_words
 from foldline.version import __version__
 
 from .listing import Listing, Trouble, listing_of, mended
+from .sign_in import SIGN_IN_SECONDS, Show, signed_in
 from .transport import Filled, ServerLog, over_http, program, relayed
 
 if TYPE_CHECKING:
+    from anyio import CancelScope
     from mcp import Client
     from mcp.client import IncomingMessage
     from mcp.shared.exceptions import MCPError
@@ -65,8 +67,19 @@ class Unreached(Gone):
 class Connection:
     """Open from `open` to `close`, or until the server ends it: then `ended` is called with what was seen."""
 
-    def __init__(self, filled: Filled, log: ServerLog, folder: Path, box: "Sandbox | None" = None) -> None:
+    def __init__(
+        self,
+        filled: Filled,
+        log: ServerLog,
+        folder: Path,
+        box: "Sandbox | None" = None,
+        show_page: Show | None = None,
+    ) -> None:
+        """`show_page` is there where the user wants to sign in, if that is asked for."""
         self._filled = filled
+        self._show_page = show_page
+        self._scope: CancelScope | None = None
+        """In which it is opened."""
         self._box = box
         self._config = filled.config
         self._log = log
@@ -232,6 +245,7 @@ class Connection:
             import anyio
 
             with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
+                self._scope = scope
                 left = asyncio.create_task(self._left_early(scope))
                 try:
                     async with client as entered:
@@ -347,8 +361,28 @@ class Connection:
 
     def _streams(self) -> Any:
         if self._config.url:
-            return over_http(self._config, self._refused.append)
+            return self._signed()
         return program(self._filled, self._log, self._folder, self._box)
+
+    @asynccontextmanager
+    async def _signed(self) -> AsyncGenerator[Any]:
+        """Over HTTP, signed in where somebody has, or is to. A header that was set for it does without."""
+        if "authorization" in map(str.lower, self._config.headers):
+            async with over_http(self._config, self._refused.append) as streams:
+                yield streams
+            return
+        show = self._show if self._show_page is not None else None
+        path = self._log.path.with_suffix(".sign-in.json")
+        async with (
+            signed_in(self._config.url, path, show) as auth,
+            over_http(self._config, self._refused.append, auth) as streams,
+        ):
+            yield streams
+
+    async def _show(self, page: str) -> None:
+        assert self._show_page is not None and self._scope is not None
+        self._scope.deadline += SIGN_IN_SECONDS
+        await self._show_page(page)
 
     async def _output_ended(self) -> None:
         """A program has ended, also between two calls, where nobody waits. An address has no end."""
@@ -416,6 +450,8 @@ def refused(status: int) -> str:
     """What an HTTP status says."""
     words = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an error"
     advice = ": check its headers in the settings" if status in (401, 403) else ""
+    if status == 401:
+        advice += ", or sign in with `foldline mcp login NAME`"
     return f"answered {status} {words}{advice}"
 
 

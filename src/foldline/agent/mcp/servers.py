@@ -12,12 +12,14 @@ from foldline.context.numbers import many
 from foldline.llm.base import ToolSpec, spec_tokens
 from foldline.protocol import FoldlineError, Rule
 
+from ..browser import open_page
 from ..tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from ..tools.base import RuleSet, refuse_half_characters
 from ..tools.text import one_line
 from .connection import INSTALL, START_SECONDS, Connection, Gone, Unreached
 from .elicitation import Ask, declined
 from .listing import Listing, Resource, ServerPrompt, Trouble
+from .sign_in import sign_out
 from .tools import offered, outcome_of, prefixes
 from .transport import ServerConfig, ServerLog
 
@@ -84,6 +86,8 @@ class Server:
         """Whether it was started again in this turn."""
         self._told: set[str] = set()
         """What was said already: a server that fails at every turn says so once."""
+        self._may_ask = False
+        """Whether it is started at the user's word, who can sign in."""
         self._closed = False
 
     @property
@@ -122,11 +126,22 @@ class Server:
         return f"the sandbox refused {refused.words}: {where} to allow it"
 
     async def restart(self) -> None:
-        """Ends it and connects again, at the user's word."""
+        """Ends it and connects again, at the word of the user, who may be asked to sign in."""
         await self._end()
         self._told.clear()
+        self._may_ask = True
         self.start()
         await self.settled()
+        self._may_ask = False
+
+    def sign_out(self) -> bool:
+        """Forget what a sign-in left; whether there was anything. Raises OSError."""
+        return sign_out(self._log.path.with_suffix(".sign-in.json"))
+
+    async def _show_page(self, page: str) -> None:
+        opened = await open_page(page)
+        where = "in the browser, or here" if opened else "here"
+        self._tell(f"The MCP server {self.name} wants you to sign in {where}: {page}")
 
     async def call(
         self, tool: str, arguments: dict[str, Any], progress: Callable[[str], None]
@@ -182,7 +197,8 @@ class Server:
             filled = self._config.filled_in(self._environ)
             old, left, self._connection = self._connection, self._box, None
             self._mode, self._box = await self.sandbox_of(self._config)
-            connection = Connection(filled, self._log, self._folder, self._box)
+            show = self._show_page if self._may_ask else None
+            connection = Connection(filled, self._log, self._folder, self._box, show)
             connection.changed = self._relist
             connection.ask = lambda wanted: self.ask(self.name, wanted)
             connection.ended = self._lost
@@ -390,12 +406,6 @@ class ToolServers:
             for server in self._servers.values()
             for tool, spec in server.offers.items()
         ]
-
-    @property
-    def heaviest(self) -> tuple[str, int]:
-        """The server whose tools take most of each request, and how much, before calibration, in tokens."""
-        weights = ((server.name, server.weight) for server in self._servers.values())
-        return max(weights, key=lambda item: item[1], default=("", 0))
 
     @property
     def weight(self) -> int:
