@@ -183,6 +183,7 @@ def main() -> None:
     parser.add_argument(
         "--many", type=int, default=0, help="so many more tools, each with a long description"
     )
+    parser.add_argument("--asks", action="store_true", help="has tools that ask the user")
     parser.add_argument("--oauth", type=int, default=0, help="wants a sign-in, good for so many seconds")
     options = parser.parse_args()
 
@@ -285,7 +286,8 @@ def _server(options: argparse.Namespace, note: Any) -> Any:
             tool("echo", text, annotations=types.ToolAnnotations(read_only_hint=True)),
             tool("slow", number),
             tool("big", number),
-            *map(tool, ("picture", "parts", "data", "fail", "die", "where", "grow", "ask", "page")),
+            *map(tool, ("picture", "parts", "data", "fail", "die", "where", "grow")),
+            *map(tool, ("ask", "page") if options.asks else ()),
             *map(tool, grown),
             *(tool(f"count_{nth}", text, title=f"{nth} " * 100) for nth in range(options.many)),
         ]

@@ -15,7 +15,9 @@ from .conftest import House
 
 
 def page_of(house: House) -> str:
-    return next((text.rpartition(": ")[2] for text in house.notices if "sign in" in text and "http" in text), "")
+    return next(
+        (text.rpartition(": ")[2] for text in house.notices if "sign in" in text and "http" in text), ""
+    )
 
 
 async def visit(page: str) -> str:
