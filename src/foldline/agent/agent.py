@@ -102,7 +102,8 @@ class Agent:
         if servers is not None:
             self.state.tools = (*self.state.tools, ToolSearch(self.state, servers))
             servers.listed = lambda: self.state.emit(events.ToolsListed())
-            servers.ask = partial(elicited, self.state.choices)
+            if interactive:
+                servers.ask_with(partial(elicited, self.state.choices))
             servers.sandbox_of = self.state.sandbox_of_server
             servers.tell = lambda text: self.state.emit(events.Notice(level="warning", text=text))
         if isinstance(compaction, str):

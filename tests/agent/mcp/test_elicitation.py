@@ -37,7 +37,7 @@ class Person:
 
 async def answered(house: House, person: Person, old: Sequence[str] = (), tool: str = "ask") -> str:
     servers = house.servers(stdio_server("one", house.diary, "--asks", *old))
-    servers.ask = partial(elicited, person.choices)
+    servers.ask_with(partial(elicited, person.choices))
     servers.start()
     await servers.settled(PATIENCE)
     return (await house.call(servers, f"one:{tool}")).text
@@ -71,11 +71,10 @@ async def test_it_can_be_declined_or_left(house: House, old: tuple[str], answer:
 
 
 @OLD_AND_NEW
-async def test_where_nobody_is_there_it_is_declined(house: House, old: tuple[str]) -> None:
-    person = Person()
-    person.choices.interactive = False
-    assert await answered(house, person, old) == "decline null"
-    assert person.asked == []
+async def test_where_nobody_is_there_it_cannot_be_asked(house: House, old: tuple[str]) -> None:
+    servers = await house.started(stdio_server("one", house.diary, "--asks", *old))
+    assert (await house.call(servers, "one:ask")).is_error
+    assert (await house.call(servers, "one:echo", text="still there")).text == "still there"
 
 
 @OLD_AND_NEW
@@ -88,7 +87,7 @@ async def test_a_page_is_shown_by_its_address_before_it_is_opened(house: House, 
 async def test_a_call_that_waits_for_the_user_is_not_too_slow(house: House) -> None:
     person = Person()
     servers = house.servers(stdio_server("one", house.diary, "--asks", "--old", timeout=0.2))
-    servers.ask = partial(elicited, person.choices)
+    servers.ask_with(partial(elicited, person.choices))
     servers.start()
     await servers.settled(PATIENCE)
     call = asyncio.create_task(house.call(servers, "one:ask"))
@@ -106,7 +105,7 @@ async def test_a_call_that_is_cancelled_withdraws_its_question(house: House, old
     hear = person.choices.emit
     person.choices.emit = lambda event: (hear(event), resolved.append(event))[0]  # type: ignore[func-returns-value]
     servers = house.servers(stdio_server("one", house.diary, "--asks", *old))
-    servers.ask = partial(elicited, person.choices)
+    servers.ask_with(partial(elicited, person.choices))
     servers.start()
     await servers.settled(PATIENCE)
     call = asyncio.create_task(house.call(servers, "one:ask"))

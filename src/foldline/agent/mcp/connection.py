@@ -96,8 +96,8 @@ class Connection:
         """What of the newest listing is no tool."""
         self._questions: set[asyncio.Task[ElicitResult]] = set()
         """What the server asks the user now."""
-        self.ask: Callable[[ElicitRequestParams], Coroutine[Any, Any, ElicitResult]]
-        """Asks the user what the server wants to know."""
+        self.ask: Callable[[ElicitRequestParams], Coroutine[Any, Any, ElicitResult]] | None = None
+        """Asks the user what the server wants to know; None where nobody is there."""
         self.changed: Callable[[], None] = lambda: None
         """Called when the server says that what it offers is something else now."""
         self.ended: Callable[[str], None] = lambda _: None
@@ -217,6 +217,7 @@ class Connection:
         """Has the user asked what the server wants to know."""
         from mcp.types import ElicitResult
 
+        assert self.ask is not None
         question = asyncio.create_task(self.ask(params))
         self._questions.add(question)
         try:
@@ -320,7 +321,7 @@ class Connection:
             self._transport(),
             message_handler=hear,
             client_info=Implementation(name="foldline", version=__version__),
-            elicitation_callback=self._elicit,
+            elicitation_callback=None if self.ask is None else self._elicit,
             cache=None,
         )
 

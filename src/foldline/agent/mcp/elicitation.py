@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from foldline.context.harmless import clean_line, with_signs
 from foldline.protocol.events import Option
 
-from ..browser import open_page
 from ..tools.text import one_line
+from .sign_in import open_page
 
 if TYPE_CHECKING:
     from mcp.types import ElicitRequestParams, ElicitResult
@@ -36,19 +36,10 @@ class Left(Exception):
     """The user has left the question."""
 
 
-async def declined(server: str, wanted: "ElicitRequestParams") -> "ElicitResult":
-    """The answer where nobody is there to be asked."""
-    from mcp.types import ElicitResult
-
-    return ElicitResult(action="decline")
-
-
 async def elicited(choices: "Choices", server: str, wanted: "ElicitRequestParams") -> "ElicitResult":
     """The user's answer to what a server asks."""
     from mcp.types import ElicitRequestURLParams, ElicitResult
 
-    if not choices.interactive:
-        return await declined(server, wanted)
     try:
         if isinstance(wanted, ElicitRequestURLParams):
             await _page(choices, server, wanted.message, wanted.url)

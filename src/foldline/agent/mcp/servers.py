@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -12,14 +13,13 @@ from foldline.context.numbers import many
 from foldline.llm.base import ToolSpec, spec_tokens
 from foldline.protocol import FoldlineError, Rule
 
-from ..browser import open_page
 from ..tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from ..tools.base import RuleSet, refuse_half_characters
 from ..tools.text import one_line
 from .connection import INSTALL, START_SECONDS, Connection, Gone, Unreached
-from .elicitation import Ask, declined
+from .elicitation import Ask
 from .listing import Listing, Resource, ServerPrompt, Trouble
-from .sign_in import sign_out
+from .sign_in import open_page, sign_out
 from .tools import offered, outcome_of, prefixes
 from .transport import ServerConfig, ServerLog
 
@@ -68,7 +68,8 @@ class Server:
         self.listed: Callable[[], None] = lambda: None
         """Called when what it offers is something else than before."""
         self.sandbox_of: SandboxOf = _outside
-        self.ask: Ask = declined
+        self.ask: Ask | None = None
+        """Asks the user what it wants to know; None where nobody is there."""
         self._mode = ""
         self._box: Sandbox | None = None
         """The sandbox it was started in, and the mode that wanted it."""
@@ -200,7 +201,7 @@ class Server:
             show = self._show_page if self._may_ask else None
             connection = Connection(filled, self._log, self._folder, self._box, show)
             connection.changed = self._relist
-            connection.ask = lambda wanted: self.ask(self.name, wanted)
+            connection.ask = partial(self.ask, self.name) if self.ask is not None else None
             connection.ended = self._lost
             self._connection = connection
             if old is not None:
@@ -337,8 +338,6 @@ class ToolServers:
         self.listed: Callable[[], None] = lambda: None
         """Called when one of them offers something else than before."""
         self.sandbox_of: SandboxOf = _outside
-        self.ask: Ask = declined
-        """Asks the user what a server wants to know."""
         beginnings = prefixes([config.name for config in configs])
         self._servers = {
             config.name: Server(
@@ -355,7 +354,6 @@ class ToolServers:
         for server in self._servers.values():
             server.listed = lambda: self.listed()
             server.sandbox_of = lambda config: self.sandbox_of(config)
-            server.ask = lambda name, wanted: self.ask(name, wanted)
         self._begun = False
         self._waited = False
         self._moving = asyncio.Lock()
@@ -411,6 +409,11 @@ class ToolServers:
     def weight(self) -> int:
         """What all of their tools take of each request, before calibration, in tokens."""
         return sum(server.weight for server in self._servers.values())
+
+    def ask_with(self, ask: Ask) -> None:
+        """From their next start on, somebody is there to be asked."""
+        for server in self._servers.values():
+            server.ask = ask
 
     @property
     def by_name(self) -> Mapping[str, Server]:

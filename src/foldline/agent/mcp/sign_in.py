@@ -3,8 +3,10 @@ machine, and the tokens, in a file that only its owner can read."""
 
 import asyncio
 import json
+import os
+import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -145,6 +147,29 @@ def sign_out(path: Path) -> bool:
     try:
         path.unlink()
     except FileNotFoundError:
+        return False
+    return True
+
+
+def opener(environ: Mapping[str, str], platform: str = sys.platform) -> str:
+    """The program that opens pages; empty where there is no desktop: a browser of text would take the
+    terminal."""
+    if platform == "darwin":
+        return "open"
+    return "xdg-open" if environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") else ""
+
+
+async def open_page(url: str) -> bool:
+    """Whether the page was given to a browser. Only addresses of the web are."""
+    program = opener(os.environ)
+    if not program or not url.lower().startswith(("https://", "http://")):
+        return False
+    nothing = asyncio.subprocess.DEVNULL
+    try:
+        await asyncio.create_subprocess_exec(
+            program, url, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
+        )
+    except OSError:
         return False
     return True
 
