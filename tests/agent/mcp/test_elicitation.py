@@ -86,13 +86,13 @@ async def test_a_page_is_shown_by_its_address_before_it_is_opened(house: House, 
 
 async def test_a_call_that_waits_for_the_user_is_not_too_slow(house: House) -> None:
     person = Person()
-    servers = house.servers(stdio_server("one", house.diary, "--asks", "--old", timeout=0.2))
+    servers = house.servers(stdio_server("one", house.diary, "--asks", "--old", timeout=4.0))
     servers.ask_with(partial(elicited, person.choices))
     servers.start()
     await servers.settled(PATIENCE)
     call = asyncio.create_task(house.call(servers, "one:ask"))
     await house.until(lambda: person.asked)
-    await asyncio.wait({call}, timeout=1.2)
+    await asyncio.wait({call}, timeout=4.8)
     assert not call.done()
     person.choices.answer(person.asked[0].choice, "d")
     assert (await call).text == "decline null"
