@@ -250,3 +250,32 @@ async def test_an_answer_that_is_an_edit_goes_with_what_the_editor_left(
         await pilot.press("2")
         await pilot.pause()
         assert texts(app) == [("e", "1. another plan")] and seen == [WRITTEN.title] * 2
+
+
+TYPED = (Answerable("d", "decline"), Answerable("t", "Answer, typed here", "line", "40"))
+
+
+async def test_an_answer_can_be_typed_in_the_place_of_its_option() -> None:
+    clock = Clock()
+    app = Asked(asking(replace(CHOICE, options=TYPED)), clock=clock)
+    async with app.run_test(size=(120, 36)) as pilot:
+        clock.now += 2
+        await pilot.press("enter")
+        await pilot.pause()
+        assert any("2 Answer: 40" in line and "Enter" not in line for line in screen_text(app))
+        await pilot.press("end", "backspace", "2", "enter")
+        await pilot.pause()
+        assert texts(app) == [("t", "42")]
+
+
+async def test_what_was_typed_for_a_choice_is_sent_to_nobody_else_when_it_is_left() -> None:
+    clock = Clock()
+    app = Asked(asking(replace(CHOICE, options=TYPED)), clock=clock)
+    async with app.run_test(size=(120, 36)) as pilot:
+        clock.now += 2
+        await pilot.press("2", "7", "escape", "escape")
+        await pilot.pause()
+        app.state = IDLE
+        await pilot.pause()
+        assert app.answers == [("w1", "")]
+        assert app.chat.prompt.editor.text == ""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from foldline.compaction import AdaptiveCompaction, CompactionStrategy, load_strategy
 from foldline.context.budget import BudgetSettings
@@ -26,6 +27,7 @@ from .executor import Executor
 from .hooks import fire
 from .limits import Bounds, Limits
 from .mcp import ToolServers
+from .mcp.elicitation import elicited
 from .plan import AskUserTool, PlanTool
 from .proposals import BackgroundDraft
 from .sandbox_policy import SandboxOptions
@@ -33,6 +35,7 @@ from .settings import Settings, connect_summariser
 from .skill_loading import SkillTool
 from .state import AgentState, Mode
 from .subagents import Subagents
+from .tool_search import ToolSearch
 from .tools import Tool, default_tools
 from .tools.history import DmailTool, Mailbox, recall_tools
 
@@ -104,7 +107,10 @@ class Agent:
             self.state.tools = (*self.state.tools, *more)
         self.state.sandbox.options = sandbox or SandboxOptions()
         if servers is not None:
+            self.state.tools = (*self.state.tools, ToolSearch(self.state, servers))
             servers.listed = lambda: self.state.emit(events.ToolsListed())
+            if interactive:
+                servers.ask_with(partial(elicited, self.state.choices))
             servers.sandbox_of = self.state.sandbox_of_server
             servers.tell = lambda text: self.state.emit(events.Notice(level="warning", text=text))
         if isinstance(compaction, str):

@@ -29,6 +29,7 @@ from .rewind import recorder
 from .state import AgentState
 from .tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from .tools.text import one_line
+from .toolset import offer_found
 
 _CANCELLED = ToolOutcome("Interrupted by the user: the call may have run in part.", True, "cancelled ✗")
 _NOT_RUN = ToolOutcome("Not run: the user interrupted before it began.", True, "not run")
@@ -95,6 +96,7 @@ class Calls:
             behind, self._state.behind_results = self._state.behind_results, []
             if behind:
                 await self._state.session.append(*behind, durable=True)
+            await offer_found(self._state)
 
     def _together(self, left: Iterable[ToolCallPart]) -> list[ToolCallPart]:
         """The next call, with those behind it that run at the same time."""

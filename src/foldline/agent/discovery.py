@@ -14,8 +14,8 @@ from typing import Final, Literal
 from foldline.data import config_dir, real_path, typed_path
 from foldline.files import is_folder, is_there
 
-Kind = Literal["skills", "commands", "agents"]
-"""Named like the folders below Foldline's own."""
+Kind = Literal["skills", "commands", "agents", "prompts"]
+"""The first three are named like the folders below Foldline's own; prompts are those of tool servers."""
 KINDS: Final[Sequence[Kind]] = ("skills", "commands", "agents")
 
 _FOLDERS: Final[Mapping[Kind, Sequence[str]]] = {
@@ -35,7 +35,8 @@ _MOST_FRONT: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A skill, a command or an agent, by its name. All but the body is clean, and stands on one line."""
+    """A skill, a command, an agent or a server's prompt, by its name. All but the body is clean, and stands
+    on one line."""
 
     kind: Kind
     name: str

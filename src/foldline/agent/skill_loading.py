@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ from .catalogue import catalogue_of
 from .custom_commands import CALL, filled
 from .discovery import Custom
 from .instructions import session_preamble
+from .server_prompts import server_prompt, server_prompts, with_resources
 from .skills import skill_message
 from .state import SKILL_TOOL, AgentState
 from .tools import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
@@ -27,8 +29,9 @@ from .trust_question import ask_trust
 
 
 async def look_around(state: AgentState) -> None:
-    """Find the skills and commands there are now. What is newly left aside is said once."""
-    state.catalogue = await asyncio.to_thread(catalogue_of, state.cwd, os.environ, state.reserved)
+    """Find the skills, commands and prompts there are now. What is newly left aside is said once."""
+    found = await asyncio.to_thread(catalogue_of, state.cwd, os.environ, state.reserved)
+    state.catalogue = replace(found, by_name={**server_prompts(state), **found.by_name})
     state.warn_once(state.catalogue.left_aside)
     if state.subagents is not None:
         state.subagents.list_agents()
@@ -159,12 +162,14 @@ class SkillTool(StateTool[SkillArguments]):
 
 
 async def opened_prompt(state: AgentState, prompt: UserMessage) -> UserMessage:
-    """The prompt as the model gets it: with what a command that it calls stands for. A skill is loaded.
+    """The prompt as the model gets it: with what a command that it calls stands for, and what a server has of
+    the resources it names. A skill is loaded.
 
     Raises:
-        FoldlineError: what it calls was left aside, or there is no room for it.
+        FoldlineError: what it calls was left aside, there is no room for it, or what it names cannot be read.
     """
     await look_around(state)
+    prompt = await with_resources(state, prompt)
     call = CALL.fullmatch(prompt.typed.strip())
     found = None if call is None or call[1] in state.reserved else state.catalogue.by_name.get(call[1])
     if call is None or found is None:
@@ -176,7 +181,9 @@ async def opened_prompt(state: AgentState, prompt: UserMessage) -> UserMessage:
     if found.kind == "skills":
         await _load(state, found)
         return prompt
-    stands_for = filled(found.body, (call[2] or "").strip())
+    given = (call[2] or "").strip()
+    is_file = found.kind == "commands"
+    stands_for = filled(found.body, given) if is_file else await server_prompt(state, found.name, given)
     text = with_called(prompt.typed.rstrip(), found.shown, stands_for) + prompt.piped
     others = (part for part in prompt.parts if not isinstance(part, TextPart))
     return prompt.model_copy(update={"parts": (TextPart(text=text), *others)})

@@ -60,12 +60,14 @@ if TYPE_CHECKING:
 Mode = Literal["auto", "ask", "off"]
 _SMALL_WINDOW = 8_192
 """Tokens, below which our tools would take more than a seventh of the window."""
-SKILL_TOOL = "skill"
-TASK_TOOL = "task"
+SKILL_TOOL, TASK_TOOL, SEARCH_TOOL = "skill", "task", "tool_search"
 _DISPENSABLE = frozenset(
     {"jobs", "glob", "fetch", "todo", "history_search", "history_read", "ask_user", TASK_TOOL}
 )
 """Tools of ours that a model can do without: most of it `bash` does as well."""
+_SERVER_SHARE = 0.1
+"""Of the window. Schemas of servers that take more are not offered, but searched: they go with every request,
+and most are never called."""
 _NAMED = 2
 """Files that are named when several are left aside."""
 _LEAST_ROOM = 512
@@ -110,6 +112,10 @@ class AgentState:
     """What lends tools beside our own."""
     offered: str | None = None
     """Digest of the tools the model was offered in the newest turn; None before the first one."""
+    searches_tools: bool = False
+    """Whether the tools of servers are found by a search, as in an earlier turn there were too many."""
+    found_tools: set[str] = field(default_factory=set)
+    """The names of those that were found so, or called before."""
     pairs: RunningPairs = field(default_factory=RunningPairs)
     digests: RunningDigest = field(default_factory=RunningDigest)
     """Of the requests that were sent, as `pairs` are their messages."""
@@ -248,9 +254,27 @@ class AgentState:
             return []
         if not self.catalogue.skills:
             tools = [tool for tool in tools if tool.spec.name != SKILL_TOOL]
+        if not self._searches:
+            tools = [tool for tool in tools if tool.spec.name != SEARCH_TOOL]
         if self.window >= _SMALL_WINDOW:
             return [tool.spec for tool in tools]
         return [brief(tool.spec) for tool in tools if tool.spec.name not in _DISPENSABLE]
+
+    @property
+    def has_too_many_tools(self) -> bool:
+        """Whether the schemas of all the servers would take too much of the window."""
+        weight = 0 if self.servers is None else self.servers.weight
+        return weight * self.scale > _SERVER_SHARE * self.window
+
+    @property
+    def _searches(self) -> bool:
+        return self.searches_tools or (self.offered is None and self.has_too_many_tools)
+
+    @property
+    def lent(self) -> Sequence[Tool]:
+        """The tools of servers that are offered: all, or those that were found."""
+        tools = [] if self.servers is None else self.servers.tools
+        return [tool for tool in tools if tool.spec.name in self.found_tools] if self._searches else tools
 
     def _allows_host(self, host: str) -> bool:
         rule = Rule(tool="network", pattern=host)
@@ -373,7 +397,7 @@ class AgentState:
     def schemas(self) -> Sequence[Schemas]:
         """The tool schemas that go with every request, by who lends them; with those that the servers offer
         before the first turn. Weighed once for each change of the tools."""
-        lent = self.servers.tools if self.offered is None and self.servers is not None else ()
+        lent = self.lent if self.offered is None else ()
         tools = [*self.tools, *lent]
         specs = tuple(self._offered(tools))
         if specs != self._weighed[0]:
@@ -455,21 +479,11 @@ class AgentState:
     def check_window(self, preamble: int) -> None:
         """Raises FoldlineError where system prompt, instruction files and tools alone fill the window.
         `preamble` is the estimate of the first two, before calibration, in tokens."""
-        scale = self.projection.calibration.scale(self.llm.info.id)
-        fixed = round(scale * (preamble + self.overhead))
+        fixed = round(self.projection.calibration.scale(self.llm.info.id) * (preamble + self.overhead))
         budget = self._budget_within(self.window, self.llm)
         room = budget.threshold - budget.max_summary_tokens
         if fixed < room:
             return
-        if self.servers is not None:
-            name, estimate = self.servers.heaviest
-            tokens = round(scale * estimate)
-            if fixed - tokens < room:
-                raise FoldlineError(
-                    f"The tools of the MCP server {name} take about {tokens:,} tokens, too many for a window "
-                    f"of {budget.window:,}: set enabled = false in [mcp.{name}], or choose a model with a "
-                    "larger window."
-                )
         if budget.set_threshold:
             raise FoldlineError(
                 f"The threshold of {budget.threshold:,} tokens is too low: system prompt, instruction files "

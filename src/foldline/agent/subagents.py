@@ -42,10 +42,10 @@ from .plan import AskUserTool, PlanTool
 from .proposals import BackgroundDraft
 from .skill_loading import SkillTool
 from .skills import listing
-from .state import SKILL_TOOL, TASK_TOOL, AgentState
+from .state import SEARCH_TOOL, SKILL_TOOL, TASK_TOOL, AgentState
 from .tools import Arguments, BaseTool, FileMemory, Tool, ToolContext, ToolFailure, ToolOutcome
 from .tools.base import fitted
-from .tools.history import DmailTool, recall_tools
+from .tools.history import RECALL_TOOLS, DmailTool, recall_tools
 from .tools.text import one_line
 
 MOST_AT_ONCE: Final = 4
@@ -55,7 +55,7 @@ _EVERY: Final = 0.25
 _TITLE: Final = 200
 """Characters of a task's first line that stand in the parent's history."""
 _OWN: Final = frozenset(
-    {TASK_TOOL, SKILL_TOOL, PlanTool.name, AskUserTool.name, DmailTool.name, "history_search", "history_read"}
+    {TASK_TOOL, SKILL_TOOL, SEARCH_TOOL, PlanTool.name, AskUserTool.name, DmailTool.name, *RECALL_TOOLS}
 )
 """Tools that belong to one session: a child has its own, begins no children and asks the user nothing."""
 

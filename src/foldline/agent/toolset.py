@@ -1,11 +1,12 @@
-"""Which tools the model is offered. They belong to every request's prefix: others only between two turns."""
+"""Which tools the model is offered. They belong to every request's prefix: others only between two turns, or
+where the model has searched for some."""
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
 from foldline.agent.mcp.servers import ServerTool
-from foldline.context.outline import RequestOutline
+from foldline.context.outline import MessageOutline, RequestOutline
 from foldline.history import Session
 from foldline.llm.base import ToolSpec
 from foldline.protocol import NoticeRecord, RequestRecord, events
@@ -27,24 +28,49 @@ def tools_digest(specs: Sequence[ToolSpec]) -> str:
     return digest.hexdigest()
 
 
+async def wait_for_servers(state: AgentState) -> None:
+    """Those that start with the first turn have a moment for it."""
+    servers = state.servers
+    if servers is None:
+        return
+    servers.start()
+    if awaited := servers.awaited:
+        state.emit(events.ServersAwaited(servers=awaited))
+        await servers.settled(PATIENCE if state.choices.interactive else START_SECONDS)
+
+
 async def take_tools(state: AgentState) -> None:
     """From here on, offer what our tools and those of the servers are now. Where the last request offered
-    others, the history says so: it is a change of the view."""
-    before, servers = state.specs, state.servers
-    if servers is not None:
-        servers.start()
-        if awaited := servers.awaited:
-            state.emit(events.ServersAwaited(servers=awaited))
-            await servers.settled(PATIENCE if state.choices.interactive else START_SECONDS)
+    others, the history says so: it is a change of the view. Where those of the servers would take too much
+    of the window, they are searched instead, for the rest of the session."""
+    await wait_for_servers(state)
+    if not state.searches_tools and state.has_too_many_tools:
+        state.searches_tools = True
+        outlines = state.session.entries.outlines
+        called = {each.name for each in outlines if isinstance(each, MessageOutline) and each.name}
+        state.found_tools |= called
+    await _offer(state)
+    if state.servers is not None:
+        state.servers.begin_turn()
+
+
+async def offer_found(state: AgentState) -> None:
+    """Offer the tools that were found in this step, behind its results: the next request has them."""
+    if state.searches_tools and {tool.spec.name for tool in state.lent} - {t.spec.name for t in state.tools}:
+        await _offer(state, " They were found by a search. No provider has the next request in its cache.")
+
+
+async def _offer(state: AgentState, more: str = "") -> None:
+    before = state.specs
+    if state.servers is not None:
         ours = [tool for tool in state.tools if not isinstance(tool, ServerTool)]
-        state.tools = [*ours, *servers.tools]
-        servers.begin_turn()
+        state.tools = [*ours, *state.lent]
     digest = tools_digest(state.specs)
     offered = state.offered or _last_offered(state.session)
     if offered is not None and offered != digest:
         known = state.offered and before != state.specs  # else they are others because the window is
         what = _difference(before, state.specs) if known else "the tools are others than before"
-        await state.session.append(NoticeRecord(text=f"From here on, {what}.", tools=digest))
+        await state.session.append(NoticeRecord(text=f"From here on, {what}.{more}", tools=digest))
     state.offered = digest
 
 

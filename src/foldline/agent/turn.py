@@ -31,7 +31,7 @@ from .request import TOO_MANY_BYTES, hide_refused_picture, may_be_too_long, pict
 from .rewind import deliver
 from .skill_loading import opened_prompt
 from .state import AgentState
-from .toolset import take_tools
+from .toolset import take_tools, wait_for_servers
 from .trust_question import ask_trust
 
 _MOST_SENT_ON = 3
@@ -131,6 +131,7 @@ class Turn:
         if why := await self._heard(prompt):
             state.unsent = why
             return False
+        await wait_for_servers(state)  # they may have what it calls or names
         prompt = await opened_prompt(state, prompt)
         await take_tools(state)
         try:

@@ -272,6 +272,11 @@ def _config(parser: ArgumentParser) -> None:
     add_flag(parser, "--schema", "the JSON schema of the settings, by which editors complete and check TOML")
 
 
+def _mcp(parser: ArgumentParser) -> None:
+    parser.add_argument("action", choices=("login", "logout"), help="login opens a page in the browser")
+    parser.add_argument("name", metavar="NAME", help="the server, as it is called in config.toml")
+
+
 SHELLS: Final = ("bash", "zsh", "fish", "tcsh", "powershell")
 
 
@@ -330,6 +335,7 @@ COMMANDS: Final = (
     Command("demo", "", "look around in a recorded session with two compactions", "screens:demo", add_theme),
     Command("serve", "", "the same screens in a browser on this machine", "serve:serve", _serve),
     Command("acp", "", "an agent for editors, by the Agent Client Protocol", "acp:acp", add_asked),
+    Command("mcp", "ACTION NAME", "sign in to a tool server, or out", "tool_servers:sign", _mcp),
     Command("config", "", "the settings in force, and where each was set", "config:config", _config),
     Command(
         "completion",

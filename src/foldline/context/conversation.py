@@ -11,6 +11,8 @@ from foldline.protocol import (
     CALLED_OPEN,
     PIPED_CLOSE,
     PIPED_OPEN,
+    RESOURCE_CLOSE,
+    RESOURCE_OPEN,
     AssistantMessage,
     BaseMessage,
     DeveloperMessage,
@@ -61,7 +63,9 @@ def _blocks(message: BaseMessage) -> list[str]:
             return _labelled("Developer", message.text + _images(message))
         case UserMessage():
             data = shorten(message.piped.strip(), RESULT_CHARACTERS)
-            what = "the command called" if data.startswith(CALLED_OPEN.strip()) else "piped in by the user"
+            what = next(
+                (what for opening, what in _BELOW if data.startswith(opening)), "piped in by the user"
+            )
             return [
                 *_labelled("User", message.typed + _images(message)),
                 *_labelled("Tool result", f"{what}: {data}" if data else ""),
@@ -104,6 +108,7 @@ def _call(call: ToolCallPart) -> str:
     return f"{call.name}({shown})"
 
 
+_BELOW = ((CALLED_OPEN.strip(), "the command called"), (RESOURCE_OPEN.strip(), "attached from a server"))
 _BLANK = r"\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff"
 """What a reader passes over within a tag."""
 
@@ -121,9 +126,18 @@ def with_piped(prompt: str, data: str) -> str:
 
 def with_called(prompt: str, source: str, body: str) -> str:
     """A prompt that calls a command, and below it, marked alike, what that stands for, from this file."""
-    safe = defused(body.strip(), "slash-command", "stdin", "system-note")
+    return f"{prompt}{_marked(CALLED_OPEN, source, body)}{CALLED_CLOSE}"
+
+
+def as_resource(source: str, text: str) -> str:
+    """What a tool server has of something, marked as that."""
+    return f"{_marked(RESOURCE_OPEN, source, text)}{RESOURCE_CLOSE}"
+
+
+def _marked(opening: str, source: str, body: str) -> str:
+    safe = defused(body.strip(), "slash-command", "resource", "stdin", "system-note")
     named = source.replace('"', "'")
-    return f'{prompt}{CALLED_OPEN}{named}">\n{safe}{CALLED_CLOSE}'
+    return f'{opening}{named}">\n{safe}'
 
 
 def defused(text: str, *tags: str) -> str:

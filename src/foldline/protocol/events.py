@@ -262,6 +262,8 @@ class Option(Record):
     label: str
     asks: Literal["", "line", "edit"] = ""
     """What is written with it: a line, which only the last option may ask for; or another text as detail."""
+    usual: str | None = None
+    """What stands in the line at first, where this is the answer that is likely meant."""
 
 
 class ChoiceRequested(Record):

@@ -216,13 +216,17 @@ PIPED_OPEN, PIPED_CLOSE = "\n\n<stdin>\n", "\n</stdin>"
 """What was piped in stands between these, at the end of a prompt."""
 CALLED_OPEN, CALLED_CLOSE = '\n\n<slash-command source="', "\n</slash-command>"
 """What a command of the user's stands for, below the prompt that calls it, and above what was piped in."""
+RESOURCE_OPEN, RESOURCE_CLOSE = '\n\n<resource source="', "\n</resource>"
+"""What a tool server has of something that the prompt names, between these two."""
+_BELOW = ((CALLED_OPEN, CALLED_CLOSE), (RESOURCE_OPEN, RESOURCE_CLOSE))
 
 
 def entered(text: str) -> str:
-    """What was entered, of the text of a prompt: without what a command stands for."""
-    start = text.find(CALLED_OPEN)
-    end = text.find(CALLED_CLOSE, start)
-    return text if min(start, end) < 0 else text[:start] + text[end + len(CALLED_CLOSE) :]
+    """What was entered, of the text of a prompt: without what a command stands for, or what was attached."""
+    for opening, closing in _BELOW:
+        while (start := text.find(opening)) >= 0 and (end := text.find(closing, start)) >= 0:
+            text = text[:start] + text[end + len(closing) :]
+    return text
 
 
 class UserMessage(BaseMessage):
@@ -239,9 +243,9 @@ class UserMessage(BaseMessage):
     def piped(self) -> str:
         """What stands below a prompt, with its tags; empty where nothing does."""
         text = self.text if self.origin == "typed" else ""
-        starts = (text.find(each) for each in (PIPED_OPEN, CALLED_OPEN))
+        starts = (text.find(each) for each in (PIPED_OPEN, CALLED_OPEN, RESOURCE_OPEN))
         start = min((at for at in starts if at >= 0), default=len(text))
-        return text[start:] if text.endswith((PIPED_CLOSE, CALLED_CLOSE)) else ""
+        return text[start:] if text.endswith((PIPED_CLOSE, CALLED_CLOSE, RESOURCE_CLOSE)) else ""
 
 
 StopReason = Literal["stop", "tool_calls", "length", "cancelled", "error", "filtered"]

@@ -90,7 +90,7 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C9
         case events.SubagentProgress():
             return replace(state, subagents=_subagents(state.subagents, event))
         case events.ChoiceRequested():
-            options = tuple(Answerable(option.key, option.label, option.asks) for option in event.options)
+            options = tuple(Answerable(o.key, o.label, o.asks, o.usual) for o in event.options)
             choice = Question(event.choice, event.title, event.detail, None, now, options, "choice")
             return _asked(state, choice)
         case events.ChoiceResolved():

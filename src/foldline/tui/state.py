@@ -110,6 +110,8 @@ class Answerable:
     label: str
     asks: Literal["", "line", "edit"] = ""
     """What is written with it: a line, which the last answer may ask for; or another text of the question."""
+    usual: str | None = None
+    """As of an `Option`."""
 
 
 ONCE = (Answerable("y", "Allow once"), Answerable("n", "No, and tell it why", "line"))

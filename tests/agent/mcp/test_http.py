@@ -22,7 +22,8 @@ async def test_an_address_lends_its_tools_to_who_has_the_key(house: House, era: 
         servers = await house.started(web, without, KEY=KEY)
         assert [str(state) for state in servers.states] == [
             "connected, 10 tools",
-            "failed: answered 401 Unauthorized: check its headers in the settings",
+            "failed: answered 401 Unauthorized: check its headers in the settings, or sign in with "
+            "`foldline mcp login NAME`",
         ]
         assert (await house.call(servers, "web:echo", text="hello")).text == "hello"
         await house.call(servers, "web:grow")

@@ -12,7 +12,6 @@ from foldline.context.calls import unannounced_tool_changes
 from foldline.context.invariants import broken
 from foldline.llm import Request, spec_tokens
 from foldline.protocol import (
-    FoldlineError,
     NoticeRecord,
     RequestRecord,
     ToolResultMessage,
@@ -198,11 +197,49 @@ async def test_resumed_without_its_server_the_session_says_so(house: House) -> N
     await second.aclose()
 
 
-async def test_tools_that_fill_the_window_by_themselves_are_named(house: House) -> None:
-    servers = house.servers(stdio_server("one", house.diary, "--fault", "odd"))
-    agent, _ = agent_in(house.folder, PlayedLLM("hello", window=12_000), servers=servers)
-    with pytest.raises(FoldlineError, match=r"MCP server one take about .* enabled = false in \[mcp\.one\]"):
-        await agent.prompt("hello")
+async def test_tools_that_would_fill_the_window_are_searched_and_those_found_stay(house: House) -> None:
+    llm = PlayedLLM(
+        calling(("tool_search", {"query": "count 7"})),
+        calling(("mcp__one__count_7", {"text": "x"}), stem="d"),
+        "done",
+        "again",
+    )
+    servers = house.servers(stdio_server("one", house.diary, "--many", "60"))
+    agent, _ = agent_in(house.folder, llm, servers=servers)
+    await agent.prompt("Count")
+    await agent.prompt("And now?")
+    first, second, *later = llm.requests
+    assert "tool_search" in offered(first)
+    assert not any(name.startswith("mcp__") for name in offered(first))
+    assert "mcp__one__count_7" in offered(second)
+    assert len([name for name in offered(second) if name.startswith("mcp__")]) <= 8
+    assert all(request.tools == second.tools for request in later)
+    said = [entry.text for entry in agent.session.entries if isinstance(entry, NoticeRecord)]
+    assert len(said) == 1
+    assert "They were found by a search." in said[0]
+    assert house.noted.of("called") == ["count_7"]
+    await agent.aclose()
+    entries = reloaded(agent)
+    assert list(unannounced_tool_changes(entries.entries)) == []
+    assert broken(entries.projection) == []
+
+
+async def test_few_tools_are_offered_and_nothing_is_searched(house: House) -> None:
+    llm = PlayedLLM("done")
+    agent, _ = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
+    await agent.prompt("hello")
+    assert ECHO in offered(llm.requests[0])
+    assert "tool_search" not in offered(llm.requests[0])
+    await agent.aclose()
+
+
+async def test_a_search_that_finds_nothing_says_what_there_is(house: House) -> None:
+    llm = PlayedLLM(calling(("tool_search", {"query": "xyzzy"})), "done")
+    servers = house.servers(stdio_server("one", house.diary, "--many", "60"))
+    agent, _ = agent_in(house.folder, llm, servers=servers)
+    await agent.prompt("Find it")
+    assert "one: 70 tools" in results(agent.session.entries)[0]
+    assert llm.requests[0].tools == llm.requests[1].tools
     await agent.aclose()
 
 

@@ -7,26 +7,35 @@ long as it lives; calls come from wherever they are made, and are cancelled ther
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from foldline.protocol import FoldlineError, system_words
+from foldline.protocol import system_words
 from foldline.version import __version__
 
+from .listing import Listing, Trouble, listing_of, mended
+from .sign_in import SIGN_IN_SECONDS, Show, signed_in
 from .transport import Filled, ServerLog, over_http, program, relayed
 
 if TYPE_CHECKING:
+    from anyio import CancelScope
     from mcp import Client
     from mcp.client import IncomingMessage
     from mcp.shared.exceptions import MCPError
-    from mcp.types import CallToolResult
+    from mcp.types import (
+        CallToolResult,
+        ElicitRequestParams,
+        ElicitResult,
+        GetPromptResult,
+        ReadResourceResult,
+    )
 
     from ..sandbox import Sandbox
 
+T = TypeVar("T")
 START_SECONDS = 60.0
 """How long a server may take to start and list its tools: `npx` and `uvx` fetch packages first."""
 _PROGRAM_ENDS = 4.0
@@ -36,6 +45,8 @@ _GOODBYE = 0.5
 """Seconds that the end of a session at an address is waited for: who does not hear it forgets it some day."""
 _CANCEL_SECONDS = 0.1
 """How long a cancelled call waits until the server hears of it: a cancel must be done within 200 ms."""
+_SLICE = 0.5
+"""Seconds after which it is looked whether a call takes too long, or just waits for the user."""
 _REASON_SECONDS = 1.0
 """How long a call that broke off waits for the reason of it."""
 _ENDING_SECONDS = 0.2
@@ -43,54 +54,6 @@ _ENDING_SECONDS = 0.2
 _STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
 """What the package says where a server refused with a status and without a word of the protocol."""
 INSTALL = "pip install 'foldline[mcp]'"
-_PAGES = 100
-"""A listing with more pages than that has no end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A tool as its server describes it."""
-
-    name: str
-    description: str
-    schema: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """All tools of a server, in its order; and those that are none, each with the reason."""
-
-    tools: Sequence[Listed]
-    broken: Sequence[str] = ()
-
-
-def mended(result: Any, broken: list[str]) -> None:
-    """Of a result that lists tools, take out in place what the package would refuse, and all else with it.
-
-    What is taken out is added to `broken`. Of the others only what is used here stays.
-    """
-    tools = result.get("tools") if isinstance(result, dict) else None
-    if not isinstance(tools, list):
-        return
-    kept = []
-    for tool in tools:
-        name = tool.get("name") if isinstance(tool, dict) else None
-        if not isinstance(name, str) or not name:
-            broken.append("one without a name")
-        elif not isinstance(schema := tool.get("inputSchema"), dict):
-            broken.append(f"{name} (it has no schema)")
-        elif schema.get("type", "object") != "object":
-            broken.append(f"{name} (its arguments are {str(schema['type'])[:40]}, not an object)")
-        elif isinstance(how := tool.get("execution"), dict) and how.get("taskSupport") == "required":
-            broken.append(f"{name} (it is called as a task only)")
-        else:
-            words = {key: tool[key] for key in ("title", "description") if isinstance(tool.get(key), str)}
-            kept.append({"name": name, **words, "inputSchema": {**schema, "type": "object"}})
-    result["tools"] = kept
-
-
-class Trouble(FoldlineError):
-    """What went wrong with a server, as words that follow its name."""
 
 
 class Gone(Trouble):
@@ -104,8 +67,19 @@ class Unreached(Gone):
 class Connection:
     """Open from `open` to `close`, or until the server ends it: then `ended` is called with what was seen."""
 
-    def __init__(self, filled: Filled, log: ServerLog, folder: Path, box: "Sandbox | None" = None) -> None:
+    def __init__(
+        self,
+        filled: Filled,
+        log: ServerLog,
+        folder: Path,
+        box: "Sandbox | None" = None,
+        show_page: Show | None = None,
+    ) -> None:
+        """`show_page` is there where the user wants to sign in, if that is asked for."""
         self._filled = filled
+        self._show_page = show_page
+        self._scope: CancelScope | None = None
+        """In which it is opened."""
         self._box = box
         self._config = filled.config
         self._log = log
@@ -120,8 +94,12 @@ class Connection:
         self._left: set[asyncio.Task[Any]] = set()
         self._broken: list[str] = []
         """What of the newest listing is no tool."""
+        self._questions: set[asyncio.Task[ElicitResult]] = set()
+        """What the server asks the user now."""
+        self.ask: Callable[[ElicitRequestParams], Coroutine[Any, Any, ElicitResult]] | None = None
+        """Asks the user what the server wants to know; None where nobody is there."""
         self.changed: Callable[[], None] = lambda: None
-        """Called when the server says that its tools are others now."""
+        """Called when the server says that what it offers is something else now."""
         self.ended: Callable[[str], None] = lambda _: None
         """Called once, if the connection ends without `close`, with words that follow the server's name."""
 
@@ -155,8 +133,8 @@ class Connection:
     def is_open(self) -> bool:
         return self._client is not None
 
-    async def tools(self) -> Listing:
-        """The tools it lists now.
+    async def listing(self) -> Listing:
+        """What it lists now.
 
         Raises:
             Trouble: it did not answer, or its listing has no end.
@@ -165,6 +143,14 @@ class Connection:
             return await self._listed(self._demand())
         except Exception as error:  # noqa: BLE001 - whatever the package raises, it is about this server
             raise self._trouble(error) from None
+
+    async def read(self, uri: str) -> "ReadResourceResult":
+        """What is in a resource. Raises as `call`."""
+        return await self._done_in_time(self._demand().read_resource(uri))
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> "GetPromptResult":
+        """A prompt, filled in. Raises as `call`."""
+        return await self._done_in_time(self._demand().get_prompt(name, arguments))
 
     async def call(
         self, tool: str, arguments: dict[str, Any], output: Callable[[str], None]
@@ -180,18 +166,26 @@ class Connection:
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             output(f"{share}: {message}\n" if message else f"{share}\n")
 
-        client = self._demand()
+        return await self._done_in_time(self._demand().call_tool(tool, arguments, progress_callback=say))
+
+    async def _done_in_time(self, request: Coroutine[Any, Any, T]) -> T:
+        """What comes of a request. The time in which the server waits for the user does not count."""
         self._refused.clear()
-        seconds = self._config.timeout
-        call = asyncio.create_task(client.call_tool(tool, arguments, seconds, say))
+        call = asyncio.create_task(request)
         self._left.add(call)
         call.add_done_callback(self._done)
+        left = self._config.timeout
         try:
-            await asyncio.wait({call})
+            while not call.done() and left > 0:
+                waited = min(left, _SLICE)
+                await asyncio.wait({call}, timeout=waited)
+                left -= 0 if self._questions else waited
         except asyncio.CancelledError:
-            call.cancel()
-            await asyncio.wait({call}, timeout=_CANCEL_SECONDS)
+            await self._give_up(call)
             raise
+        if not call.done():
+            await self._give_up(call)
+            raise Trouble(f"did not answer within {self._config.timeout:g} s")
         if call.cancelled():
             raise Gone("ended during the call")
         error = call.exception()
@@ -212,7 +206,28 @@ class Connection:
         await asyncio.wait({self._holder}, timeout=patience)
         return self._why if self._why is not None else error
 
-    def _done(self, call: "asyncio.Task[CallToolResult]") -> None:
+    async def _give_up(self, call: "asyncio.Task[Any]") -> None:
+        """The server is told; what it asks the user meanwhile is withdrawn."""
+        for question in self._questions:
+            question.cancel()
+        call.cancel()
+        await asyncio.wait({call}, timeout=_CANCEL_SECONDS)
+
+    async def _elicit(self, context: Any, params: "ElicitRequestParams") -> "ElicitResult":
+        """Has the user asked what the server wants to know."""
+        from mcp.types import ElicitResult
+
+        assert self.ask is not None
+        question = asyncio.create_task(self.ask(params))
+        self._questions.add(question)
+        try:
+            await asyncio.wait({question})
+            return ElicitResult(action="cancel") if question.cancelled() else question.result()
+        finally:
+            question.cancel()
+            self._questions.discard(question)
+
+    def _done(self, call: "asyncio.Task[Any]") -> None:
         self._left.discard(call)
         if not call.cancelled():
             call.exception()  # looked at: a call nobody waits for any more may fail in silence
@@ -231,6 +246,7 @@ class Connection:
             import anyio
 
             with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
+                self._scope = scope
                 left = asyncio.create_task(self._left_early(scope))
                 try:
                     async with client as entered:
@@ -265,18 +281,7 @@ class Connection:
                 self.ended(str(self._why))
 
     async def _listed(self, client: "Client") -> Listing:
-        self._broken.clear()
-        tools: list[Listed] = []
-        cursor: str | None = None
-        for _ in range(_PAGES):
-            page = await client.list_tools(cursor=cursor)
-            for tool in page.tools:
-                words = tool.description or tool.title or tool.name
-                tools.append(Listed(tool.name, words, tool.input_schema))
-            cursor = page.next_cursor
-            if not cursor:
-                return Listing(tools, tuple(self._broken))
-        raise Trouble(f"lists tools on more than {_PAGES} pages")
+        return await listing_of(client, self._broken, self._log.note)
 
     async def _left_early(self, scope: Any) -> None:
         """Gives up the start when `close` is called before the server has answered."""
@@ -287,7 +292,19 @@ class Connection:
     def _imported(self) -> "Client":
         """The client, not entered. In a thread: the first one of a program imports the package."""
         import mcp.client
-        from mcp.types import Implementation, ServerNotification, ToolListChangedNotification
+        from mcp.types import (
+            Implementation,
+            PromptListChangedNotification,
+            ResourceListChangedNotification,
+            ServerNotification,
+            ToolListChangedNotification,
+        )
+
+        changes = (
+            ToolListChangedNotification,
+            ResourceListChangedNotification,
+            PromptListChangedNotification,
+        )
 
         # Without a handler, Python would write the package's warnings across the screen.
         for name in ("mcp", "client", "mcp_types"):
@@ -295,7 +312,7 @@ class Connection:
                 logger.addHandler(logging.NullHandler())
 
         async def hear(message: "IncomingMessage") -> None:
-            if isinstance(message, ToolListChangedNotification):
+            if isinstance(message, changes):
                 self.changed()
             elif not isinstance(message, ServerNotification):  # a line that is no message: a stray print
                 self._log.note(f"not a message: {self._filled.masked(str(message))[:500]}")
@@ -304,6 +321,7 @@ class Connection:
             self._transport(),
             message_handler=hear,
             client_info=Implementation(name="foldline", version=__version__),
+            elicitation_callback=None if self.ask is None else self._elicit,
             cache=None,
         )
 
@@ -319,11 +337,17 @@ class Connection:
         """Servers of the newer protocol are asked to report changes; the older ones do so by themselves."""
         from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-        lists = client.server_capabilities.tools
-        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (lists and lists.list_changed):
+        offers = client.server_capabilities
+        lists = [
+            bool(each and each.list_changed) for each in (offers.tools, offers.resources, offers.prompts)
+        ]
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not any(lists):
             return
+        tools, resources, prompts = lists
         with suppress(Exception):  # without it, changes are seen at the next start: no reason to say a word
-            async with client.listen(tools_list_changed=True) as changes:
+            async with client.listen(
+                tools_list_changed=tools, resources_list_changed=resources, prompts_list_changed=prompts
+            ) as changes:
                 async for _ in changes:
                     self.changed()
 
@@ -338,8 +362,28 @@ class Connection:
 
     def _streams(self) -> Any:
         if self._config.url:
-            return over_http(self._config, self._refused.append)
+            return self._signed()
         return program(self._filled, self._log, self._folder, self._box)
+
+    @asynccontextmanager
+    async def _signed(self) -> AsyncGenerator[Any]:
+        """Over HTTP, signed in where somebody has, or is to. A header that was set for it does without."""
+        if "authorization" in map(str.lower, self._config.headers):
+            async with over_http(self._config, self._refused.append) as streams:
+                yield streams
+            return
+        show = self._show if self._show_page is not None else None
+        path = self._log.path.with_suffix(".sign-in.json")
+        async with (
+            signed_in(self._config.url, path, show) as auth,
+            over_http(self._config, self._refused.append, auth) as streams,
+        ):
+            yield streams
+
+    async def _show(self, page: str) -> None:
+        assert self._show_page is not None and self._scope is not None
+        self._scope.deadline += SIGN_IN_SECONDS
+        await self._show_page(page)
 
     async def _output_ended(self) -> None:
         """A program has ended, also between two calls, where nobody waits. An address has no end."""
@@ -407,6 +451,8 @@ def refused(status: int) -> str:
     """What an HTTP status says."""
     words = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an error"
     advice = ": check its headers in the settings" if status in (401, 403) else ""
+    if status == 401:
+        advice += ", or sign in with `foldline mcp login NAME`"
     return f"answered {status} {words}{advice}"
 
 

@@ -4,9 +4,10 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from foldline.context.numbers import many
 from foldline.llm.base import ToolSpec, spec_tokens
@@ -15,16 +16,20 @@ from foldline.protocol import FoldlineError, Rule
 from ..tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from ..tools.base import RuleSet, refuse_half_characters
 from ..tools.text import one_line
-from .connection import INSTALL, START_SECONDS, Connection, Gone, Listing, Trouble, Unreached
+from .connection import INSTALL, START_SECONDS, Connection, Gone, Unreached
+from .elicitation import Ask
+from .listing import Listing, Resource, ServerPrompt, Trouble
+from .sign_in import open_page, sign_out
 from .tools import offered, outcome_of, prefixes
 from .transport import ServerConfig, ServerLog
 
 if TYPE_CHECKING:
-    from mcp.types import CallToolResult
+    from mcp.types import CallToolResult, GetPromptResult, ReadResourceResult
 
     from ..sandbox import Sandbox
 
 State = Literal["not started", "connecting", "connected", "failed"]
+T = TypeVar("T")
 Tell = Callable[[str], None]
 """Takes a sentence for the user."""
 SandboxOf = Callable[[ServerConfig], Awaitable[tuple[str, "Sandbox | None"]]]
@@ -56,9 +61,15 @@ class Server:
         """Why it is not connected, as words that follow its name."""
         self.offers: Mapping[str, ToolSpec] = {}
         """Its tools, by its own names, as last listed. They stay when it is lost: it may come back."""
+        self.weight = 0
+        """What their schemas take of each request, before calibration, in tokens."""
+        self.resources: Sequence[Resource] = ()
+        self.prompts: Sequence[ServerPrompt] = ()
         self.listed: Callable[[], None] = lambda: None
-        """Called when these are others than before."""
+        """Called when what it offers is something else than before."""
         self.sandbox_of: SandboxOf = _outside
+        self.ask: Ask | None = None
+        """Asks the user what it wants to know; None where nobody is there."""
         self._mode = ""
         self._box: Sandbox | None = None
         """The sandbox it was started in, and the mode that wanted it."""
@@ -70,10 +81,14 @@ class Server:
         self._seconds = seconds
         self._connection: Connection | None = None
         self._work: asyncio.Task[None] | None = None
+        self._is_stale = False
+        """Whether it offers something else than was listed."""
         self._tried = False
         """Whether it was started again in this turn."""
         self._told: set[str] = set()
         """What was said already: a server that fails at every turn says so once."""
+        self._may_ask = False
+        """Whether it is started at the user's word, who can sign in."""
         self._closed = False
 
     @property
@@ -112,11 +127,22 @@ class Server:
         return f"the sandbox refused {refused.words}: {where} to allow it"
 
     async def restart(self) -> None:
-        """Ends it and connects again, at the user's word."""
+        """Ends it and connects again, at the word of the user, who may be asked to sign in."""
         await self._end()
         self._told.clear()
+        self._may_ask = True
         self.start()
         await self.settled()
+        self._may_ask = False
+
+    def sign_out(self) -> bool:
+        """Forget what a sign-in left; whether there was anything. Raises OSError."""
+        return sign_out(self._log.path.with_suffix(".sign-in.json"))
+
+    async def _show_page(self, page: str) -> None:
+        opened = await open_page(page)
+        where = "in the browser, or here" if opened else "here"
+        self._tell(f"The MCP server {self.name} wants you to sign in {where}: {page}")
 
     async def call(
         self, tool: str, arguments: dict[str, Any], progress: Callable[[str], None]
@@ -125,6 +151,17 @@ class Server:
         Raises:
             Trouble: it is not there, is lost, or gave no answer; words that follow its name.
         """
+        return await self._asked(lambda connection: connection.call(tool, arguments, progress))
+
+    async def read(self, uri: str) -> "ReadResourceResult":
+        """What is in a resource. Raises as `call`."""
+        return await self._asked(lambda connection: connection.read(uri))
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> "GetPromptResult":
+        """A prompt, filled in. Raises as `call`."""
+        return await self._asked(lambda connection: connection.prompt(name, arguments))
+
+    async def _asked(self, request: Callable[[Connection], Awaitable[T]]) -> T:
         while True:
             if self.state == "failed" and not self._tried:
                 self._tried = True
@@ -133,7 +170,7 @@ class Server:
             if self.state == "failed" or self._connection is None or not self._connection.is_open:
                 raise Trouble(f"{self.trouble or 'is not connected'}; it is tried again at the next prompt")
             try:
-                return await self._connection.call(tool, arguments, progress)
+                return await request(self._connection)
             except Unreached as gone:
                 self._lost(str(gone))  # and once more, or it is said above that it is not there
             except Gone as gone:
@@ -161,8 +198,10 @@ class Server:
             filled = self._config.filled_in(self._environ)
             old, left, self._connection = self._connection, self._box, None
             self._mode, self._box = await self.sandbox_of(self._config)
-            connection = Connection(filled, self._log, self._folder, self._box)
+            show = self._show_page if self._may_ask else None
+            connection = Connection(filled, self._log, self._folder, self._box, show)
             connection.changed = self._relist
+            connection.ask = partial(self.ask, self.name) if self.ask is not None else None
             connection.ended = self._lost
             self._connection = connection
             if old is not None:
@@ -179,20 +218,24 @@ class Server:
             self._take(listing)
 
     def _take(self, listing: Listing) -> None:
-        before, (self.offers, complaints) = self.offers, offered(self.name, self.prefix, listing)
+        before = [*self.offers.items()], self.resources, self.prompts
+        self.offers, complaints = offered(self.name, self.prefix, listing)
+        self.resources, self.prompts = listing.resources, listing.prompts
         for complaint in complaints:
             self._say(complaint)
-        if list(before.items()) != list(self.offers.items()):
+        if before != ([*self.offers.items()], self.resources, self.prompts):
+            self.weight = sum(map(spec_tokens, self.offers.values()))
             self.listed()
 
     def _relist(self) -> None:
-        """Asks for its tools again, as they have changed. The new list counts from the next turn on."""
+        """Asks again what it offers, as that has changed. New tools count from the next turn on."""
+        self._is_stale = True
 
         async def ask() -> None:
-            connection = self._connection
-            if connection is not None and self.state == "connected":
+            while self._is_stale and self._connection is not None and self.state == "connected":
+                self._is_stale = False
                 try:
-                    self._take(await connection.tools())
+                    self._take(await self._connection.listing())
                 except Trouble as trouble:
                     self._say(f"The MCP server {self.name} {trouble}: its tools stay as they were.")
 
@@ -293,7 +336,7 @@ class ToolServers:
         self.tell: Callable[[str], None] = lambda _: None
         """Takes sentences for the user."""
         self.listed: Callable[[], None] = lambda: None
-        """Called when one of them offers other tools than before."""
+        """Called when one of them offers something else than before."""
         self.sandbox_of: SandboxOf = _outside
         beginnings = prefixes([config.name for config in configs])
         self._servers = {
@@ -363,12 +406,18 @@ class ToolServers:
         ]
 
     @property
-    def heaviest(self) -> tuple[str, int]:
-        """The server whose tools take most of each request, and how much, before calibration, in tokens."""
-        weights = {
-            server.name: sum(map(spec_tokens, server.offers.values())) for server in self._servers.values()
-        }
-        return max(weights.items(), key=lambda item: item[1], default=("", 0))
+    def weight(self) -> int:
+        """What all of their tools take of each request, before calibration, in tokens."""
+        return sum(server.weight for server in self._servers.values())
+
+    def ask_with(self, ask: Ask) -> None:
+        """From their next start on, somebody is there to be asked."""
+        for server in self._servers.values():
+            server.ask = ask
+
+    @property
+    def by_name(self) -> Mapping[str, Server]:
+        return self._servers
 
     @property
     def states(self) -> list[ServerState]:

@@ -21,7 +21,7 @@ from ..tools import ToolContext, ToolFailure, ToolOutcome
 from ..tools.base import fitted
 from ..tools.images import image_part
 from ..tools.text import line_count, printed, sendable, sized
-from .connection import Listing
+from .listing import Listing
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock, EmbeddedResource

@@ -259,7 +259,9 @@ def _lines_of(log: ServerLog) -> "type[TextReceiveStream]":
 
 
 @asynccontextmanager
-async def over_http(config: ServerConfig, refused: Callable[[tuple[int, bool]], None]) -> AsyncGenerator[Any]:
+async def over_http(
+    config: ServerConfig, refused: Callable[[tuple[int, bool]], None], auth: "httpx2.Auth | None" = None
+) -> AsyncGenerator[Any]:
     """Streamable HTTP. `refused` gets the status of each message that was not taken, and whether it is 400
     for want of a session."""
     import httpx2
@@ -274,7 +276,7 @@ async def over_http(config: ServerConfig, refused: Callable[[tuple[int, bool]], 
     limits = httpx2.Timeout(_CONNECT_SECONDS, read=config.timeout + _CONNECT_SECONDS)
     async with (
         httpx2.AsyncClient(
-            headers=dict(config.headers), timeout=limits, event_hooks={"response": [look]}
+            headers=dict(config.headers), timeout=limits, event_hooks={"response": [look]}, auth=auth
         ) as client,
         streamable_http_client(config.url, http_client=client, max_sse_event_size=_LARGEST) as streams,
     ):

@@ -34,7 +34,7 @@ from .base import (
 )
 from .text import FullText, clipped, fits, line_span, one_line, with_notes
 
-_NAMES = ("history_search", "history_read")
+RECALL_TOOLS = ("history_search", "history_read")
 _NOTE_TOKENS = 30
 """Room for the line that says how many entries are not shown."""
 
@@ -59,7 +59,7 @@ class EntryArguments(Arguments):
 class HistorySearchTool(BaseTool[SearchArguments]):
     """Finds text in every message since the session began, compacted or not."""
 
-    name = _NAMES[0]
+    name = RECALL_TOOLS[0]
     description = (
         "Search everything said, called and returned in this session, compacted parts included. Lists "
         "entries that hold all words of the query: paths, commands, numbers, parts of words, any language; "
@@ -72,7 +72,7 @@ class HistorySearchTool(BaseTool[SearchArguments]):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
-        self._search = EntrySearch(session.entries, without_tools=_NAMES)
+        self._search = EntrySearch(session.entries, without_tools=RECALL_TOOLS)
 
     def headline(self, arguments: SearchArguments) -> str:
         return f'"{arguments.query}"'
@@ -133,7 +133,7 @@ def _listed(found: Found, lines: Sequence[str], room: int) -> str:
 class HistoryReadTool(BaseTool[EntryArguments]):
     """Shows one entry of the history exactly as it was, or some of its lines."""
 
-    name = _NAMES[1]
+    name = RECALL_TOOLS[1]
     description = (
         "Show one entry of this session's history as it was, compacted, hidden or clipped since or not. Of a "
         "long one, ask for the lines you need."

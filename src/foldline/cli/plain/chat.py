@@ -266,7 +266,9 @@ class PlainChat:
                 return None
         if not given.asks:
             return operation
-        mark = "Why, and what instead (an empty line says nothing): " if given.key == "n" else "Your words: "
+        usual = f" (an empty line: {given.usual})" if given.usual else ""
+        mark = "Why, and what instead (an empty line says nothing): " if given.key == "n" else "Your words"
+        mark = mark if given.key == "n" else f"{mark}{usual}: "
         try:
             with self._reads():
                 line = self._reader.answer(mark).strip()

@@ -273,6 +273,8 @@ class Answer:
     operation: Operation
     asks: str = ""
     """As of an `Option`: what is written with it."""
+    usual: str | None = None
+    """As of an `Option`: what an empty line stands for."""
 
     @property
     def sentence(self) -> str:
@@ -351,7 +353,13 @@ def _choice(question: Question) -> Asked:
         tuple(line for line in (clean(question.name), *clean(question.title).split("\n")) if line),
         (
             *(
-                Answer(o.key, clean_line(o.label), operations.Choose(choice=question.id, key=o.key), o.asks)
+                Answer(
+                    o.key,
+                    clean_line(o.label),
+                    operations.Choose(choice=question.id, key=o.key),
+                    o.asks,
+                    o.usual,
+                )
                 for o in question.options
             ),
             leaves,

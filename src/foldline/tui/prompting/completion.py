@@ -43,7 +43,12 @@ _BY_TITLE: Final = INSIDE - 1
 _BY_HELP: Final = INSIDE - 2
 """A word of a command's title, or of what it does, is worth less than its name, more than letters spread over
 that."""
-_TITLES: Final = {"command": "commands", "argument": "choices", "file": "files", "path": "files"}
+_TITLES: Final = {
+    "command": "commands",
+    "argument": "choices",
+    "file": "files and resources",
+    "path": "files",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +141,21 @@ def _known_arguments(command: str, app: App[Any]) -> Sequence[tuple[str, str]]:
             return [] if servers is None else [(state.name, str(state)) for state in servers.states]
         case _:
             return ()
+
+
+def resources(typed: str, app: App[Any]) -> tuple[Candidate, ...]:
+    """The resources of tool servers that fit what was typed behind an `@`, best first. Asks no server."""
+    runner: Runner | None = getattr(app, "runner", None)
+    if runner is None or runner.agent.state.servers is None:
+        return ()
+    from foldline.agent.server_prompts import resource_rows
+
+    ranked = [
+        (-worth, len(name), Candidate(f"@{name}{' ' if is_whole else ''}", clean_line(name), about))
+        for name, about, is_whole in resource_rows(runner.agent.state)
+        if (worth := fit(typed.lower(), name.lower())[0])
+    ]
+    return tuple(candidate for *_, candidate in nsmallest(ROWS, ranked, key=lambda found: found[:2]))
 
 
 def _first_sentence(text: str | None) -> str:
@@ -470,7 +490,9 @@ class Completer:
             case "argument":
                 return arguments(word.command, word.typed, self._editor.app)
             case "file" | "path":
-                return tuple(_files(word, self._finder.find(word.typed, now=now)))
+                files = tuple(_files(word, self._finder.find(word.typed, now=now)))
+                lent = resources(word.typed, self._editor.app) if word.kind == "file" else ()
+                return (*lent, *files) if ":" in word.typed else (*files, *lent)
 
     def _word(self) -> Completing | None:
         if not self._editor.has_focus or self._editor.selected_text or not self._editor.text:

@@ -99,7 +99,7 @@ TOO_SOON = "The question has only just appeared: press again to answer it"
 _UNREAD = "Read on first: what was not shown cannot be allowed"
 _NOT_SEEN = "There is no room to show what always would allow: make the terminal higher, or answer once"
 _NO_RULE = "It can only be allowed once: each such call asks"
-_WHY = "why, and what instead"
+_WHY, _NO = "why, and what instead", "No:"
 
 _ACTS = "outside, or a file that acts"
 _BEYOND = {"fetch": "not a public address", "bash": "may leave this folder", "edit": _ACTS, "write": _ACTS}
@@ -165,7 +165,7 @@ class QuestionDock(Lines, can_focus=True):
         self._typed = typed
         self._edit = edit
         self.why = OneLine()
-        """Where the reader says why a call is declined, in the place of that answer."""
+        """Where the reader says why a call is declined, or types an answer: in the place of the last one."""
         self._question: Question | None = None
         self._others = 0
         self._nth = 0
@@ -198,8 +198,10 @@ class QuestionDock(Lines, can_focus=True):
             # Enter confirms the one thing that is asked for; of several remedies, one is chosen first.
             is_one = question is None or question.kind == "call" or len(question.options) == 1
             self._marked = 0 if is_one else -1
+            if question is not None and question.options[-1].usual is not None:
+                self._marked = len(question.options) - 1
             self._rules_read.clear()
-            if self.why.value.strip():
+            if self.why.value.strip() and self._question is not None and self._question.kind == "call":
                 self.post_message(self.WhyUnsent(self.why.value))
             if self.why.display:
                 self.keep_why()
@@ -273,8 +275,8 @@ class QuestionDock(Lines, can_focus=True):
     def _ask_line(self, option: Answerable) -> None:
         """Have the reader write in the place of an answer: "No, and tell it why" becomes "No:"."""
         if self._hears(self._shown_at):
-            rest = option.label.partition(", ")[2]
-            self.why.ask(_WHY if option.key == "n" else rest, self.why.value, partial(self._written, option))
+            rest, text = option.label.partition(", ")[2], self.why.value or option.usual or ""
+            self.why.ask(_WHY if option.key == "n" else rest, text, partial(self._written, option))
             self._fit()
 
     def _written(self, option: Answerable, line: str) -> None:
