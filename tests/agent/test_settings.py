@@ -202,7 +202,7 @@ def test_a_variable_for_one_model_wins_over_one_for_all(house: dict[str, str]) -
         ("theme = 3\n", ["theme", "a name"]),
         (
             "[approvals]\nmode = 'never'\n",
-            ["approvals.mode", "ask, edits, sandboxed, read-only, all or plan"],
+            ["approvals.mode", "sandboxed, read-only, all or plan"],
         ),
         ("model = \n", ["not valid TOML", "line 1"]),
         ("[compaction]\nmode = 'maybe'\n", ["allowed: auto, ask or off"]),
