@@ -200,7 +200,10 @@ def test_a_variable_for_one_model_wins_over_one_for_all(house: dict[str, str]) -
         ("[context]\nwindow = true\n", ["context.window", "True"]),
         ("[context]\nwindow = '20%'\n", ["context.window"]),
         ("theme = 3\n", ["theme", "a name"]),
-        ("[approvals]\nmode = 'never'\n", ["approvals.mode", "ask, edits, sandboxed, read-only or all"]),
+        (
+            "[approvals]\nmode = 'never'\n",
+            ["approvals.mode", "sandboxed, read-only, all or plan"],
+        ),
         ("model = \n", ["not valid TOML", "line 1"]),
         ("[compaction]\nmode = 'maybe'\n", ["allowed: auto, ask or off"]),
         ("[context]\ndmail = 'perhaps'\n", ["context.dmail", "allowed: true or false"]),

@@ -16,6 +16,7 @@ from foldline.agent.settings import Settings, connect_llm
 from foldline.agent.trust import brought, decide
 from foldline.context.conversation import with_piped
 from foldline.context.numbers import tokens
+from foldline.files import read_regular
 from foldline.history import Session, short_id, typed_path
 from foldline.protocol import AssistantMessage, FoldlineError, events, operations, text_parts
 from foldline.protocol.events import Event
@@ -99,7 +100,7 @@ def _prompt(prompt: str, piped: str | None) -> str:
 def _answers_in(file: str) -> list[str]:
     """The lines of a file that say something."""
     try:
-        text = typed_path(file).read_text("utf-8")
+        text = read_regular(typed_path(file)).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The answers in {file} cannot be read: {error}.") from None
     return [line.strip() for line in text.splitlines() if line.strip()]
