@@ -60,6 +60,7 @@ class EscapeActions:
         yield EscStep(waiting.count > 0 and not waiting.paused, "Esc pauses the queue", pause)
         yield EscStep(prompt.has_selection, "Esc unselects", prompt.unselect)
         yield EscStep(bool(prompt.editor.text.strip()), "Esc stashes it, ↑ returns it", prompt.stash)
+        yield EscStep(bool(state.subagents) and not state.busy, "Esc ends the subagents", cancel)
         yield EscStep(again, "Esc again: rewind", partial(chat.run_command, "rewind"))
 
     @property

@@ -324,7 +324,7 @@ class OpenSession(ChatScreen):
             case CancelRequested():
                 if state.busy:
                     self.presenter.show(replace(state, cancelling=True))
-                if state.busy or state.drafting_ahead:
+                if state.busy or state.drafting_ahead or state.subagents:
                     shown.runner.cancel()
 
     @on(CommandInvoked)
