@@ -8,6 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from foldline.history import Session
+from foldline.protocol.events import TaskStarted, ToolStarted
 from foldline.tui.inspector.following import FollowingInspector
 from support.children import DOCS, all_back, at_work, kept, parent
 from support.live import live
@@ -17,7 +18,9 @@ Compare = Callable[..., bool]
 
 
 async def hear(made: Scene, pilot: Pilot[None]) -> None:
-    for event in at_work():
+    turn = TaskStarted(task="t", operation="run_agent")
+    calls = [ToolStarted(call_id=each.call_id, name="task", title=each.title) for each in at_work()]
+    for event in (turn, *calls, *at_work()):
         made.app.chat.presenter.hear(event)
     await made.until(pilot, lambda: made.app.chat.presenter.settled)
 
