@@ -455,3 +455,33 @@ def test_addresses_and_paths_are_links_and_nothing_of_them_is_seen(tmp_path: Pat
         assert "8;id=" not in term.text and "file://" not in term.text
         quit_by_keys(term)
         assert never_cleared(term) and term.not_restored() == []
+
+
+def test_subagents_work_are_looked_at_and_cancelled_in_a_real_terminal(tmp_path: Path) -> None:
+    tasks = [
+        {"name": "task", "arguments": {"prompt": f"Look at {name}", "agent": "explore"}} for name in "abc"
+    ]
+    script = [
+        {"when": {"content": "^three"}, "answer": {"text": "I send three.", "tool_calls": tasks}},
+        {"when": {"content": "^Look at [ab]"}, "answer": {"text": "There is nothing."}},
+        {"when": {"content": "^Look at c"}, "answer": {"fault": {"hang": True}}},
+        {"answer": {"text": "ok"}},
+    ]
+    with running_server(script=script) as server:
+        env = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key", "FOLDLINE_MODEL": server.model}
+        with terminal(tmp_path / "shop", columns=80, rows=24, **env) as term:
+            term.until("Enter sends")
+            term.send("three\r")
+            term.until("explore · 1 step")
+            term.until("Esc cancels")
+            term.send("\t")
+            term.until("Esc to the prompt")
+            term.send("\r")
+            term.until("▸ Inspector  live · written by this process")
+            term.send("\x1b")
+            term.until("I send three.")
+            term.send("\x1b")
+            term.until("Esc cancels")
+            term.send("\x1b")
+            term.until("cancelled")
+            quit_by_keys(term)

@@ -355,7 +355,7 @@ class OpenSession(ChatScreen):
             case CancelRequested():
                 if state.busy:
                     self.presenter.show(replace(state, cancelling=True))
-                if state.busy or state.drafting_ahead:
+                if state.busy or state.drafting_ahead or state.subagents:
                     shown.runner.cancel()
 
     def show_entry(self, index: int) -> None:
