@@ -32,7 +32,13 @@ def chat() -> Any:
     """A chat in which Esc has nothing to do, and that writes down what it does."""
     done: list[str] = []
     state = SimpleNamespace(
-        again=None, asks_choice=False, compacting=None, busy=False, cancelling=False, drafting_ahead=False
+        again=None,
+        asks_choice=False,
+        compacting=None,
+        busy=False,
+        cancelling=False,
+        drafting_ahead=False,
+        subagents=(),
     )
     state.waiting, state.retry_at = Waiting(), lambda now: state.again
     prompt = SimpleNamespace(in_queue=False, has_selection=False, editor=SimpleNamespace(text=""))
