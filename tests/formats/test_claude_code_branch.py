@@ -1,9 +1,34 @@
 """Which records of a Claude Code session are on the branch in use."""
 
-from support.claude_code_rows import attachment, call, piece, read, result, text, texts, user
+from foldline.context.branches import branches
+from foldline.context.invariants import broken, dangling
+from foldline.context.projection import project
+from foldline.formats import ForeignSession
+from foldline.protocol import Revert
+from support.claude_code_rows import (
+    attachment,
+    boundary,
+    call,
+    piece,
+    read,
+    result,
+    summary,
+    text,
+    texts,
+    user,
+)
 
 
-def test_the_branch_of_the_last_message_is_read_and_the_others_are_named() -> None:
+def ways(session: ForeignSession, *, inner: bool = False) -> list[list[str]]:
+    """What the view of each branch says; with `inner`, of each turn."""
+    projection = project(session.entries)
+    assert broken(projection) == [] and dangling(projection) == []
+    tips = [turn.moment for turn in branches(projection).turns if inner or not turn.children]
+    views = [projection.foreseen(Revert(checkpoint=-1, moment=moment)).view for moment in tips]
+    return [[item.message.text for item in view] for view in views]
+
+
+def test_the_branch_of_the_last_message_is_the_view_and_the_others_can_be_gone_to() -> None:
     session = read(
         user("root", uuid="a"),
         piece("m1", text("answer"), uuid="b"),
@@ -13,10 +38,8 @@ def test_the_branch_of_the_last_message_is_read_and_the_others_are_named() -> No
         user("right way", uuid="f", parentUuid="b"),
     )
     assert texts(session) == ["root", "answer", "right way"]
-    assert session.notes == (
-        "Left out: 2 messages on other branches (2 messages from record 2 on); "
-        "only the branch last used is read.",
-    )
+    assert session.notes == ("2 messages are on other branches than the one last used: /tree shows them.",)
+    assert ways(session) == [["root", "answer", "wrong way", "wrong answer\nmore of it"], texts(session)]
 
 
 def test_calls_of_a_branch_that_was_left_are_left_too() -> None:
@@ -28,13 +51,34 @@ def test_calls_of_a_branch_that_was_left_are_left_too() -> None:
         user("again", uuid="e", parentUuid="a"),
     )
     assert texts(session) == ["root", "again"]
+    assert ["root", "", "gone", "gone too"] in ways(session, inner=True)
 
 
-def test_many_other_branches_are_not_all_named() -> None:
-    tries = [user(f"try {n}", uuid=f"t{n}", parentUuid="a") for n in range(8)]
-    [note] = read(user("root", uuid="a"), *tries).notes
-    assert "7 messages on other branches" in note
-    assert "from record 5 on, 2 more)" in note
+def test_each_of_many_branches_goes_on_where_it_left_another() -> None:
+    tries = [user(f"try {n}", uuid=f"t{n}", parentUuid="a") for n in range(4)]
+    more = [user("on", uuid="o", parentUuid="t1"), user("else", uuid="e", parentUuid="t1")]
+    session = read(user("root", uuid="a"), *tries, *more, user("last", parentUuid="t0"))
+    assert "5 messages are on other branches" in session.notes[0]
+    assert sorted(ways(session)) == [
+        ["root", "try 0", "last"],
+        ["root", "try 1", "else"],
+        ["root", "try 1", "on"],
+        ["root", "try 2"],
+        ["root", "try 3"],
+    ]
+
+
+def test_what_a_branch_compacted_is_compacted_on_no_other() -> None:
+    session = read(
+        user("one", uuid="a"),
+        piece("m1", text("answer"), uuid="b"),
+        {**boundary(), "uuid": "c", "logicalParentUuid": "b"},
+        summary("so far", uuid="d", parentUuid="c"),
+        user("on", uuid="e", parentUuid="d"),
+        user("two", uuid="f", parentUuid="b"),
+    )
+    assert texts(session) == ["one", "answer", "two"]
+    assert ways(session) == [["so far", "on"], ["one", "answer", "two"]]
 
 
 def test_the_file_of_a_sub_agent_is_read_as_its_own_session() -> None:
@@ -67,7 +111,7 @@ def test_a_circle_beside_the_branch_is_another_branch() -> None:
         user("three", uuid="c", parentUuid=None),
     )
     assert texts(session) == ["three"]
-    assert "2 messages from record 0 on" in session.notes[0]
+    assert ways(session) == [["one", "two"], ["three"]]
 
 
 def test_a_fork_names_where_it_comes_from() -> None:

@@ -1,13 +1,15 @@
 """Reader for the sessions of Claude Code: JSON lines that make a tree by their `uuid` and `parentUuid`."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple, cast
 
 from foldline.context.numbers import many
 from foldline.history import Damage
-from foldline.protocol import BaseMessage, Entry, NoticeRecord, Title, text_parts
+from foldline.protocol import NEW, BaseMessage, CompactionDetails, Entry, NoticeRecord, Title, text_parts
 
 from .base import ForeignChild, ForeignSession, JsonLine, JsonObject, known_lines
 from .claude_code_children import children_of, is_sidechain
@@ -24,7 +26,7 @@ from .claude_code_messages import (
     text_of,
     tool_result,
 )
-from .transcript import Transcript
+from .transcript import Moment, Transcript
 
 _KINDS_BESIDE = {
     "file-history-snapshot": "messageId", "summary": "leafUuid", "queue-operation": "operation",
@@ -37,7 +39,6 @@ _SILENT = (
     "permission-mode", "pr-link", "progress", "system", "tag", "worktree",
 )  # fmt: skip
 _SPOKEN = ("user", "assistant", "attachment")
-_NAMED_BRANCHES = 5
 
 
 def is_claude_code(record: JsonObject) -> bool:
@@ -62,8 +63,8 @@ def read_claude_code(data: bytes, path: Path) -> ForeignSession:
 def _session(
     lines: Sequence[JsonLine], damage: Damage, path: Path = Path(), children: Iterable[ForeignChild] = ()
 ) -> ForeignSession:
-    lines, notes = _active_branch(lines)
-    reader = _Reader(lines, children)
+    lines, branches, notes = _branches(lines)
+    reader = _Reader(lines, branches, children)
     records = [line.record for line in lines]
     # The oldest folder and time, but the newest id: a fork opens with records of the session before it.
     name = next(filter(None, (record.text("sessionId") for record in reversed(records))), path.stem)
@@ -73,30 +74,38 @@ def _session(
     return reader.log.session("claude-code", name, cwd, damage, (*forked, *notes, *reader.notes()))
 
 
-# --- the branch in use --------------------------------------------------------------------------------
+# --- branches -----------------------------------------------------------------------------------------
 #
 # Records point to their parent, from the newest one to the first. The pointers make a tree even where nothing
 # ever branched: answers are written in pieces, and the results of parallel calls hang on different pieces.
-# Such side shoots belong to the branch; one that holds a request or an answer of its own is another branch.
+# Such side shoots belong to their branch; one that holds a request or an answer of its own is another branch.
 
 
-def _active_branch(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], list[str]]:
-    """The records of the branch of the newest message, in file order, and those that are outside the tree.
-    Other branches are left out, with a note."""
+class _Branch(NamedTuple):
+    places: set[int]
+    start: int | None
+    """The place of the record of another branch that it goes on from; None where it has a beginning of its
+    own."""
+
+
+def _branches(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], list[_Branch], list[str]]:
+    """Each record once, in file order, and all branches, the one of the newest message first. What is on none
+    stands beside the conversation."""
     notes: list[str] = []
     main, copies = _without_copies(lines)
     if copies:
         notes.append(f"Left out: {many(copies, 'record')} that the file holds a second time.")
     tree = _Tree(main)
-    on_branch, gaps = tree.walk()
-    on_branch |= tree.answers_of(on_branch)
-    others = [shoot for shoot in tree.shoots(on_branch) if tree.is_branch(shoot)]
-    left_out = {place for shoot in others for place in shoot}
+    branches, gaps = tree.branches()
+    others = sum(tree.messages(branch.places) for branch in branches[1:])
     if others:
-        notes.append(_branch_note([tree.messages(shoot) for shoot in others]))
+        are = "is" if others == 1 else "are"
+        notes.append(
+            f"{many(others, 'message')} {are} on other branches than the one last used: /tree shows them."
+        )
     if gaps:
         notes.append(f"The chain of records is broken {many(gaps, 'time')}; the record before was taken.")
-    return [line for place, line in enumerate(main) if place not in left_out], notes
+    return main, branches, notes
 
 
 def _answer_id(record: JsonObject) -> str:
@@ -119,23 +128,49 @@ def _without_copies(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], int]:
 class _Tree:
     def __init__(self, lines: Sequence[JsonLine]) -> None:
         self._records = [line.record for line in lines]
-        self._positions = [line.position for line in lines]
         self._places = {
             record["uuid"]: place
             for place, record in enumerate(self._records)
             if isinstance(record.get("uuid"), str)
         }
         self._messages = [place for place in self._places.values() if self._is_message(place)]
+        self._pieces: dict[str, list[int]] = defaultdict(list)
+        """The records of each answer."""
+        self._results: dict[str, list[int]] = defaultdict(list)
+        """The records that hold a result of each call."""
+        for place, record in enumerate(self._records):
+            self._pieces[_answer_id(record)].append(place)
+            if record.get("type") == "user":
+                for block in blocks_of(record):
+                    self._results[block.text("tool_use_id")].append(place)
 
-    def walk(self) -> tuple[set[int], int]:
+    def branches(self) -> tuple[list[_Branch], int]:
+        """All of them, and how often the chain of the first, which the newest message is on, is broken."""
+        if not self._messages:
+            return [], 0
+        first, gaps = self._walk(self._messages[-1], frozenset())
+        found, taken = [first], set(first.places)
+        for place in reversed(self._places.values()):
+            if place not in taken and self._speaks(place):
+                found.append(self._walk(place, taken)[0])
+                taken |= found[-1].places
+        branch_of = {place: branch for branch in found for place in branch.places}
+        for place in self._places.values():  # what is noted beside a branch is on it
+            parent = self._places.get(self._records[place].text("parentUuid"))
+            if place not in branch_of and parent in branch_of:
+                branch_of[place] = branch_of[parent]
+                branch_of[place].places.add(place)
+        return found, gaps
+
+    def _walk(self, tip: int, taken: Set[int]) -> tuple[_Branch, int]:
+        """The branch of this record back to where it left another one."""
         walked: set[int] = set()
-        gaps = 0
-        place = self._messages[-1] if self._messages else None
-        while place is not None:
+        gaps, place = 0, cast("int | None", tip)
+        while place is not None and place not in taken:
             walked.add(place)
             place, is_gap = self._step(place, walked)
             gaps += is_gap
-        return walked, gaps
+        return _Branch(walked | (self._answers_of(walked) - taken), place), gaps
 
     def _step(self, place: int, walked: set[int]) -> tuple[int | None, bool]:
         """The record before this one, and whether it had to be guessed.
@@ -161,80 +196,52 @@ class _Tree:
     def _is_message(self, place: int) -> bool:
         return self._records[place].get("type") in _SPOKEN
 
-    def answers_of(self, on_branch: set[int]) -> set[int]:
-        answers = {_answer_id(self._records[place]) for place in on_branch} - {""}
-        pieces = {place for place, record in enumerate(self._records) if _answer_id(record) in answers}
+    def _speaks(self, place: int) -> bool:
+        """Whether a record says something of its own; else it notes something beside a branch."""
+        record = self._records[place]
+        return record.get("type") == "assistant" or (
+            record.get("type") == "user" and not record.get("isMeta")
+        )
+
+    def _answers_of(self, walked: set[int]) -> set[int]:
+        """The pieces of the answers on a branch, and the results of their calls."""
+        answers = {_answer_id(self._records[place]) for place in walked} - {""}
+        pieces = {place for answer in answers for place in self._pieces[answer]}
         calls = {
             block.text("id")
-            for place in pieces | on_branch
+            for place in pieces | walked
             for block in blocks_of(self._records[place])
             if block.get("type") == "tool_use"
         }
-        return pieces | {
-            place
-            for place, record in enumerate(self._records)
-            if record.get("type") == "user"
-            and any(block.text("tool_use_id") in calls for block in blocks_of(record))
-        }
+        return pieces | {place for call in calls for place in self._results.get(call, ())}
 
-    def shoots(self, on_branch: set[int]) -> Iterator[list[int]]:
-        """The parts of the tree that are not on the branch, each from where it leaves the branch."""
-        children: dict[int, list[int]] = {}
-        roots = []
-        for place in self._places.values():
-            if place in on_branch:
-                continue
-            parent = self._places.get(self._records[place].text("parentUuid"))
-            if parent is None or parent in on_branch:
-                roots.append(place)
-            else:
-                children.setdefault(parent, []).append(place)
-        for root in roots:
-            shoot, waiting = [], [root]
-            while waiting:
-                place = waiting.pop()
-                shoot.append(place)
-                waiting += children.pop(place, [])
-            yield sorted(shoot)
-        if children:  # records that point in a circle
-            yield sorted(place for shoot in children.values() for place in shoot)
-
-    def is_branch(self, shoot: Iterable[int]) -> bool:
-        """Whether a shoot says something of its own; else it holds what was noted beside the branch."""
-        return any(
-            record.get("type") == "assistant" or (record.get("type") == "user" and not record.get("isMeta"))
-            for record in map(self._records.__getitem__, shoot)
-        )
-
-    def messages(self, shoot: Sequence[int]) -> tuple[int, int]:
-        """Where in the file a shoot begins, and how many messages it holds. Pieces of an answer are one."""
-        keys = {
-            _answer_id(self._records[place]) or place
-            for place in shoot
-            if self._records[place].get("type") in ("user", "assistant")
-        }
-        return self._positions[shoot[0]], len(keys)
-
-
-def _branch_note(branches: Sequence[tuple[int, int]]) -> str:
-    total = sum(messages for _, messages in branches)
-    named = [f"{many(messages, 'message')} from record {start} on" for start, messages in branches]
-    if len(named) > _NAMED_BRANCHES:
-        named[_NAMED_BRANCHES:] = [f"{len(named) - _NAMED_BRANCHES} more"]
-    return (
-        f"Left out: {many(total, 'message')} on other branches ({', '.join(named)}); "
-        "only the branch last used is read."
-    )
+    def messages(self, places: Iterable[int]) -> int:
+        """How many messages these records are. Pieces of an answer are one."""
+        spoken = [place for place in places if self._records[place].get("type") in ("user", "assistant")]
+        return len({_answer_id(self._records[place]) or place for place in spoken})
 
 
 # --- records ----------------------------------------------------------------------------------------
 
 
-class _Reader:
-    """Turns the records of a branch into entries, in file order. An index is the place of a record; where one
-    holds several messages, those after it are later than the places."""
+class _Here(NamedTuple):
+    """How far a branch is read."""
 
-    def __init__(self, lines: Sequence[JsonLine], children: Iterable[ForeignChild] = ()) -> None:
+    newest: int
+    """Index of its newest entry."""
+    view: Moment
+    compactions: tuple[tuple[int, ...], CompactionDetails]
+    summary: str
+
+
+class _Reader:
+    """Turns records into entries, in file order. An index is the place of a record; where one holds several
+    messages, those after it are later than the places. Where the file goes on on another branch than before,
+    so does the history, by a rewind to the moment it was left at."""
+
+    def __init__(
+        self, lines: Sequence[JsonLine], branches: Sequence[_Branch], children: Iterable[ForeignChild] = ()
+    ) -> None:
         self.log = Transcript("claude-code", children={child.id: child for child in children})
         parents = {_uuid(line): line.record.text("parentUuid") for line in lines}
         self._compactions = Compactions(self.log, parents)
@@ -245,8 +252,7 @@ class _Reader:
         self._pieces = _pieces_of_answers(lines)
         self._titles = _titles(lines)
         self._without_text = 0
-        for line in lines:
-            self._read(line)
+        self._read_branches(lines, branches)
         if self._boundary is not None:  # the file ends before the summary: nothing is compacted yet
             boundary = self._boundary
             self._add(boundary, self.log.next_index(boundary.position), [], [])
@@ -263,6 +269,35 @@ class _Reader:
                 f"{self._compactions.lost_kept} compactions name kept records that are not in the file: "
                 "nothing before them is kept."
             )
+
+    def _read_branches(self, lines: Sequence[JsonLine], branches: Sequence[_Branch]) -> None:
+        branch_of = {place: nth for nth, branch in enumerate(branches) for place in branch.places}
+        starts = {branch.start for branch in branches}
+        at_start: dict[int | None, _Here] = {None: self._here()}
+        at_end: dict[int, _Here] = {}
+        now: int | None = None
+        for place, line in enumerate(lines):
+            then = branch_of.get(place, now)
+            if then is not None and then != now:
+                self._close_boundary()
+                if now is not None:
+                    at_end[now] = self._here()
+                    self._go_to(at_end.get(then) or at_start.get(branches[then].start), line)
+                now = then
+            self._read(line)
+            if place in starts:
+                at_start[place] = self._here()
+
+    def _here(self) -> "_Here":
+        newest = max(self.log.entries, default=NEW)
+        return _Here(newest, self.log.view.moment(), self._compactions.state, self._newest_summary)
+
+    def _go_to(self, there: "_Here | None", line: JsonLine) -> None:
+        """Go on from there; from here where the file has not been there yet."""
+        if there is None or there.newest == max(self.log.entries, default=NEW):
+            return
+        self.log.go_to_branch(there.newest, there.view, line.record.time("timestamp"), line.position)
+        self._compactions.state, self._newest_summary = there.compactions, there.summary
 
     def _read(self, line: JsonLine) -> None:
         record = line.record

@@ -282,6 +282,15 @@ class Compactions:
         self._details = CompactionDetails()
         self._of_record: dict[str, list[int]] = defaultdict(list)
 
+    @property
+    def state(self) -> tuple[tuple[int, ...], CompactionDetails]:
+        """What it knows of the branch in use: another one may follow in the file."""
+        return self._ahead, self._details
+
+    @state.setter
+    def state(self, state: tuple[tuple[int, ...], CompactionDetails]) -> None:
+        self._ahead, self._details = state
+
     def add(self, message: BaseMessage, records: Sequence[str]) -> None:
         for uuid in records:
             self._of_record[uuid].append(message.index)

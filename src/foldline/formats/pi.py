@@ -24,7 +24,6 @@ from foldline.protocol import (
     ModelChange,
     NoticeRecord,
     Part,
-    Revert,
     SystemMessage,
     TextPart,
     ThinkingPart,
@@ -169,10 +168,7 @@ class _Reader:
         if parent == self._tip:
             return
         left = self._left[parent]
-        at = line.record.time("timestamp")
-        checkpoint = self.log.checkpoint(at, index=self.log.next_index(line.position))
-        self.log.add(Revert(checkpoint=checkpoint, moment=left.moment), at, position=line.position)
-        self.log.view.go_back_to(left.view)
+        self.log.go_to_branch(left.moment, left.view, line.record.time("timestamp"), line.position)
         self._way, self._details = list(left.way), left.details
 
     def read_all_of(self, place: int | None) -> None:
