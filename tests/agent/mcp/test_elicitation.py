@@ -10,6 +10,7 @@ from foldline.agent.approvals import Choices
 from foldline.agent.mcp.elicitation import elicited
 from foldline.protocol import events
 from foldline.protocol.events import Event
+from foldline.protocol.operations import Choose
 from support.agents import PATIENCE
 from support.mcp_server import stdio_server
 
@@ -31,8 +32,11 @@ class Person:
         if isinstance(event, events.ChoiceRequested):
             self.asked.append(event)
             if self._answers:
-                answer = self._answers.pop(0)
-                asyncio.get_running_loop().call_soon(self.choices.answer, event.choice, answer)
+                asyncio.get_running_loop().call_soon(self.say, self._answers.pop(0))
+
+    def say(self, answer: str) -> None:
+        """Answers what was asked last: a key, and what is typed with it."""
+        self.choices.answer(Choose(choice=self.asked[-1].choice, key=answer[:1], text=answer[1:]))
 
 
 async def answered(house: House, person: Person, old: Sequence[str] = (), tool: str = "ask") -> str:
@@ -52,7 +56,7 @@ async def test_a_form_is_asked_field_by_field(house: House, old: tuple[str]) -> 
     assert titles == [f"The MCP server one asks ({nth} of 4)." for nth in (1, 2, 3, 4)]
     assert person.asked[0].detail.startswith("Who are you?\nYour name")
     assert [option.label for option in person.asked[2].options] == ["small", "large", "decline"]
-    assert person.asked[1].options[-1].typed == "40"
+    assert person.asked[1].options[-1].usual == "40"
     assert [option.label for option in person.asked[3].options] == ["yes", "no", "leave it out", "decline"]
 
 
@@ -94,7 +98,7 @@ async def test_a_call_that_waits_for_the_user_is_not_too_slow(house: House) -> N
     await house.until(lambda: person.asked)
     await asyncio.wait({call}, timeout=4.8)
     assert not call.done()
-    person.choices.answer(person.asked[0].choice, "d")
+    person.say("d")
     assert (await call).text == "decline null"
 
 
