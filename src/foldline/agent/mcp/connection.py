@@ -17,7 +17,7 @@ from foldline.protocol import system_words
 from foldline.version import __version__
 
 from .listing import Listing, Trouble, listing_of, mended
-from .sign_in import SIGN_IN_SECONDS, Show, signed_in
+from .sign_in import SIGN_IN_SECONDS, Show, SignInNeeded, signed_in
 from .transport import Filled, ServerLog, over_http, program, relayed
 
 if TYPE_CHECKING:
@@ -134,15 +134,8 @@ class Connection:
         return self._client is not None
 
     async def listing(self) -> Listing:
-        """What it lists now.
-
-        Raises:
-            Trouble: it did not answer, or its listing has no end.
-        """
-        try:
-            return await self._listed(self._demand())
-        except Exception as error:  # noqa: BLE001 - whatever the package raises, it is about this server
-            raise self._trouble(error) from None
+        """What it lists now. Raises as `call`; Trouble also where its listing has no end."""
+        return await self._done_in_time(self._listed(self._demand()))
 
     async def read(self, uri: str) -> "ReadResourceResult":
         """What is in a resource. Raises as `call`."""
@@ -382,6 +375,8 @@ class Connection:
 
     async def _show(self, page: str) -> None:
         assert self._show_page is not None and self._scope is not None
+        if self.is_open:  # signed out meanwhile: in mid-call nobody has asked for a page
+            raise SignInNeeded
         self._scope.deadline += SIGN_IN_SECONDS
         await self._show_page(page)
 

@@ -1,5 +1,6 @@
 """What a server asks the user: a form, one question for each of its fields, or a page to be opened."""
 
+import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,7 @@ async def _value(
     if isinstance(field.get("default"), list):
         typed = ", ".join(map(str, field["default"]))
     is_listed = 0 < len(named) <= _MOST_OPTIONS and field.get("type") != "array"
-    options = [Option(key=str(nth), label=one_line(text)) for nth, text in enumerate(named)] * is_listed
+    options = [Option(key=str(nth), label=one_line(text)) for nth, text in enumerate(named, 1)] * is_listed
     options += [Option(key=_LEAVE_OUT, label="leave it out")] * optional
     options.append(Option(key=_DECLINE, label="decline"))
     if not is_listed:
@@ -126,7 +127,7 @@ async def _value(
                 except ValueError as problem:
                     trouble = f"{one_line(text)!r} was not taken: {problem}."
             case _:
-                return [*named.values()][int(word.key)]
+                return [*named.values()][int(word.key) - 1]
 
 
 def _named_values(field: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,23 +150,21 @@ def _typed_value(field: Mapping[str, Any], named: Mapping[str, Any], text: str) 
     Raises:
         ValueError: it is no value of the field; why, as the end of a sentence.
     """
+    kind = field.get("type")
+    is_list = kind == "array"
     if named:
-        words = [word.strip() for word in text.split(",") if word.strip()]
+        words = [word.strip() for word in text.split(",") if word.strip()] if is_list else [text]
         if unknown := [word for word in words if word not in named]:
             raise ValueError(f"there is no {unknown[0]}")
-        if field.get("type") == "array":
-            return [named[word] for word in words]
-        if len(words) != 1:
-            raise ValueError("it takes one value")
-        return named[words[0]]
+        return [named[word] for word in words] if is_list else named[text]
     value: Any = text
-    if (kind := field.get("type")) in ("integer", "number"):
+    if kind in ("integer", "number"):
         try:
             value = int(text) if kind == "integer" else float(text)
         except ValueError:
-            raise ValueError(
-                "it takes a whole number" if kind == "integer" else "it takes a number"
-            ) from None
+            value = math.nan
+        if isinstance(value, float) and not math.isfinite(value):  # JSON has no word for it
+            raise ValueError("it takes a whole number" if kind == "integer" else "it takes a number")
     for word, holds, says in _BOUNDS:
         bound = field.get(word)
         is_meant = isinstance(bound, int | float) and word.endswith("Length") == isinstance(value, str)
