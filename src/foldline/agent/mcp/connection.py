@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -361,14 +361,10 @@ class Connection:
     @asynccontextmanager
     async def _signed(self) -> AsyncGenerator[Any]:
         """Over HTTP, signed in where somebody has, or is to. A header that was set for it does without."""
-        if "authorization" in map(str.lower, self._config.headers):
-            async with over_http(self._config, self._refused.append) as streams:
-                yield streams
-            return
         show = self._show if self._show_page is not None else None
-        path = self._log.path.with_suffix(".sign-in.json")
+        has_own = "authorization" in map(str.lower, self._config.headers)
         async with (
-            signed_in(self._config.url, path, show) as auth,
+            nullcontext() if has_own else signed_in(self._config.url, self._log.path, show) as auth,
             over_http(self._config, self._refused.append, auth) as streams,
         ):
             yield streams

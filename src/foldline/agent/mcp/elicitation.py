@@ -43,7 +43,9 @@ async def elicited(choices: "Choices", server: str, wanted: "ElicitRequestParams
 
     try:
         if isinstance(wanted, ElicitRequestURLParams):
-            await _page(choices, server, wanted.message, wanted.url)
+            title = f"The MCP server {clean_line(server)} wants a page opened."
+            await _agree(choices, title, "open it in the browser", f"{wanted.message}\n{wanted.url}")
+            await open_page(wanted.url)
             return ElicitResult(action="accept")
         return ElicitResult(action="accept", content=await _form(choices, server, wanted))
     except Declined:
@@ -52,17 +54,16 @@ async def elicited(choices: "Choices", server: str, wanted: "ElicitRequestParams
         return ElicitResult(action="cancel")
 
 
-async def _page(choices: "Choices", server: str, message: str, url: str) -> None:
-    """
+async def _agree(choices: "Choices", title: str, label: str, detail: str) -> None:
+    """Returns where the user agrees, as `label` says.
+
     Raises:
-        Declined, Left: it is not opened.
+        Declined, Left: the user does not.
     """
-    options = [Option(key="y", label="open it in the browser"), Option(key=_DECLINE, label="decline")]
-    detail = f"{with_signs(message)}\n{with_signs(url)}"
-    word = await choices.ask(f"The MCP server {clean_line(server)} wants a page opened.", options, detail)
+    options = [Option(key="y", label=label), Option(key=_DECLINE, label="decline")]
+    word = await choices.ask(title, options, with_signs(detail))
     if word.key != "y":
         raise Declined if word.key else Left
-    await open_page(url)
 
 
 async def _form(choices: "Choices", server: str, wanted: Any) -> dict[str, Any]:
@@ -76,10 +77,7 @@ async def _form(choices: "Choices", server: str, wanted: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     title = f"The MCP server {clean_line(server)} asks"
     if not fields:
-        options = [Option(key="y", label="yes"), Option(key=_DECLINE, label="decline")]
-        word = await choices.ask(f"{title}.", options, with_signs(wanted.message))
-        if word.key != "y":
-            raise Declined if word.key else Left
+        await _agree(choices, f"{title}.", "yes", wanted.message)
     for nth, (name, field) in enumerate(fields.items(), 1):
         where = f"{title} ({nth} of {len(fields)})." if len(fields) > 1 else f"{title}."
         asked = [wanted.message, f"{field.get('title') or name}: {field.get('description') or ''}"]
