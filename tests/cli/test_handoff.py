@@ -98,6 +98,14 @@ def test_a_home_that_the_environment_names_is_taken(
     assert list((homes / "elsewhere").glob(below)) == [path]
 
 
+@pytest.mark.parametrize("name", ["a:b", "a\\b"])
+def test_pi_s_folder_has_neither_colons_nor_backslashes(door: FrontDoor, homes: Path, name: str) -> None:
+    (folder := door.cwd / name).mkdir()
+    kept = door.keep(worked().entries, cwd=folder)
+    path = Path(door("handoff", kept, "--to", "pi", "--json").json["path"])
+    assert path.parent.name.endswith("-a-b--")
+
+
 @agents
 def test_a_second_one_is_a_session_of_its_own(door: FrontDoor, homes: Path, agent: str) -> None:
     folder = door.keep(worked().entries)

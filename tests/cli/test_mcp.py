@@ -5,12 +5,16 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from foldline.agent.mcp import sign_in
+from foldline.cli import tool_servers
 from support.front_door import FrontDoor
-from support.mcp_server import TESTS, Diary, is_alive
+from support.mcp_server import TESTS, Diary, http_server, is_alive
 from support.server import MODEL, running_server
 from support.trusting import bring
 
@@ -97,3 +101,35 @@ def test_a_project_may_not_set_one_up(door: FrontDoor) -> None:
     said = door("run", "hello")
     assert said.code == 1
     assert "a project may not set mcp.evil.command" in said.err
+
+
+def test_login_shows_a_page_waits_for_the_answer_and_logout_forgets_it(
+    door: FrontDoor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sign_in, "opener", lambda environ: "")  # no desktop: the address is shown
+    diary = Diary(tmp_path / "diary")
+    with http_server(diary.path, "--oauth", "3600") as (url, _), ThreadPoolExecutor() as threads:
+        door.home.mkdir()
+        (door.home / "config.toml").write_text(f'[mcp.far]\nurl = "{url}"\n')
+        shown: list[str] = []
+
+        def hear(sentence: str) -> None:
+            shown.append(sentence)
+            if "wants you to sign in here: " in sentence:
+                page = sentence.rpartition(": ")[2]
+                threads.submit(httpx2.get, page, follow_redirects=True)
+
+        monkeypatch.setattr(tool_servers, "note", hear)
+        assert door("mcp", "login", "far").code == 0
+        assert shown[-1] == "far: connected, 10 tools."
+        assert diary.of("tokens") == ["by code"]
+        assert [door("mcp", "logout", "far").code for _ in range(2)] == [0, 0]
+        assert shown[-2:] == ["You are signed out of far.", "You were not signed in to far."]
+    assert not list(door.home.rglob("*.sign-in.json"))
+
+
+@pytest.mark.parametrize("action", ["login", "logout"])
+def test_who_signs_in_to_no_server_hears_which_there_are(door: FrontDoor, diary: Diary, action: str) -> None:
+    said = door("mcp", action, "nope")
+    assert said.code != 0
+    assert "There is no MCP server 'nope'. There are: one." in said.err

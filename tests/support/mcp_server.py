@@ -133,12 +133,18 @@ def _faulty(fault: str) -> None:
             sys.stdout.flush()
             while sys.stdin.readline():
                 pass
-        case "odd":
+        case "odd" | "mute":  # the mute one says after a call that its tools have changed, and not how
+            listed = False
             for line in sys.stdin:
                 asked = json.loads(line)
-                if "id" in asked:
+                is_list = asked["method"] == "tools/list"
+                if "id" in asked and not (fault == "mute" and is_list and listed):
                     answer = {"jsonrpc": "2.0", "id": asked["id"], **_oddly(asked["method"])}
                     print(json.dumps(answer), flush=True)
+                    listed |= is_list
+                if fault == "mute" and asked["method"] == "tools/call":
+                    changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+                    print(json.dumps(changed), flush=True)
             sys.exit()
 
 

@@ -88,3 +88,17 @@ async def test_why_a_server_failed_is_there_in_full_where_its_row_is_too_short(t
         await running.enter("/mcp")
         await running.until(lambda: isinstance(running.app.screen, Picker))
         await running.until(lambda: "at-all" in running.text)
+
+
+async def test_resources_are_listed_behind_the_sign_and_tab_takes_one(tmp_path: Path) -> None:
+    diary = Diary(tmp_path / "diary")
+    servers = servers_in(tmp_path, stdio_server("one", diary.path))
+    async with live(tmp_path / "work", "Done.", servers=servers) as running:
+        await running.until(lambda: all(state.state == "connected" for state in servers.states))
+        await running.press(*"@one:memo", "colon", "slash", "slash", *"pa")
+        await running.until(lambda: "The page" in running.text)
+        await running.press("tab")
+        assert running.editor_text == "@one:memo://page "
+        await running.press("enter")
+        await running.until(lambda: "Done." in running.text)
+    assert diary.of("read") == ["memo://page"]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from foldline.agent.mcp.servers import ServerTool
+from foldline.context.numbers import some
 from foldline.context.outline import MessageOutline, RequestOutline
 from foldline.history import Session
 from foldline.llm.base import ToolSpec
@@ -91,17 +92,12 @@ def _difference(before: Sequence[ToolSpec], after: Sequence[ToolSpec]) -> str:
     left = [name for name in old if name not in new]
     changed = [name for name, spec in new.items() if name in old and old[name] != spec]
     said = [
-        f"{'there is' if len(came) == 1 else 'there are'} {_some(came)}" if came else "",
-        f"there is no {_some(left)}" if left else "",
-        f"{_some(changed)} {'is' if len(changed) == 1 else 'are'} described otherwise" if changed else "",
+        f"{'there is' if len(came) == 1 else 'there are'} {some(came)}" if came else "",
+        f"there is no {some(left)}" if left else "",
+        f"{some(changed)} {'is' if len(changed) == 1 else 'are'} described otherwise" if changed else "",
     ]
     return "; ".join(filter(None, said)) or "the tools stand in another order"
 
 
 def _by_name(specs: Sequence[ToolSpec]) -> Mapping[str, ToolSpec]:
     return {spec.name: spec for spec in specs}
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:4])
-    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more tools"

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from foldline.agent.api_keys import mask_of
@@ -106,9 +107,7 @@ def export(
     original = original_of(found, redact=redact)
     original = only_view(original) if view else uncompacted(original) if whole else original
     exported = form.write(original)
-    notes = [*([str(original.redactor)] if original.redactor else []), *exported.notes]
-    for sentence in notes:
-        note(sentence)
+    notes = say_notes(original, exported.notes)
     if path is None:
         say_data(exported.data)
         return 0
@@ -136,6 +135,14 @@ def original_of(found: Source, *, redact: bool) -> Original:
     return original
 
 
+def say_notes(original: Original, notes: Sequence[str]) -> list[str]:
+    """Says, and returns, what was masked and what else is to be known of an export."""
+    said = [*([str(original.redactor)] if original.redactor else []), *notes]
+    for sentence in said:
+        note(sentence)
+    return said
+
+
 def say_data(data: bytes) -> None:
     """The export itself, byte for byte; to a terminal without what would act on it."""
     if sys.stdout.isatty():
@@ -152,9 +159,7 @@ def handoff(source: str, to: str, redact: bool, as_json: bool, format_name: str 
     found = read_source(source, format_name)
     original, folder = original_of(found, redact=redact), folder_held(found.header.cwd)
     handed = hand_over(original, to, real_path(folder))
-    notes = [*([str(original.redactor)] if original.redactor else []), *handed.notes]
-    for sentence in notes:
-        note(sentence)
+    notes = say_notes(original, handed.notes)
     if as_json:
         say_json({"agent": to, "path": str(handed.path), "command": handed.command, "notes": notes})
     else:

@@ -88,7 +88,8 @@ def _path(agent: str, folder: str, name: str) -> Path:
         case "pi":
             file = f"{utc_now():%Y-%m-%dT%H-%M-%S-000Z}_{name}.jsonl"
             flat = os.environ.get("PI_CODING_AGENT_SESSION_DIR", "").strip()
-            return home / ("" if flat else f"--{re.sub('[/:]', '-', folder.removeprefix('/'))}--") / file
+            below = re.sub(r"[/\\:]", "-", folder.removeprefix("/"))
+            return home / ("" if flat else f"--{below}--") / file
         case "kimi-cli":
             return home / md5(folder.encode(), usedforsecurity=False).hexdigest() / name / "context.jsonl"
         case _:  # opencode's own store is a database that only it may write

@@ -1,15 +1,17 @@
 """What servers ask the user: a form field by field, a page; declined, left, and where nobody is there."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pytest
+from mcp.types import ElicitRequestFormParams
 
 from foldline.agent.approvals import Choices
 from foldline.agent.mcp.elicitation import elicited
 from foldline.protocol import events
 from foldline.protocol.events import Event
+from foldline.protocol.operations import Choose
 from support.agents import PATIENCE
 from support.mcp_server import stdio_server
 
@@ -31,8 +33,11 @@ class Person:
         if isinstance(event, events.ChoiceRequested):
             self.asked.append(event)
             if self._answers:
-                answer = self._answers.pop(0)
-                asyncio.get_running_loop().call_soon(self.choices.answer, event.choice, answer)
+                asyncio.get_running_loop().call_soon(self.say, self._answers.pop(0))
+
+    def say(self, answer: str) -> None:
+        """Answers what was asked last: a key, and what is typed with it."""
+        self.choices.answer(Choose(choice=self.asked[-1].choice, key=answer[:1], text=answer[1:]))
 
 
 async def answered(house: House, person: Person, old: Sequence[str] = (), tool: str = "ask") -> str:
@@ -45,23 +50,53 @@ async def answered(house: House, person: Person, old: Sequence[str] = (), tool: 
 
 @OLD_AND_NEW
 async def test_a_form_is_asked_field_by_field(house: House, old: tuple[str]) -> None:
-    person = Person("tAda", "t36", "1", "o")
+    person = Person("tAda", "t36", "2", "o")
     text = await answered(house, person, old)
     assert text == 'accept {"age": 36, "name": "Ada", "size": "large"}'
     titles = [question.title for question in person.asked]
     assert titles == [f"The MCP server one asks ({nth} of 4)." for nth in (1, 2, 3, 4)]
     assert person.asked[0].detail.startswith("Who are you?\nYour name")
     assert [option.label for option in person.asked[2].options] == ["small", "large", "decline"]
-    assert person.asked[1].options[-1].typed == "40"
+    assert [option.key for option in person.asked[2].options] == [
+        "1",
+        "2",
+        "d",
+    ]  # as a plain chat numbers them
+    assert person.asked[1].options[-1].usual == "40"
     assert [option.label for option in person.asked[3].options] == ["yes", "no", "leave it out", "decline"]
 
 
 async def test_what_is_no_such_value_is_asked_for_again(house: House) -> None:
-    person = Person("tA", "tAda", "tsoon", "t17", "t18", "0", "0")
+    person = Person("tA", "tAda", "tsoon", "t17", "t18", "1", "1")
     assert await answered(house, person) == 'accept {"age": 18, "name": "Ada", "news": true, "size": "small"}'
     assert "at least 2 characters" in person.asked[1].detail
     assert "a whole number" in person.asked[3].detail
     assert "at least 18" in person.asked[4].detail
+
+
+async def value_of(field: Mapping[str, object], *typed: str) -> tuple[object, Person]:
+    """What a form of this one field gets of somebody who types that."""
+    person = Person(*(f"t{text}" for text in typed))
+    schema = {"type": "object", "properties": {"it": field}, "required": ["it"]}
+    result = await elicited(
+        person.choices, "one", ElicitRequestFormParams(message="Well?", requested_schema=schema)
+    )
+    assert result.content is not None
+    return result.content["it"], person
+
+
+async def test_a_value_with_a_comma_in_its_name_can_be_typed() -> None:
+    names = ["Paris, France", *(f"town {nth}" for nth in range(9))]
+    assert (await value_of({"type": "string", "enum": names}, "Paris, France"))[0] == "Paris, France"
+    several = {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}}
+    assert (await value_of(several, "a, c"))[0] == ["a", "c"]
+
+
+@pytest.mark.parametrize("typed", ["nan", "inf", "-infinity", "1e999"])
+async def test_a_number_is_one_that_json_can_hold(typed: str) -> None:
+    value, person = await value_of({"type": "number"}, typed, "0.5")
+    assert value == 0.5
+    assert "it takes a number" in person.asked[1].detail
 
 
 @OLD_AND_NEW
@@ -94,7 +129,7 @@ async def test_a_call_that_waits_for_the_user_is_not_too_slow(house: House) -> N
     await house.until(lambda: person.asked)
     await asyncio.wait({call}, timeout=4.8)
     assert not call.done()
-    person.choices.answer(person.asked[0].choice, "d")
+    person.say("d")
     assert (await call).text == "decline null"
 
 

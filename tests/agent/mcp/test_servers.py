@@ -160,6 +160,15 @@ async def test_tools_that_change_are_listed_anew(house: House, era: tuple[str, .
     await house.until(lambda: any(tool.spec.name == "mcp__one__grown_0" for tool in servers.tools))
 
 
+async def test_one_that_does_not_list_its_new_tools_keeps_no_call_waiting_for_ever(house: House) -> None:
+    servers = await house.started(stdio_server("one", house.diary, "--fault", "mute", timeout=0.6))
+    await house.call(servers, "one:a.b")
+    await house.until(
+        lambda: "did not answer within 0.6 s: its tools stay as they were" in "".join(house.notices)
+    )
+    assert (await house.call(servers, "one:a.b")).text == "oddly"
+
+
 async def test_odd_tools_are_told_and_the_others_are_there(house: House) -> None:
     servers = await house.started(stdio_server("one", house.diary, "--fault", "odd"))
     names = [tool.spec.name for tool in servers.tools]

@@ -84,6 +84,17 @@ async def test_tokens_that_are_refused_ask_for_a_sign_in_and_no_page_opens(house
         assert page_of(house) == ""
 
 
+async def test_signed_out_by_the_server_in_mid_session_no_page_opens_unasked(house: House) -> None:
+    with http_server(house.diary, "--oauth", "3600") as (url, _):
+        servers = await signed_in(house, url)
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    house.notices.clear()
+    with http_server(house.diary, "--oauth", "3600", port=port) as (url, _):  # it has forgotten them all
+        outcome = await house.call(servers, "one:echo", text="x")
+        assert outcome.is_error
+        assert page_of(house) == ""
+
+
 async def test_tokens_go_to_no_other_address(house: House) -> None:
     with http_server(house.diary, "--oauth", "3600") as (url, _):
         await (await signed_in(house, url)).aclose()

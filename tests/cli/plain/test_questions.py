@@ -33,6 +33,14 @@ def test_a_call_is_answered_by_letter_or_number(typed: str, answer: str | None) 
     assert (taken and taken.operation) == (answer and operations.Approve(call_id="c1", answer=answer))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("line", "text"), [(" 36 ", "36"), ("", "40")])
+def test_an_empty_line_stands_for_what_is_likely_meant(line: str, text: str) -> None:
+    option = Answerable("t", "Answer, typed here", "line", "40")
+    typed = asked_about(replace(CHOICE, options=(option,))).taken("t")
+    assert typed is not None
+    assert typed.with_line(line) == operations.Choose(choice="c2", key="t", text=text)
+
+
 def test_what_is_asked_about_is_shown_whole_and_harmless() -> None:
     text = "\n".join(asked_about(CALL).all_lines())
     assert "\x1b" not in text and "\x07" not in text

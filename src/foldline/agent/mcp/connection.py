@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +17,7 @@ from foldline.protocol import system_words
 from foldline.version import __version__
 
 from .listing import Listing, Trouble, listing_of, mended
-from .sign_in import SIGN_IN_SECONDS, Show, signed_in
+from .sign_in import SIGN_IN_SECONDS, Show, SignInNeeded, signed_in
 from .transport import Filled, ServerLog, over_http, program, relayed
 
 if TYPE_CHECKING:
@@ -134,15 +134,8 @@ class Connection:
         return self._client is not None
 
     async def listing(self) -> Listing:
-        """What it lists now.
-
-        Raises:
-            Trouble: it did not answer, or its listing has no end.
-        """
-        try:
-            return await self._listed(self._demand())
-        except Exception as error:  # noqa: BLE001 - whatever the package raises, it is about this server
-            raise self._trouble(error) from None
+        """What it lists now. Raises as `call`; Trouble also where its listing has no end."""
+        return await self._done_in_time(self._listed(self._demand()))
 
     async def read(self, uri: str) -> "ReadResourceResult":
         """What is in a resource. Raises as `call`."""
@@ -368,20 +361,18 @@ class Connection:
     @asynccontextmanager
     async def _signed(self) -> AsyncGenerator[Any]:
         """Over HTTP, signed in where somebody has, or is to. A header that was set for it does without."""
-        if "authorization" in map(str.lower, self._config.headers):
-            async with over_http(self._config, self._refused.append) as streams:
-                yield streams
-            return
         show = self._show if self._show_page is not None else None
-        path = self._log.path.with_suffix(".sign-in.json")
+        has_own = "authorization" in map(str.lower, self._config.headers)
         async with (
-            signed_in(self._config.url, path, show) as auth,
+            nullcontext() if has_own else signed_in(self._config.url, self._log.path, show) as auth,
             over_http(self._config, self._refused.append, auth) as streams,
         ):
             yield streams
 
     async def _show(self, page: str) -> None:
         assert self._show_page is not None and self._scope is not None
+        if self.is_open:  # signed out meanwhile: in mid-call nobody has asked for a page
+            raise SignInNeeded
         self._scope.deadline += SIGN_IN_SECONDS
         await self._show_page(page)
 

@@ -1,5 +1,6 @@
 """What a server asks the user: a form, one question for each of its fields, or a page to be opened."""
 
+import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,9 @@ async def elicited(choices: "Choices", server: str, wanted: "ElicitRequestParams
 
     try:
         if isinstance(wanted, ElicitRequestURLParams):
-            await _page(choices, server, wanted.message, wanted.url)
+            title = f"The MCP server {clean_line(server)} wants a page opened."
+            await _agree(choices, title, "open it in the browser", f"{wanted.message}\n{wanted.url}")
+            await open_page(wanted.url)
             return ElicitResult(action="accept")
         return ElicitResult(action="accept", content=await _form(choices, server, wanted))
     except Declined:
@@ -51,17 +54,16 @@ async def elicited(choices: "Choices", server: str, wanted: "ElicitRequestParams
         return ElicitResult(action="cancel")
 
 
-async def _page(choices: "Choices", server: str, message: str, url: str) -> None:
-    """
+async def _agree(choices: "Choices", title: str, label: str, detail: str) -> None:
+    """Returns where the user agrees, as `label` says.
+
     Raises:
-        Declined, Left: it is not opened.
+        Declined, Left: the user does not.
     """
-    options = [Option(key="y", label="open it in the browser"), Option(key=_DECLINE, label="decline")]
-    detail = f"{with_signs(message)}\n{with_signs(url)}"
-    word = await choices.ask(f"The MCP server {clean_line(server)} wants a page opened.", options, detail)
+    options = [Option(key="y", label=label), Option(key=_DECLINE, label="decline")]
+    word = await choices.ask(title, options, with_signs(detail))
     if word.key != "y":
         raise Declined if word.key else Left
-    await open_page(url)
 
 
 async def _form(choices: "Choices", server: str, wanted: Any) -> dict[str, Any]:
@@ -75,10 +77,7 @@ async def _form(choices: "Choices", server: str, wanted: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     title = f"The MCP server {clean_line(server)} asks"
     if not fields:
-        options = [Option(key="y", label="yes"), Option(key=_DECLINE, label="decline")]
-        word = await choices.ask(f"{title}.", options, with_signs(wanted.message))
-        if word.key != "y":
-            raise Declined if word.key else Left
+        await _agree(choices, f"{title}.", "yes", wanted.message)
     for nth, (name, field) in enumerate(fields.items(), 1):
         where = f"{title} ({nth} of {len(fields)})." if len(fields) > 1 else f"{title}."
         asked = [wanted.message, f"{field.get('title') or name}: {field.get('description') or ''}"]
@@ -102,7 +101,7 @@ async def _value(
     if isinstance(field.get("default"), list):
         typed = ", ".join(map(str, field["default"]))
     is_listed = 0 < len(named) <= _MOST_OPTIONS and field.get("type") != "array"
-    options = [Option(key=str(nth), label=one_line(text)) for nth, text in enumerate(named)] * is_listed
+    options = [Option(key=str(nth), label=one_line(text)) for nth, text in enumerate(named, 1)] * is_listed
     options += [Option(key=_LEAVE_OUT, label="leave it out")] * optional
     options.append(Option(key=_DECLINE, label="decline"))
     if not is_listed:
@@ -126,7 +125,7 @@ async def _value(
                 except ValueError as problem:
                     trouble = f"{one_line(text)!r} was not taken: {problem}."
             case _:
-                return [*named.values()][int(word.key)]
+                return [*named.values()][int(word.key) - 1]
 
 
 def _named_values(field: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,23 +148,21 @@ def _typed_value(field: Mapping[str, Any], named: Mapping[str, Any], text: str) 
     Raises:
         ValueError: it is no value of the field; why, as the end of a sentence.
     """
+    kind = field.get("type")
+    is_list = kind == "array"
     if named:
-        words = [word.strip() for word in text.split(",") if word.strip()]
+        words = [word.strip() for word in text.split(",") if word.strip()] if is_list else [text]
         if unknown := [word for word in words if word not in named]:
             raise ValueError(f"there is no {unknown[0]}")
-        if field.get("type") == "array":
-            return [named[word] for word in words]
-        if len(words) != 1:
-            raise ValueError("it takes one value")
-        return named[words[0]]
+        return [named[word] for word in words] if is_list else named[text]
     value: Any = text
-    if (kind := field.get("type")) in ("integer", "number"):
+    if kind in ("integer", "number"):
         try:
             value = int(text) if kind == "integer" else float(text)
         except ValueError:
-            raise ValueError(
-                "it takes a whole number" if kind == "integer" else "it takes a number"
-            ) from None
+            value = math.nan
+        if isinstance(value, float) and not math.isfinite(value):  # JSON has no word for it
+            raise ValueError("it takes a whole number" if kind == "integer" else "it takes a number")
     for word, holds, says in _BOUNDS:
         bound = field.get(word)
         is_meant = isinstance(bound, int | float) and word.endswith("Length") == isinstance(value, str)

@@ -92,8 +92,8 @@ class Server:
         self._closed = False
 
     @property
-    def log_path(self) -> Path:
-        return self._log.path
+    def shown(self) -> "ServerState":
+        return ServerState(self.name, self.state, self.trouble, len(self.offers), self._log.path)
 
     def start(self) -> None:
         """Connect, unless it is connected or under way."""
@@ -137,7 +137,7 @@ class Server:
 
     def sign_out(self) -> bool:
         """Forget what a sign-in left; whether there was anything. Raises OSError."""
-        return sign_out(self._log.path.with_suffix(".sign-in.json"))
+        return sign_out(self._log.path)
 
     async def _show_page(self, page: str) -> None:
         opened = await open_page(page)
@@ -421,10 +421,7 @@ class ToolServers:
 
     @property
     def states(self) -> list[ServerState]:
-        return [
-            ServerState(server.name, server.state, server.trouble, len(server.offers), server.log_path)
-            for server in self._servers.values()
-        ]
+        return [server.shown for server in self._servers.values()]
 
     async def follow_mode(self) -> None:
         """Start those anew that have to run in the sandbox now, in another, or outside."""
@@ -439,7 +436,7 @@ class ToolServers:
     async def restart(self, name: str) -> ServerState:
         """Restarts one server at the user's word; returns its new state."""
         await self._servers[name].restart()
-        return next(state for state in self.states if state.name == name)
+        return self._servers[name].shown
 
     async def aclose(self) -> None:
         """End them all, at once; no program is left behind."""

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from mcp.client.auth import OAuthClientProvider
     from mcp.client.auth.oauth2 import OAuthContext
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
+    from pydantic import BaseModel
 
 SIGN_IN_SECONDS = 300.0
 """How long somebody may take to sign in."""
 _LONGEST = 16_000
 """Bytes of the request that brings the answer."""
 _MOST_BYTES = 1_000_000
+_SUFFIX = ".sign-in.json"
 Show = Callable[[str], Awaitable[None]]
 """Shows the user the address of a page to sign in at."""
 
@@ -86,12 +88,10 @@ class Kept:
     async def set_tokens(self, tokens: "OAuthToken") -> None:
         context = self.context
         self._values |= {
-            "tokens": tokens.model_dump(mode="json", exclude_none=True),
+            "tokens": _plain(tokens),
             "until": None if tokens.expires_in is None else time.time() + tokens.expires_in,
-            "metadata": context.oauth_metadata
-            and context.oauth_metadata.model_dump(mode="json", exclude_none=True),
-            "resource": context.protected_resource_metadata
-            and context.protected_resource_metadata.model_dump(mode="json", exclude_none=True),
+            "metadata": _plain(context.oauth_metadata),
+            "resource": _plain(context.protected_resource_metadata),
             "issuer": context.auth_server_url,
         }
         self._write()
@@ -104,7 +104,7 @@ class Kept:
         return None
 
     async def set_client_info(self, client_info: "OAuthClientInformationFull") -> None:
-        self._values["client"] = client_info.model_dump(mode="json", exclude_none=True)
+        self._values["client"] = _plain(client_info)
         self._write()
 
     def _write(self) -> None:
@@ -112,11 +112,16 @@ class Kept:
         put_private(self._path, json.dumps({**self._values, "url": self._url}).encode())
 
 
+def _plain(model: "BaseModel | None") -> Any:
+    """As JSON has it."""
+    return None if model is None else model.model_dump(mode="json", exclude_none=True)
+
+
 @asynccontextmanager
-async def signed_in(url: str, path: Path, show: Show | None) -> AsyncGenerator["OAuthClientProvider | None"]:
+async def signed_in(url: str, log: Path, show: Show | None) -> AsyncGenerator["OAuthClientProvider | None"]:
     """What signs requests to this address; None where nobody has signed in, and nobody is to be asked to:
-    `show` shows the page where somebody is."""
-    kept = Kept(path, url)
+    `show` shows the page where somebody is. The tokens lie beside the server's log."""
+    kept = Kept(log.with_suffix(_SUFFIX), url)
     if show is None:
         yield _provider(url, kept, kept.port, _refuse, _nothing) if kept.is_there else None
         return
@@ -138,14 +143,14 @@ async def signed_in(url: str, path: Path, show: Show | None) -> AsyncGenerator["
         listening.close()
 
 
-def sign_out(path: Path) -> bool:
-    """Forget what a sign-in left; whether there was anything.
+def sign_out(log: Path) -> bool:
+    """Forget what a sign-in left beside a server's log; whether there was anything.
 
     Raises:
         OSError: the disk refused.
     """
     try:
-        path.unlink()
+        log.with_suffix(_SUFFIX).unlink()
     except FileNotFoundError:
         return False
     return True

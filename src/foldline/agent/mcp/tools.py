@@ -7,12 +7,12 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from foldline.context.digest import clip
-from foldline.context.numbers import many
+from foldline.context.numbers import many, some
 from foldline.context.tokens import message_tokens
 from foldline.llm.base import ToolSpec
 from foldline.protocol import ImagePart, ToolResultMessage
@@ -317,15 +317,10 @@ def offered(server: str, prefix: str, listing: Listing) -> tuple[dict[str, ToolS
     complaints = []
     if twice:
         complaints.append(
-            f"The MCP server {server} lists {_some(twice)} twice: the first of that name is used."
+            f"The MCP server {server} lists {some(twice, 3)} twice: the first of that name is used."
         )
     if broken:
         complaints.append(
-            f"The MCP server {server} has {many(len(broken), 'tool')} that cannot be used: {_some(broken)}."
+            f"The MCP server {server} has {many(len(broken), 'tool')} that cannot be used: {some(broken, 3)}."
         )
     return dict(found[name] for name in sorted(found)), complaints
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

@@ -256,7 +256,7 @@ class PlainChat:
                     return
 
     def _with_text(self, given: Answer, text: str) -> Operation | None:
-        """What an answer asks of the agent, with what is written with it; None where no editor works."""
+        """What an answer asks of the agent, with what is written with it; None where nothing could be."""
         operation = given.operation
         if given.asks == "edit":
             try:
@@ -267,14 +267,13 @@ class PlainChat:
         if not given.asks:
             return operation
         usual = f" (an empty line: {given.usual})" if given.usual else ""
-        mark = "Why, and what instead (an empty line says nothing): " if given.key == "n" else "Your words"
-        mark = mark if given.key == "n" else f"{mark}{usual}: "
+        why = "Why, and what instead (an empty line says nothing): "
+        mark = why if given.key == "n" else f"Your words{usual}: "
         try:
             with self._reads():
-                line = self._reader.answer(mark).strip()
+                return given.with_line(self._reader.answer(mark))
         except (EOFError, KeyboardInterrupt):
-            line = ""
-        return operation.model_copy(update={"why" if isinstance(operation, Approve) else "text": line})
+            return operation if isinstance(operation, Approve) else None
 
     @contextmanager
     def _reads(self) -> Iterator[None]:

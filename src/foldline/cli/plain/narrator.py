@@ -280,6 +280,11 @@ class Answer:
     def sentence(self) -> str:
         return f"{self.words[:1].upper()}{self.words[1:]}"
 
+    def with_line(self, line: str) -> Operation:
+        """What it asks of the agent, with the line that was typed with it."""
+        field = "why" if isinstance(self.operation, operations.Approve) else "text"
+        return self.operation.model_copy(update={field: line.strip() or self.usual or ""})
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
