@@ -30,10 +30,10 @@ async def test_a_session_that_learnt_on_english_takes_chinese_text_without_a_ref
         while agent.state.size() < WINDOW // 2:
             await agent.prompt(ENGLISH)
         projection = agent.session.projection
-        assert projection.calibration.ratio(projection.model) < 0.92
+        assert projection.calibration.ratio(projection.model) < 0.95
         for nth in range(4):
             await agent.prompt(f"{nth}: {chinese}")
         assert [seen.rejected for seen in server.requests() if seen.rejected] == []
         assert projection.all_compactions
-        assert 0.92 * WINDOW > max(seen.prompt_tokens for seen in server.requests()) > characters
+        assert 0.95 * WINDOW > max(seen.prompt_tokens for seen in server.requests()) > characters
         await agent.aclose()

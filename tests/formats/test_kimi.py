@@ -22,6 +22,7 @@ from foldline.protocol import (
     Kept,
     ModelChange,
     Revert,
+    Subagent,
     SystemMessage,
     ThinkingPart,
     ToolResultMessage,
@@ -549,7 +550,8 @@ def test_a_recorded_context_comes_whole(path: Path) -> None:
     records = [json.loads(line) for line in path.read_text().splitlines()]
     session = read_foreign(path)
     messages = [record for record in records if not record["role"].startswith("_")]
-    assert len(session.entries) == len(records)
+    started = [entry for entry in session.entries if isinstance(entry, Subagent)]
+    assert len(session.entries) == len(records) + len(started) and len(started) == len(session.children)
     assert [each.type for each in view(session)] == [
         record["role"].replace("tool", "tool_result") for record in messages
     ]

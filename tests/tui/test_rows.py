@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from foldline.context.harmless import clean_line
+from foldline.protocol import ApprovalMode
 from foldline.protocol.events import ProposalReady, SandboxKnown
 from foldline.tui.blocks.cells import Piece, piece, row, width_of
 from foldline.tui.machine import reduce
@@ -21,7 +22,6 @@ from foldline.tui.state import (
     Compacting,
     CompactionRow,
     DraftedAhead,
-    Edits,
     FileRow,
     News,
     PinRow,
@@ -251,7 +251,7 @@ def test_the_rows_of_picture_d() -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 @pytest.mark.parametrize("mode", ["sandboxed", "read-only"])
-def test_whether_the_sandbox_is_enforced_stands_beside_the_mode(width: int, mode: Edits) -> None:
+def test_whether_the_sandbox_is_enforced_stands_beside_the_mode(width: int, mode: ApprovalMode) -> None:
     state = ChatState(workdir="shop", title="A long title " * 9, model="a-model-of-some-maker", edits=mode)
     assert mode in text(header_row(state, width))
     assert "enforced" not in text(header_row(state, width)), "nobody has tried it yet"
