@@ -546,7 +546,7 @@ class QuestionDock(Lines, can_focus=True):
                 style = "muted"
         marked = marked and self._is_active
         words = f"{'▶' if marked else ' '} {clean_line(_key(question, option))} {label}"
-        right = [piece(which, "muted", rank=1)] * bool(which)
+        right = [piece(which, "muted")] * bool(which)
         line = row([piece(words, style, cut="right")], right, width, margin=0)
         return in_reverse(line) if marked and not self.why.display else line
 
