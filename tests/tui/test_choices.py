@@ -61,6 +61,15 @@ async def test_on_a_low_and_narrow_screen_all_options_are_scrolled_to() -> None:
         assert app.answers == [("w1", "s")]
 
 
+async def test_a_long_answer_on_a_low_screen_still_says_how_many_there_are() -> None:
+    long = replace(CHOICE, options=tuple(replace(each, label="wide " * 30) for each in OPTIONS))
+    app = Asked(asking(long), clock=Clock())
+    async with app.run_test(size=(40, 10)) as pilot:
+        await pilot.pause()
+        [row] = [line for line in screen_text(app) if "1 wide" in line]
+        assert "…" in row and "1 of 4" in row
+
+
 async def test_enter_takes_the_option_that_the_arrows_have_marked() -> None:
     clock = Clock()
     app = Asked(asking(), clock=clock)

@@ -280,7 +280,7 @@ class OpenSession(ChatScreen):
         if (shown := self.presenter.shown) is not None:
             edited, self.prompt.edited = self.prompt.edited, None
             if edited is not None:
-                self.run_worker(self._send_edited(shown.runner, edited[0], message.text), group="rewind")
+                self.run_worker(self._send_edited(shown.runner, *edited, message.text), group="rewind")
             elif not shown.setup.holds(message.text):
                 shown.runner.send(message.text)
         else:
@@ -303,17 +303,17 @@ class OpenSession(ChatScreen):
         self.prompt.edit(message.index, number, entered(asked.text))
         self.set_focus(self.prompt.editor)
 
-    async def _send_edited(self, runner: "Runner", index: int, text: str) -> None:
-        """Go back to before an earlier prompt, and send this one in its place."""
+    async def _send_edited(self, runner: "Runner", index: int, number: int, text: str) -> None:
+        """Go back to before an earlier prompt, and send this one in its place, before those that wait."""
         from foldline.context.branches import before_prompt
 
         executor = runner.agent.executor
         back = before_prompt(runner.agent.session.projection, index)
         finished = await executor.wait_for(executor.submit(back))
         if finished.outcome == "done":
-            runner.send(text)
+            runner.send(text, first=True)
         else:
-            self.prompt.give_back(text)
+            self.prompt.edit(index, number, text)
 
     @on(Prompt.FactsChanged)
     def _typing(self) -> None:

@@ -55,9 +55,9 @@ class Runner:
 
     # --- what the interface calls ------------------------------------------------------------------
 
-    def send(self, text: str) -> None:
-        """Send a prompt, or queue it behind what runs. Sending lifts a pause."""
-        self._queue.insert(0 if self._came_back else len(self._queue), text)
+    def send(self, text: str, *, first: bool = False) -> None:
+        """Send a prompt, or queue it behind what runs; `first`: before those that wait. Lifts a pause."""
+        self._queue.insert(0 if first or self._came_back else len(self._queue), text)
         self._came_back = self._paused = False
         self._unsent = None
         self._announce()

@@ -3,9 +3,11 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from foldline.history import data_home
 from foldline.history.catalog import forks_of
-from foldline.protocol import DeveloperMessage, Revert
+from foldline.protocol import DeveloperMessage, Revert, operations
 from foldline.tui.app import FoldlineApp
 from foldline.tui.inspector.compare import CompareScreen
 from foldline.tui.screens.tree import TreeScreen
@@ -127,3 +129,32 @@ async def test_a_branch_left_leaves_a_note_where_that_is_wanted(tmp_path: Path) 
         note = running.agent.session.projection.view[-3].message
         assert note.origin == "notice"  # type: ignore[union-attr]
         assert "asked: “second”" in note.text and "last answer: “two”" in note.text
+
+
+async def test_an_edited_prompt_goes_before_those_that_wait(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", "one", "two", "three") as running:
+        await running.ask("first")
+        await running.press("tab", "[", "e")
+        await running.until(lambda: running.editor_text == "first")
+        assert "Enter goes back, sends" in running.text
+        assert running.app.runner is not None
+        running.app.runner.set_paused(True)
+        running.app.runner.edit_queue((), ("waits",), paused=True)
+        running.app.chat.prompt.editor.put("other")
+        await running.press("enter")
+        await running.at_rest()
+        assert said(running) == ["other", "two", "waits", "three"]
+
+
+async def test_an_edit_that_cannot_go_back_is_still_an_edit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = operations.Rewind(checkpoint=9_999)
+    monkeypatch.setattr("foldline.context.branches.before_prompt", lambda *_: gone)
+    async with live(tmp_path / "w", "one") as running:
+        await running.ask("first")
+        chat = running.app.chat
+        chat.prompt.edit(running.entries[0].index, 1, "other")
+        await running.press("enter")
+        await running.until(lambda: running.editor_text == "other")
+        assert "editing prompt 1" in running.text and said(running) == ["first", "one"]

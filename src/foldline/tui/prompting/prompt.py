@@ -106,11 +106,16 @@ def shell_of(line: str) -> Shell | None:
     return ("aside" if line.startswith("!!") else "seen") if line.startswith("!") else None
 
 
-def frame_words(state: ChatState, *, marks: bool, shell: Shell | None, width: int) -> tuple[Spans, Spans]:
-    """The words at the left and at the right end. `marks`: a queued prompt is marked."""
+def frame_words(
+    state: ChatState, *, marks: bool, edits: bool, shell: Shell | None, width: int
+) -> tuple[Spans, Spans]:
+    """The words at the left and at the right end. `marks`: a queued prompt is marked; `edits`: an earlier one
+    is edited."""
     waits, send = state.waiting, key_of("send")
     if marks:
         enter = f"{send} swaps"
+    elif edits:
+        enter = f"{send} goes back, sends"
     elif waits.paused and waits.count:
         enter = f"{send} sends all, in order"
     elif shell is not None:
@@ -573,13 +578,14 @@ class Prompt(Lines):
         look = frame(self.editor.has_focus and self._active)
         waiting = self._state.waiting
         mode: Spans = () if self.vim is None else ((f" · {clean_line(self.vim.words)}", "accent"),)
-        top = edge(look, True, ((self._title, *mode)), self._count(waiting), width)
+        top = edge(look, True, (self._title, *mode), self._count(waiting), width)
         most = self._queue_rows()
         asked = self._state.asks_choice
         queue = queue_rows(waiting, self._marked, look, width, most, asked=asked) if most else []
         height = max(self.size.height - 2 - len(queue), 1)
         text = [sides(look, [(" ❯ ", "accent")] if row == 0 else [], width) for row in range(height)]
-        left, right = frame_words(self._state, marks=self._marked is not None, shell=self._shell, width=width)
+        marks, edits = self._marked is not None, self.edited is not None
+        left, right = frame_words(self._state, marks=marks, edits=edits, shell=self._shell, width=width)
         return [top, *queue, *text, edge(look, False, left, right, width)]
 
     def _count(self, waiting: Waiting) -> Spans:

@@ -14,7 +14,7 @@ from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
 from foldline.context.rewind_points import FileChange, RewindPoint, rewind_points
 from foldline.protocol import operations
-from foldline.tui.blocks.cells import Spans, cut_left, cut_right, piece, row
+from foldline.tui.blocks.cells import Span, Spans, cut_left, cut_right, piece, row, wrap_spans
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.screen import ListScreen
 from foldline.tui.runner import Runner
@@ -200,14 +200,14 @@ class PlacesScreen(ListScreen[operations.Rewind | None, Place]):
     def _question(self, asks: str, outcome: Outcome, place: Place, width: int, height: int) -> list[Line]:
         """What is to change, all of it as far as there is room, and the keys that answer."""
         where = self.named(place, max(width // 2, 8))
-        context: Line = [(" context  ", "muted"), ("stays as it is", "text")]
+        context: list[Line] = [[(" context  ", "muted"), ("stays as it is", "text")]]
         files: list[Line] = [[(" files    ", "muted"), ("stay as they are", "text")]]
         if self.wanted is not None and self.wanted.context:
-            context = _context_line(outcome)
+            context = _context_lines(outcome, width - 2)
         if self.wanted is not None and self.wanted.files:
-            files = self._file_lines(outcome, width - 2, max(height - 6, 1))
+            files = self._file_lines(outcome, width - 2, max(height - 5 - len(context), 1))
         body = [
-            *filled([[], context, *files], height - 3),
+            *filled([[], *context, *files], height - 3),
             [(" /undo takes it back.", "muted")],
         ]
         title = (("? ", "altered"), (cut_right(f"{asks} to {where}?", width - 8), "text bold"))
@@ -219,7 +219,8 @@ class PlacesScreen(ListScreen[operations.Rewind | None, Place]):
         if self.row is not None and self.going_to(self.row) is not None:
             lines = [[(" looking at the files …", "muted")]]
             if self.outcome is not None:
-                lines = [_context_line(self.outcome), *self._file_lines(self.outcome, width, _FILES)]
+                context = _context_lines(self.outcome, width)
+                lines = [*context, *self._file_lines(self.outcome, width, _FILES)]
         return filled(lines, height)
 
     def _file_lines(self, outcome: Outcome, width: int, most: int) -> list[Line]:
@@ -324,7 +325,7 @@ class RewindScreen(PlacesScreen[RewindPoint]):
         return row(left, right, width)
 
 
-def _context_line(outcome: Outcome) -> Line:
+def _context_lines(outcome: Outcome, width: int) -> list[Line]:
     items = f"{many(outcome.items, 'item')} {'leaves' if outcome.items == 1 else 'leave'} the view"
     if outcome.items < 0:
         items = "what was compacted since is there again"
@@ -333,7 +334,9 @@ def _context_line(outcome: Outcome) -> Line:
     if outcome.come:
         items += f", {many(outcome.come, 'item')} {'comes' if outcome.come == 1 else 'come'} back"
     sizes = f"{numbers.tokens(outcome.before)} → {numbers.tokens(outcome.after, estimated=True)} tokens"
-    return [(" context  ", "muted"), (sizes, "text"), (f", {items}", "muted")]
+    name: Span = (" context  ", "muted")
+    wrapped = wrap_spans([(sizes, "text"), (f", {items}", "muted")], width - len(name[0]))
+    return [[(" " * len(name[0]), "") if at else name, *line] for at, line in enumerate(wrapped)]
 
 
 def _file_line(change: FileChange, overwrite: bool, width: int) -> Line:

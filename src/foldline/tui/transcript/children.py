@@ -59,18 +59,13 @@ class Children:
         """How many have worked, the tokens they worked, and what of that is in the view."""
         each = [(self.work(started), started) for started in self._projection.subagents]
         worked = [(work.tokens, started) for work, started in each if work is not None]
-        kept = sum(self._kept(started) for _, started in worked)
+        kept = sum(self._kept(started) or 0 for _, started in worked)
         return len(worked), sum(tokens for tokens, _ in worked), kept
 
-    def _in_view(self, started: Subagent) -> str:
-        """`, 1.2k in your view`, once it has answered."""
+    def _kept(self, started: Subagent) -> int | None:
+        """Tokens of its answers in the view; None where it has not answered."""
         answers = self._answers.of(self._projection, started)
-        return (
-            f", {numbers.tokens(tokens_in_view(self._projection, answers))} in your view" if answers else ""
-        )
-
-    def _kept(self, started: Subagent) -> int:
-        return tokens_in_view(self._projection, self._answers.of(self._projection, started))
+        return tokens_in_view(self._projection, answers) if answers else None
 
     def words(self, started: Subagent) -> Spans:
         """`explore · 14 steps · 43k worked, 1.2k in your view`; while it runs, what it does now."""
@@ -84,7 +79,9 @@ class Children:
             if running is not None and running.state != "done":
                 parts.append(running.state)
             if work is not None:
-                parts.append(f"{numbers.short_tokens(work.tokens)} worked{self._in_view(started)}")
+                kept = self._kept(started)
+                in_view = "" if kept is None else f", {numbers.tokens(kept)} in your view"
+                parts.append(f"{numbers.short_tokens(work.tokens)} worked{in_view}")
             return ((" · ".join(parts), "muted"),)
         if work is not None:
             parts.append(f"{numbers.short_tokens(work.tokens)} worked")

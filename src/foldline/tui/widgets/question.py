@@ -537,7 +537,7 @@ class QuestionDock(Lines, can_focus=True):
         self, question: Question, option: Answerable, marked: bool, which: str, width: int
     ) -> Line:
         """`▶ 1 Allow once    Alt+Y`; at the end which of how many it is, where not all are in sight."""
-        label, style = clean_line(option.label), "text"
+        label, style, rank = clean_line(option.label), "text", 0 if which else 1
         if option.asks == "line" and self.why.display:
             label = f"{label.partition(', ')[0]}:"
         if question.kind == "call":
@@ -546,7 +546,7 @@ class QuestionDock(Lines, can_focus=True):
                 style = "muted"
         marked = marked and self._is_active
         words = f"{'▶' if marked else ' '} {clean_line(_key(question, option))} {label}"
-        right = [piece(which, "muted", rank=1)] * bool(which)
+        right = [piece(which, "muted", rank=rank)] * bool(which)
         line = row([piece(words, style, cut="right")], right, width, margin=0)
         return in_reverse(line) if marked and not self.why.display else line
 
