@@ -61,7 +61,7 @@ class OpenSession(ChatScreen):
         self._ended = False
         self._opening = Opening(load, self.transcript, prompt)
         first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
-        self.presenter = Presenter(self, first, clock)
+        self.presenter = Presenter(self, first, clock, lambda: self.program.written)
         self._typed = ""
         self._client_of: LLM | None = None
         """The model whose client is imported, or being imported."""
