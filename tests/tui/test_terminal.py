@@ -373,7 +373,8 @@ def spinner_steps(written: bytes) -> int:
     return sum(map(written.decode(errors="replace").count, SPINNER))
 
 
-def test_a_spinner_and_a_streamed_answer_are_few_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 60)])
+def test_a_spinner_and_a_streamed_answer_are_few_bytes(tmp_path: Path, columns: int, rows: int) -> None:
     """What goes over a slow connection. The model writes 2 kB a second."""
     answer = (ANSWER * 60)[:20_000] + "\n\nThat is all."
     rules = [
@@ -382,7 +383,7 @@ def test_a_spinner_and_a_streamed_answer_are_few_bytes(tmp_path: Path) -> None:
     ]
     with running_server(script=rules) as server:
         env = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key", "FOLDLINE_MODEL": server.model}
-        with terminal(tmp_path / "shop", **env) as term:
+        with terminal(tmp_path / "shop", columns=columns, rows=rows, **env) as term:
             term.until(server.model)
             term.send("write\r")
             term.until("Writing")
