@@ -486,3 +486,23 @@ def test_subagents_work_are_looked_at_and_cancelled_in_a_real_terminal(tmp_path:
             term.send("\x1b")
             term.until("cancelled")
             quit_by_keys(term)
+
+
+def test_a_draft_in_the_preview_is_few_bytes(tmp_path: Path) -> None:
+    """The chat below it goes on with its work: it is no reason to write the screen again."""
+    draft = "## Goal\n" + "".join(f"- service_{number}.py keeps one order of each\n" for number in range(120))
+    rules = [
+        {"when": {"content": "^ask"}, "answer": {"text": "Words of a long answer. " * 200}},
+        {"answer": {"text": draft, "chunk": 12, "fault": {"pause": 0.005}}},
+    ]
+    with running_server(script=rules, window=16_384) as server:
+        env = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key", "FOLDLINE_MODEL": server.model}
+        with terminal(tmp_path / "shop", columns=160, rows=48, **env) as term:
+            term.until(server.model)
+            for number in range(6):
+                term.ask(f"ask {number}")
+            term.send("\x1bOR")  # F3
+            term.until("service_1.py")
+            before = len(term.raw)
+            term.until("service_110.py", patience=8 * PATIENCE)
+            assert len(term.raw) - before < 10 * len(draft.encode())
