@@ -373,7 +373,8 @@ def spinner_steps(written: bytes) -> int:
     return sum(map(written.decode(errors="replace").count, SPINNER))
 
 
-def test_a_spinner_and_a_streamed_answer_are_few_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 60)])
+def test_a_spinner_and_a_streamed_answer_are_few_bytes(tmp_path: Path, columns: int, rows: int) -> None:
     """What goes over a slow connection. The model writes 2 kB a second."""
     answer = (ANSWER * 60)[:20_000] + "\n\nThat is all."
     rules = [
@@ -382,7 +383,7 @@ def test_a_spinner_and_a_streamed_answer_are_few_bytes(tmp_path: Path) -> None:
     ]
     with running_server(script=rules) as server:
         env = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key", "FOLDLINE_MODEL": server.model}
-        with terminal(tmp_path / "shop", **env) as term:
+        with terminal(tmp_path / "shop", columns=columns, rows=rows, **env) as term:
             term.until(server.model)
             term.send("write\r")
             term.until("Writing")
@@ -485,3 +486,23 @@ def test_subagents_work_are_looked_at_and_cancelled_in_a_real_terminal(tmp_path:
             term.send("\x1b")
             term.until("cancelled")
             quit_by_keys(term)
+
+
+def test_a_draft_in_the_preview_is_few_bytes(tmp_path: Path) -> None:
+    """The chat below it goes on with its work: it is no reason to write the screen again."""
+    draft = "## Goal\n" + "".join(f"- service_{number}.py keeps one order of each\n" for number in range(120))
+    rules = [
+        {"when": {"content": "^ask"}, "answer": {"text": "Words of a long answer. " * 200}},
+        {"answer": {"text": draft, "chunk": 12, "fault": {"pause": 0.005}}},
+    ]
+    with running_server(script=rules, window=16_384) as server:
+        env = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key", "FOLDLINE_MODEL": server.model}
+        with terminal(tmp_path / "shop", columns=160, rows=48, **env) as term:
+            term.until(server.model)
+            for number in range(6):
+                term.ask(f"ask {number}")
+            term.send("\x1bOR")  # F3
+            term.until("service_1.py")
+            before = len(term.raw)
+            term.until("service_110.py", patience=8 * PATIENCE)
+            assert len(term.raw) - before < 10 * len(draft.encode())

@@ -35,6 +35,8 @@ class Frames:
         """The rows of the last whole frame: most of them are never looked at again."""
         self._rows: dict[int, Row] = {}
         self._width = 0
+        self.written = 0
+        """Characters written so far, whole frames left out."""
 
     def show(self, rows: Iterable[Iterable[Strip]]) -> None:
         """The whole screen was written."""
@@ -61,26 +63,32 @@ class Frames:
                 self._strips = []
                 return None
             widest = max(widest, range(x, x + len(cells)), key=len)
-        written = self._scrolled(rows, slice(widest.start, widest.stop))
-        for y, row in rows.items():
-            written += _changed(self._rows[y], row, y)
-            self._rows[y] = row
-        return written
+        before = {y: self._rows[y] for y in rows}
+        self._rows.update(rows)
+        ways = [_all_changed(before, rows)]
+        if scrolled := _scrolled(before, rows, slice(widest.start, widest.stop), self._width):
+            ways.append(scrolled)
+        return min(ways, key=len)
 
-    def _scrolled(self, rows: dict[int, Row], moving: slice) -> str:
-        """Have the terminal scroll, where most of the rows below each other have moved up; those columns of
-        them decide. It scrolls whole rows: what stands beside it is then to be written again."""
-        block = _longest_run(sorted(rows))
-        now, before = ([each[y][moving] for y in block] for each in (rows, self._rows))
-        hits = [sum(map(Row.__eq__, now, before[by:])) for by in range(min(_MOST, len(block)))]
-        by = max(range(len(hits)), key=hits.__getitem__, default=0)
-        if not by or hits[by] * 2 < len(block):
-            return ""
-        blank: Row = [(" ", _PLAIN)] * self._width
-        shown = [*(self._rows[y] for y in block[by:]), *[blank] * by]
-        self._rows.update(zip(block, shown, strict=True))
-        lines = "\n" * by
-        return f"\x1b[{block.start + 1};{block.stop}r\x1b[{block.stop};1H{lines}\x1b[r"
+
+def _all_changed(before: dict[int, Row], rows: dict[int, Row]) -> str:
+    return "".join(_changed(before[y], row, y) for y, row in rows.items())
+
+
+def _scrolled(before: dict[int, Row], rows: dict[int, Row], moving: slice, width: int) -> str:
+    """The same by having the terminal scroll, where most of the rows below each other have moved up; those
+    columns of them decide. It scrolls whole rows: what stands beside it is then to be written again."""
+    block = _longest_run(sorted(rows))
+    now, earlier = ([each[y][moving] for y in block] for each in (rows, before))
+    hits = [sum(map(Row.__eq__, now, earlier[by:])) for by in range(min(_MOST, len(block)))]
+    by = max(range(len(hits)), key=hits.__getitem__, default=0)
+    if not by or hits[by] * 2 < len(block):
+        return ""
+    blank: Row = [(" ", _PLAIN)] * width
+    shown = [*(before[y] for y in block[by:]), *[blank] * by]
+    lines = "\n" * by
+    scroll = f"\x1b[{block.start + 1};{block.stop}r\x1b[{block.stop};1H{lines}\x1b[r"
+    return scroll + _all_changed(before | dict(zip(block, shown, strict=True)), rows)
 
 
 def _put(row: Row, x: int, cells: Row) -> None:

@@ -61,7 +61,7 @@ class OpenSession(ChatScreen):
         self._ended = False
         self._opening = Opening(load, self.transcript, prompt)
         first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
-        self.presenter = Presenter(self, first, clock)
+        self.presenter = Presenter(self, first, clock, lambda: self.program.written)
         self._typed = ""
         self._client_of: LLM | None = None
         """The model whose client is imported, or being imported."""
@@ -374,7 +374,10 @@ class OpenSession(ChatScreen):
 
     def _carry_out(self, command: str, argument: str, shown: Shown) -> None:
         try:
-            self._commands(shown)[command](shown.runner, argument)
+            if command == "inspector":  # not held up by the imports of all the other screens
+                shown.inspecting.toggle()
+            else:
+                self._commands(shown)[command](shown.runner, argument)
         except ImportError as missing:
             self.program.say(not_loaded(missing))
 
@@ -389,7 +392,6 @@ class OpenSession(ChatScreen):
 
         in_slices = self.presenter.in_slices
         return {
-            "inspector": lambda _, __: shown.inspecting.toggle(),
             "open-tools": lambda _, __: in_slices(shown.transcript.openings.toggle_all_calls(), "opening"),
             "background": lambda runner, _: self._to_background(runner, shown),
             "context": lambda _, __: self._open_context(shown),

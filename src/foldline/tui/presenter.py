@@ -1,4 +1,4 @@
-"""The presenter: every event into state, transcript and figures, drawn at most 30 times a second."""
+"""The presenter: every event into state, transcript and figures, drawn up to 30 times a second."""
 
 import asyncio
 import math
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 FRAMES = 30
 """Times a second at most that what streams in is drawn."""
+LEAST_FRAMES = 6
+"""And this often where frames are large."""
+CHARACTERS_A_SECOND = 6_000
+"""What frames may write before they come less often: a scrolled line of a large window is half a kilobyte."""
 
 
 @dataclass(slots=True)
@@ -55,13 +59,21 @@ class Shown:
 class Presenter:
     """Holds the state of the chat, and shows it. Before a session is `shown` there is only the state."""
 
-    def __init__(self, chat: ChatScreen, state: ChatState, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, chat: ChatScreen, state: ChatState, clock: Callable[[], float], written: Callable[[], int]
+    ) -> None:
+        """`written` tells how many characters frames have taken so far."""
         self._chat = chat
         self._clock = clock
+        self._count = written
         self._window = Window()
         self._frame: Timer | None = None
         self._drawn = -math.inf
         """When the last frame was drawn."""
+        self._written = 0
+        """What had been written to the terminal then."""
+        self._pause = 1 / FRAMES
+        """Seconds from that frame to the next, by what the one before has written."""
         self._figures_stale = False
         self.state = state
         self.shown: Shown | None = None
@@ -156,8 +168,8 @@ class Presenter:
         """A frame now, where the last one is long enough ago, else when it is."""
         if self._frame is None:
             since = self._clock() - self._drawn
-            if since < 1 / FRAMES:
-                self._frame = self._chat.set_timer(1 / FRAMES - max(since, 0.0), self._draw)
+            if since < self._pause:
+                self._frame = self._chat.set_timer(self._pause - max(since, 0.0), self._draw)
             else:
                 self._draw()
 
@@ -168,6 +180,9 @@ class Presenter:
             self._frame.stop()
             self._frame = None
         self._drawn = self._clock()
+        before, self._written = self._written, self._count()
+        cost = (self._written - before) / CHARACTERS_A_SECOND
+        self._pause = min(max(cost, 1 / FRAMES), 1 / LEAST_FRAMES)
         if self.shown is None:
             return
         self.shown.transcript.flush()

@@ -48,10 +48,24 @@ class HookedApp(App[Result]):
         super().__init__(*args, **kwargs)
         self._frames = Frames()
 
+    @property
+    def written(self) -> int:
+        """Characters written so far to bring the screen up to date, whole frames left out."""
+        return self._frames.written
+
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         if isinstance(renderable, (ChopsUpdate, LayoutUpdate)):
             renderable = _LeanUpdate(renderable, self._frames)  # type: ignore[assignment]
         super()._display(screen, renderable)
+
+    @property
+    def _background_screens(self) -> list[Screen[Any]]:
+        """The screens below dialogs. Textual takes each screen with the terminal's own background for one
+        that can be seen through: whatever changed below it was a whole frame."""
+        stack, below = self._screen_stack, len(self._screen_stack) - 1
+        while below > 0 and stack[below].is_modal:
+            below -= 1
+        return stack[max(below, 0) : -1]
 
     def takes_fault(self, error: Exception) -> bool:
         """Whether the app continues after this error."""
@@ -100,7 +114,10 @@ class _LeanUpdate(CompositorUpdate):
             self._frames.show(update.strips)
             return update.render_segments(console)
         written = self._frames.write(_pieces(update), colors)
-        return update.render_segments(console) if written is None else written
+        if written is None:
+            written = update.render_segments(console)
+        self._frames.written += len(written)
+        return written
 
 
 def _pieces(update: ChopsUpdate) -> Iterator[tuple[int, int, Strip]]:
