@@ -11,11 +11,11 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 94_086,
-    "statements": 60_752,
-    "files": 387,
-    "lines in tui": 31_665,
-    "files in tui": 132,
+    "lines": 99_003,
+    "statements": 64_015,
+    "files": 409,
+    "lines in tui": 32_757,
+    "files in tui": 136,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
     "import circles": 0,

@@ -46,7 +46,7 @@ that."""
 _TITLES: Final = {
     "command": "commands",
     "argument": "choices",
-    "file": "files and resources",
+    "file": "files",
     "path": "files",
 }
 
@@ -435,7 +435,9 @@ class Completer:
         exact = any(candidate.insert.strip() == word.sign + word.typed for candidate in found)
         exact = exact or (word.kind == "command" and word.typed.lower() in BY_SLASH)  # one that does not work
         whole = word.kind == "argument" and not word.typed
-        self._list.offer(_TITLES[word.kind], () if exact else found, marked=not whole)
+        has_lent = word.kind == "file" and any(":" in candidate.label for candidate in found)
+        title = "files and resources" if has_lent else _TITLES[word.kind]
+        self._list.offer(title, () if exact else found, marked=not whole)
 
     def close(self) -> None:
         """Close the list; for this word it stays closed."""
