@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from foldline.agent import Agent
 from foldline.agent.limits import Limits
 from foldline.context.invariants import broken
+from foldline.context.rewind_points import rewind_points
 from foldline.history import Session, children_of, spawned_of
 from foldline.llm import Chunk, Request
 from foldline.protocol import (
@@ -90,6 +92,10 @@ async def test_the_parent_gets_the_answer_alone(tmp_path: Path) -> None:
 
 async def run_to_end(agent: Agent, text: str = "boss: go") -> None:
     await agent.executor.wait_for(agent.executor.submit(operations.RunAgent(parts=text_parts(text))))
+
+
+async def done(agent: Agent, operation: operations.Operation) -> None:
+    assert (await agent.executor.wait_for(agent.executor.submit(operation))).outcome == "done"
 
 
 async def test_several_work_at_once_and_their_results_come_in_order(tmp_path: Path) -> None:
@@ -193,6 +199,64 @@ async def test_in_the_background_it_goes_on_and_its_answer_comes_with_the_next_s
     assert not broken(agent.session.projection)
     await agent.aclose()
     await others_done()
+
+
+async def test_an_answer_comes_on_no_branch_on_which_nobody_asked_for_it(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    script: list[Play] = ["before", calling(task("long")), "meanwhile", "else", "thanks"]
+    llm = Team({"long": [Gate(gate, "found it")], "boss": script})
+    agent, watch = agent_in(tmp_path, llm)
+    await run_to_end(agent, "boss: before")
+    turn = asyncio.create_task(run_to_end(agent))
+    await watch.until(lambda: len(llm.requests) == 3)
+    agent.executor.submit(operations.SendToBackground())
+    await turn
+    left = agent.session.projection.last_index
+    turns = [point for point in rewind_points(agent.session.projection) if point.kind == "turn"]
+    await done(agent, operations.Rewind(checkpoint=turns[0].id))
+    gate.set()
+    await watch.until(lambda: any("is back" in each for each in watch.notices))
+    await run_to_end(agent, "boss: something else")
+    assert not any("found it" in each.text for each in llm.requests[-1].messages)
+    await done(agent, operations.Rewind(moment=left))
+    await run_to_end(agent, "boss: and?")
+    assert any("found it" in each.text for each in llm.requests[-1].messages)
+    await agent.aclose()
+
+
+async def test_another_model_leaves_one_in_the_background_its_client(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    llm = Team({"long": [Gate(gate, "found it")], "boss": [calling(task("long")), "meanwhile"]})
+    other = PlayedLLM("thanks")
+    other.info = replace(other.info, id="other")
+    agent, watch = agent_in(tmp_path, llm, connect=lambda _: other)
+    turn = asyncio.create_task(run_to_end(agent))
+    await watch.until(lambda: len(llm.requests) == 2)
+    agent.executor.submit(operations.SendToBackground())
+    await turn
+    await done(agent, operations.SwitchModel(model="other"))
+    assert not llm.closed
+    gate.set()
+    await watch.until(lambda: any("is back" in each for each in watch.notices))
+    await watch.until(lambda: llm.closed)
+    await agent.aclose()
+
+
+async def test_a_second_esc_leaves_the_place_of_a_subagent_free(tmp_path: Path) -> None:
+    llm = Team({"long": [Hang()], "boss": [calling(task("long"))]})
+    agent, watch = agent_in(tmp_path, llm)
+    turn = asyncio.create_task(run_to_end(agent))
+    await llm.silent.wait()
+    agent.executor.submit(operations.SendToBackground())
+    await turn
+    assert agent.state.subagents is not None
+    agent.state.subagents.cancel()
+    await asyncio.sleep(0)
+    agent.state.subagents.cancel()
+    await watch.until(lambda: any(each.state == "cancelled" for each in watch.of(SubagentProgress)))
+    await others_done()
+    assert not agent.state.subagents.running
+    await agent.aclose()
 
 
 async def test_esc_ends_those_in_the_background_once_nothing_else_runs(tmp_path: Path) -> None:

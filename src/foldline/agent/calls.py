@@ -36,8 +36,7 @@ _NOT_RUN = ToolOutcome("Not run: the user interrupted before it began.", True, "
 _NO_ROOM = ToolOutcome("Not run: window full, call again.", True, "not run")
 _REFUSED = {
     "read-only": "Not run: the mode is read-only, where nothing is changed and commands need a sandbox.",
-    "plan": "Not run: the mode is plan, where nothing is changed and no command runs. Look around with the "
-    "tools that read, then hand in a plan with the tool `plan`.",
+    "plan": "Not run: the mode is plan, where nothing is changed and no command runs; use tools that read.",
 }
 _ENOUGH = 256
 """Estimated tokens below which a call of a group is not run any more."""
@@ -301,7 +300,8 @@ async def _all_of(works: Iterable[Coroutine[None, None, None]]) -> None:
         await asyncio.gather(*tasks)
     finally:
         for task in tasks:
-            task.cancel()
+            if not task.cancelling():  # else it is waiting for what it has begun to end
+                task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 

@@ -92,7 +92,8 @@ async def take_over(state: AgentState, llm: LLM, *, writer: LLM | None = None) -
         state.draft.drop()  # before the model that may be writing it is closed
         state.llm, unused = llm, state.llm
     finally:
-        await unused.aclose()
+        if state.subagents is None or not state.subagents.uses(unused):
+            await unused.aclose()
 
 
 def compacts_before_switch(state: AgentState, window: int, max_output: int | None, model: str) -> bool:

@@ -18,6 +18,8 @@ _PLANNING: Final = (
     "the steps in order, the files they change, and how the outcome is checked."
 )
 _OVER: Final = "The mode plan is over, and no plan was accepted. Go by what the user asks now."
+_OF_CHILD: Final = ("The mode is plan: nothing is changed, and no command runs.", "The mode plan is over.")
+"""What a subagent is told, which neither plans nor asks."""
 _LIST: Final = "The todo list as it is now, with what was done before:\n"
 
 
@@ -30,15 +32,16 @@ def reminders(state: AgentState) -> list[DeveloperMessage]:
 
 def _of_mode(state: AgentState) -> Iterator[DeveloperMessage]:
     projection, plans = state.projection, state.policy.mode == "plan"
+    planning, over = (_PLANNING, _OVER) if state.parent is None else _OF_CHILD
     said = (o for o in reversed(projection.entries.outlines) if isinstance(o, MessageOutline))
     said = (o for o in said if o.origin in ("mode", "plan") and projection.fate(o.index).kind in STANDING)
     newest = next(said, None)
     entry = projection.entry(newest.index) if newest is not None else None
-    told = isinstance(entry, DeveloperMessage) and entry.text == _PLANNING
+    told = isinstance(entry, DeveloperMessage) and entry.text == planning
     if plans and not (told and entry is not None and projection.fate(entry.index).kind == "live"):
-        yield DeveloperMessage(origin="mode", parts=text_parts(_PLANNING))
+        yield DeveloperMessage(origin="mode", parts=text_parts(planning))
     elif told and not plans:
-        yield DeveloperMessage(origin="mode", parts=text_parts(_OVER))
+        yield DeveloperMessage(origin="mode", parts=text_parts(over))
 
 
 def _of_list(state: AgentState) -> Iterator[DeveloperMessage]:

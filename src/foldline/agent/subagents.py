@@ -15,6 +15,8 @@ from pydantic import Field
 from foldline.compaction import AdaptiveCompaction, CompactionStrategy, load_strategy, strategy_name
 from foldline.context.digest import clip
 from foldline.context.numbers import many, short_tokens
+from foldline.context.subagents import result_of
+from foldline.context.view import STANDING
 from foldline.history import Session, new_session_id, short_id
 from foldline.llm import LLM
 from foldline.llm.base import ToolSpec
@@ -64,10 +66,8 @@ _OWN: Final = frozenset(
 class Child:
     """A subagent that works."""
 
-    id: str
-    call_id: str
-    agent: str
-    title: str
+    begun: Subagent
+    """Its record in the history of its parent."""
     state: AgentState
     report: Callable[[Event], None]
     """Takes what the parent's interface is to hear."""
@@ -83,6 +83,22 @@ class Child:
     def __post_init__(self) -> None:
         self.executor = Executor(self.state, _no_other_model)
         self.executor.subscribe(self._on_event)
+
+    @property
+    def id(self) -> str:
+        return self.begun.child
+
+    @property
+    def call_id(self) -> str:
+        return self.begun.call_id
+
+    @property
+    def agent(self) -> str:
+        return self.begun.agent
+
+    @property
+    def title(self) -> str:
+        return self.begun.title
 
     def tell(self, now: SubagentState | None = None) -> None:
         """Report how far it is."""
@@ -175,7 +191,8 @@ class Subagents:
     def cancel(self) -> None:
         """End those in the background: the others end with the call that waits for them."""
         for child in self.running.values():
-            if child.in_background.is_set() and child.work is not None:
+            # Cancelled once more, it would not clean up behind itself.
+            if child.in_background.is_set() and child.work is not None and not child.work.cancelling():
                 child.work.cancel()
 
     async def aclose(self) -> None:
@@ -203,8 +220,8 @@ class Subagents:
         Raises:
             FoldlineError: the model cannot be asked, or the disk refused.
         """
-        child, own = await self._begin(context.call_id, agent, model, prompt)
-        child.work = asyncio.create_task(self._carried_out(child, own, prompt, context))
+        child = await self._begin(context.call_id, agent, model, prompt)
+        child.work = asyncio.create_task(self._carried_out(child, prompt, context))
         sent_away = asyncio.create_task(child.in_background.wait())
         try:
             await asyncio.wait([child.work, sent_away], return_when=asyncio.FIRST_COMPLETED)
@@ -222,9 +239,8 @@ class Subagents:
         said = f"The agent {agent.name} works on in the background; its answer comes as a message."
         return ToolOutcome(f"{said}\n{_named(child)}", brief="in the background", child=child.id)
 
-    async def _begin(self, call_id: str, agent: Custom, model: str, prompt: str) -> tuple[Child, LLM | None]:
-        """The child, on record in this session before there is anything of its own; and the client that is
-        its alone."""
+    async def _begin(self, call_id: str, agent: Custom, model: str, prompt: str) -> Child:
+        """The child, on record in this session before there is anything of its own."""
         state, own = self._state, None
         await self._free.acquire()
         try:
@@ -234,19 +250,22 @@ class Subagents:
             made = child_state(state, state.session.child(child_id, call_id, agent.name), agent, own)
             await made.prepare()
             entry = Subagent(child=child_id, call_id=call_id, agent=agent.name, title=title)
-            await state.session.append(entry, durable=True)
+            [stored] = await state.session.append(entry, durable=True)
         except BaseException:
             self._free.release()
             if own is not None:
                 await own.aclose()
             raise
-        child = Child(child_id, call_id, agent.name, title, made, lambda event: self._state.emit(event))
+        begun = entry.model_copy(update={"index": stored.index})
+        child = Child(begun, made, lambda event: self._state.emit(event))
         self.running[child_id] = child
-        return child, own
+        return child
 
-    async def _carried_out(
-        self, child: Child, own: LLM | None, prompt: str, context: ToolContext
-    ) -> ToolOutcome:
+    def uses(self, llm: LLM) -> bool:
+        """Whether a child works with this client: it is closed when the last one has ended."""
+        return any(child.state.llm is llm for child in self.running.values())
+
+    async def _carried_out(self, child: Child, prompt: str, context: ToolContext) -> ToolOutcome:
         def follow(entry: Entry) -> None:
             if isinstance(entry, Approval):
                 child.state.policy = self._state.policy
@@ -264,13 +283,14 @@ class Subagents:
             raise
         finally:
             await child.executor.aclose(lent=True)
-            if own is not None:
-                await own.aclose()
             self._state.session.on_append.remove(follow)
             child.doing = ""
             child.tell(ended)
             del self.running[child.id]
             self._free.release()
+            llm = child.state.llm
+            if llm is not self._state.llm and not self.uses(llm):
+                await llm.aclose()
 
     async def _outcome(self, child: Child, finished: TaskFinished, context: ToolContext) -> ToolOutcome:
         entries = reversed(child.state.session.entries)
@@ -292,16 +312,28 @@ class Subagents:
         failure = "it was cancelled by the user" if work.cancelled() else work.exception()
         outcome = work.result() if failure is None else ToolOutcome(f"[{failure}]\n{_named(child)}", True)
         self._answers.append((child, outcome))
-        self._state.emit(events.Notice(text=f"{child.agent} is back: {child.title}"))
+        how = "was cancelled" if work.cancelled() else "is back"
+        self._state.emit(events.Notice(text=f"{child.agent} {how}: {child.title}"))
 
     async def deliver(self) -> bool:
-        """Put the answers of those that were in the background into the history; whether there were any."""
-        answers, self._answers = self._answers, []
+        """Put the answers of those that were in the background into the history; whether there were any. One
+        whose call is on a branch that was left waits until that is gone back to."""
+        answers = [each for each in self._answers if self._is_asked_for(each[0])]
         for child, outcome in answers:
             how = "did not finish" if outcome.is_error else "has answered"
             body = f"The agent {child.agent} {how} ({child.title}):\n\n{outcome.text}"
-            await self._state.session.append(DeveloperMessage(parts=text_parts(body)), durable=True)
+            self._answers.remove((child, outcome))  # cancelled, an append is finished nevertheless
+            try:
+                await self._state.session.append(DeveloperMessage(parts=text_parts(body)), durable=True)
+            except FoldlineError:
+                self._answers.insert(0, (child, outcome))
+                raise
         return bool(answers)
+
+    def _is_asked_for(self, child: Child) -> bool:
+        projection = self._state.projection
+        called = result_of(projection, child.begun)
+        return called is None or projection.fate(called.index).kind in STANDING
 
 
 def _named(child: Child) -> str:
