@@ -38,6 +38,7 @@ _REFUSED = {
     "read-only": "Not run: the mode is read-only, where nothing is changed and commands need a sandbox.",
     "plan": "Not run: the mode is plan, where nothing is changed and no command runs; use tools that read.",
 }
+_PLANS = " Then hand in a plan with the tool `plan`."
 _ENOUGH = 256
 """Estimated tokens below which a call of a group is not run any more."""
 _RESULT_FRAME = MESSAGE_OVERHEAD + CALL_OVERHEAD
@@ -218,7 +219,8 @@ class Calls:
         )
         if decided == "refuse":
             mode = state.policy.mode
-            return ToolOutcome(_REFUSED[mode], True, f"{mode} ✗")
+            then = _PLANS if mode == "plan" and state.parent is None else ""
+            return ToolOutcome(_REFUSED[mode] + then, True, f"{mode} ✗")
         if (by_hook or decided) == "allow":
             return None
         missed = [missing(state.policy, each, of_project) for each in offered] if inside else []
