@@ -20,8 +20,9 @@ from support.terminal import terminal
     [
         ({"TERM": "xterm-256color"}, "Halfcell"),
         ({}, "Halfcell"),
-        ({"TERM": "xterm-kitty"}, "TGP"),
-        ({"TERM": "xterm-ghostty"}, "TGP"),
+        ({"TERM": "xterm-kitty", "COLORTERM": "truecolor"}, "TGP"),
+        ({"TERM": "xterm-ghostty", "COLORTERM": "truecolor"}, "TGP"),
+        ({"TERM": "xterm-kitty"}, "Halfcell"),
         ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, "Sixel"),
         ({"TERM": "xterm-256color", "LC_TERMINAL": "iTerm2"}, "Sixel"),
         ({"TERM": "foot"}, "Sixel"),
@@ -65,7 +66,7 @@ def test_a_picture_too_large_to_unpack_is_not_unpacked() -> None:
     ("env", "expected"),
     [
         ({"TERM": "xterm-256color"}, "▀".encode()),
-        ({"TERM": "xterm-kitty"}, chr(0x10EEEE).encode()),
+        ({"TERM": "xterm-kitty", "COLORTERM": "truecolor"}, chr(0x10EEEE).encode()),
         ({"TERM": "foot"}, b'"1;1;640;480'),
         ({"TERM": "xterm-kitty", "TMUX": "/tmp/none,1,0"}, "▀".encode()),
     ],

@@ -47,12 +47,13 @@ _USUAL: Final = (10, 20)  # pixels of a cell
 
 def way_for(environ: Mapping[str, str], *, knows_cells: bool) -> Literal["TGP", "Sixel", "Halfcell"]:
     """How this terminal gets pictures. Pixels only where they are known to work, and never through tmux or
-    screen, which pass on a part of them; Sixel needs the size of a cell."""
+    screen, which pass on a part of them; Sixel needs the size of a cell, and Kitty's signs are told apart by
+    a colour of 24 bits, which few programs that log in elsewhere say they have."""
     term, program = environ.get("TERM", ""), environ.get("LC_TERMINAL") or environ.get("TERM_PROGRAM", "")
     if environ.get("TMUX") or environ.get("STY") or term.startswith(("screen", "tmux")):
         return "Halfcell"
     if term in ("xterm-kitty", "xterm-ghostty"):
-        return "TGP"
+        return "TGP" if environ.get("COLORTERM") in ("truecolor", "24bit") else "Halfcell"
     sixel = term.startswith(("foot", "mlterm")) or program in ("iTerm.app", "iTerm2", "WezTerm", "mintty")
     return "Sixel" if sixel and knows_cells else "Halfcell"
 
