@@ -24,7 +24,7 @@ from support.chat_app import Clock, screen_text
 AT_THE_THRESHOLD = BudgetSettings(soft_ratio=1)
 """No fold at the end of a turn: a test says itself when one is due."""
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
-FULL = "All there is to know about it, again and again. " * 157
+FULL = "All there is to know about it, again and again. " * 152
 """A prompt of about 2,000 tokens."""
 
 

@@ -30,7 +30,7 @@ _MARKS: Final = {
     # Rich's and Textual's own
     "▎▏▔▕╸╺": "||-|--",
     # words and numbers
-    "…✓✗×±≈−–—‖•▪◦⋮⏎": "*vxx+~---=**o:/",
+    "…✓✗×±≈−–—‖•▪◦⋮⏎⑂": "*vxx+~---=**o:/Y",
     "“”„«»‘’": '"""<>\'\'',
     # the spinner turns twice while the other one turns once
     "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏": "|/-\\|/-\\|/",
