@@ -54,11 +54,11 @@ def test_the_five_minutes_of_the_readme(tmp_path: Path) -> None:
 
         assert ask == {"read src/foldline/context/projection.py", "▓", "█", "┃"}
         term.ask("read src/foldline/context/projection.py")
-        assert {"▓", "█", "┃"} <= set(marks_of(term))
+        term.until(lambda seen: {"▓", "█", "┃"} <= set(marks_of(seen)))
 
         [line] = {each for each in compacts if "→" in each}
         assert compacts - {line} == {"┆", "Compacting", "Enter", "┣", "┃", "┊", "╏", "Esc"}
-        assert "┆" in marks_of(term)
+        term.until(lambda seen: "┆" in marks_of(seen))
         term.ask("read src/foldline/context/cut.py")
         shows(term, line)
         term.until(lambda seen: "\n ╏" in seen.text)
