@@ -28,7 +28,7 @@ def shows(term: Terminal, line: str) -> None:
 
 def marks_of(term: Terminal) -> str:
     """The row of the meter."""
-    return next(row for row in reversed(term.rows) if "▐" in row and " of " in row)
+    return next((row for row in reversed(term.rows) if "▐" in row and " of " in row), "")
 
 
 def compactions(term: Terminal) -> int:
