@@ -1,8 +1,7 @@
 """What one branch of a session gets of another: an answer that is copied, a note on what was left."""
 
-from collections.abc import Sequence
-
 from foldline.context.digest import clip, one_line
+from foldline.context.numbers import some
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -48,7 +47,7 @@ def note_on_left(state: AgentState, index: int) -> str | None:
     lines += [f"- asked: {_quoted(each, _QUOTED // 2)}" for each in prompts[:_PROMPTS]]
     lines += [f"- asked {len(prompts) - _PROMPTS} more times"] if len(prompts) > _PROMPTS else []
     lines += [f"- last answer: {_quoted(answer, _QUOTED)}"] if answer else []
-    lines += [f"- files changed there: {_named(changed)}"] if changed else []
+    lines += [f"- files changed there: {some([*map(one_line, changed)], _FILES)}"] if changed else []
     return "\n".join(lines)
 
 
@@ -58,8 +57,3 @@ def _is_answer(message: BaseMessage) -> bool:
 
 def _quoted(text: str, length: int) -> str:
     return f"“{clip(one_line(text), length)}”"
-
-
-def _named(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _FILES} more" if len(paths) > _FILES else ""
-    return ", ".join(map(one_line, paths[:_FILES])) + more

@@ -33,12 +33,17 @@ def parsed_command(data: bytes, parts: Sequence[str]) -> Custom:
     )
 
 
+def words_of(arguments: str) -> list[str]:
+    """What was typed behind a name, word by word; quotes hold words together."""
+    try:
+        return shlex.split(arguments)
+    except ValueError:  # a quote that is not closed, as in "don't"
+        return arguments.split()
+
+
 def filled(body: str, arguments: str) -> str:
     """The body with what stands for arguments replaced, once: what they say themselves is text."""
-    try:
-        words = shlex.split(arguments)
-    except ValueError:  # a quote that is not closed, as in "don't"
-        words = arguments.split()
+    words = words_of(arguments)
 
     def value(place: re.Match[str]) -> str:
         if place[1] == "ARGUMENTS":

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Literal, TypeVar
 
 from foldline.compaction import load_prompt
+from foldline.context.numbers import some
 from foldline.context.rewind_points import FileChange, Look, Unreadable, changes_to, first_since
 from foldline.data import real_path
 from foldline.files import folder_at, opened, read_regular, status_in
@@ -198,8 +199,7 @@ class Restored:
 
 
 def _named(paths: Sequence[str]) -> str:
-    shown = ", ".join(map(one_line, paths[:4]))
-    return f"{shown} and {len(paths) - 4} more" if len(paths) > 4 else shown
+    return some([*map(one_line, paths)])
 
 
 def look_in(cwd: Path) -> Look:

@@ -1,7 +1,6 @@
 """What a prompt has from tool servers: a prompt of theirs that it calls, resources that it names."""
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +9,7 @@ from foldline.context.conversation import as_resource
 from foldline.context.harmless import clean_line
 from foldline.protocol import FoldlineError, Part, TextPart, UserMessage
 
-from .custom_commands import NAME
+from .custom_commands import NAME, words_of
 from .discovery import Custom
 from .mcp.listing import ServerPrompt, Trouble
 from .mcp.servers import Server
@@ -131,10 +130,7 @@ def _prompts(state: AgentState) -> dict[str, tuple[Server, ServerPrompt]]:
 def _values(prompt: ServerPrompt, given: str) -> dict[str, str]:
     """A word for each argument, in order; the last one has the rest."""
     names = [name for name, _ in prompt.arguments]
-    try:
-        words = shlex.split(given)
-    except ValueError:  # a quote that is not closed, as in "don't"
-        words = given.split()
+    words = words_of(given)
     if len(names) == 1:
         words = [given] if given else []
     elif len(words) > len(names) > 0:

@@ -162,7 +162,7 @@ class SubagentProgress(Record):
     title: str
     """The first line of its task."""
     state: SubagentState
-    """`waiting`: for the user to allow a call. `background`: it runs, and the agent goes on meanwhile."""
+    """`waiting`: for the user to allow a call. `background`: it runs while the agent goes on."""
     steps: int = 0
     """Requests so far."""
     tokens: int = 0

@@ -200,7 +200,7 @@ class Connection:
         return self._why if self._why is not None else error
 
     async def _give_up(self, call: "asyncio.Task[Any]") -> None:
-        """The server is told; what it asks the user meanwhile is withdrawn."""
+        """The server is told; what it asks the user during the call is withdrawn."""
         for question in self._questions:
             question.cancel()
         call.cancel()
@@ -371,7 +371,7 @@ class Connection:
 
     async def _show(self, page: str) -> None:
         assert self._show_page is not None and self._scope is not None
-        if self.is_open:  # signed out meanwhile: in mid-call nobody has asked for a page
+        if self.is_open:  # signed out since: in mid-call nobody has asked for a page
             raise SignInNeeded
         self._scope.deadline += SIGN_IN_SECONDS
         await self._show_page(page)
