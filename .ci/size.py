@@ -11,10 +11,10 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 99_031,
+    "lines": 99_036,
     "statements": 64_041,
     "files": 409,
-    "lines in tui": 32_752,
+    "lines in tui": 32_757,
     "files in tui": 136,
     "files under 40 lines": 2,
     "files over 700 lines": 0,

@@ -27,7 +27,13 @@ class InspectorApp(BaseApp[None]):
         window: int = 0,
         every: float = EVERY,
     ) -> None:
-        """All as of `FollowingInspector`; `title` is the file's name."""
+        """
+        Args:
+            title: the file's name.
+            followed: shown as it grows; `session` is its session.
+            window: the model's, in tokens; 0 where nobody has said it.
+            every: seconds between two looks at what is followed.
+        """
         super().__init__()
         self.inspector = FollowingInspector(session, title, followed, window=window, every=every)
 
