@@ -11,10 +11,10 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 99_036,
+    "lines": 99_037,
     "statements": 64_041,
     "files": 409,
-    "lines in tui": 32_757,
+    "lines in tui": 32_758,
     "files in tui": 136,
     "files under 40 lines": 2,
     "files over 700 lines": 0,
