@@ -23,8 +23,6 @@ _BLANKS: Final = re.compile(" {12,}")
 _WORTH_GOING_OVER: Final = 6
 """Cells that are written again rather than gone over."""
 _RESET: Final = "0;"
-_MOST: Final = 12
-"""Rows by which a frame may have moved up and still be scrolled."""
 
 
 class Frames:
@@ -76,13 +74,13 @@ def _all_changed(before: dict[int, Row], rows: dict[int, Row]) -> str:
 
 
 def _scrolled(before: dict[int, Row], rows: dict[int, Row], moving: slice, width: int) -> str:
-    """The same by having the terminal scroll, where most of the rows below each other have moved up; those
+    """The same by having the terminal scroll, where enough of the rows below each other have moved up; those
     columns of them decide. It scrolls whole rows: what stands beside it is then to be written again."""
     block = _longest_run(sorted(rows))
     now, earlier = ([each[y][moving] for y in block] for each in (rows, before))
-    hits = [sum(map(Row.__eq__, now, earlier[by:])) for by in range(min(_MOST, len(block)))]
+    hits = [sum(map(Row.__eq__, now, earlier[by:])) for by in range(len(block))]
     by = max(range(len(hits)), key=hits.__getitem__, default=0)
-    if not by or hits[by] * 2 < len(block):
+    if not by or hits[by] * 4 < len(block):
         return ""
     blank: Row = [(" ", _PLAIN)] * width
     shown = [*(before[y] for y in block[by:]), *[blank] * by]
