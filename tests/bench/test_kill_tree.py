@@ -1,4 +1,5 @@
-"""`kill -9` of a session with subagents, again and again: each history of the tree is whole, no orphans."""
+"""`kill -9` of a session with subagents, again and again: each history of the tree is whole, no orphans,
+and the model hears of each that was killed with it."""
 
 import asyncio
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from foldline.history import Session
 from foldline.protocol import UserMessage, text_parts
-from support.trees import check_tree
+from support.trees import check_told, check_tree
 
 ROUNDS = int(os.environ.get("FOLDLINE_KILL_TREE_ROUNDS", "100"))
 VICTIM = Path(__file__).parents[1] / "support" / "tree_victim.py"
@@ -55,4 +56,6 @@ def campaign(tmp_path: Path) -> int:
             assert victim.poll() is None, "it ended by itself"
             victim.kill()
         children = max(children, check_tree(events, torn=True) - 1)
+        if number % FRESH_EVERY % 3 == 2:
+            asyncio.run(check_told(events))
     return children
