@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from foldline.history import Session
 from foldline.protocol import UserMessage, text_parts
 from support.trees import check_told, check_tree
@@ -32,8 +34,9 @@ def begun(folder: Path, home: Path) -> Path:
 
 
 def test_killed_again_and_again_each_history_of_the_tree_is_whole(
-    benchmark: Callable[..., object], tmp_path: Path
+    benchmark: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "home"))
     children = benchmark.pedantic(lambda: campaign(tmp_path), rounds=1)  # type: ignore[attr-defined]
     print(f"{ROUNDS} rounds, up to {children} children in one session")
     assert children > 0
