@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from foldline.protocol import Subagent, ToolResultMessage
 
+from .calls import unanswered
 from .outline import MessageOutline, RequestOutline
 from .projection import Projection
 from .view import STANDING
@@ -20,6 +21,8 @@ class Work(NamedTuple):
     """Its requests."""
     tokens: int
     """What these came to, as reported, else as estimated."""
+    finished: bool = True
+    """Whether its last word is an answer."""
 
 
 def work_of(projection: Projection) -> Work:
@@ -28,7 +31,7 @@ def work_of(projection: Projection) -> Work:
     asked: list[RequestOutline | MessageOutline] = [e for e in outlines if isinstance(e, RequestOutline)]
     if not asked:  # another agent's, which keeps no record of them
         asked = [e for e in outlines if isinstance(e, MessageOutline) and e.type == "assistant"]
-    return Work(len(asked), sum(map(_tokens, asked)))
+    return Work(len(asked), sum(map(_tokens, asked)), unanswered(projection) is None)
 
 
 def _tokens(asked: RequestOutline | MessageOutline) -> int:
@@ -98,15 +101,17 @@ class Answers:
     def owed(self, projection: Projection) -> Iterator[Subagent]:
         """Those of which the model has yet to hear, as they were in the background, or the program ended
         before their call had a result. On a branch where nobody asked for it, no answer is missing."""
-        for started in projection.subagents:
-            caller, result = _caller_of(projection, started), result_of(projection, started)
-            if caller is None or projection.fate(caller.index).kind not in STANDING:
-                continue
-            if result is not None and not _went_on(projection, result):
-                continue
-            later = self._later_of(projection, started)
-            if all(projection.fate(message.index).kind == "reverted" for message in later):
-                yield started
+        return (each for each in projection.subagents if self.is_owed(projection, each))
+
+    def is_owed(self, projection: Projection, started: Subagent) -> bool:
+        """Whether the model has yet to hear of this one."""
+        caller, result = _caller_of(projection, started), result_of(projection, started)
+        if caller is None or projection.fate(caller.index).kind not in STANDING:
+            return False
+        if result is not None and not _went_on(projection, result):
+            return False
+        later = self._later_of(projection, started)
+        return all(projection.fate(message.index).kind == "reverted" for message in later)
 
     def spans(self, projection: Projection) -> Iterator[tuple[Subagent, int, int]]:
         """Each subagent, with the positions in the history between which it ran; without an answer, to its
