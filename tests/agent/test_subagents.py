@@ -25,7 +25,7 @@ from foldline.protocol import (
     operations,
     text_parts,
 )
-from foldline.protocol.events import ApprovalRequested, SubagentProgress
+from foldline.protocol.events import ApprovalRequested, ApprovalResolved, SubagentProgress
 from support.agents import Gate, Hang, Play, PlayedLLM, agent_in, calling, others_done
 from support.homes import put
 from support.trusting import agree
@@ -180,6 +180,30 @@ async def test_a_question_says_who_asks_and_always_counts_for_all(tmp_path: Path
     [granted] = [entry for entry in agent.session.entries if isinstance(entry, Approval)]
     assert granted.rule is not None and granted.rule.pattern == "git status"
     assert not [entry for each in children(agent) for entry in each.entries if isinstance(entry, Approval)]
+    await agent.aclose()
+
+
+async def test_always_answers_the_same_question_of_the_others_that_wait(tmp_path: Path) -> None:
+    ask = calling(("bash", {"command": "git status"}))
+    other = calling(("bash", {"command": "git log"}))
+    llm = Team(
+        {
+            "left": [ask],
+            "right": [ask],
+            "else": [other],
+            "boss": [calling(*map(task, ["left", "right", "else"]))],
+        }
+    )
+    agent, watch = agent_in(tmp_path, llm, approvals="ask")
+    turn = asyncio.create_task(run_to_end(agent))
+    await watch.first(ApprovalRequested, 3)
+    asked = {each.title: each for each in watch.of(ApprovalRequested)}
+    agent.executor.submit(operations.Approve(call_id=asked["git status"].call_id, answer="always"))
+    await watch.first(ApprovalResolved, 2)
+    assert asked["git log"].call_id not in [each.call_id for each in watch.of(ApprovalResolved)]
+    agent.executor.submit(operations.Approve(call_id=asked["git log"].call_id, answer="deny"))
+    await turn
+    assert len(watch.of(ApprovalResolved)) == 3
     await agent.aclose()
 
 

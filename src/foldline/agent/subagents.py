@@ -29,6 +29,7 @@ from foldline.protocol import (
     FoldlineError,
     NoticeRecord,
     RequestRecord,
+    Rule,
     Subagent,
     events,
     operations,
@@ -78,8 +79,8 @@ class Child:
     in_background: asyncio.Event = field(default_factory=asyncio.Event)
     work: asyncio.Task[ToolOutcome] | None = None
     _spent: Spent = field(default_factory=Spent)
-    _asking: set[str] = field(default_factory=set)
-    """Calls that wait for the user."""
+    _asking: dict[str, events.ApprovalRequested] = field(default_factory=dict)
+    """The questions that wait for the user, by their calls."""
     _later: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
@@ -106,14 +107,20 @@ class Child:
             )
         )
 
+    def allow(self, granted: frozenset[Rule]) -> None:
+        """Answer the questions that wait, and that these rules have answered by now."""
+        for call_id, question in self._asking.items():
+            if question.rules and granted.issuperset((question.rules[0], *question.also)):
+                self.executor.submit(operations.Approve(call_id=call_id, answer="once"))
+
     def _on_event(self, event: Event) -> None:
         match event:
             case events.ApprovalRequested():
-                self._asking.add(event.call_id)
+                self._asking[event.call_id] = event
                 self.tell()
                 self.report(event.model_copy(update={**self._call(event.call_id), "who": self.begun.agent}))
             case events.ApprovalResolved():
-                self._asking.discard(event.call_id)
+                self._asking.pop(event.call_id, None)
                 self.report(event.model_copy(update=self._call(event.call_id)))
                 self.tell()
             case events.ToolStarted():
@@ -261,6 +268,8 @@ class Subagents:
         def follow(entry: Entry) -> None:
             if isinstance(entry, Approval):
                 child.state.policy = self._state.policy
+                if entry.rule is not None:
+                    child.allow(self._state.policy.always | {entry.rule})
 
         self._state.session.on_append.append(follow)
         child.tell()
