@@ -267,8 +267,9 @@ async def test_what_nobody_has_read_when_the_program_ends_comes_with_the_next_op
     if ended:
         assert message.startswith("The agent general has answered (long):\n\nfound it\n[child ")
     else:
-        assert message.startswith("The agent general did not finish (long):\n\nIt may be in\n[general did")
-        assert "it was stopped, by the user or with the program, before it had an answer]" in message
+        why = "it was stopped, by the user or with the program, before it had an answer."
+        said = f"The agent general did not finish (long): {why} It said last:\n\nIt may be in\n[child "
+        assert message.startswith(said)
     assert message.endswith(f"[child {child.id.rpartition('-')[2]}]")
     assert not broken(agent.session.projection)
 
@@ -289,7 +290,7 @@ async def test_one_whose_folder_was_deleted_by_hand_is_not_waited_for_for_ever(
     agent = reopened(agent, PlayedLLM(), monkeypatch)
     await agent.prompt("and?")
     [message] = told(agent)
-    assert "[general did not finish: nothing is left of its session]" in message
+    assert "did not finish (long): nothing is left of its session.\n\n[child " in message
     await agent.aclose()
 
 

@@ -298,7 +298,8 @@ class Subagents:
     async def _outcome(self, child: Child, finished: TaskFinished, context: ToolContext) -> ToolOutcome:
         said, why = last_words(child.state.session)
         why = finished.error or child.state.unsent or why
-        text, whole = await _fitted(child.begun, said, why, context)
+        notes = [f"[{child.begun.agent} did not finish: {one_line(why)}]"] if why else []
+        text, whole = await fitted(said, context, TASK_TOOL, *notes, _named(child.begun))
         brief = f"{child.spent} ✗" if why else child.spent
         return ToolOutcome(text, bool(why), brief, full_output=whole, child=child.begun.child)
 
@@ -340,9 +341,13 @@ class Subagents:
             said, why = await asyncio.to_thread(last_words, session)
         except FoldlineError:
             said, why = "", "nothing is left of its session"
-        how = "did not finish" if why else "has answered"
-        text, _ = await _fitted(started, said, why, self._state.tool_context(started.call_id, room))
-        return f"The agent {started.agent} {how} ({started.title}):\n\n{text}"
+        context = self._state.tool_context(started.call_id, room)
+        text, _ = await fitted(said, context, TASK_TOOL, _named(started))
+        how = f"has answered ({started.title}):"
+        if why:
+            last = " It said last:" if said else ""
+            how = f"did not finish ({started.title}): {one_line(why).rstrip('.')}.{last}"
+        return f"The agent {started.agent} {how}\n\n{text}"
 
 
 def last_words(session: Session) -> tuple[str, str]:
@@ -363,14 +368,8 @@ def last_words(session: Session) -> tuple[str, str]:
             return said, "it was stopped, by the user or with the program, before it had an answer"
 
 
-async def _fitted(started: Subagent, said: str, why: str, context: ToolContext) -> tuple[str, str | None]:
-    """What the model reads of a child's answer, within its room; the file of the whole, where it is clipped.
-    It ends in how the model gets at the child's history."""
-    notes = [f"[{started.agent} did not finish: {one_line(why)}]"] if why else []
-    return await fitted(said, context, TASK_TOOL, *notes, _named(started))
-
-
 def _named(started: Subagent) -> str:
+    """How the model gets at the child's history."""
     return f"[child {short_id(started.child)}]"
 
 
