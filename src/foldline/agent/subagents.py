@@ -74,6 +74,8 @@ class Child:
     state: AgentState
     report: Callable[[Event], None]
     """Takes what the parent's interface is to hear."""
+    connect: Callable[[str], LLM]
+    """The way to models that may take over."""
     now: SubagentState = "running"
     doing: str = ""
     in_background: asyncio.Event = field(default_factory=asyncio.Event)
@@ -84,7 +86,7 @@ class Child:
     _later: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
-        self.executor = Executor(self.state, _no_other_model)
+        self.executor = Executor(self.state, self.connect)
         self.executor.subscribe(self._on_event)
 
     def tell(self, now: SubagentState | None = None) -> None:
@@ -149,10 +151,6 @@ class Child:
     def spent(self) -> str:
         """How much it worked, in words."""
         return f"{many(self._spent.steps, 'step')}, {short_tokens(self._spent.tokens)} tokens"
-
-
-def _no_other_model(model: str) -> LLM:
-    raise FoldlineError(f"A subagent does not switch to {model}.")
 
 
 class Subagents:
@@ -256,7 +254,7 @@ class Subagents:
                 await own.aclose()
             raise
         begun = entry.model_copy(update={"index": stored.index})
-        child = Child(begun, made, lambda event: self._state.emit(event))
+        child = Child(begun, made, lambda event: self._state.emit(event), self._connect)
         self.running[child_id] = child
         return child
 
@@ -390,6 +388,7 @@ def child_state(parent: AgentState, session: Session, agent: Custom, own: LLM | 
         embedder=parent.embedder,
         draft=BackgroundDraft(on=False),
         choices=Choices(),
+        fallback=parent.fallback,
         budget_settings=parent.budget_settings,
         policy=parent.policy,
         bounds=Bounds(bounds, then="its part is left undone", above=parent.bounds),
