@@ -195,7 +195,6 @@ _ELSEWHERE = {
     "llm/providers.py": "a table of the program",
     "cli/acp/stdio.py": "stdin, by its descriptor",
     "cli/streams.py": "/dev/null",
-    "cli/eval.py": "a picture that the user names",
     "cli/eval_corpus.py": "results that the user names, and sessions to measure",
     "agent/tools/process.py": "/proc",
     "agent/sandbox.py": "/proc",
