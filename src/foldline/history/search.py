@@ -20,8 +20,6 @@ from .stored import StoredEntries
 
 MessageKind = Literal["user", "assistant", "tool_result"]
 
-LARGEST_NUMBER = 2**63 - 1
-"""Of SQLite's integers. An index of ours never comes near it; that of a record of anybody's may."""
 _TERMS_APART = 8
 """Of a query that finds nothing, how many words are counted by themselves."""
 
