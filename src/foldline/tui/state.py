@@ -282,7 +282,6 @@ class ChatState:
 
     task: str | None = None
     """Id of the running task."""
-    task_since: float | None = None
     activity: Activity = Idle()
     tools: tuple[RunningTool, ...] = ()
     """Tool calls that run, oldest first."""

@@ -20,18 +20,6 @@ from foldline.tui.blocks.links import FileLinks
 ROLES: Final = ("text", "muted", "accent", "live", "altered", "folded", "alert", "code")
 """What a colour may mean: docs/design/screens.md."""
 
-_FALLBACK_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "text": ("foreground",),
-    "muted": ("foreground-darken-3", "text-muted"),
-    "accent": ("accent", "primary"),
-    "live": ("success",),
-    "altered": ("warning",),
-    "folded": ("secondary", "primary"),
-    "alert": ("error",),
-    "code": ("accent", "primary"),
-}
-"""Variables every Textual theme has, for themes that do not name our roles."""
-
 _ATTRIBUTES: Final[Mapping[str, Style]] = {
     **{name: Style.parse(name) for name in ("bold", "italic", "underline", "strike", "dim", "reverse")},
     # Drawn, but no part of the text: left out when a selection is copied.
@@ -89,21 +77,15 @@ class Styles:
 
 
 def styles_from(variables: Mapping[str, str], no_color: bool, files: FileLinks | None = None) -> Styles:
-    """The styles of a theme's CSS variables (`role-muted` …), falling back to what every Textual theme has.
-
-    With `no_color` no role has a colour; marks, bold and reverse stay.
-    """
+    """The styles of a theme's CSS variables (`role-muted` …). With `no_color` no role has a colour; marks,
+    bold and reverse stay."""
     if no_color:
         return Styles(no_color=True, files=files)
-    colors: list[tuple[str, str]] = []
-    for role in ROLES:
-        for name in (f"role-{role}", *_FALLBACK_VARIABLES[role]):
-            if (color := _rich_color(variables.get(name))) is not None:
-                colors.append((role, color))
-                break
+    found = ((role, _rich_color(variables.get(f"role-{role}"))) for role in ROLES)
     behind = variables.get("role-background", "")
     background = Style(bgcolor=_rich_color(behind)) if behind.startswith("#") else Style()
-    return Styles(tuple(colors), background=background, files=files)
+    colors = tuple((role, color) for role, color in found if color is not None)
+    return Styles(colors, background=background, files=files)
 
 
 def _rich_color(value: str | None) -> str | None:
