@@ -1,5 +1,6 @@
 """An app and its terminal: unforeseen errors, signs it can show, the title, frames that come whole."""
 
+import asyncio
 import io
 import os
 import signal
@@ -180,6 +181,12 @@ class TerminalApp(HookedApp[Result]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         filters = super().get_line_filters()
         return filters if self._signs is None else [*filters, self._signs]
+
+    @on(events.Load)
+    def _begin_tasks_in_turn(self) -> None:
+        """From Python 3.12 on, Textual has each task begin where it is made: a screen is composed before it
+        is on the stack that its widgets look at."""
+        asyncio.get_running_loop().set_task_factory(None)
 
     @on(events.Mount)
     def _watch_terminal(self) -> None:
