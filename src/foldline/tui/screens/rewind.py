@@ -57,7 +57,7 @@ KEYS: Final = table(
     ScreenKey("steps", ("s", "enter"), "Lists the steps within the turns, or hides them.", hint="steps"),
     HELP,
     "Program",
-    ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="change nothing"),
+    ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="close"),
 )
 
 _NOTHING: Final = " There is nothing to go back over."

@@ -64,7 +64,7 @@ KEYS: Final = table(
     "List",
     HELP,
     "Program",
-    ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="change nothing"),
+    ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="close"),
 )
 
 
