@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 
 from textual.binding import BindingType
 
+from foldline.agent.rewind import Outcome
 from foldline.context import numbers
 from foldline.context.branches import BranchRow, branches
 from foldline.context.harmless import clean_line
@@ -17,7 +18,7 @@ from foldline.history.catalog import SessionInfo
 from foldline.protocol import AssistantMessage, BaseMessage, operations
 from foldline.tui.blocks.cells import Piece, cut_left, cut_right, piece, row
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
-from foldline.tui.screens.rewind import DETAILS, Outcome, PlacesScreen
+from foldline.tui.screens.rewind import DETAILS, PlacesScreen
 from foldline.tui.widgets.lines import Line, filled
 
 
@@ -63,7 +64,7 @@ KEYS: Final = table(
     "List",
     HELP,
     "Program",
-    ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="change nothing"),
+    ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="close"),
 )
 
 
