@@ -1,4 +1,5 @@
-"""Whatever happens to a session with subagents, in any order: each history is whole, and none is orphaned."""
+"""Whatever happens to a session with subagents, in any order: each history is whole, none is orphaned, and
+the model hears of each."""
 
 import asyncio
 import itertools
@@ -6,6 +7,7 @@ import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +15,7 @@ from foldline.agent import Agent
 from foldline.history import Session
 from foldline.protocol import operations, text_parts
 from support.agents import agent_in
-from support.trees import Busy, check_tree
+from support.trees import Busy, check_told, check_tree
 
 STEPS = (
     "spawn", "two", "cancel", "background", "crash", "rewind", "go", "undo", "undo any", "fork", "compact",
@@ -114,11 +116,15 @@ def test_every_history_of_the_tree_is_whole_after_anything(steps: list[tuple[str
         finally:
             for agent in (life.agent, *life.left):
                 await agent.aclose()
+        assert life.agent.session.path is not None
+        if life.agent.session.path.exists():
+            await check_told(life.agent.session.path)
         for agent in (life.agent, *life.left):
             assert agent.session.path is not None
             if agent.session.path.exists():
                 check_tree(agent.session.path)
 
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FOLDLINE_HOME", str(Path(folder) / "project-home"))
         (Path(folder) / "project").mkdir()
         asyncio.run(live(Path(folder) / "project"))

@@ -1,6 +1,7 @@
 """Subagents: a task in a session of its own, several at once, cancelled, in the background, asking."""
 
 import asyncio
+import shutil
 from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -197,6 +198,92 @@ async def test_in_the_background_it_goes_on_and_its_answer_comes_with_the_next_s
     sent = llm.requests[-1].messages
     assert any("found it" in each.text for each in sent)
     assert not broken(agent.session.projection)
+    await agent.aclose()
+    await others_done()
+
+
+def reopened(agent: Agent, llm: PlayedLLM, monkeypatch: pytest.MonkeyPatch) -> Agent:
+    """Another process with the same session."""
+    assert agent.session.path is not None
+    monkeypatch.setenv("FOLDLINE_HOME", str(agent.session.path.parents[3]))
+    return Agent(Session.open(agent.session.path), llm=llm, approvals="all")
+
+
+def told(agent: Agent) -> list[str]:
+    """What came of subagents that nobody has waited for."""
+    return [e.text for e in agent.session.entries if e.type == "developer" and "[child " in e.text]
+
+
+@pytest.mark.parametrize("ended", [True, False], ids=["it has answered", "it works"])
+async def test_what_nobody_has_read_when_the_program_ends_comes_with_the_next_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    gate = asyncio.Event()
+    long: Play = Gate(gate, "found it") if ended else Hang("It may be in")
+    llm = Team({"long": [long], "boss": [calling(task("long\nway")), "meanwhile"]})
+    agent, watch = agent_in(tmp_path, llm)
+    turn = asyncio.create_task(run_to_end(agent))
+    await llm.silent.wait()
+    agent.executor.submit(operations.SendToBackground())
+    await turn
+    gate.set()
+    if ended:
+        await watch.until(lambda: any("is back" in each for each in watch.notices))
+    await agent.aclose()
+    for _ in range(2):
+        again = PlayedLLM("thanks", "bye")
+        agent = reopened(agent, again, monkeypatch)
+        await agent.prompt("and?")
+        await agent.prompt("and now?")
+        sent = again.requests[0].messages
+        assert told(agent) == [each.text for each in sent if each.text in told(agent)]
+        await agent.aclose()
+    [message] = told(agent)
+    [child] = children(agent)
+    if ended:
+        assert message.startswith("The agent general has answered (long):\n\nfound it\n[child ")
+    else:
+        assert message.startswith("The agent general did not finish (long):\n\nIt may be in\n[general did")
+        assert "it was stopped, by the user or with the program, before it had an answer]" in message
+    assert message.endswith(f"[child {child.id.rpartition('-')[2]}]")
+    assert not broken(agent.session.projection)
+
+
+async def test_one_whose_folder_was_deleted_by_hand_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llm = Team({"long": [Hang()], "boss": [calling(task("long")), "meanwhile"]})
+    agent, _ = agent_in(tmp_path, llm)
+    turn = asyncio.create_task(run_to_end(agent))
+    await llm.silent.wait()
+    agent.executor.submit(operations.SendToBackground())
+    await turn
+    await agent.aclose()
+    [child] = children(agent)
+    assert child.path is not None
+    shutil.rmtree(child.path.parent.parent)
+    agent = reopened(agent, PlayedLLM(), monkeypatch)
+    await agent.prompt("and?")
+    [message] = told(agent)
+    assert "[general did not finish: nothing is left of its session]" in message
+    await agent.aclose()
+
+
+async def test_four_in_the_background_keep_no_other_from_its_work(tmp_path: Path) -> None:
+    llm = Team(
+        {
+            "part": [Hang()] * 4,
+            "fifth": ["done at once"],
+            "boss": [calling(*[task(f"part {n}") for n in range(4)]), calling(task("fifth")), "ok"],
+        }
+    )
+    agent, watch = agent_in(tmp_path, llm)
+    turn = asyncio.create_task(run_to_end(agent))
+    await watch.until(lambda: len(llm.requests) == 5)
+    agent.executor.submit(operations.SendToBackground())
+    await turn
+    assert "done at once" in results(agent.session)[-1].text
+    assert agent.state.subagents is not None and len(agent.state.subagents.running) == 4
     await agent.aclose()
     await others_done()
 

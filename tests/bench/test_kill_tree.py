@@ -1,4 +1,5 @@
-"""`kill -9` of a session with subagents, again and again: each history of the tree is whole, no orphans."""
+"""`kill -9` of a session with subagents, again and again: each history of the tree is whole, no orphans,
+and the model hears of each that was killed with it."""
 
 import asyncio
 import os
@@ -9,9 +10,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from foldline.history import Session
 from foldline.protocol import UserMessage, text_parts
-from support.trees import check_tree
+from support.trees import check_told, check_tree
 
 ROUNDS = int(os.environ.get("FOLDLINE_KILL_TREE_ROUNDS", "100"))
 VICTIM = Path(__file__).parents[1] / "support" / "tree_victim.py"
@@ -31,8 +34,9 @@ def begun(folder: Path, home: Path) -> Path:
 
 
 def test_killed_again_and_again_each_history_of_the_tree_is_whole(
-    benchmark: Callable[..., object], tmp_path: Path
+    benchmark: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "home"))
     children = benchmark.pedantic(lambda: campaign(tmp_path), rounds=1)  # type: ignore[attr-defined]
     print(f"{ROUNDS} rounds, up to {children} children in one session")
     assert children > 0
@@ -55,4 +59,6 @@ def campaign(tmp_path: Path) -> int:
             assert victim.poll() is None, "it ended by itself"
             victim.kill()
         children = max(children, check_tree(events, torn=True) - 1)
+        if number % FRESH_EVERY % 3 == 2:
+            asyncio.run(check_told(events))
     return children

@@ -1,10 +1,32 @@
 """What a history tells of subagents: whose answer a result is, what each worked, when it ran."""
 
 from foldline.context.subagents import Answers, Work, result_of, started_by, tokens_in_view, work_of
-from foldline.protocol import Edit, Subagent
+from foldline.protocol import Edit, Revert, Subagent
 from support.asking import Asking
-from support.children import all_back, child, parent
+from support.children import TASKS, all_back, child, parent
 from support.history import call, history
+
+
+def owed(story: Asking) -> list[str]:
+    """The agents of which the model has yet to hear, by what they were to do."""
+    return [each.title for each in Answers().owed(story.projection())]
+
+
+def test_an_answer_is_missing_where_its_call_had_none_and_no_message_brought_it() -> None:
+    titles = [title for _, title in TASKS.values()]
+    assert owed(parent()) == titles[1:]  # no results: the program was killed
+    assert owed(all_back()) == []
+    without = Asking()
+    for entry in all_back().entries:
+        if entry.type != "developer":
+            without.add(entry)
+    assert owed(without) == [titles[1]]
+    asked = next(entry.index for entry in without.entries if entry.type == "user")
+    assert owed(without.add(Revert(checkpoint=0, moment=asked))) == []
+    assert owed(all_back().add(Revert(checkpoint=0, moment=asked))) == []
+    brought = next(entry.index for entry in all_back().entries if entry.type == "developer")
+    assert owed(all_back().add(Revert(checkpoint=0, moment=brought - 1))) == [titles[1]]
+    assert owed(all_back().add(Edit(target=brought, action="drop"))) == []
 
 
 def test_the_work_of_a_subagent_is_what_its_requests_came_to() -> None:

@@ -3,11 +3,14 @@
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+from foldline.agent import Agent
 from foldline.context.invariants import broken, dangling
 from foldline.context.proof import prove
-from foldline.history import Session, children_of, spawned_of, tree_of
+from foldline.context.subagents import IN_BACKGROUND, result_of
+from foldline.context.view import STANDING
+from foldline.history import Session, children_of, short_id, spawned_of, tree_of
 from foldline.llm import Chunk, Request
-from foldline.protocol import Subagent, ToolResultMessage
+from foldline.protocol import AssistantMessage, DeveloperMessage, Subagent, ToolResultMessage
 from support.agents import PlayedLLM, calling
 
 
@@ -50,3 +53,24 @@ def check_tree(events: Path, *, torn: bool = False) -> int:
         answered = {entry.details.child for entry in results if entry.details.child}
         assert answered <= children.keys()
     return len(tree)
+
+
+async def check_told(events: Path) -> None:
+    """Asks the model once more, as the next process does. Fails where it has not heard of each subagent on
+    its branch exactly once then: by the result of the call, or by a message that came later."""
+    agent = Agent(Session.open(events), llm=Busy(), approvals="all")
+    try:
+        await agent.prompt("talk now")
+    finally:
+        await agent.aclose()
+    projection = agent.session.projection
+    standing = [e for e in agent.session.entries if projection.fate(e.index).kind in STANDING]
+    for started in projection.subagents:
+        asked = [e for e in standing if isinstance(e, AssistantMessage) and e.index < started.index]
+        if not asked or started.call_id not in [call.call_id for call in asked[-1].calls]:
+            continue  # its call is on a branch that was left
+        result = result_of(projection, started)
+        is_told = result is not None and projection.entry(result.index).details.brief != IN_BACKGROUND
+        name = f"[child {short_id(started.child)}]"
+        later = [e for e in standing if isinstance(e, DeveloperMessage) and name in e.text]
+        assert len(later) + is_told == 1, (started, result, later)

@@ -13,11 +13,12 @@ from typing import Final
 from pydantic import Field
 
 from foldline.compaction import AdaptiveCompaction, CompactionStrategy, load_strategy, strategy_name
+from foldline.context.calls import unanswered
 from foldline.context.digest import clip
 from foldline.context.numbers import many, short_tokens
-from foldline.context.subagents import result_of
-from foldline.context.view import STANDING
+from foldline.context.subagents import IN_BACKGROUND, Answers
 from foldline.history import Session, new_session_id, short_id
+from foldline.history.children import child_events
 from foldline.llm import LLM
 from foldline.llm.base import ToolSpec
 from foldline.protocol import (
@@ -26,6 +27,7 @@ from foldline.protocol import (
     DeveloperMessage,
     Entry,
     FoldlineError,
+    NoticeRecord,
     RequestRecord,
     Subagent,
     events,
@@ -84,22 +86,6 @@ class Child:
         self.executor = Executor(self.state, _no_other_model)
         self.executor.subscribe(self._on_event)
 
-    @property
-    def id(self) -> str:
-        return self.begun.child
-
-    @property
-    def call_id(self) -> str:
-        return self.begun.call_id
-
-    @property
-    def agent(self) -> str:
-        return self.begun.agent
-
-    @property
-    def title(self) -> str:
-        return self.begun.title
-
     def tell(self, now: SubagentState | None = None) -> None:
         """Report how far it is."""
         if self._later is not None:
@@ -109,10 +95,10 @@ class Child:
         self.now = now or ("waiting" if self._asking else at_work)
         self.report(
             events.SubagentProgress(
-                call_id=self.call_id,
-                child=self.id,
-                agent=self.agent,
-                title=self.title,
+                call_id=self.begun.call_id,
+                child=self.begun.child,
+                agent=self.begun.agent,
+                title=self.begun.title,
                 state=self.now,
                 steps=self._spent.steps,
                 tokens=self._spent.tokens,
@@ -125,11 +111,10 @@ class Child:
             case events.ApprovalRequested():
                 self._asking.add(event.call_id)
                 self.tell()
-                asked = {"call_id": f"{self.id}/{event.call_id}", "who": self.agent}
-                self.report(event.model_copy(update=asked))
+                self.report(event.model_copy(update={**self._call(event.call_id), "who": self.begun.agent}))
             case events.ApprovalResolved():
                 self._asking.discard(event.call_id)
-                self.report(event.model_copy(update={"call_id": f"{self.id}/{event.call_id}"}))
+                self.report(event.model_copy(update=self._call(event.call_id)))
                 self.tell()
             case events.ToolStarted():
                 self.doing = one_line(f"{event.name} {event.title}")
@@ -141,9 +126,13 @@ class Child:
                 self._spent = self._spent.after(record)
                 self._tell_later()
             case events.Notice(level="warning" | "error"):
-                self.report(event.model_copy(update={"text": f"{self.agent}: {event.text}"}))
+                self.report(event.model_copy(update={"text": f"{self.begun.agent}: {event.text}"}))
             case _:
                 pass
+
+    def _call(self, call_id: str) -> dict[str, str]:
+        """How one of its calls is named to the user."""
+        return {"call_id": f"{self.begun.child}/{call_id}"}
 
     def _tell_later(self) -> None:
         if self._later is None and self.now in ("running", "waiting", "background"):
@@ -160,7 +149,7 @@ def _no_other_model(model: str) -> LLM:
 
 
 class Subagents:
-    """The children of one session that work now, and those whose answers nobody has read yet."""
+    """The children of one session that work now, and the answers of those that it has not waited for."""
 
     def __init__(self, state: AgentState, connect: Callable[[str], LLM]) -> None:
         self._state = state
@@ -168,8 +157,9 @@ class Subagents:
         self.running: dict[str, Child] = {}
         """By the id of their sessions."""
         self._free = asyncio.Semaphore(MOST_AT_ONCE)
-        self._answers: list[tuple[Child, ToolOutcome]] = []
-        """Of those that were in the background."""
+        self._answers = Answers()
+        self._delivered_at: object = None
+        """The newest change of the view when no answer was missing in it; None where one may be."""
         self.tool = TaskTool(self)
         self.list_agents()
 
@@ -182,10 +172,12 @@ class Subagents:
             self.running[child].executor.submit(word.model_copy(update={"call_id": call_id}))
 
     def send_to_background(self, call_id: str = "") -> None:
-        """Let the child of this call go on by itself; empty: all there are."""
+        """Let the child of this call go on by itself; empty: all there are. Another may begin in its place:
+        nobody is to wait for what they sent away."""
         for child in self.running.values():
-            if call_id in ("", child.call_id) and not child.in_background.is_set():
+            if call_id in ("", child.begun.call_id) and not child.in_background.is_set():
                 child.in_background.set()
+                self._free.release()
                 child.tell()
 
     def cancel(self) -> None:
@@ -233,11 +225,11 @@ class Subagents:
         finally:
             sent_away.cancel()
             if child.in_background.is_set():
-                child.work.add_done_callback(lambda work: self._came_back(child, work))
+                child.work.add_done_callback(lambda work: self._came_back(child.begun, work))
         if not child.in_background.is_set():
             return child.work.result()
         said = f"The agent {agent.name} works on in the background; its answer comes as a message."
-        return ToolOutcome(f"{said}\n{_named(child)}", brief="in the background", child=child.id)
+        return ToolOutcome(f"{said}\n{_named(child.begun)}", brief=IN_BACKGROUND, child=child.begun.child)
 
     async def _begin(self, call_id: str, agent: Custom, model: str, prompt: str) -> Child:
         """The child, on record in this session before there is anything of its own."""
@@ -286,59 +278,91 @@ class Subagents:
             self._state.session.on_append.remove(follow)
             child.doing = ""
             child.tell(ended)
-            del self.running[child.id]
-            self._free.release()
+            del self.running[child.begun.child]
+            self._delivered_at = None
+            if not child.in_background.is_set():
+                self._free.release()
             llm = child.state.llm
             if llm is not self._state.llm and not self.uses(llm):
                 await llm.aclose()
 
     async def _outcome(self, child: Child, finished: TaskFinished, context: ToolContext) -> ToolOutcome:
-        entries = reversed(child.state.session.entries)
-        said = next(
-            (entry.text for entry in entries if isinstance(entry, AssistantMessage) and entry.text), ""
-        )
-        why = finished.error or child.state.unsent
-        is_error = finished.outcome != "done" or bool(why) or not said.strip()
-        notes = [_named(child)]
-        if is_error:
-            notes.insert(0, f"[{child.agent} did not finish: {one_line(why or 'it gave no answer')}]")
-        text, whole = await fitted(said.strip(), context, TASK_TOOL, *notes)
-        brief = f"{child.spent} ✗" if is_error else child.spent
-        return ToolOutcome(text, is_error, brief, full_output=whole, child=child.id)
+        said, why = last_words(child.state.session)
+        why = finished.error or child.state.unsent or why
+        text, whole = await _fitted(child.begun, said, why, context)
+        brief = f"{child.spent} ✗" if why else child.spent
+        return ToolOutcome(text, bool(why), brief, full_output=whole, child=child.begun.child)
 
     # --- the background ----------------------------------------------------------------------------------
 
-    def _came_back(self, child: Child, work: "asyncio.Task[ToolOutcome]") -> None:
-        failure = "it was cancelled by the user" if work.cancelled() else work.exception()
-        outcome = work.result() if failure is None else ToolOutcome(f"[{failure}]\n{_named(child)}", True)
-        self._answers.append((child, outcome))
-        how = "was cancelled" if work.cancelled() else "is back"
-        self._state.emit(events.Notice(text=f"{child.agent} {how}: {child.title}"))
+    def _came_back(self, started: Subagent, work: "asyncio.Task[ToolOutcome]") -> None:
+        failure = None if work.cancelled() else work.exception()
+        how = "was cancelled" if work.cancelled() else f"failed ({failure})" if failure else "is back"
+        self._state.emit(events.Notice(text=f"{started.agent} {how}: {started.title}"))
 
     async def deliver(self) -> bool:
-        """Put the answers of those that were in the background into the history; whether there were any. One
-        whose call is on a branch that was left waits until that is gone back to."""
-        answers = [each for each in self._answers if self._is_asked_for(each[0])]
-        for child, outcome in answers:
-            how = "did not finish" if outcome.is_error else "has answered"
-            body = f"The agent {child.agent} {how} ({child.title}):\n\n{outcome.text}"
-            self._answers.remove((child, outcome))  # cancelled, an append is finished nevertheless
-            try:
-                await self._state.session.append(DeveloperMessage(parts=text_parts(body)), durable=True)
-            except FoldlineError:
-                self._answers.insert(0, (child, outcome))
-                raise
-        return bool(answers)
+        """Put the answers that the model still waits for into the history; whether there were any. They are
+        read off the histories of the children: the program may have ended since they began."""
+        state = self._state
+        projection = state.projection
+        if self._delivered_at == (projection.newest_change,):
+            return False
+        owed = [each for each in self._answers.owed(projection) if self._may_answer(each)]
+        self._delivered_at = (projection.newest_change,)  # before another one ends, while this is written
+        try:
+            for started in owed:
+                body = await self._answer_of(started, state.room_for_results() // len(owed))
+                await state.session.append(DeveloperMessage(parts=text_parts(body)), durable=True)
+        except BaseException:
+            self._delivered_at = None
+            raise
+        return bool(owed)
 
-    def _is_asked_for(self, child: Child) -> bool:
-        projection = self._state.projection
-        called = result_of(projection, child.begun)
-        return called is None or projection.fate(called.index).kind in STANDING
+    def _may_answer(self, started: Subagent) -> bool:
+        """Whether it has ended; what was not written here may be anybody's word, and is never passed on."""
+        return started.child not in self.running and started.index > self._state.session.foreign
+
+    async def _answer_of(self, started: Subagent, room: int) -> str:
+        """What the model is told of a child that nobody has waited for."""
+        assert self._state.session.path is not None, "a session that can be appended to has a file"
+        events_file = child_events(self._state.session.path, started.child)
+        try:
+            session = await asyncio.to_thread(Session.open, events_file)
+            said, why = await asyncio.to_thread(last_words, session)
+        except FoldlineError:
+            said, why = "", "nothing is left of its session"
+        how = "did not finish" if why else "has answered"
+        text, _ = await _fitted(started, said, why, self._state.tool_context(started.call_id, room))
+        return f"The agent {started.agent} {how} ({started.title}):\n\n{text}"
 
 
-def _named(child: Child) -> str:
-    """How the model gets at the child's history."""
-    return f"[child {short_id(child.id)}]"
+def last_words(session: Session) -> tuple[str, str]:
+    """What an agent said last in its session, and why that is no answer; empty where it is one."""
+    newest = session.entries[-1] if session.entries else None
+    answers = (each.text.strip() for each in reversed(session.entries) if isinstance(each, AssistantMessage))
+    final = next(answers, "")
+    said = final or next(filter(None, answers), "")
+    waits = unanswered(session.projection)
+    match newest:
+        case None:
+            return said, "it had not begun"
+        case RequestRecord(error=str() as why) | NoticeRecord(level="error", text=why):
+            return said, why
+        case RequestRecord(stop_reason=how) if how != "cancelled" and not isinstance(waits, AssistantMessage):
+            return said, "" if waits is None and final else "it gave no answer"
+        case _:
+            return said, "it was stopped, by the user or with the program, before it had an answer"
+
+
+async def _fitted(started: Subagent, said: str, why: str, context: ToolContext) -> tuple[str, str | None]:
+    """What the model reads of a child's answer, within its room; the file of the whole, where it is clipped.
+    It ends in how the model gets at the child's history."""
+    notes = [f"[{started.agent} did not finish: {one_line(why)}]"] if why else []
+    return await fitted(said, context, TASK_TOOL, *notes, _named(started))
+
+
+def _named(started: Subagent) -> str:
+    return f"[child {short_id(started.child)}]"
 
 
 def child_state(parent: AgentState, session: Session, agent: Custom, own: LLM | None) -> AgentState:

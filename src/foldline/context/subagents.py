@@ -5,10 +5,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from foldline.protocol import Subagent
+from foldline.protocol import Subagent, ToolResultMessage
 
+from .calls import unanswered
 from .outline import MessageOutline, RequestOutline
 from .projection import Projection
+from .view import STANDING
 from .weight import item_weight
 
 
@@ -19,6 +21,8 @@ class Work(NamedTuple):
     """Its requests."""
     tokens: int
     """What these came to, as reported, else as estimated."""
+    finished: bool = True
+    """Whether its last word is an answer."""
 
 
 def work_of(projection: Projection) -> Work:
@@ -27,7 +31,7 @@ def work_of(projection: Projection) -> Work:
     asked: list[RequestOutline | MessageOutline] = [e for e in outlines if isinstance(e, RequestOutline)]
     if not asked:  # another agent's, which keeps no record of them
         asked = [e for e in outlines if isinstance(e, MessageOutline) and e.type == "assistant"]
-    return Work(len(asked), sum(map(_tokens, asked)))
+    return Work(len(asked), sum(map(_tokens, asked)), unanswered(projection) is None)
 
 
 def _tokens(asked: RequestOutline | MessageOutline) -> int:
@@ -36,16 +40,22 @@ def _tokens(asked: RequestOutline | MessageOutline) -> int:
     return asked.estimated if isinstance(asked, RequestOutline) and not asked.failed else 0
 
 
-def result_of(projection: Projection, started: Subagent) -> MessageOutline | None:
-    """The result of the call that started it; None where there is none, or nobody says which call it was."""
+def _caller_of(projection: Projection, started: Subagent) -> MessageOutline | None:
+    """The answer of the model whose call has started it; None where nobody says which that was."""
     outlines = projection.entries.outlines
     for at in range(projection.count_up_to(started.index) - 1, -1, -1):
         answer = outlines[at]
         if isinstance(answer, MessageOutline) and started.call_id in answer.calls:
-            group = map(projection.outline, projection.group(answer.index))
-            results = (each for each in group if isinstance(each, MessageOutline))
-            return next((each for each in results if each.call_id == started.call_id), None)
+            return answer
     return None
+
+
+def result_of(projection: Projection, started: Subagent) -> MessageOutline | None:
+    """The result of the call that started it; None where there is none, or nobody says which call it was."""
+    caller = _caller_of(projection, started)
+    group = () if caller is None else map(projection.outline, projection.group(caller.index))
+    results = (each for each in group if isinstance(each, MessageOutline))
+    return next((each for each in results if each.call_id == started.call_id), None)
 
 
 def started_by(projection: Projection, index: int) -> Subagent | None:
@@ -67,6 +77,15 @@ _BROUGHT_BY: Final = re.compile(r"\[child ([\w-]+)\]\s*\Z")
 """The end of what brings the answer of a child that was in the background."""
 
 
+IN_BACKGROUND: Final = "in the background"
+"""What a result says in brief of one whose answer comes later."""
+
+
+def _went_on(projection: Projection, result: MessageOutline) -> bool:
+    message = projection.entries.message(result)
+    return isinstance(message, ToolResultMessage) and message.details.brief == IN_BACKGROUND
+
+
 class Answers:
     """What subagents have answered, kept up to date as the history grows: each message is read once."""
 
@@ -76,10 +95,23 @@ class Answers:
 
     def of(self, projection: Projection, started: Subagent) -> list[MessageOutline]:
         """The result of its call, and, where it was in the background, the message that came later."""
-        self._follow(projection)
-        later = (message for name, message in self._later if started.child.endswith(name))
-        found = (result_of(projection, started), next(later, None))
+        found = (result_of(projection, started), *self._later_of(projection, started)[:1])
         return [each for each in found if each is not None]
+
+    def owed(self, projection: Projection) -> Iterator[Subagent]:
+        """Those of which the model has yet to hear, as they were in the background, or the program ended
+        before their call had a result. On a branch where nobody asked for it, no answer is missing."""
+        return (each for each in projection.subagents if self.is_owed(projection, each))
+
+    def is_owed(self, projection: Projection, started: Subagent) -> bool:
+        """Whether the model has yet to hear of this one."""
+        caller, result = _caller_of(projection, started), result_of(projection, started)
+        if caller is None or projection.fate(caller.index).kind not in STANDING:
+            return False
+        if result is not None and not _went_on(projection, result):
+            return False
+        later = self._later_of(projection, started)
+        return all(projection.fate(message.index).kind == "reverted" for message in later)
 
     def spans(self, projection: Projection) -> Iterator[tuple[Subagent, int, int]]:
         """Each subagent, with the positions in the history between which it ran; without an answer, to its
@@ -87,6 +119,10 @@ class Answers:
         for started in projection.subagents:
             ends = [projection.count_up_to(each.index) for each in self.of(projection, started)]
             yield started, projection.count_up_to(started.index), max(ends, default=len(projection.entries))
+
+    def _later_of(self, projection: Projection, started: Subagent) -> list[MessageOutline]:
+        self._follow(projection)
+        return [message for name, message in self._later if started.child.endswith(name)]
 
     def _follow(self, projection: Projection) -> None:
         outlines = projection.entries.outlines

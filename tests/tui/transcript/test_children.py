@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from foldline.context.projection import project
 from foldline.context.subagents import Work
 from foldline.protocol import Subagent, events
 from foldline.tui.blocks import BlockView
@@ -30,9 +31,9 @@ def test_a_subagent_says_what_it_does_and_then_what_it_came_to() -> None:
     for event in at_work():
         children.hear(event)
     assert words(children, tests) == (
-        "general · 1 step · 2.8k worked · waits for you · bash pytest -q tests/test_orders.py"
+        "general · waits for you · 1 step · 2.8k · bash pytest -q tests/test_orders.py"
     )
-    assert words(children, docs) == "explore · 14 steps · 43k worked · read docs/api/orders.md"
+    assert words(children, docs) == "explore · 14 steps · 43k · read docs/api/orders.md"
     children.learn([(CALLERS, Work(3, 12_345))])
     assert words(children, callers).startswith("explore · 3 steps · 12.3k worked, 0.4k in your view")
 
@@ -42,7 +43,34 @@ def test_one_that_did_not_finish_says_so(state: str) -> None:
     children = Children(parent().projection())
     children.hear(progress(DOCS, state))
     shown = words(children, parent().projection().subagents[2])
-    assert shown == f"explore · 14 steps · {state} · 43k worked"
+    assert shown == f"explore · {state} · 14 steps · 43k worked"
+
+
+def test_one_of_which_the_model_has_yet_to_hear_is_unread_or_unfinished() -> None:
+    projection = parent().projection()
+    children = Children(projection)
+    docs = projection.subagents[2]
+    children.learn([(TESTS, Work(2, 2_940)), (DOCS, Work(0, 0, finished=False))])
+    assert words(children, projection.subagents[1]) == "general · unread · 2 steps · 2.9k worked"
+    assert words(children, docs) == "explore · unfinished"
+    children.hear(progress(DOCS, "background"))
+    assert words(children, docs) == ("explore · in the background · 14 steps · 43k · read docs/api/orders.md")
+    after = Children(all_back().projection())
+    after.learn([(TESTS, Work(2, 2_940))])
+    assert "unread" not in words(after, after._projection.subagents[1])
+
+
+def test_the_answer_of_one_in_the_background_is_seen_to_come() -> None:
+    *before, brought, _, _ = all_back().entries
+    transcript = Transcript(BlockView(), project(before))
+    view = transcript._view
+    transcript.show(transcript.read(transcript.projection.entries))
+    transcript.learn_of_children([(TESTS, Work(2, 2_940))])
+    key = transcript.calls.of_child(transcript.projection.subagents[1])
+    assert key is not None and "unread" in view.block(key).text()  # type: ignore[union-attr]
+    transcript.projection.append(brought)
+    transcript.add(brought)
+    assert "unread" not in view.block(key).text()  # type: ignore[union-attr]
 
 
 def test_one_that_has_just_begun_counts_nothing() -> None:
@@ -64,7 +92,7 @@ def test_what_they_saved_is_what_they_worked_and_what_is_left_in_the_view() -> N
 def test_the_histories_of_finished_ones_are_read_and_a_missing_one_is_nothing(tmp_path: Path) -> None:
     path = kept(tmp_path, all_back())
     found = dict(works_of(path, [*TASKS, "gone"]))
-    assert found == {**dict.fromkeys(TASKS, Work(2, 2_940)), "gone": Work(0, 0)}
+    assert found == {**dict.fromkeys(TASKS, Work(2, 2_940)), "gone": Work(0, 0, finished=False)}
 
 
 def transcript_of(story: Asking) -> tuple[Transcript, list[str]]:

@@ -14,7 +14,7 @@ from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
 from foldline.context.view_state import ViewMarker
 from foldline.history.stored import without_gc
-from foldline.protocol import AssistantMessage, Undo
+from foldline.protocol import AssistantMessage, Subagent, Undo
 from foldline.tui.blocks import Block, Key, TextBlock
 from foldline.tui.blocks.block import BlockBatch
 from foldline.tui.inspector.filters import EVERYTHING, Facet, Filter, Tally, facet_of, facet_of_item, facets
@@ -134,6 +134,8 @@ class Sheet:
 
     def enter_words(self, row: Key | None) -> str:
         """What Enter does on a row."""
+        if row is not None and isinstance(self._projection.outline(row[0]), Subagent):
+            return "Enter opens its session"
         return "Enter closes" if row in self.opened else "Enter opens in place"
 
     @property

@@ -112,14 +112,12 @@ def call_row(
 
 def _columns(call: Call, projection: Projection) -> tuple[Column, ...]:
     if call.result is None:
-        return (Column("…", _BRIEF, "accent", align="left"),)
+        return (Column("…", _BRIEF, "accent", align="left"),) if call.child is None else ()
     letter = altered_letter(projection, call.result)
     weight = f"{letter} {numbers.tokens(_tokens(projection, call.result))}".strip()
-    brief = call.brief if call.child is None or call.failed else ""  # the line below says it
-    columns = [
-        Column(brief, _BRIEF, "alert" if call.failed else "text", align="left"),
-        Column(weight, _TOKENS, "altered" if letter else "muted", drop="last"),
-    ]
+    columns = [Column(weight, _TOKENS, "altered" if letter else "muted", drop="last")]
+    if call.child is None or call.failed:  # else the line below says it
+        columns.insert(0, Column(call.brief, _BRIEF, "alert" if call.failed else "text", align="left"))
     if call.seconds is not None:
         columns.append(Column(numbers.seconds(call.seconds), _SECONDS, "muted", drop="first"))
     return tuple(columns)

@@ -9,7 +9,7 @@ from foldline.context.numbers import many
 from foldline.context.projection import Projection
 from foldline.context.subagents import Answers, Work, tokens_in_view, work_of
 from foldline.protocol import Subagent
-from foldline.tui.blocks import Key, RowBlock, Spans, clean_line
+from foldline.tui.blocks import Key, RowBlock, Span, Spans, clean_line
 
 if TYPE_CHECKING:
     from foldline.protocol.events import SubagentProgress
@@ -68,26 +68,35 @@ class Children:
         return tokens_in_view(self._projection, answers) if answers else None
 
     def words(self, started: Subagent) -> Spans:
-        """`explore · 14 steps · 43k worked, 1.2k in your view`; while it runs, what it does now."""
+        """`explore · 14 steps · 43k worked, 1.2k in your view`; while it runs, `14 steps · 43k · read a.py`.
+        What the reader has to know stands first: rows are narrow."""
+        running, work, ended = self._running.get(started.child), self.work(started), self._has_ended(started)
+        parts: list[Span] = [(self._state(started), "muted" if ended else "accent")]
+        if work is not None and work.steps:
+            worked = self._worked(started) if ended else ""
+            tokens = f"{numbers.short_tokens(work.tokens)}{worked}"
+            parts.append((f"{many(work.steps, 'step')} · {tokens}", "muted"))
+        if running is not None and not ended:
+            parts.append((clean_line(running.doing), "accent"))
+        agent = (clean_line(started.agent) or "subagent", "muted")
+        return (agent, *((f" · {words}", style) for words, style in parts if words))
+
+    def _state(self, started: Subagent) -> str:
+        """What has to be said of it beside what it does; empty where that is nothing."""
         running, work = self._running.get(started.child), self.work(started)
-        if work == Work(0, 0):
-            work = None
-        parts = [clean_line(started.agent) or "subagent"]
-        if work is not None:
-            parts.append(many(work.steps, "step"))
-        if running is None or running.state in _ENDED:
-            if running is not None and running.state != "done":
-                parts.append(running.state)
-            if work is not None:
-                kept = self._kept(started)
-                in_view = "" if kept is None else f", {numbers.tokens(kept)} in your view"
-                parts.append(f"{numbers.short_tokens(work.tokens)} worked{in_view}")
-            return ((" · ".join(parts), "muted"),)
-        if work is not None:
-            parts.append(f"{numbers.short_tokens(work.tokens)} worked")
-        now = {"waiting": "waits for you", "background": "in the background"}.get(running.state, "")
-        doing = " · ".join(filter(None, (now, clean_line(running.doing))))
-        return ((" · ".join(parts), "muted"), (f" · {doing}" if doing else "", "accent"))
+        state = "done" if running is None else running.state
+        if not self._has_ended(started):
+            return {"waiting": "waits for you", "background": "in the background"}.get(state, "")
+        if state != "done":
+            return state
+        if work is not None and not work.finished:
+            return "unfinished"
+        return "unread" if self._answers.is_owed(self._projection, started) else ""
+
+    def _worked(self, started: Subagent) -> str:
+        """What stands behind the tokens of one that has ended."""
+        kept = self._kept(started)
+        return " worked" if kept is None else f" worked, {numbers.tokens(kept)} in your view"
 
     def line(self, key: Key, started: Subagent) -> RowBlock:
         """The same as the line below a call, which stands at `key`."""
@@ -119,5 +128,5 @@ def works_of(events: Path, children: Iterable[str]) -> list[tuple[str, Work]]:
         try:
             found.append((child, work_of(Session.open(child_events(events, child)).projection)))
         except FoldlineError:
-            found.append((child, Work(0, 0)))  # it is not there any more, or was never begun
+            found.append((child, Work(0, 0, finished=False)))  # it is not there any more, or was never begun
     return found

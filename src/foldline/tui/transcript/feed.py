@@ -17,6 +17,7 @@ from foldline.protocol import (
     AssistantMessage,
     Clear,
     Compaction,
+    DeveloperMessage,
     Edit,
     Entry,
     ImagePart,
@@ -273,8 +274,11 @@ class Transcript:
                 self._append(entry)
                 if below is not None:
                     self._writing = below.again(entry.index + 1, gap_below(self._last(), None))
-        if isinstance(entry, Compaction | Undo | Clear | Revert | Edit):
+        changes_view = isinstance(entry, Compaction | Undo | Clear | Revert | Edit)
+        if changes_view:
             self.refresh_fates()
+        if changes_view or isinstance(entry, DeveloperMessage):  # which may be the answer of one
+            self._redraw_children({each.child for each in self.projection.subagents})
 
     def refresh_fates(self) -> None:
         """After a change of the view: the gutter, and the letters of rows that were or are altered."""
