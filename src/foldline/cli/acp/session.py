@@ -10,6 +10,7 @@ from acp.interfaces import Client
 
 from foldline.agent import Agent
 from foldline.agent.skill_loading import look_around
+from foldline.agent.trust_question import ask_trust
 from foldline.cli.plain.commands import carry_out, handlers, usage
 from foldline.cli.plain.narrator import Asked, asked_since
 from foldline.formats.writers.markdown import fenced
@@ -68,10 +69,12 @@ class Conversation:
         """What the client was told last that can be called."""
         self._others: set[asyncio.Task[None]] = set()
         agent.executor.subscribe(self._hear)
+        agent.state.choices.read = False
 
     def start(self) -> None:
         """Once the client knows the session: what can be called, and what takes a while to learn."""
         self.agent.start()
+        self._aside(ask_trust(self.agent.state))
         self._aside(self._offer_commands())
         self._aside(self._learn_models())
 
