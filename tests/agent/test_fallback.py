@@ -80,6 +80,28 @@ async def test_with_compaction_off_what_does_not_fit_is_said(tmp_path: Path) -> 
     await agent.aclose()
 
 
+@pytest.mark.parametrize("interactive", [True, False])
+async def test_another_model_takes_over_in_a_subagent_and_its_parent_keeps_its_own(
+    tmp_path: Path, interactive: bool
+) -> None:
+    first = Named("first", calling(("task", {"prompt": "look", "agent": "explore"})), FAILS, "so it is")
+    second = Named("second", "found")
+    agent, watch = agent_in(
+        tmp_path, first, interactive=interactive, fallback=["second"], connect=lambda _: second
+    )
+    task = agent.executor.submit(operations.RunAgent(parts=said("go").parts))
+    if interactive:
+        asked = await watch.first(events.ChoiceRequested)
+        assert asked.title == "explore: The server is overloaded (503)."
+        agent.executor.submit(operations.Choose(choice=asked.choice, key="f"))
+    assert (await agent.executor.wait_for(task)).outcome == "done"
+    assert "found" in first.requests[-1].messages[-1].text
+    assert agent.state.llm is first and not first.closed and second.closed
+    assert interactive or any(each.startswith("explore: The server") for each in watch.notices)
+    await agent.aclose()
+    await others_done()
+
+
 # --- summaries -----------------------------------------------------------------------------------------
 
 

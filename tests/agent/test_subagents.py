@@ -25,7 +25,7 @@ from foldline.protocol import (
     operations,
     text_parts,
 )
-from foldline.protocol.events import ApprovalRequested, SubagentProgress
+from foldline.protocol.events import ApprovalRequested, ApprovalResolved, SubagentProgress
 from support.agents import Gate, Hang, Play, PlayedLLM, agent_in, calling, others_done
 from support.homes import put
 from support.trusting import agree
@@ -183,6 +183,30 @@ async def test_a_question_says_who_asks_and_always_counts_for_all(tmp_path: Path
     await agent.aclose()
 
 
+async def test_always_answers_the_same_question_of_the_others_that_wait(tmp_path: Path) -> None:
+    ask = calling(("bash", {"command": "git status"}))
+    other = calling(("bash", {"command": "git log"}))
+    llm = Team(
+        {
+            "left": [ask],
+            "right": [ask],
+            "else": [other],
+            "boss": [calling(*map(task, ["left", "right", "else"]))],
+        }
+    )
+    agent, watch = agent_in(tmp_path, llm, approvals="ask")
+    turn = asyncio.create_task(run_to_end(agent))
+    await watch.first(ApprovalRequested, 3)
+    asked = {each.title: each for each in watch.of(ApprovalRequested)}
+    agent.executor.submit(operations.Approve(call_id=asked["git status"].call_id, answer="always"))
+    await watch.first(ApprovalResolved, 2)
+    assert asked["git log"].call_id not in [each.call_id for each in watch.of(ApprovalResolved)]
+    agent.executor.submit(operations.Approve(call_id=asked["git log"].call_id, answer="deny"))
+    await turn
+    assert len(watch.of(ApprovalResolved)) == 3
+    await agent.aclose()
+
+
 async def test_in_the_background_it_goes_on_and_its_answer_comes_with_the_next_step(tmp_path: Path) -> None:
     gate = asyncio.Event()
     llm = Team({"long": [Gate(gate, "found it")], "boss": [calling(task("long")), "meanwhile", "thanks"]})
@@ -243,8 +267,9 @@ async def test_what_nobody_has_read_when_the_program_ends_comes_with_the_next_op
     if ended:
         assert message.startswith("The agent general has answered (long):\n\nfound it\n[child ")
     else:
-        assert message.startswith("The agent general did not finish (long):\n\nIt may be in\n[general did")
-        assert "it was stopped, by the user or with the program, before it had an answer]" in message
+        why = "it was stopped, by the user or with the program, before it had an answer."
+        said = f"The agent general did not finish (long): {why} It said last:\n\nIt may be in\n[child "
+        assert message.startswith(said)
     assert message.endswith(f"[child {child.id.rpartition('-')[2]}]")
     assert not broken(agent.session.projection)
 
@@ -265,7 +290,7 @@ async def test_one_whose_folder_was_deleted_by_hand_is_not_waited_for_for_ever(
     agent = reopened(agent, PlayedLLM(), monkeypatch)
     await agent.prompt("and?")
     [message] = told(agent)
-    assert "[general did not finish: nothing is left of its session]" in message
+    assert "did not finish (long): nothing is left of its session.\n\n[child " in message
     await agent.aclose()
 
 

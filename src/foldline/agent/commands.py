@@ -92,8 +92,15 @@ async def take_over(state: AgentState, llm: LLM, *, writer: LLM | None = None) -
         state.draft.drop()  # before the model that may be writing it is closed
         state.llm, unused = llm, state.llm
     finally:
-        if state.subagents is None or not state.subagents.uses(unused):
+        if not _works_for_another(state, unused):
             await unused.aclose()
+
+
+def _works_for_another(state: AgentState, llm: LLM) -> bool:
+    """Whether another agent of this session answers with it: the parent, or a subagent."""
+    top = state.parent or state
+    is_parents = top is not state and top.llm is llm
+    return is_parents or (top.subagents is not None and top.subagents.uses(llm))
 
 
 def compacts_before_switch(state: AgentState, window: int, max_output: int | None, model: str) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from foldline.history import spawned_of
 from foldline.llm import LLM, LLMError, ModelInfo
 from foldline.protocol import FoldlineError
 from foldline.protocol.events import Notice, Option
@@ -63,9 +64,12 @@ class Fallbacks:
         state = self._state
         first = compacts_before_switch(state, info.window, info.max_output, info.id)
         how = f", compacting first for its window of {info.window:,} tokens" if first else ""
-        if not state.choices.interactive:
+        choices = (state.parent or state).choices
+        if not choices.interactive:
             state.emit(Notice(level="warning", text=f"{failure} Continuing with {name}{how}."))
             return True
         option = Option(key="f", label=f"continue with {name}{how}")
-        word = await state.choices.ask(str(failure), [option], "Esc leaves it: /retry tries again.")
-        return word.key == "f"
+        title, otherwise = str(failure), "Esc leaves it: /retry tries again."
+        if spawned := spawned_of(state.session.header):
+            title, otherwise = f"{spawned.agent}: {failure}", "Esc ends this subagent."
+        return (await choices.ask(title, [option], otherwise)).key == "f"

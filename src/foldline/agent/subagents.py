@@ -29,6 +29,7 @@ from foldline.protocol import (
     FoldlineError,
     NoticeRecord,
     RequestRecord,
+    Rule,
     Subagent,
     events,
     operations,
@@ -73,17 +74,19 @@ class Child:
     state: AgentState
     report: Callable[[Event], None]
     """Takes what the parent's interface is to hear."""
+    connect: Callable[[str], LLM]
+    """The way to models that may take over."""
     now: SubagentState = "running"
     doing: str = ""
     in_background: asyncio.Event = field(default_factory=asyncio.Event)
     work: asyncio.Task[ToolOutcome] | None = None
     _spent: Spent = field(default_factory=Spent)
-    _asking: set[str] = field(default_factory=set)
-    """Calls that wait for the user."""
+    _asking: dict[str, events.ApprovalRequested] = field(default_factory=dict)
+    """The questions that wait for the user, by their calls."""
     _later: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
-        self.executor = Executor(self.state, _no_other_model)
+        self.executor = Executor(self.state, self.connect)
         self.executor.subscribe(self._on_event)
 
     def tell(self, now: SubagentState | None = None) -> None:
@@ -106,14 +109,20 @@ class Child:
             )
         )
 
+    def allow(self, granted: frozenset[Rule]) -> None:
+        """Answer the questions that wait, and that these rules have answered by now."""
+        for call_id, question in self._asking.items():
+            if question.rules and granted.issuperset((question.rules[0], *question.also)):
+                self.executor.submit(operations.Approve(call_id=call_id, answer="once"))
+
     def _on_event(self, event: Event) -> None:
         match event:
             case events.ApprovalRequested():
-                self._asking.add(event.call_id)
+                self._asking[event.call_id] = event
                 self.tell()
                 self.report(event.model_copy(update={**self._call(event.call_id), "who": self.begun.agent}))
             case events.ApprovalResolved():
-                self._asking.discard(event.call_id)
+                self._asking.pop(event.call_id, None)
                 self.report(event.model_copy(update=self._call(event.call_id)))
                 self.tell()
             case events.ToolStarted():
@@ -142,10 +151,6 @@ class Child:
     def spent(self) -> str:
         """How much it worked, in words."""
         return f"{many(self._spent.steps, 'step')}, {short_tokens(self._spent.tokens)} tokens"
-
-
-def _no_other_model(model: str) -> LLM:
-    raise FoldlineError(f"A subagent does not switch to {model}.")
 
 
 class Subagents:
@@ -249,7 +254,7 @@ class Subagents:
                 await own.aclose()
             raise
         begun = entry.model_copy(update={"index": stored.index})
-        child = Child(begun, made, lambda event: self._state.emit(event))
+        child = Child(begun, made, lambda event: self._state.emit(event), self._connect)
         self.running[child_id] = child
         return child
 
@@ -261,6 +266,8 @@ class Subagents:
         def follow(entry: Entry) -> None:
             if isinstance(entry, Approval):
                 child.state.policy = self._state.policy
+                if entry.rule is not None:
+                    child.allow(self._state.policy.always | {entry.rule})
 
         self._state.session.on_append.append(follow)
         child.tell()
@@ -289,7 +296,8 @@ class Subagents:
     async def _outcome(self, child: Child, finished: TaskFinished, context: ToolContext) -> ToolOutcome:
         said, why = last_words(child.state.session)
         why = finished.error or child.state.unsent or why
-        text, whole = await _fitted(child.begun, said, why, context)
+        notes = [f"[{child.begun.agent} did not finish: {one_line(why)}]"] if why else []
+        text, whole = await fitted(said, context, TASK_TOOL, *notes, _named(child.begun))
         brief = f"{child.spent} ✗" if why else child.spent
         return ToolOutcome(text, bool(why), brief, full_output=whole, child=child.begun.child)
 
@@ -331,9 +339,13 @@ class Subagents:
             said, why = await asyncio.to_thread(last_words, session)
         except FoldlineError:
             said, why = "", "nothing is left of its session"
-        how = "did not finish" if why else "has answered"
-        text, _ = await _fitted(started, said, why, self._state.tool_context(started.call_id, room))
-        return f"The agent {started.agent} {how} ({started.title}):\n\n{text}"
+        context = self._state.tool_context(started.call_id, room)
+        text, _ = await fitted(said, context, TASK_TOOL, _named(started))
+        how = f"has answered ({started.title}):"
+        if why:
+            last = " It said last:" if said else ""
+            how = f"did not finish ({started.title}): {one_line(why).rstrip('.')}.{last}"
+        return f"The agent {started.agent} {how}\n\n{text}"
 
 
 def last_words(session: Session) -> tuple[str, str]:
@@ -354,14 +366,8 @@ def last_words(session: Session) -> tuple[str, str]:
             return said, "it was stopped, by the user or with the program, before it had an answer"
 
 
-async def _fitted(started: Subagent, said: str, why: str, context: ToolContext) -> tuple[str, str | None]:
-    """What the model reads of a child's answer, within its room; the file of the whole, where it is clipped.
-    It ends in how the model gets at the child's history."""
-    notes = [f"[{started.agent} did not finish: {one_line(why)}]"] if why else []
-    return await fitted(said, context, TASK_TOOL, *notes, _named(started))
-
-
 def _named(started: Subagent) -> str:
+    """How the model gets at the child's history."""
     return f"[child {short_id(started.child)}]"
 
 
@@ -382,6 +388,7 @@ def child_state(parent: AgentState, session: Session, agent: Custom, own: LLM | 
         embedder=parent.embedder,
         draft=BackgroundDraft(on=False),
         choices=Choices(),
+        fallback=parent.fallback,
         budget_settings=parent.budget_settings,
         policy=parent.policy,
         bounds=Bounds(bounds, then="its part is left undone", above=parent.bounds),

@@ -53,6 +53,8 @@ def test_one_of_which_the_model_has_yet_to_hear_is_unread_or_unfinished() -> Non
     children.learn([(TESTS, Work(2, 2_940)), (DOCS, Work(0, 0, finished=False))])
     assert words(children, projection.subagents[1]) == "general · unread · 2 steps · 2.9k worked"
     assert words(children, docs) == "explore · unfinished"
+    children.hear(progress(TESTS, "done"))  # its call waits for the others of its step
+    assert words(children, projection.subagents[1]) == "general · 1 step · 2.8k worked"
     children.hear(progress(DOCS, "background"))
     assert words(children, docs) == ("explore · in the background · 14 steps · 43k · read docs/api/orders.md")
     after = Children(all_back().projection())

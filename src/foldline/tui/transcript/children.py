@@ -91,7 +91,8 @@ class Children:
             return state
         if work is not None and not work.finished:
             return "unfinished"
-        return "unread" if self._answers.is_owed(self._projection, started) else ""
+        is_awaited = running is not None and not self._answers.of(self._projection, started)
+        return "unread" if not is_awaited and self._answers.is_owed(self._projection, started) else ""
 
     def _worked(self, started: Subagent) -> str:
         """What stands behind the tokens of one that has ended."""
