@@ -1,4 +1,4 @@
-"""One session in an editor: its prompts and commands, its questions as requests for permission or as forms."""
+"""One session in an editor: its prompts and commands, its questions as permissions or as forms."""
 
 import asyncio
 import time
