@@ -1,4 +1,4 @@
-"""Branches in a real terminal: left by an edit and by a rewind, gone to, compared, copied from, come back to."""
+"""Branches in a real terminal: left by an edit and by a rewind, gone to, compared, come back to."""
 
 from pathlib import Path
 

@@ -192,3 +192,46 @@ async def test_a_plan_is_accepted_in_an_editor_and_the_mode_before_comes_back(tm
             assert "1. a test" in texts(asked.tool_call.content)
             await editor.say(session, "/approvals")
             assert "Mode ask:" in editor.text(session)
+
+
+async def test_where_the_editor_has_forms_a_question_is_answered_in_own_words_too(tmp_path: Path) -> None:
+    asks = call("ask_user", question="Which base?", choices=["SQLite", "Postgres"])
+    undecided = "The user left the question undecided. Do not ask it again."
+    fills: list[tuple[dict[str, object] | None, str]] = [
+        ({"answer": "b"}, "The user chose: Postgres"),
+        ({"answer": "b", "words": " "}, "The user chose: Postgres"),
+        ({"answer": "a", "words": "a file"}, "The user answers in their own words: a file"),
+        ({}, undecided),
+        (None, undecided),
+    ]
+    with scripted(*(rule(f"choose {n}", tool_calls=[asks]) for n in range(5))) as (server, environ):
+        async with editing(home=tmp_path / "home", forms=True, environ=environ) as editor:
+            session = await editor.new(tmp_path)
+            for n, (fill, result) in enumerate(fills):
+                editor.fill = fill
+                await editor.say(session, f"choose {n}")
+                assert server.requests()[-1].messages[-1]["content"] == result
+            message, form = editor.forms[0]
+            assert message == "Which base?" and len(editor.forms) == 5 and not editor.permissions
+            listed = form.properties["answer"].one_of  # type: ignore[index, union-attr]
+            assert [each.title for each in listed] == ["SQLite", "Postgres", "Leave it undecided"]  # type: ignore[union-attr]
+            assert form.properties["words"].title == "Answer, in your own words"  # type: ignore[index, union-attr]
+            editor.check_trace()
+
+
+async def test_where_the_editor_has_forms_a_plan_is_declined_with_a_reason_and_calls_are_permissions(
+    tmp_path: Path,
+) -> None:
+    plan, run = call("plan", text="1. a test"), call("bash", command="touch made")
+    with scripted(rule("plan it", tool_calls=[plan]), rule("run it", tool_calls=[run])) as (server, environ):
+        async with editing(home=tmp_path / "home", forms=True, environ=environ) as editor:
+            editor.fill, editor.allow = {"answer": "y", "words": "first the schema"}, lambda _: "n"
+            session = await editor.new(tmp_path)
+            await editor.say(session, "/plan")
+            await editor.say(session, "plan it")
+            said = "The user does not accept the plan and says: first the schema"
+            assert server.requests()[-1].messages[-1]["content"] == said
+            assert "1. a test" in editor.forms[0][0]
+            await editor.say(session, "/approvals ask")
+            await editor.say(session, "run it")
+            assert len(editor.permissions) == 1 == len(editor.forms)

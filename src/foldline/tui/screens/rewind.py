@@ -306,7 +306,8 @@ def _context_lines(outcome: Outcome, width: int) -> list[Line]:
         items += f", {many(outcome.prompts, 'prompt')} among them"
     if outcome.come:
         items += f", {many(outcome.come, 'item')} {'comes' if outcome.come == 1 else 'come'} back"
-    sizes = f"{numbers.tokens(outcome.before, estimated=True)} → {numbers.tokens(outcome.after, estimated=True)} tokens"
+    before, after = (numbers.tokens(size, estimated=True) for size in (outcome.before, outcome.after))
+    sizes = f"{before} → {after} tokens"
     name: Span = (" context  ", "muted")
     wrapped = wrap_spans([(sizes, "text"), (f", {items}", "muted")], width - len(name[0]))
     return [[(" " * len(name[0]), "") if at else name, *line] for at, line in enumerate(wrapped)]
