@@ -323,8 +323,8 @@ class _Search:
 
     def _hit(self, found: Candidate) -> SessionHit:
         text = self.records.text(found)
-        folded = casefolded(text)
-        shown = excerpt(text, folded, max(0, self.asked.place_in(folded)))
+        lowered = casefolded(text)
+        shown = excerpt(text, lowered, max(0, self.asked.place_in(lowered)))
         return SessionHit(found.index, found.kind, shown.line, shown.text, marks(shown.text, self.asked))
 
 
