@@ -125,7 +125,7 @@ class Figures:
             "survival": survival.end.facts.value,
             "survival_by_kind": {kind: share.value for kind, share in survival.end.by_kind.items()},
             "survival_per_1000_tokens": survival.end.density,
-            "survival_after_each_fold": [at.facts.value for at in survival.compactions],
+            "survival_after_each_compaction": [at.facts.value for at in survival.compactions],
             "constraints_at_end": _counted(survival.constraints),
             "constraints_throughout": _counted(survival.constraints_throughout),
             "pins_throughout": _counted(survival.pins_throughout),

@@ -199,10 +199,10 @@ def searchable_text(entry: Entry) -> str:
 
 
 def _match(info: SessionInfo, path: Path, entry: Entry, text: str, asked: Query) -> _Match:
-    folded = casefolded(text)
-    shown = excerpt(text, folded, max(0, asked.place_in(folded)))
+    lowered = casefolded(text)
+    shown = excerpt(text, lowered, max(0, asked.place_in(lowered)))
     hit = SessionHit(entry.index, entry.type, shown.line, shown.text, marks(shown.text, asked))
-    return _Match(info, path, hit, asked.whole in folded, asked.relevance(folded))
+    return _Match(info, path, hit, asked.whole in lowered, asked.relevance(lowered))
 
 
 def _hits(matching: Sequence[_Match]) -> SessionHits:

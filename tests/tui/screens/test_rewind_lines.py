@@ -136,4 +136,4 @@ def test_lines_keep_their_width_in_any_script_and_size() -> None:
             if asked is not None:
                 screen.action_list(asked)
             assert "\x1b" not in text(screen, width, height)
-    assert "nothing to go back over" in text(begun(()))
+    assert "nothing to rewind to" in text(begun(()))

@@ -60,7 +60,7 @@ KEYS: Final = table(
     ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="close"),
 )
 
-_NOTHING: Final = " There is nothing to go back over."
+_NOTHING: Final = " There is nothing to rewind to; /tree shows every turn."
 DETAILS: Final = 7
 """Lines below the list, frame apart, where there is room for them."""
 _LEAST_ROWS: Final = 6

@@ -173,12 +173,12 @@ class TreeScreen(PlacesScreen[TreeRow]):
         turn, fork = place.branch.turn, place.fork
         stem = place.branch.stem if fork is None else place.branch.stem.replace("├─", "│ ") + "├─"
         sign = "⑂ " if fork is not None else "❯ " if turn.is_prompt else "  "
-        words = self._words(place)
+        style = "text" if place.branch.on_way and fork is None else "muted"
         left = [
             piece("▶" if marked else " ", "accent", gap=0),
             piece(cut_left(stem, max(width // 3, 2)), "muted", gap=1),
             piece(sign, "accent" if place.branch.on_way and fork is None else "muted", gap=0),
-            piece(words, "text" if place.branch.on_way and fork is None else "muted", gap=0, cut="right"),
+            Piece(((self._words(place), style),), gap=0, cut="right", least=_LEAST),
         ]
         return row(left, self._facts(place), width)
 
@@ -209,5 +209,7 @@ class TreeScreen(PlacesScreen[TreeRow]):
         return facts
 
 
+_LEAST: Final = 20
+"""Cells of a prompt that stay before its figures go."""
 _LOOKED_AT: Final = 200
 """Entries of a turn that are looked at for its last answer."""
