@@ -71,9 +71,9 @@ clean:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-# A real vocabulary, a cluster, Parquet, agent frameworks: what needs one of them and has it not says that it was skipped.
+# A real vocabulary, agent frameworks: what needs one of them and has it not says that it was skipped.
 .venv/bench: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench,cluster,frameworks,parquet]' && touch $@ || true
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench,frameworks]' && touch $@ || true
 
 .venv/docs: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]' && touch $@

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from foldline.agent import api_keys
-from foldline.agent.api_keys import key_of, key_origin, keys_file, mask_of, save_key, secret_variables
+from foldline.agent.api_keys import (
+    forget_key,
+    key_of,
+    key_origin,
+    keys_file,
+    mask_of,
+    save_key,
+    secret_variables,
+)
 from foldline.agent.model_choice import asked_now
 from foldline.agent.settings import load_settings
 from foldline.agent.tools.process import environment
@@ -51,6 +59,14 @@ def test_comments_beside_the_keys_stay(tmp_path: Path) -> None:
     path.write_text('# work\n[keys]\ndeepseek = "one"  # mine\n')
     save_key(home(tmp_path), PROVIDERS["groq"], "two")
     assert path.read_text() == '# work\n[keys]\ndeepseek = "one"  # mine\ngroq = "two"\n'
+
+
+def test_a_key_that_is_forgotten_leaves_the_others_and_the_comments(tmp_path: Path) -> None:
+    path = save_key(home(tmp_path), DEEPSEEK, "one")
+    path.write_text('# work\n[keys]\ndeepseek = "one"\ngroq = "two"  # mine\n')
+    for _ in range(2):
+        forget_key(home(tmp_path), DEEPSEEK)
+        assert path.read_text() == '# work\n[keys]\ngroq = "two"  # mine\n'
 
 
 @pytest.mark.skipif(os.name != "posix", reason="others are told apart by modes only there")

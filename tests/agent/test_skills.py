@@ -14,10 +14,11 @@ from foldline.agent.trust import brought, decide
 from foldline.context.invariants import broken
 from foldline.context.weight import usage_of
 from foldline.history import Session
-from foldline.protocol import Compaction, FoldlineError, operations, text_parts
+from foldline.protocol import Compaction, DeveloperMessage, FoldlineError, operations, text_parts
 from foldline.protocol.events import ApprovalRequested
 from support.agents import PlayedLLM, agent_in, calling
 from support.homes import put, skill, usual_home, usual_project
+from support.sandboxes import need
 from support.trusting import agree
 
 pytestmark = pytest.mark.usefixtures("data_folder")
@@ -279,6 +280,36 @@ async def test_the_files_of_a_skill_are_read_without_a_question_and_those_beside
         read = next(tool for tool in agent.state.tools if tool.spec.name == "read")
         assert not read.inside({"path": str(home / ".claude/skills/pdf-forms/out.txt")}, context)
         await agent.aclose()
+
+
+@pytest.mark.parametrize("mode", ["ask", "sandboxed", "read-only"])
+@pytest.mark.parametrize("place", [".claude/skills", ".agents/skills", "own", "linked"])
+async def test_the_script_of_a_skill_runs_by_bash_where_the_skill_says_it_lies(
+    project: Path, home: Path, mode: str, place: str
+) -> None:
+    """Also where Foldline's own folder, which the sandbox hides, holds the skill, or a link to it."""
+    need("bubblewrap")
+    own = Path(os.environ["FOLDLINE_HOME"]) / "skills"
+    folder = own if place == "own" else home / (place if place != "linked" else "dotfiles/skills")
+    skill(folder, "count", body="Run `python3 scripts/count.py`.")
+    put(folder / "count/scripts/count.py", "import words\nprint('counted', len(words.ALL))\n")
+    put(folder / "count/scripts/words.py", "ALL = ['one', 'two']\n")
+    if place == "linked":
+        own.symlink_to(folder)
+    llm = PlayedLLM("loaded")
+    agent, watch = agent_in(project, llm, approvals=mode)
+    await agent.prompt("/count")
+    told = next(entry.text for entry in agent.session.entries if isinstance(entry, DeveloperMessage))
+    path = told.partition("begin in ")[2].partition(": ")[0]
+    llm.script.append(calling(("bash", {"command": f"python3 {path}/scripts/count.py"})))
+    task = agent.executor.submit(operations.RunAgent(parts=text_parts("count")))
+    if mode == "ask":
+        asked = await watch.first(ApprovalRequested)
+        agent.executor.submit(operations.Approve(call_id=asked.call_id, answer="once"))
+    await agent.executor.wait_for(task)
+    assert llm.requests[-1].messages[-1].text.startswith("counted 2")
+    assert len(watch.of(ApprovalRequested)) == (mode == "ask")
+    await agent.aclose()
 
 
 async def test_a_loaded_skill_outlives_compactions_and_clear_and_weighs_as_its_own_kind(

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foldline.agent import Agent
@@ -17,8 +17,12 @@ from foldline.protocol import operations, text_parts
 from support.agents import agent_in
 from support.trees import Busy, check_told, check_tree
 
-STEPS = ("spawn", "two", "cancel", "background", "crash", "rewind", "undo", "compact", "talk", "esc")
+STEPS = (
+    "spawn", "two", "cancel", "background", "crash", "rewind", "go", "undo", "undo any", "fork", "compact",
+    "talk", "esc",
+)  # fmt: skip
 """What may happen."""
+ALL = [("two", 0), ("cancel", 40), ("rewind", 3), ("fork", 30), ("spawn", 0), ("undo", 0), ("go", 25)]
 
 
 class Life:
@@ -27,7 +31,7 @@ class Life:
     def __init__(self, folder: Path) -> None:
         self.agent, _ = agent_in(folder, Busy(), interactive=True)
         self.left: list[Agent] = []
-        """Those of which a crash has taken the session away."""
+        """Those of which a crash has taken the session away, and those that were forked."""
 
     async def step(self, what: str, ticks: int) -> None:
         agent, run = self.agent, operations.RunAgent
@@ -48,6 +52,14 @@ class Life:
             case "rewind" if places := agent.session.projection.checkpoints:
                 place = places[ticks % len(places)].id
                 await self.ended(agent.executor.submit(operations.Rewind(checkpoint=place, files=True)))
+            case "go" if (last := agent.session.projection.last_index) > 0:
+                files = ticks % 2 == 0
+                await self.ended(agent.executor.submit(operations.Rewind(moment=ticks % last, files=files)))
+            case "undo any" if (last := agent.session.projection.last_index) > 0:
+                target = ticks % last
+                await self.ended(agent.executor.submit(operations.UndoCompaction(target=target)))
+            case "fork" if len(agent.session.entries):
+                await self.fork(ticks)
             case "undo":
                 await self.ended(agent.executor.submit(operations.UndoCompaction()))
             case "compact":
@@ -68,14 +80,29 @@ class Life:
             return
         there = here.with_name(f"{here.name}-{next(_COPIES)}")
         shutil.copytree(here, there, ignore=shutil.ignore_patterns("lock", "*.json", "index.jsonl"))
+        self.go_on_in(there)
+
+    async def fork(self, ticks: int) -> None:
+        """Goes on in a copy, which ends with any entry; those in the background work on in the other."""
+        session = self.agent.session
+        assert session.path is not None
+        until = session.entries[ticks % len(session.entries)].index
+        copy = await session.copy(home=session.path.parents[3], until=until)
+        copy.close()
+        assert copy.path is not None
+        self.go_on_in(copy.path)
+
+    def go_on_in(self, path: Path) -> None:
         self.left.append(self.agent)
-        self.agent = Agent(Session.open(there), llm=Busy(), approvals="all", interactive=True)
+        self.agent = Agent(Session.open(path), llm=Busy(), approvals="all", interactive=True)
 
 
 _COPIES = itertools.count()
 
 
 @settings(deadline=None, max_examples=25)
+@example([*ALL, ("crash", 50), ("two", 0), ("undo any", 30), ("go", 12), ("background", 60), ("fork", 9)])
+@example([*reversed(ALL), ("background", 30), ("crash", 20), *ALL])
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 60)), min_size=1, max_size=8))
 def test_every_history_of_the_tree_is_whole_after_anything(steps: list[tuple[str, int]]) -> None:
     async def live(folder: Path) -> None:
@@ -89,11 +116,13 @@ def test_every_history_of_the_tree_is_whole_after_anything(steps: list[tuple[str
         finally:
             for agent in (life.agent, *life.left):
                 await agent.aclose()
-        path = life.agent.session.path
-        assert path is not None
-        if path.exists():
-            await check_told(path)
-            check_tree(path)
+        assert life.agent.session.path is not None
+        if life.agent.session.path.exists():
+            await check_told(life.agent.session.path)
+        for agent in (life.agent, *life.left):
+            assert agent.session.path is not None
+            if agent.session.path.exists():
+                check_tree(agent.session.path)
 
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("FOLDLINE_HOME", str(Path(folder) / "project-home"))

@@ -52,7 +52,7 @@ def test_json_gives_every_fold_and_every_lost_fact(door: FrontDoor) -> None:
     said = door("audit", door.keep(folded().entries), "--json")
     assert said.code == 0
     assert said.json == {
-        "folds": [
+        "compactions": [
             {
                 "index": 7,
                 "reason": "threshold",
@@ -74,7 +74,7 @@ def test_json_gives_every_fold_and_every_lost_fact(door: FrontDoor) -> None:
 def test_a_second_fold_is_audited_against_the_view_the_first_one_left(door: FrontDoor) -> None:
     built = folded().user("Is session_key set?").assistant("Yes.")
     fold(built, "All is well, after 3 failed.", first=5, last=8)
-    first, second = door("audit", door.keep(built.entries), "--json").json["folds"]
+    first, second = door("audit", door.keep(built.entries), "--json").json["compactions"]
     assert [first["index"], second["index"]] == [7, 10]
     assert [fact["text"] for fact in second["lost"]] == ["session_key"]
 
@@ -84,7 +84,7 @@ def test_a_fold_that_was_undone_is_left_out(door: FrontDoor) -> None:
     said = door("audit", folder)
     assert said.code == 0
     assert "has no compaction in force" in said.out
-    assert door("audit", folder, "--json").json == {"folds": []}
+    assert door("audit", folder, "--json").json == {"compactions": []}
 
 
 def test_a_session_that_was_never_folded_is_said_to_have_lost_nothing(door: FrontDoor) -> None:
@@ -126,8 +126,8 @@ def test_folds_another_agent_made_are_audited(door: FrontDoor, options: tuple[st
     said = door("audit", SHARED / "pi" / "pimono-v1-2comp.jsonl", *options)
     assert said.code == 0
     if options:
-        assert [each["index"] for each in said.json["folds"]] == [359, 628]
-        assert all(0 < len(each["lost"]) < each["facts"] for each in said.json["folds"])
+        assert [each["index"] for each in said.json["compactions"]] == [359, 628]
+        assert all(0 < len(each["lost"]) < each["facts"] for each in said.json["compactions"])
     else:
         assert "facts lost" in said.out
         assert max(map(len, said.out.splitlines())) <= 120

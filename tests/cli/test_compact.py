@@ -335,5 +335,5 @@ def test_a_fold_that_only_clips_says_so(door: FrontDoor) -> None:
 def test_a_dry_run_gives_programs_no_numbers_that_only_the_strategy_would_know(door: FrontDoor) -> None:
     folder = door.keep(long().entries)
     said = door("compact", folder, "--dry-run", "--json", "--strategy", "hide").json
-    assert (said["tokens_after"], said["first_kept_index"], said["kept"], said["folded"]) == (None,) * 4
-    assert door("compact", folder, "--dry-run", "--json", "--strategy", "summary").json["folded"] > 0
+    assert (said["tokens_after"], said["first_kept_index"], said["kept"], said["compacted"]) == (None,) * 4
+    assert door("compact", folder, "--dry-run", "--json", "--strategy", "summary").json["compacted"] > 0

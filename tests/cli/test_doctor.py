@@ -1,7 +1,6 @@
 """`foldline doctor`: one line a check, an exit code to build on, repairs only where they were asked for."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -151,7 +150,6 @@ def test_without_a_source_the_installation_is_looked_at_and_nothing_is_made(door
     assert {
         "foldline",
         "libraries",
-        "search",
         "terminal",
         "git",
         "settings",
@@ -251,16 +249,6 @@ def test_a_data_folder_that_cannot_be_written_to_is_bad(
     said = door("doctor")
     assert said.code == 1
     assert "cannot be written to" in said.out
-
-
-def test_an_unreadable_search_index_is_told_and_thrown_away_on_request(door: FrontDoor) -> None:
-    door.home.mkdir()
-    (door.home / "search.db").write_bytes(os.urandom(5000))
-    said = door("doctor")
-    assert "! warn  search.db" in said.out
-    assert "it is made again" in said.out
-    assert "search.db thrown away" in door("doctor", "--repair").out
-    assert not (door.home / "search.db").exists()
 
 
 def test_nothing_foreign_acts_on_the_terminal(door: FrontDoor) -> None:

@@ -120,18 +120,6 @@ def test_ten_sessions_give_intervals_and_one_gives_none(door: FrontDoor) -> None
     assert {(one["strategy"], one["sessions"]) for one in ten["differences"]} == {("hide", 10)}
 
 
-def test_a_picture_is_drawn_to_a_new_file_only(door: FrontDoor) -> None:
-    folder, target = kept(door), door.cwd / "cost.svg"
-    options = ("--window", "8k", "--strategies", "hide", "--plot", target)
-    assert door("eval", folder, *options).code == 0
-    drawn = target.read_text()
-    assert drawn.startswith("<svg")
-    assert drawn.count("<svg ") == 3
-    assert "<script" not in drawn
-    again = door("eval", folder, *options)
-    assert (again.code, again.err.count("exists already")) == (1, 1)
-
-
 def test_a_strategy_of_ones_own_is_an_arm_like_any_other(door: FrontDoor) -> None:
     own = "foldline.compaction:ToolResultHidingCompaction"
     rows = door("eval", kept(door), "--window", "8k", "--strategies", f"hide,{own}", "--json").json["rows"]
@@ -146,7 +134,6 @@ def test_a_strategy_of_ones_own_is_an_arm_like_any_other(door: FrontDoor) -> Non
         (("--prices", "no-such-model"), 2, "There is no price for no-such-model"),
         (("--judge",), 1, "--judge asks a model, and none is configured"),
         (("--window", "100"), 1, "too small"),
-        (("--plot", "cost.png"), 2, "call it cost.svg"),
         (("--window", "many"), 2, "many"),
     ],
 )

@@ -1,7 +1,6 @@
 """`foldline eval` over many sessions: side by side, continued from a file, and no bad session ends it."""
 
 import json
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from foldline.agent.settings import Settings
 from foldline.cli import eval_corpus
-from foldline.cli.eval_corpus import Line, Task, Workers, measured, processes
+from foldline.cli.eval_corpus import Line, Task, measured
 from support.front_door import FrontDoor
 from support.history import history
 from support.workers import dies_for_a_bad_one
@@ -65,9 +64,6 @@ def test_what_is_in_the_file_is_not_measured_again(
     results = door.cwd / "results.jsonl"
     asked: list[str] = []
 
-    def threads(_jobs: int) -> Workers:
-        return lambda: ThreadPoolExecutor(1), 1
-
     def counted(one: Task) -> Line:
         asked.append(Path(one.source).name)
         return {
@@ -79,7 +75,7 @@ def test_what_is_in_the_file_is_not_measured_again(
             "error": None,
         }
 
-    monkeypatch.setattr(eval_corpus, "processes", threads)
+    monkeypatch.setattr(eval_corpus, "processes", ThreadPoolExecutor)
     monkeypatch.setattr(eval_corpus, "measured_session", counted)
     assert door("eval", folder, "--results", results, *OPTIONS).code == 0
     assert len(asked) == 4
@@ -103,27 +99,12 @@ def test_a_file_that_holds_something_else_is_not_added_to(door: FrontDoor, folde
 
 
 @pytest.mark.slow
-def test_results_are_also_a_table_and_what_is_no_session_is_in_it(door: FrontDoor, folder: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    said = door("eval", folder, "--results", door.cwd / "results.parquet", *OPTIONS)
-    assert said.code == 0, said.err
-    rows = parquet.read_table(door.cwd / "results.parquet").to_pylist()
-    lines = lines_of(door.cwd / "results.jsonl")
-    assert len(rows) == sum(len(line["rows"]) or 1 for line in lines) == 10
-    first = next(line["rows"][1] for line in lines if line["rows"])
-    same = next(row for row in rows if row["session"] == first["session"] and row["strategy"] == "hide")
-    assert same["grounded_recall"] == first["grounded_recall"]
-    assert json.loads(same["states"]) == first["states"]
-    assert [row["strategy"] for row in rows if row["error"]] == [None]
-
-
-@pytest.mark.slow
 def test_a_session_whose_process_dies_is_a_row_and_the_others_are_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(eval_corpus, "measured_session", dies_for_a_bad_one)
     tasks = [task(tmp_path / name) for name in ("a", "bad", "b", "c")]
-    found = {Path(line["source"]).name: line["error"] for line in measured(tasks, processes(2))}
+    found = {Path(line["source"]).name: line["error"] for line in measured(tasks, 2)}
     assert {name: bool(error) for name, error in found.items()} == {
         "a": False, "b": False, "c": False, "bad": True,
     }  # fmt: skip
@@ -137,12 +118,3 @@ def test_many_sessions_are_not_judged_by_a_model(door: FrontDoor, folder: Path) 
 def test_an_arm_that_is_none_is_said_once(door: FrontDoor, folder: Path) -> None:
     said = door("eval", folder, "--strategies", "magic-fold")
     assert (said.code, said.err.count("There is no strategy magic-fold")) == (1, 1)
-
-
-def test_without_dask_a_cluster_is_one_sentence(
-    door: FrontDoor, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    said = door("eval", folder, "--cluster", "tcp://127.0.0.1:1")
-    assert (said.code, said.err.count("\n")) == (1, 1)
-    assert "foldline[cluster]" in said.err

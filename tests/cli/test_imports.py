@@ -39,7 +39,7 @@ OTHERS_AT_MOST = 16
 """Modules before the first paint: our own; and those of others that the floor does not import."""
 
 LATER = (
-    "pydantic", "openai", "httpx2", "httpx", "anyio", "aiofiles", "tomlkit", "detect_secrets", "pygal",
+    "pydantic", "openai", "httpx2", "httpx", "anyio", "aiofiles", "tomlkit", "detect_secrets",
     "markdown_it", "markdownify", "pathspec", "filelock", "mcp", "sqlite3", "multiprocessing", "xml",
     "foldline.protocol", "foldline.history", "foldline.llm", "foldline.compaction", "foldline.formats",
     "foldline.evaluation", "foldline.agent.agent", "foldline.agent.settings", "foldline.agent.tools",
@@ -53,7 +53,7 @@ LATER = (
 
 
 NOT_FOR_A_PROMPT = (
-    "openai", "mcp", "markdownify", "detect_secrets", "pygal", "tomlkit", "sqlite3", "foldline.llm.offline",
+    "openai", "mcp", "markdownify", "detect_secrets", "tomlkit", "sqlite3", "foldline.llm.offline",
     "foldline.evaluation", "foldline.formats", "foldline.tui.inspector", "foldline.tui.preview.screen",
     "foldline.tui.screens", "foldline.tui.lists",
 )  # fmt: skip

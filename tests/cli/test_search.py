@@ -87,19 +87,11 @@ def test_nothing_to_look_for_is_wrong_usage(door: FrontDoor) -> None:
     assert door("search", " ").code == 2
 
 
-def test_that_the_index_cannot_be_kept_is_said_beside_the_result(door: FrontDoor) -> None:
-    door.keep(history().user("needle").entries)
-    (door.home / "search.db").mkdir()
-    said = door("search", "needle")
-    assert "needle" in said.out
-    assert "made in memory" in said.err
-
-
 def test_an_interrupt_ends_with_130(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> bool:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(search_module, "refreshed", interrupted)
+    monkeypatch.setattr(search_module, "search_sessions", interrupted)
     assert door("search", "needle").code == 130
 
 

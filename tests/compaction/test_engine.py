@@ -477,7 +477,7 @@ async def test_the_entry_says_how_it_was_made() -> None:
     )
     assert (entry.model, entry.usage) == ("scripted", Usage(input=900, output=12))
     assert entry.tokens_after < entry.tokens_before
-    assert (proposal.folded, proposal.kept, proposal.model_calls) == (6, 3, 1)
+    assert (proposal.compacted, proposal.kept, proposal.model_calls) == (6, 3, 1)
 
 
 async def test_the_digest_folds_without_a_model() -> None:
@@ -544,7 +544,7 @@ def test_a_plan_makes_no_model_call_and_says_what_would_go() -> None:
     projection = session().projection()
     planned = plan(projection, BUDGET, "threshold")
     assert planned is not None
-    assert (planned.folded, planned.kept) == (6, 3)
+    assert (planned.compacted, planned.kept) == (6, 3)
     assert planned.tokens_expected < planned.tokens_before
     assert plan(Projection(), BUDGET, "manual") is None
 
@@ -553,7 +553,7 @@ def test_a_plan_makes_no_model_call_and_says_what_would_go() -> None:
 def test_a_plan_reads_no_text_which_may_be_on_the_disk(reason: Reason) -> None:
     projection = Projection(Unread(session(6).step("read", LONG * 4).user("and now?").entries))
     planned = plan(projection, BUDGET, reason)
-    assert planned is not None and planned.cut is not None and planned.folded
+    assert planned is not None and planned.cut is not None and planned.compacted
 
 
 class Unread(MemoryEntries):

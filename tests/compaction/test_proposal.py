@@ -185,13 +185,13 @@ async def test_the_entries_of_a_proposal_are_counted_as_those_of_the_fold_it_bec
     built = session()
     first = await drafted(built)
     folded = applied(built, first).projection()
-    assert first.outline.folded == first.folded == compacted_count(folded, folded.all_compactions[-1])
+    assert first.outline.compacted == first.compacted == compacted_count(folded, folded.all_compactions[-1])
     for number in range(4):
         built = built.user(f"again {number} " * 400).assistant("done " * 400)
     second = await drafted(built)
     assert any(item.written for item in second.view), "an earlier summary goes into it"
     folded = applied(built, second).projection()
-    assert second.outline.folded == second.folded == compacted_count(folded, folded.all_compactions[-1])
+    assert second.outline.compacted == second.compacted == compacted_count(folded, folded.all_compactions[-1])
 
 
 async def test_a_moved_cut_makes_the_draft_stale_and_moves_the_numbers_at_once() -> None:
@@ -202,7 +202,7 @@ async def test_a_moved_cut_makes_the_draft_stale_and_moves_the_numbers_at_once()
     earlier = places[places.index(proposal.cut.first_kept_index) - 2]
     moved = proposal.moved(earlier)
     assert (moved.state, moved.cut and moved.cut.first_kept_index) == ("stale", earlier)
-    assert moved.outline.folded < proposal.outline.folded
+    assert moved.outline.compacted < proposal.outline.compacted
     assert moved.outline.tokens_after > proposal.outline.tokens_after
     assert moved.entry.summary == proposal.entry.summary
 

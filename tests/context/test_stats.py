@@ -17,7 +17,7 @@ def test_requests_count_by_model_failed_ones_included_and_compactions_with_them(
     )
     stats = stats_of(told.entries)
     assert (stats.models["m"].requests, stats.models["m"].input, stats.failed) == (2, 1_000, 1)
-    assert (stats.models["small"].requests, stats.folds) == (1, 1)
+    assert (stats.models["small"].requests, stats.compactions) == (1, 1)
 
 
 def test_where_no_request_was_recorded_the_answers_stand_for_them() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.headroom import HeadroomCompaction
 from foldline.compaction import CompactionContext, CompactionFailed
-from foldline.evaluation.arms import HeadroomCompaction
 from foldline.protocol import FoldlineError
 from support.history import history
 from support.llm import ScriptedLLM

@@ -150,12 +150,18 @@ def activity(call_id: str, kind: str) -> Row:
     return {**made, "payload": {**made["payload"], "kind": kind}}
 
 
+SPAWNED = {"type": "SubAgentActivity", "id": "c1", "kind": "started", "agent_thread_id": SECOND}
 SAID = {
     "its result": [output("c1", json.dumps({"agent_id": SECOND}))],
     "an event": [
         activity("c1", "started"),
         output("c1", json.dumps({"task_name": "/root/look"})),
         activity("c9", "interacted"),
+    ],
+    "an item": [
+        event("item_completed", item=SPAWNED),
+        output("c1", json.dumps({"task_name": "/root/look", "nickname": "Nash"})),
+        event("item_completed", item={**SPAWNED, "id": "c9", "kind": "completed"}),
     ],
     "an older event": [event("collab_agent_spawn_end", call_id="c1", new_thread_id=SECOND), output("c1")],
 }
@@ -173,6 +179,16 @@ def test_a_subagents_file_is_found_by_what_the_session_says_of_it(tmp_path: Path
     known = [entry.type for entry in session.entries if "." not in entry.type]
     assert known[known.index("subagent") - 1] == "assistant"
     assert known[known.index("subagent") + 1] == "tool_result"
+
+
+def test_a_subagents_header_names_its_parent_with_or_without_saying_how_it_came_about(tmp_path: Path) -> None:
+    write(tmp_path, PARENT, *typed("go"), call("c1", "spawn_agent"), *SAID["an item"])
+    known = {"id": SECOND, "thread_source": "subagent", "parent_thread_id": PARENT, "agent_nickname": "Nash"}
+    lines = [{**META, "payload": {**META["payload"], **known}}, *typed("look"), *answer("I looked")]
+    path = tmp_path / f"rollout-2026-01-02T03-04-06-{SECOND}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    [child] = read(tmp_path, PARENT).children
+    assert (child.agent, child.call_id, said(child.session)) == ("Nash", "c1", ["look", "I looked"])
 
 
 def test_a_file_that_another_session_started_is_no_subagent(tmp_path: Path) -> None:

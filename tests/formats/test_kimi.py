@@ -611,7 +611,12 @@ def test_a_kept_reference_is_not_written_anew(read: Any) -> None:
 
 
 def test_subagents_of_kimi_code_lie_beside_the_main_agent(tmp_path: Path) -> None:
-    main, helper = Code().user("go").answer("done"), Code().user("look").answer("I looked")
+    main, helper = Code().user("go"), Code().user("look").answer("I looked")
+    task = {"prompt": "look", "description": "Look around", "subagent_type": "coder"}
+    said_by_it = "agent_id: agent-0\nactual_subagent_type: coder\nstatus: completed\n\n[summary]\nI looked"
+    main.event("step.begin", uuid="s").event(
+        "tool.call", stepUuid="s", toolCallId="c1", name="Agent", args=task
+    ).event("tool.result", toolCallId="c1", result={"output": said_by_it}).event("step.end", uuid="s")
     for name, code in {"main": main, "agent-0": helper}.items():
         (tmp_path / "agents" / name).mkdir(parents=True)
         write(tmp_path / "agents" / name / "wire.jsonl", code.records)
@@ -619,5 +624,6 @@ def test_subagents_of_kimi_code_lie_beside_the_main_agent(tmp_path: Path) -> Non
     session = read_foreign(tmp_path / "agents" / "main" / "wire.jsonl")
     [child] = session.children
     assert (child.id, said(child.session)[-2:]) == ("agent-0", ["look", "I looked"])
+    assert (child.call_id, child.agent, child.title) == ("c1", "coder", "Look around")
     assert session.entries[-1].type == "subagent"
     assert read_foreign(tmp_path / "agents" / "agent-0" / "wire.jsonl").children == ()

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from foldline.context.branches import branches
 from foldline.context.projection import project
+from foldline.context.view import first_words
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (
     AssistantMessage,
@@ -16,6 +18,7 @@ from foldline.protocol import (
     FoldlineError,
     ImagePart,
     NoticeRecord,
+    Revert,
     ThinkingPart,
     Title,
     ToolResultMessage,
@@ -158,6 +161,23 @@ def test_a_record_without_a_parent_begins_anew(rows: Rows, read: Any) -> None:
     rows.user("one")
     rows.user("two", after=None)
     assert said(read(rows)) == ["two"]
+
+
+def test_every_branch_is_a_branch_of_the_tree_and_can_be_gone_to(rows: Rows, read: Any) -> None:
+    rows.user("one")
+    first = rows.model("first answer")
+    rows.user("two")
+    rows.model("second answer")
+    rows.system("rewind", after=first, truncatedCount=2)
+    rows.user("three")
+    rows.user("anew", after=None)
+    made = project(read(rows).entries)
+    found = branches(made)
+    shown = [(row.stem, first_words(made.entry(row.turn.start))) for row in found.rows()[1:]]
+    assert shown == [("├─", "one"), ("│ ├─", "two"), ("│ ", "three"), ("", "anew")]
+    two = next(turn for turn in found.turns[1:] if first_words(made.entry(turn.start)) == "two")
+    then = made.foreseen(Revert(checkpoint=0, moment=two.moment))
+    assert [item.message.text for item in then.view] == ["one", "first answer", "two", "second answer"]
 
 
 def test_a_record_whose_parent_is_lost_goes_on_where_the_file_stands(rows: Rows, read: Any) -> None:

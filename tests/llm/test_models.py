@@ -1,12 +1,11 @@
 """Prices are data with a date; a model that is not listed has none."""
 
 from datetime import date
-from pathlib import Path
 
 import pytest
 
 from foldline.llm.models import Price, model_info, price_of, price_table
-from foldline.protocol import FoldlineError, Usage
+from foldline.protocol import Usage
 
 
 def test_the_table_says_when_and_where_it_was_taken_from() -> None:
@@ -97,22 +96,3 @@ def test_what_a_long_request_cost_is_twice_as_much() -> None:
 def test_what_is_known_by_hand_wins_over_the_generated_table() -> None:
     assert model_info("gpt-5.4").window == 922_000  # the source counts the answer in
     assert model_info("gpt-5.3-chat-latest").window_from == "table"
-
-
-def test_another_table_of_the_same_form_can_be_given(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(
-        'date = 2026-01-02\nsource = "me"\n'
-        '[[price]]\nmodels = ["Mine"]\ninput = 1\ncached = 0.5\nwrite = 1\noutput = 4\n'
-    )
-    table = price_table(path)
-    assert price_of("mine", table) == Price(1, 0.5, 1, 4)
-    assert price_of("gpt-5", table) is None
-
-
-@pytest.mark.parametrize("text", ["", "date = 1", "not toml", 'date = 2026-01-02\nsource = "x"\nprice = [1]'])
-def test_what_is_no_table_of_prices_is_said_in_one_sentence(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(text)
-    with pytest.raises(FoldlineError, match="is no table of prices"):
-        price_table(path)

@@ -8,12 +8,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from agent.mcp.conftest import House, house
+from agent.mcp.conftest import House, Person, house
+from foldline.agent import Agent
 from foldline.agent.mcp import ServerConfig
+from foldline.agent.mcp.elicitation import elicited
+from foldline.agent.server_prompts import resource_rows
+from foldline.protocol import FoldlineError, NoticeRecord, ToolResultMessage, UserMessage
+from support.agents import PATIENCE, PlayedLLM, agent_in, calling
 from support.mcp_server import RED_DOT, is_alive
 from support.real_server import free_port
 
@@ -24,6 +30,7 @@ EVERYTHING = INSTALLED / "node_modules/.bin/mcp-server-everything"
 FILES = INSTALLED / "node_modules/.bin/mcp-server-filesystem"
 GIT = INSTALLED / "bin/mcp-server-git"
 TIME = INSTALLED / "bin/mcp-server-time"
+ASKS = "trigger-elicitation-request"
 LONG = "trigger-long-running-operation"
 HARMLESS = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
 
@@ -212,6 +219,133 @@ async def test_started_anew_at_its_address_it_has_forgotten_us_and_is_reached_ag
     with everything_over_http(port):
         assert (await house.call(servers, "everything:echo", message="again")).text == "Echo: again"
         await servers.aclose()
+
+
+# --- what it has beside tools ------------------------------------------------------------------------
+
+
+def sent(agent: Agent) -> str:
+    """What stands below the user's words in the newest prompt."""
+    return next(entry for entry in reversed(agent.session.entries) if isinstance(entry, UserMessage)).piped
+
+
+@needs(EVERYTHING)
+async def test_a_resource_that_is_named_goes_along_and_one_that_is_none_is_said(house: House) -> None:
+    agent, _ = agent_in(house.folder, PlayedLLM(), servers=house.servers(everything()))
+    await agent.prompt("Compare @everything:demo://resource/dynamic/text/7, please.")
+    assert '<resource source="everything:demo://resource/dynamic/text/7">' in sent(agent)
+    assert "Resource 7: This is a plaintext resource" in sent(agent)
+    rows = {name: is_whole for name, _, is_whole in resource_rows(agent.state)}
+    assert rows["everything:demo://resource/static/document/features.md"]
+    assert not rows["everything:demo://resource/dynamic/text/"]
+    with pytest.raises(FoldlineError, match=r"@everything:demo://nowhere cannot be read: .* not found"):
+        await agent.prompt("Read @everything:demo://nowhere")
+    await agent.aclose()
+
+
+@needs(EVERYTHING)
+@pytest.mark.parametrize(
+    ("typed", "filled"),
+    [
+        ("/everything:simple-prompt", "This is a simple prompt without arguments."),
+        ("/everything:args-prompt 'New York' NY", "What's weather in New York, NY?"),
+        ("/everything:args-prompt Oslo", "What's weather in Oslo?"),
+        ("/everything:resource-prompt Text 3", "Resource 3: This is a plaintext resource"),
+    ],
+)
+async def test_its_prompts_are_called_like_commands(house: House, typed: str, filled: str) -> None:
+    agent, _ = agent_in(house.folder, PlayedLLM(), servers=house.servers(everything()))
+    await agent.prompt("hello")
+    await agent.prompt(typed)
+    assert '<slash-command source="MCP server everything">' in sent(agent)
+    assert filled in sent(agent)
+    await agent.aclose()
+
+
+async def asked(house: House, person: Person) -> str:
+    """What its long form gets of somebody."""
+    servers = house.servers(everything())
+    servers.ask_with(partial(elicited, person.choices))
+    servers.start()
+    await servers.settled(PATIENCE)
+    # It lists this tool only once it knows that somebody can be asked, and says that its list has changed.
+    await house.until(lambda: any(ASKS in spec for spec in servers.by_name["everything"].offers))
+    return (await house.call(servers, f"everything:{ASKS}")).text
+
+
+@needs(EVERYTHING)
+async def test_its_form_of_all_kinds_of_fields_is_filled_in_as_it_wants_them(house: House) -> None:
+    answers = ["tAda", "1", "o", "tada@example.org", "o", "t1815-12-10", "t0", "t7", "t2.5", "5"]
+    person = Person(*answers, "tPiano, Bass", "3", "tSalmon", "1")
+    text = await asked(house, person)
+    said = json.loads(text.rpartition("Raw result: ")[2])
+    assert said["action"] == "accept"
+    assert said["content"] == {
+        "name": "Ada",
+        "check": True,
+        "email": "ada@example.org",
+        "birthdate": "1815-12-10",
+        "integer": 7,
+        "number": 2.5,
+        "untitledSingleSelectEnum": "Ross",
+        "untitledMultipleSelectEnum": ["Piano", "Bass"],
+        "titledSingleSelectEnum": "hero-3",
+        "titledMultipleSelectEnum": ["fish-2"],
+        "legacyTitledEnum": "pet-1",
+    }
+    assert "at least 1" in person.asked[7].detail
+
+
+@needs(EVERYTHING)
+@pytest.mark.parametrize(
+    ("answer", "says"), [("d", "declined to provide"), ("", "cancelled the elicitation")]
+)
+async def test_its_form_is_declined_or_left(house: House, answer: str, says: str) -> None:
+    assert says in await asked(house, Person(answer))
+
+
+@needs(EVERYTHING)
+async def test_what_a_call_adds_to_its_resources_can_be_named_at_once(house: House) -> None:
+    call = "mcp__everything__gzip-file-as-resource", {"name": "new.gz", "data": "data:text/plain,hello"}
+    servers = house.servers(everything())
+    agent, _ = agent_in(house.folder, PlayedLLM(calling(call)), servers=servers)
+    await agent.prompt("Pack it")
+    await house.until(
+        lambda: any(
+            name == "everything:demo://resource/session/new.gz" for name, *_ in resource_rows(agent.state)
+        )
+    )
+    await agent.prompt("See @everything:demo://resource/session/new.gz")
+    assert "application/gzip, is not text and not shown" in sent(agent)
+    await agent.aclose()
+
+
+@needs(EVERYTHING)
+@needs(FILES)
+@needs(GIT)
+async def test_many_tools_of_several_servers_are_found_by_a_search_and_called(house: House) -> None:
+    configs = (
+        everything(),
+        ServerConfig("files", command=str(FILES), args=(str(house.folder),)),
+        ServerConfig("git", command=str(GIT)),
+    )
+    llm = PlayedLLM(
+        calling(("tool_search", {"query": "sum of two numbers"})),
+        calling(("mcp__everything__get-sum", {"a": 2, "b": 3}), stem="d"),
+    )
+    agent, _ = agent_in(house.folder, llm, servers=house.servers(*configs))
+    await agent.prompt("Add 2 and 3")
+    first, second, third = ([tool.name for tool in request.tools] for request in llm.requests)
+    assert "tool_search" in first
+    assert not any(name.startswith("mcp__") for name in first)
+    assert "mcp__everything__get-sum" in second
+    assert second == third
+    assert len([name for name in second if name.startswith("mcp__")]) <= 8
+    results = [entry.text for entry in agent.session.entries if isinstance(entry, ToolResultMessage)]
+    assert results[-1] == "The sum of 2 and 3 is 5."
+    [notice] = [entry.text for entry in agent.session.entries if isinstance(entry, NoticeRecord)]
+    assert "They were found by a search." in notice
+    await agent.aclose()
 
 
 # --- files, Git, the time ----------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def test_all_that_a_life_of_a_session_leaves_behind(door: FrontDoor) -> None:
     foldline("export", session, "--to", "foldline", "--out", "all.foldline")
     foldline("import", "all.foldline")
     kept = {path.name for path in door.home.rglob("*")}
-    assert {"events.jsonl", "meta.json", "outputs", "contents", "search.db"} <= kept
+    assert {"events.jsonl", "meta.json", "outputs", "contents"} <= kept
     assert too_open(door.home) == []
     assert stat.S_IMODE((door.cwd / "all.foldline").stat().st_mode) == 0o600
 

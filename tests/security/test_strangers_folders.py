@@ -188,16 +188,13 @@ def test_the_index_goes_on_in_no_file_that_has_another_name(tmp_path: Path, prec
 _HERE = Path(foldline.__file__).parent
 _ELSEWHERE = {
     "history/lock.py": "locks of others, without following a link; /proc",
-    "history/search_index.py": "SQLite, in the data folder, after a look at each of its files",
     "formats/opencode_store.py": "SQLite, to be read, after a look at its first bytes",
-    "cli/doctor_checks.py": "SQLite, in memory, or to be read after a look at each of its files",
     "history/repair.py": "a folder, to see its changes on disk",
     "history/contents.py": "another name for a regular file",
     "compaction/strategy.py": "prompts, which the user may replace",
     "llm/providers.py": "a table of the program",
     "cli/acp/stdio.py": "stdin, by its descriptor",
     "cli/streams.py": "/dev/null",
-    "cli/eval.py": "a picture that the user names",
     "cli/eval_corpus.py": "results that the user names, and sessions to measure",
     "agent/tools/process.py": "/proc",
     "agent/sandbox.py": "/proc",

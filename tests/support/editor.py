@@ -57,6 +57,7 @@ _ANSWERS: dict[str, Any] = {
 _ASKED: dict[str, Any] = {
     "session/update": schema.SessionNotification,
     "session/request_permission": schema.RequestPermissionRequest,
+    "elicitation/create": schema.CreateFormSessionElicitationRequest,
 }
 
 
@@ -69,6 +70,9 @@ class Editor:
         self.trace: list[StreamEvent] = []
         self.allow: Callable[[schema.RequestPermissionRequest], str | None] = lambda asked: "y"
         """The id of the option that is taken; None answers as an editor does whose user cancelled."""
+        self.forms: list[tuple[str, schema.ElicitationSchema]] = []
+        self.fill: dict[str, Any] | None = None
+        """What is put into a form; None declines it."""
         self.heard = asyncio.Event()
         self.hold: asyncio.Event | None = None
         """Where set, a question is answered only once this is."""
@@ -96,6 +100,12 @@ class Editor:
         else:
             outcome = schema.AllowedOutcome(outcome="selected", option_id=chosen)
         return schema.RequestPermissionResponse(outcome=outcome)
+
+    async def create_elicitation(self, message: str, mode: Any, **_: Any) -> Any:
+        self.forms.append((message, mode.requested_schema))
+        if self.fill is None:
+            return schema.DeclineElicitationResponse(action="decline")
+        return schema.AcceptElicitationResponse(action="accept", content=self.fill)
 
     # --- what tests ask --------------------------------------------------------------------------------
 
@@ -154,9 +164,13 @@ class Editor:
 
 @asynccontextmanager
 async def editing(
-    *options: str, home: Path, initialize: bool = True, environ: dict[str, str] | None = None
+    *options: str,
+    home: Path,
+    initialize: bool = True,
+    forms: bool = False,
+    environ: dict[str, str] | None = None,
 ) -> AsyncIterator[Editor]:
-    """An editor that has started `foldline acp`."""
+    """An editor that has started `foldline acp`. `forms`: it can show some."""
     editor = Editor()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FOLDLINE_")}
     env = {**kept, "FOLDLINE_HOME": str(home), **(environ or {})}
@@ -167,7 +181,9 @@ async def editing(
     ) as (agent, process):  # fmt: skip
         editor.agent, editor.process = agent, process
         if initialize:
-            await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
+            shows = schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities())
+            able = schema.ClientCapabilities(elicitation=shows if forms else None)
+            await agent.initialize(protocol_version=acp.PROTOCOL_VERSION, client_capabilities=able)
         yield editor
     with contextlib.suppress(ProcessLookupError):
         process.kill()

@@ -10,7 +10,7 @@ from typing import Any, Self
 from textual.pilot import Pilot
 
 from foldline.agent import Agent
-from foldline.agent.rewind import FileDiff
+from foldline.agent.rewind import FileDiff, Outcome
 from foldline.agent.tools import ToolContext, ToolOutcome, default_tools
 from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.context.tokens import estimate_tokens
@@ -29,7 +29,7 @@ from foldline.protocol import (
 )
 from foldline.tui.app import FoldlineApp
 from foldline.tui.context_screen.screen import ContextScreen
-from foldline.tui.screens.rewind import Outcome, RewindScreen
+from foldline.tui.screens.rewind import RewindScreen
 from foldline.tui.screens.tree import TreeScreen
 from support.agents import PATIENCE, calling
 from support.chat_app import Clock, screen_text

@@ -167,11 +167,9 @@ class Seen:
             raise AssertionError(f"{words} never came:\n{self.text}") from None
 
     async def searched(self) -> None:
-        """Until the index has answered, and is up to date."""
+        """Until the search is done."""
         state = lambda: self.app.sessions.state  # noqa: E731
-        await self.until(
-            lambda: state().found is not None and state().indexed is None and not state().searching
-        )
+        await self.until(lambda: state().found is not None and not state().searching)
 
     async def left_with(self) -> Path | None:
         await self.until(lambda: self.app.left)

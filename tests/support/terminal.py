@@ -7,6 +7,7 @@ import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import pexpect
@@ -17,8 +18,11 @@ PATIENCE = 30.0
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 CLEARS = (b"\x1b[2J", b"\x1b[3J", b"\x1b[J", b"\x1b[0J", b"\x1bc", b"\x1b[!p")
 """What would empty the screen or its scroll-back: erase display, full reset, soft reset."""
-# Sequences pyte takes for others: keyboard protocol (`CSI > 25 u`, `CSI < u`) and queries (`CSI ? n $ p`).
-_UNKNOWN_TO_PYTE = re.compile(rb"\x1b\[[<>=][0-9;]*u|\x1b\[\?[0-9;]*\$p|\x1b\]22;[^\x07]*\x07")
+# Sequences pyte takes for others: keyboard protocol (`CSI > 25 u`, `CSI < u`), queries (`CSI ? n $ p`), and
+# Kitty's pictures.
+_UNKNOWN_TO_PYTE = re.compile(
+    rb"\x1b\[[<>=][0-9;]*u|\x1b\[\?[0-9;]*\$p|\x1b\]22;[^\x07]*\x07|\x1b_G[^\x1b]*\x1b\\"
+)
 
 
 class Terminal:
@@ -41,6 +45,11 @@ class Terminal:
     def text(self) -> str:
         return "\n".join(line.rstrip() for line in self.rows)
 
+    def cells(self) -> Iterator[tuple[int, int, pyte.screens.Char]]:
+        """All cells, each with its row and column."""
+        size = product(range(self._screen.lines), range(self._screen.columns))
+        return ((y, x, self._screen.buffer[y][x]) for y, x in size)
+
     def read(self) -> bool:
         """Take what the program has written; whether it still lives."""
         try:
@@ -58,6 +67,9 @@ class Terminal:
         # A sequence may be cut in two by the read: the rest of it comes with the next one.
         chunk = self._held + chunk
         cut = chunk.rfind(b"\x1b", max(0, len(chunk) - 24))
+        picture = chunk.rfind(b"\x1b_G")
+        if picture >= 0 and b"\x1b\\" not in chunk[picture : cut if cut > picture else len(chunk)]:
+            cut = picture
         self._held = b"" if cut < 0 else chunk[cut:]
         self._stream.feed(_UNKNOWN_TO_PYTE.sub(b"", chunk if cut < 0 else chunk[:cut]))
 

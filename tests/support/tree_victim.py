@@ -27,8 +27,8 @@ async def work(events: Path, seed: str) -> None:
         if beside is not None:
             agent.executor.submit(beside)
         await agent.executor.wait_for(task)
-        if chance.random() < 0.2:
-            places = agent.session.projection.checkpoints
+        places = agent.session.projection.checkpoints
+        if places and chance.random() < 0.2:
             rewind = operations.Rewind(checkpoint=chance.choice(places).id, files=True)
             await agent.executor.wait_for(agent.executor.submit(rewind))
 

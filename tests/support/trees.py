@@ -4,13 +4,13 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from foldline.agent import Agent
-from foldline.context.invariants import broken
+from foldline.context.invariants import broken, dangling
 from foldline.context.proof import prove
 from foldline.context.subagents import IN_BACKGROUND, result_of
 from foldline.context.view import STANDING
 from foldline.history import Session, children_of, short_id, spawned_of, tree_of
 from foldline.llm import Chunk, Request
-from foldline.protocol import AssistantMessage, DeveloperMessage, Subagent
+from foldline.protocol import AssistantMessage, DeveloperMessage, Subagent, ToolResultMessage
 from support.agents import PlayedLLM, calling
 
 
@@ -39,12 +39,19 @@ def check_tree(events: Path, *, torn: bool = False) -> int:
         session = Session.open(path)
         assert torn or not session.damage
         assert not broken(session.projection), broken(session.projection)
+        assert not dangling(session.projection), dangling(session.projection)
         assert all(proof.holds for proof in prove(session.entries))
         begun = {entry.child: entry for entry in session.entries if isinstance(entry, Subagent)}
-        for child in children_of(path):
-            entry = begun[child.parent.name]
+        children = {child.parent.name: child for child in children_of(path)}
+        for name, child in children.items():
+            entry = begun[name]
             spawned = spawned_of(Session.open(child).header)
-            assert spawned is not None and (spawned.call, spawned.agent) == (entry.call_id, entry.agent)
+            assert spawned is not None
+            said = (spawned.session, spawned.call, spawned.agent)
+            assert said == (session.id, entry.call_id, entry.agent)
+        results = (entry for entry in session.entries if isinstance(entry, ToolResultMessage))
+        answered = {entry.details.child for entry in results if entry.details.child}
+        assert answered <= children.keys()
     return len(tree)
 
 

@@ -22,7 +22,19 @@ LOOKS = [
     Style(reverse=True),
     Style(link="https://example.org/a", underline=True),
 ]
-WORDS = ["order", "key", " ", "      ", "                ", "订单", "e\u0301", "┃", "🚀", "index"]
+WORDS = [
+    "order",
+    "key",
+    " ",
+    "      ",
+    "                ",
+    "订单",
+    "e\u0301",
+    "┃",
+    "🚀",
+    "index",
+    "\U0010eeee\u0305\u0615" * 3,
+]
 
 
 def line(seed: random.Random, width: int = WIDTH) -> Strip:
@@ -124,3 +136,9 @@ def test_nothing_is_left_out_where_nobody_knows_what_the_terminal_shows() -> Non
         assert frames.write([(0, 0, row)], COLORS) == ""
         assert frames.write([piece], COLORS) is None
         assert frames.write([(0, 0, row)], COLORS) is None, "not before the next whole frame"
+
+
+def test_what_follows_a_long_word_directly_stands_directly_behind_it() -> None:
+    screen = Screen([Strip([Segment("indexorder".ljust(WIDTH))]) for _ in range(HEIGHT)])
+    screen.write([(0, 3, Strip([Segment("indexorderkey┃".ljust(WIDTH))]))])
+    assert screen.shown == wanted(screen.rows)

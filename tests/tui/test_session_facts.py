@@ -4,7 +4,7 @@ from pathlib import Path
 
 from foldline.llm.models import price_of
 from foldline.protocol import Compaction, RequestRecord, Usage
-from foldline.tui.screens.jobs import OutputScreen
+from foldline.tui.screens.jobs import TextScreen
 from foldline.tui.session_facts import _cost_lines
 from support.history import history
 from support.live import live
@@ -47,7 +47,7 @@ async def test_the_pages_open_over_the_chat_and_close_again(tmp_path: Path) -> N
         await running.ask("hello")
         for command, words in (("cost", "requests"), ("status", "compacts at")):
             await running.enter(f"/{command}")
-            await running.until(lambda: isinstance(running.app.screen, OutputScreen))
+            await running.until(lambda: isinstance(running.app.screen, TextScreen))
             await running.until(lambda words=words: words in running.text)  # type: ignore[misc]
             if command == "status":
                 names = ("session", "folder", "history", "model", "window", "strategy", "mode", "sandbox")

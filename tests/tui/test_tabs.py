@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.agent import Agent
-from foldline.agent.rewind import FileDiff
+from foldline.agent.rewind import FileDiff, Outcome
 from foldline.context.invariants import broken
 from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.history import Session
@@ -20,7 +20,7 @@ from foldline.tui.inspector import InspectorScreen
 from foldline.tui.lists.picker import Picker
 from foldline.tui.open_session import OpenSession
 from foldline.tui.screens.diff import DiffScreen
-from foldline.tui.screens.rewind import Outcome, RewindScreen
+from foldline.tui.screens.rewind import RewindScreen
 from foldline.tui.state import Tab
 from foldline.tui.widgets.meter import tabs_spans
 from support.agents import Hang, calling

@@ -134,6 +134,21 @@ def save_key(environ: Mapping[str, str], provider: Provider, key: str) -> Path:
     return path
 
 
+def forget_key(environ: Mapping[str, str], provider: Provider) -> None:
+    """Takes a key out of the user's file of keys.
+
+    Raises:
+        FoldlineError: the file cannot be read or written.
+    """
+    import tomlkit
+
+    path = keys_file(environ)
+    if _entry_of(provider) in stored_keys(path):
+        document = tomlkit.parse(read_regular(path).decode())
+        document["keys"].pop(_entry_of(provider))
+        write_private(path, tomlkit.dumps(document))
+
+
 def write_private(path: Path, text: str) -> None:
     """Puts a text in place of a file, whole or not at all; only its owner may read it.
 

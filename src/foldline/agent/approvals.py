@@ -116,6 +116,8 @@ class Choices:
 
     def __init__(self, *, interactive: bool = False) -> None:
         self.interactive = interactive
+        self.read = True
+        """Whether a person reads each question: some editors answer all of them with a yes."""
         self.emit: Callable[[Event], None] = lambda _: None
         self._ids = count(1)
         self._waiting: dict[str, asyncio.Future[Choose]] = {}

@@ -2,11 +2,13 @@
 
 from foldline.context.digest import clip, one_line
 from foldline.context.numbers import some
+from foldline.context.rewind_points import is_within, reverted_spans
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     DeveloperMessage,
     FoldlineError,
+    Revert,
     UserMessage,
     text_parts,
 )
@@ -33,16 +35,20 @@ async def copy_answer(state: AgentState, index: int) -> None:
     await state.session.append(copied, durable=True)
 
 
-def note_on_left(state: AgentState, index: int) -> str | None:
-    """What to tell the model of the branch that is left for the moment before entry `index`: quoted from the
-    history, without a model. None where nothing is left."""
+def note_on_left(state: AgentState, revert: Revert) -> str | None:
+    """What to tell the model of the branch that this rewind leaves: quoted from the history, without a model.
+    None where nothing is left."""
     projection = state.projection
-    left = [item.message for item in projection.view if item.index >= index and not item.written]
+    after = projection.foreseen(revert)
+    stay, before, gone = {item.key for item in after.view}, reverted_spans(projection), reverted_spans(after)
+    items = [item for item in projection.view if is_within(item.index, gone) and item.key not in stay]
+    left = [item.message for item in items if not item.written]
     prompts = [each.text for each in left if isinstance(each, UserMessage) and each.origin == "typed"]
     answer = next((each.text for each in reversed(left) if _is_answer(each)), "")
     if not prompts and not answer:
         return None
-    changed = tuple(dict.fromkeys(image.path for at, image in projection.images if at >= index))
+    made_here = [each for each in projection.images if not is_within(each[0], before)]
+    changed = tuple(dict.fromkeys(image.path for at, image in made_here if is_within(at, gone)))
     lines = ["The user left another branch of this conversation. Nothing of it holds here; in short:"]
     lines += [f"- asked: {_quoted(each, _QUOTED // 2)}" for each in prompts[:_PROMPTS]]
     lines += [f"- asked {len(prompts) - _PROMPTS} more times"] if len(prompts) > _PROMPTS else []

@@ -72,7 +72,7 @@ async def compact(
         reason=request.reason,
         tokens_before=state.size(),
         expected_after=planned.tokens_expected if planned else None,
-        entries=planned.folded if planned else 0,
+        entries=planned.compacted if planned else 0,
     )
     try:
         async with _reported(state, start, will_retry=request.will_retry) as report:
@@ -278,7 +278,7 @@ async def apply(state: AgentState, identity: str) -> None:
         reason=entry.reason,
         tokens_before=entry.tokens_before,
         expected_after=entry.tokens_after,
-        entries=proposal.folded,
+        entries=proposal.compacted,
     )
     async with _reported(state, start) as report:
         report.proposal = proposal
@@ -323,7 +323,7 @@ async def _reported(
                 tokens_after=entry.tokens_after,
                 kept_from_index=entry.first_kept_index,
                 index=entry.index,
-                folded=report.proposal.folded,
+                compacted=report.proposal.compacted,
                 rung=entry.rung,
                 summary=report.proposal.entry.summary,
             )

@@ -87,7 +87,8 @@ async def set_goal(state: AgentState, text: str) -> None:
     if text:
         demand_room(state, goal, "goal")
     await append_to_view(state, *(entries if text else entries[:-1]))
-    state.emit(Notice(text=f"The goal is {'pinned' if text else 'gone'}."))
+    dropped = "gone" if len(entries) > 1 else "not set yet: /goal LINE pins one"
+    state.emit(Notice(text=f"The goal is {'pinned' if text else dropped}."))
 
 
 class PlanArguments(Arguments):

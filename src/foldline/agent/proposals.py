@@ -178,7 +178,7 @@ class PendingProposal:
                 waits=self.waits,
                 tokens_before=entry.tokens_before,
                 tokens_after=outline.tokens_after,
-                folded=outline.folded,
+                compacted=outline.compacted,
                 kept=proposal.kept,
                 summary=entry.summary,
                 facts=proposal.audit.facts,

@@ -14,6 +14,7 @@ from typing import Literal, TypeVar
 from foldline.compaction import load_prompt
 from foldline.context.numbers import some
 from foldline.context.rewind_points import FileChange, Look, Unreadable, changes_to, first_since
+from foldline.context.weight import estimated_size
 from foldline.data import real_path
 from foldline.files import folder_at, opened, read_regular, status_in
 from foldline.history import Contents, Session
@@ -42,22 +43,33 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
-    """What going back to a checkpoint would do now."""
+class Outcome:
+    """What going back to a checkpoint or moment would do now."""
 
+    before: int
+    """Tokens of the next request now. Estimated, as `after` is, for which there is no report: a reported
+    figure beside an estimated one would have the window grow that does not."""
+    after: int
     items: int
     """Items that would leave the view; negative where a compaction is taken back, too."""
-    prompts: int
+    prompts: int = 0
     """Typed prompts among them."""
-    tokens: int
-    """Estimate of the view after it, before calibration."""
-    files: Sequence[FileChange]
+    files: Sequence[FileChange] = ()
     """Those our tools changed since that do not hold what they held then."""
     come: int = 0
     """Items that come back from another branch."""
 
+    @property
+    def changing(self) -> Sequence[FileChange]:
+        """Files that would be put back without a further word."""
+        return [change for change in self.files if change.kind in ("write", "remove")]
 
-async def foresee(state: AgentState, asked: operations.Rewind) -> Foreseen:
+    @property
+    def conflicts(self) -> Sequence[FileChange]:
+        return [change for change in self.files if change.kind == "conflict"]
+
+
+async def foresee(state: AgentState, asked: operations.Rewind) -> Outcome:
     """What going back there would do. Reads the files, and changes nothing.
 
     Raises:
@@ -71,7 +83,9 @@ async def foresee(state: AgentState, asked: operations.Rewind) -> Foreseen:
     prompts = sum(item.key not in stay and _is_request(item.message) for item in projection.view)
     known = {item.key for item in projection.view}
     come = 0 if asked.moment is None else sum(item.key not in known for item in after.view)
-    return Foreseen(len(projection.view) - len(after.view) + come, prompts, after.sent, files, come)
+    sizes = [estimated_size(each, overhead=state.overhead).tokens for each in (projection, after)]
+    items = len(projection.view) - len(after.view) + come
+    return Outcome(sizes[0], sizes[1], items, prompts, files, come)
 
 
 async def rewind(state: AgentState, asked: operations.Rewind) -> None:
@@ -129,7 +143,10 @@ def align_memory(state: AgentState, index: int) -> None:
 
 
 async def _rewind(state: AgentState, asked: operations.Rewind, index: int) -> None:
-    note = note_on_left(state, index) if asked.context and state.branch_note else None
+    note = None
+    if asked.context and state.branch_note:
+        revert = Revert(checkpoint=asked.checkpoint, moment=asked.moment)
+        note = await asyncio.to_thread(note_on_left, state, revert)
     restored = await restore(state, index, asked.overwrite) if asked.files else None
     if restored is not None and not restored.done and not asked.context:
         raise FoldlineError(str(restored))

@@ -14,6 +14,7 @@ from typing import Final
 from foldline.context.digest import clip
 from foldline.context.harmless import clean_line
 from foldline.context.tokens import estimate_tokens
+from foldline.data import real_path
 from foldline.protocol import DeveloperMessage, text_parts
 
 from .discovery import Custom, front_matter
@@ -58,8 +59,9 @@ def _text(fields: Mapping[str, object], name: str, most: int) -> str:
 
 
 def skill_message(skill: Custom) -> DeveloperMessage:
-    """What the model reads once a skill is loaded."""
-    folder = os.fsencode(skill.path.parent).decode("utf-8", "replace")
+    """What the model reads once a skill is loaded. Its folder is named without links: one in Foldline's own
+    folder leads nowhere in the sandbox."""
+    folder = os.fsencode(real_path(skill.path.parent)).decode("utf-8", "replace")
     text = (
         f"The skill {skill.name} is loaded: follow it in what it is about. Its relative paths begin in "
         f"{folder}: `read` shows the files there, `bash` runs the scripts.\n\n{skill.body}"

@@ -16,7 +16,7 @@ from .discovery import HOOK_FILES, SKILL_FILES, front_matter
 from .hooks import parsed_hooks
 from .layers import from_bytes
 from .state import AgentState
-from .trust import INSTRUCTION_FILES, PROJECT_FILE, Brought, brought, decide
+from .trust import INSTRUCTION_FILES, PROJECT_FILE, Brought, Word, brought, decide
 
 _NAMED = 5
 """Files that a sentence names; the lines below it say what each would do."""
@@ -62,22 +62,35 @@ async def _ask(state: AgentState) -> None:
         return
     state.left_aside |= {each.digest for each in new}
     listed = with_signs(names(new, state.cwd))
+    aside = f"Left aside, as nobody has agreed to them: {listed}."
     if not state.choices.interactive:
-        state.warn(
-            f"Left aside, as nobody has agreed to them: {listed}. The chat asks, and `foldline run --trust` "
-            "agrees."
-        )
+        state.warn(f"{aside} The chat asks, and `foldline run --trust` agrees.")
         return
-    lines = (f"{names([each], state.cwd)}: {does(each)}" for each in new)
+    lines = "\n".join(with_signs(f"{names([each], state.cwd)}: {does(each)}") for each in new)
+    if not state.choices.read:
+        state.warn(f"{aside} `/approvals trust` agrees:\n{lines}")
+        return
     word = await state.choices.ask(
         f"This folder brings files that are new or have changed. Use {listed}?",
         [Option(key="y", label="use them"), Option(key="n", label="leave them aside")],
-        "\n".join(map(with_signs, lines)),
+        lines,
     )
-    if word.key not in ("y", "n"):
-        return
+    if word.key in ("y", "n"):
+        await _keep(state, new, "agreed" if word.key == "y" else "declined")
+
+
+async def agree_to_left_aside(state: AgentState) -> str:
+    """Agrees to the files that were listed and left aside in this session, unless they have changed since;
+    what they are called."""
+    found = await asyncio.to_thread(brought, state.cwd)
+    files = [each for each in found if not each.counts and each.digest in state.left_aside]
+    await _keep(state, files, "agreed")
+    return with_signs(names(files, state.cwd)) if files else ""
+
+
+async def _keep(state: AgentState, files: Sequence[Brought], word: Word) -> None:
     try:
-        await asyncio.to_thread(decide, new, "agreed" if word.key == "y" else "declined")
+        await asyncio.to_thread(decide, files, word)
     except OSError as error:
         state.warn(f"That could not be kept: {system_words(error)}. The files are left aside.")
 

@@ -46,7 +46,7 @@ def _verdict_json(verdict: "Verdict") -> dict[str, object]:
         "ok": verdict.ok,
         "requests": verdict.requests,
         "proved": verdict.requests - len(verdict.unproved),
-        "folds": verdict.folds,
+        "compactions": verdict.compactions,
         "entries": verdict.entries,
         "failures": failures,
     }
@@ -57,7 +57,7 @@ class Verdict:
     """What can be checked from a session's file alone: every request ever sent, and the history itself."""
 
     requests: int
-    folds: int
+    compactions: int
     entries: int
     unproved: list[Unproved]
     unsound: list[str]
@@ -68,7 +68,7 @@ class Verdict:
         return not (self.unproved or self.unsound)
 
     def __str__(self) -> str:
-        counted = f"{many(self.folds, 'compaction')}, {entries_of(self.entries)}"
+        counted = f"{many(self.compactions, 'compaction')}, {entries_of(self.entries)}"
         faults = many(len(self.unproved) + len(self.unsound), "fault")
         if not self.requests:
             sound = "all is sound" if self.ok else faults
@@ -85,7 +85,7 @@ def verdict_on(source: Source) -> Verdict:
     damage = [str(source.damage)] if source.damage else []
     return Verdict(
         requests=len(recorded_requests(source.entries)),
-        folds=len(projection.all_compactions),
+        compactions=len(projection.all_compactions),
         entries=len(source.entries),
         unproved=unproved(source.entries),
         unsound=[
@@ -104,7 +104,7 @@ def show_audit(source: str, as_json: bool, format_name: str | None) -> int:
     found = read_source(source, format_name)
     compactions = list(audited(found))
     if as_json:
-        say_json({"folds": [each.as_json() for each in compactions]})
+        say_json({"compactions": [each.as_json() for each in compactions]})
         return 0
     if not compactions:
         say(f"{found.name} has no compaction in force: nothing was taken out of the view.")

@@ -143,11 +143,8 @@ def _eval(parser: ArgumentParser) -> None:
         "--tokenizer", choices=("weights", "o200k"), default="weights", help="how tokens are counted"
     )
     parser.add_argument("--prices", metavar="MODEL", help="also in dollars, at this model's prices")
-    parser.add_argument("--price-table", metavar="FILE.toml", help="another table of prices than ours")
-    parser.add_argument("--plot", metavar="FILE.svg", help="draw it to this new file")
     add_flag(parser, "--judge", "ask the model questions about what was compacted")
     parser.add_argument("--jobs", type=int, metavar="N", help="measure many sessions in so many processes")
-    parser.add_argument("--cluster", metavar="ADDRESS", help="measure them on this Dask cluster")
     parser.add_argument(
         "--results", metavar="FILE.jsonl", help="a line a session; what is in it is not measured again"
     )

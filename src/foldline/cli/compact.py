@@ -176,7 +176,7 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         "tokens_after": entry.tokens_after if entry else planned.tokens_expected if planned else size,
         "first_kept_index": entry.first_kept_index if entry else _first_kept(planned),
         "kept": counts.kept if counts else len(outcome.projection.view),
-        "folded": counts.folded if counts else 0,
+        "compacted": counts.compacted if counts else 0,
         "summary": entry.summary if entry else "",
         "facts": entry.facts if entry else 0,
         "lost": entry.lost if entry else 0,
@@ -190,7 +190,7 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         "window": outcome.budget.window,
     }
     if outcome.dry_run and not outcome.plans_by_cut:
-        result |= dict.fromkeys(("tokens_after", "first_kept_index", "kept", "folded"))
+        result |= dict.fromkeys(("tokens_after", "first_kept_index", "kept", "compacted"))
     return result
 
 
@@ -203,7 +203,7 @@ def say_outcome(source: Source, outcome: Outcome) -> None:
         _say_plan(source, outcome)
         return
     entry = outcome.entry
-    done = f"{entries_of(outcome.proposal.folded)} compacted · kept from entry {entry.first_kept_index} on"
+    done = f"{entries_of(outcome.proposal.compacted)} compacted · kept from entry {entry.first_kept_index} on"
     if not entry.summary:
         done = f"{describe_compaction(outcome.projection, entry)}, no summary written"
     say_heading(
@@ -239,7 +239,7 @@ def _say_plan(source: Source, outcome: Outcome) -> None:
         return
     after = about_tokens(planned.tokens_expected)
     say_heading(f"{source.name} · compacting would take {before} to {after} tokens")
-    summarised = f"{entries_of(planned.folded)} into 1 summary"
+    summarised = f"{entries_of(planned.compacted)} into 1 summary"
     rows = [
         ("strategy", outcome.strategy),
         ("window", window),

@@ -3,13 +3,12 @@
 import asyncio
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, suppress
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -40,8 +39,6 @@ from foldline.history.doctor import Finding, drafts_in
 from foldline.history.lock import holder_of
 from foldline.history.paths import HOLDER, with_tilde
 from foldline.history.repair import tidy_up
-from foldline.history.search_index import BESIDE
-from foldline.history.session_search import SEARCH
 from foldline.llm import LLM, Request, RetryChunk
 from foldline.llm.offline import OFFLINE
 from foldline.protocol import FoldlineError, UserMessage, system_words, text_parts
@@ -93,22 +90,6 @@ def _program() -> Iterator[Finding]:
         yield Finding("bad", "libraries", f"not installed: {', '.join(missing)}", "install foldline again")
     else:
         yield Finding("ok", "libraries", ", ".join(found))
-    yield _sqlite()
-
-
-def _sqlite() -> Finding:
-    name = f"sqlite {sqlite3.sqlite_version}"
-    if _tokenizes_by("trigram"):
-        return Finding("ok", "search", f"{name} with FTS5 and trigrams")
-    lacks = "trigrams" if _tokenizes_by("unicode61") else "FTS5"
-    return Finding("warn", "search", f"{name} without {lacks}", "searching works, but slower")
-
-
-def _tokenizes_by(tokenizer: str) -> bool:
-    with closing(sqlite3.connect(":memory:")) as database, suppress(sqlite3.OperationalError):
-        database.execute(f"CREATE VIRTUAL TABLE said USING fts5(text, tokenize = '{tokenizer}')")
-        return True
-    return False
 
 
 def _terminal() -> Iterator[Finding]:
@@ -323,9 +304,6 @@ async def _tried(servers: ToolServers) -> list[Finding]:
 
 _LITTLE, _TOO_LITTLE = 500_000_000, 20_000_000
 """Bytes of free space: worth a warning, and too few to work."""
-_INDEX_PATIENCE = 5.0
-"""Seconds another process may keep the search index to itself."""
-_IN_USE = ("SQLITE_BUSY", "SQLITE_LOCKED")
 
 
 def _data(home: Path) -> Iterator[Finding]:
@@ -338,11 +316,10 @@ def _data(home: Path) -> Iterator[Finding]:
         return
     yield from _sessions(infos)
     yield from _left_over(infos, _half_deleted(home))
-    yield from _search_index(home)
 
 
 def tidy(home: Path) -> tuple[str, ...]:
-    """Take away what processes that died left behind, and a search index of no use; what was done."""
+    """Take away what processes that died left behind; what was done."""
     done = []
     for info in _all_sessions(home):
         with suppress(FoldlineError):
@@ -350,12 +327,6 @@ def tidy(home: Path) -> tuple[str, ...]:
     for left in _half_deleted(home):
         shutil.rmtree(left)
         done.append(f"{left.name}: the rest of a deleted session is gone, too")
-    if any(finding.mark != "ok" for finding in _search_index(home)):
-        for left in (home.joinpath(SEARCH + ending) for ending in ("", *BESIDE)):
-            if left.is_dir() and not left.is_symlink():
-                shutil.rmtree(left)
-            left.unlink(missing_ok=True)
-        done.append(f"{SEARCH} thrown away: it is made again by the next search")
     return tuple(done)
 
 
@@ -433,27 +404,3 @@ def _left_over(infos: list[SessionInfo], deleted: list[Path]) -> Iterator[Findin
             yield Finding("warn", name, f"{what}: {some(of)}", advice, tuple(of))
     if not (notes or drafts or open_ones or deleted):
         yield Finding("ok", "left over", "nothing")
-
-
-def _search_index(home: Path) -> Iterator[Finding]:
-    file = home / SEARCH
-    there = [file for ending in ("", *BESIDE) if os.path.lexists(file := home / f"{SEARCH}{ending}")]
-    if not there:
-        return
-    advice = "`foldline doctor --repair` throws it away: it is made again by the next search"
-    if odd := [each.name for each in there if each.is_symlink() or not is_file(each)]:
-        yield Finding("warn", SEARCH, f"{odd[0]} is no file", advice)
-        return
-    try:
-        with closing(
-            sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=_INDEX_PATIENCE)
-        ) as database:
-            [said] = database.execute("PRAGMA quick_check(1)").fetchone()
-    except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorname", "") in _IN_USE:
-            yield Finding("ok", SEARCH, "in use")
-            return
-        yield Finding("warn", SEARCH, f"cannot be read ({error})", advice)
-        return
-    size = f"{file.stat().st_size / 1e6:,.1f} MB"
-    yield Finding("ok", SEARCH, f"{size}, sound") if said == "ok" else Finding("warn", SEARCH, said, advice)

@@ -5,23 +5,20 @@ import os
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 from foldline.agent.settings import Settings, connect_embedder, connect_llm, connect_summariser, known_window
 from foldline.evaluation.arms import RAW, default_arms
 from foldline.evaluation.comparison import NotCompared, Setup, Subject, compare, messages_to_play
-from foldline.evaluation.figures import Figures, meter_named, plotted
+from foldline.evaluation.figures import Figures, meter_named
 from foldline.evaluation.judge.exam import estimate, exam_of, points_of
 from foldline.evaluation.judge.sitting import Judgement, Sitting
 from foldline.evaluation.record import Meter, Run
 from foldline.evaluation.selftest import self_test
-from foldline.history.paths import check_new
 from foldline.llm import LLM
-from foldline.llm.models import Price, PriceTable, price_of
-from foldline.llm.models import price_table as prices_in
+from foldline.llm.models import Price, price_of, price_table
 from foldline.llm.offline import OFFLINE
-from foldline.protocol import FoldlineError, system_words
+from foldline.protocol import FoldlineError
 from foldline.termination import run_async
 
 from .agents import settings_here
@@ -41,37 +38,30 @@ def evaluate(
     model: str | None,
     tokenizer: str,
     prices: str | None,
-    price_table: str | None,
-    plot: str | None,
     judge: bool,
     jobs: int | None,
-    cluster: str | None,
     results: str | None,
     yes: bool,
     as_json: bool,
     format_name: str | None,
 ) -> int:
     settings = settings_here(model=model, offline__pace=0)
-    table = prices_in(Path(price_table).expanduser()) if price_table else prices_in()
     setup = Setup(
         arms=list(dict.fromkeys([RAW, *(strategies or default_arms())])),
         windows=list(windows or [USUAL_WINDOW]),
         meter=meter_named(tokenizer),
-        price=None if prices is None else known_price(prices, table),
-        prices_dated=table.date,
+        price=None if prices is None else known_price(prices),
+        prices_dated=price_table().date,
         sizes=settings.budget_settings,
     )
-    target = _new_picture(plot) if plot else None
     files = sessions_in(sources)
-    is_corpus = bool(jobs or cluster or results) or files != list(dict.fromkeys(sources))
-    if is_corpus and (judge or plot or prices or model not in (None, "offline")):
-        raise UsageError("Many sessions are measured without a model, --judge, --prices and --plot.")
+    is_corpus = bool(jobs or results) or files != list(dict.fromkeys(sources))
+    if is_corpus and (judge or prices or model not in (None, "offline")):
+        raise UsageError("Many sessions are measured without a model, --judge and --prices.")
     if faults := self_test():
         raise FoldlineError(f"The instrument failed its own test, so nothing was measured: {faults[0]}")
     if is_corpus:
-        lines = measure_all(
-            tasks_of(files, setup, tokenizer, settings, format_name), jobs or 1, cluster, results
-        )
+        lines = measure_all(tasks_of(files, setup, tokenizer, settings, format_name), jobs or 1, results)
         if as_json:
             say_json({"sessions": sorted(lines, key=lambda line: line["source"])})
         else:
@@ -86,8 +76,6 @@ def evaluate(
         say_report(report)
         if answers is not None:
             say_judgement(answers)
-    if target is not None:
-        draw(target, found.runs, report.rows)
     if report.violations:
         raise FoldlineError(
             f"A rule that holds for every strategy was broken {len(report.violations)} times, first: "
@@ -96,25 +84,17 @@ def evaluate(
     return 0
 
 
-def _new_picture(plot: str) -> Path:
-    target = Path(plot).expanduser()
-    if target.suffix.lower() != ".svg":
-        raise UsageError(f"--plot draws SVG: call it {target.with_suffix('.svg').name}.")
-    check_new(target)
-    return target
-
-
-def known_price(model: str, table: PriceTable) -> Price:
-    found = price_of(model, table)
+def known_price(model: str) -> Price:
+    found = price_of(model)
     if found is None:
-        known = ", ".join(table.by_model)
+        known = ", ".join(price_table().by_model)
         raise UsageError(f"There is no price for {model}; there is one for {known}.")
     return found
 
 
 class _Found(NamedTuple):
     report: Report
-    runs: Sequence[Run]  # of the first session, to be drawn; of all, where they are judged
+    runs: Sequence[Run]  # where they are judged
     judgement: Judgement | None = None
 
 
@@ -136,7 +116,7 @@ async def measure(
                 summarised_by=writer.info.id,
                 embedder=connect_embedder(settings, os.environ),
             )
-        found = await _compared(subjects, setup, keep_all=judge)
+        found = await _compared(subjects, setup, keep_runs=judge)
         if not judge:
             return found
         await known_window(llm)
@@ -149,7 +129,7 @@ async def measure(
             await writer.aclose()
 
 
-async def _compared(subjects: Sequence[Subject], setup: Setup, *, keep_all: bool = False) -> _Found:
+async def _compared(subjects: Sequence[Subject], setup: Setup, *, keep_runs: bool = False) -> _Found:
     rows: list[Figures] = []
     not_compared: list[NotCompared] = []
     runs: list[Run] = []
@@ -160,7 +140,7 @@ async def _compared(subjects: Sequence[Subject], setup: Setup, *, keep_all: bool
                     not_compared.append(cell)
                     continue
                 rows.append(cell.figures)
-                if keep_all or not runs or runs[0].session == cell.run.session:
+                if keep_runs:
                     runs.append(cell.run)
     return _Found(Report(setup, len(subjects), tuple(rows), tuple(not_compared)), runs)
 
@@ -185,17 +165,6 @@ async def _confirm_price(subjects: Sequence[Subject], setup: Setup, llm: LLM, *,
     )
     if not confirmed(f"{question} Send them?", yes=yes, how="--yes"):
         raise FoldlineError("Nothing was sent. With -m offline, digests stand in for summaries.")
-
-
-def draw(target: Path, runs: Sequence[Run], rows: Sequence[Figures]) -> None:
-    if not runs:
-        note(f"no window was ever full: there is nothing to draw, and {target} was not written.")
-        return
-    try:
-        target.write_text(plotted(runs, rows, title="foldline eval"), encoding="utf-8")
-    except OSError as error:
-        raise FoldlineError(f"{target} cannot be written: {system_words(error)}.") from None
-    note(f"drawn to {target}.")
 
 
 # --- foldline eval --judge ---------------------------------------------------------------------------

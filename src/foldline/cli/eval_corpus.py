@@ -1,4 +1,4 @@
-"""`foldline eval` over folders: many sessions side by side, in processes or on a cluster.
+"""`foldline eval` over folders: many sessions side by side, in processes.
 
 A line of JSON a session goes to a file as soon as it is measured, and a second run continues from there. What
 cannot be read or measured is a line that says why.
@@ -9,21 +9,17 @@ import hashlib
 import json
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
-    CancelledError,
     Executor,
     Future,
     ProcessPoolExecutor,
     wait,
 )
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from importlib import import_module
-from io import BytesIO
-from itertools import islice
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
@@ -36,7 +32,7 @@ from foldline.evaluation.figures import meter_named
 from foldline.evaluation.recall import ATOMS_VERSION
 from foldline.evaluation.record import Meter
 from foldline.evaluation.replay import recorded_messages, recorded_pins, session_name
-from foldline.files import is_folder, put_whole
+from foldline.files import is_folder
 from foldline.formats import session_file
 from foldline.formats.codex_items import ABSENT, SEALED
 from foldline.protocol import AssistantMessage, Compaction, FoldlineError, UserMessage, system_words
@@ -52,8 +48,7 @@ _SUFFIXES = frozenset({".json", ".jsonl", ".traj"})  # files of a folder that ma
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One session to measure, and how. It travels to another process, maybe on another machine, which has to
-    find the file under the same path."""
+    """One session to measure, and how. It travels to another process."""
 
     source: str
     format_name: str | None
@@ -156,14 +151,10 @@ def _line(task: Task, **found: object) -> Line:
 
 # --- side by side -------------------------------------------------------------------------------------
 
-Workers = tuple[Callable[[], AbstractContextManager[Executor]], int]
-"""Who measures, processes here or those of a cluster, and how many sessions are handed out at a time."""
 
-
-def processes(jobs: int) -> Workers:
+def processes(jobs: int) -> Executor:
     """So many processes of this machine."""
-    spawn = get_context("spawn")
-    return lambda: ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_end_with_parent), jobs
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
 
 
 def _end_with_parent() -> None:
@@ -177,73 +168,36 @@ def _end_with_parent() -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def on_cluster(address: str) -> Workers:
-    """The workers of a Dask cluster that runs already.
-
-    Raises:
-        FoldlineError: Dask is not installed; later, no worker answers there.
-    """
-    distributed = _extra("distributed", "--cluster needs Dask", "cluster")
-
-    @contextmanager
-    def executor() -> Iterator[Executor]:
-        try:
-            client = distributed.Client(address, timeout="30s")
-        except (OSError, ValueError) as failure:
-            raise FoldlineError(f"No cluster answers at {address}: {failure}") from None
-        with client:
-            yield client.get_executor(pure=False)
-
-    return executor, _HANDED_OUT
-
-
-_HANDED_OUT = 1_000  # sessions a cluster has at a time: it shares them out among workers that come and go
-
-
-def _extra(module: str, why: str, extra: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as missing:
-        raise FoldlineError(f"{why}: install foldline[{extra}].") from missing
-
-
-def measure_all(tasks: Sequence[Task], jobs: int, address: str | None, results: str | None) -> Iterator[Line]:
+def measure_all(tasks: Sequence[Task], jobs: int, results: str | None) -> Iterator[Line]:
     """A line for each task: first those of an earlier run's file, then each as it is measured and added.
 
     Raises:
-        FoldlineError: the file cannot be read or written, or no cluster answers.
+        FoldlineError: the file cannot be read or written.
     """
-    target = Path(results).expanduser() if results else None
-    file = target.with_suffix(".jsonl") if target else None
-    if target != file:
-        _extra("pyarrow.parquet", "A Parquet file needs pyarrow", "parquet")
+    file = Path(results).expanduser() if results else None
     waiting = {task.key: task for task in tasks}
-    keys = frozenset(waiting)
     with Bar(len(waiting)) as bar:
         for line in _lines_in(file) if file and file.exists() else ():
             if waiting.pop(line["key"], None):
                 bar.step("")
                 yield line
-        for line in measured(list(waiting.values()), on_cluster(address) if address else processes(jobs)):
+        for line in measured(list(waiting.values()), jobs):
             if file:
                 with _words_about(file), file.open("a", encoding="utf-8") as stream:
                     stream.write(json.dumps(line, ensure_ascii=False) + "\n")
             bar.step(line["source"])
             yield line
-    if target and file and target != file:
-        _write_table(file, keys, target)
 
 
-def measured(tasks: Sequence[Task], workers: Workers) -> Iterator[Line]:
+def measured(tasks: Sequence[Task], jobs: int) -> Iterator[Line]:
     """A line for each, as they are ready. Where a process of the pool dies, what was under way is measured
     again, one at a time: whose process dies again is the one."""
-    start, most = workers
-    groups = deque([(deque(tasks), most)] if tasks else [])
+    groups = deque([(deque(tasks), jobs)] if tasks else [])
     while groups:
         waiting, at_once = groups.popleft()
         running: dict[Future[Line], Task] = {}
         lost: list[Task] = []
-        with start() as executor:
+        with processes(at_once) as executor:
             try:
                 while (waiting and not lost) or running:
                     while waiting and not lost and len(running) < at_once:
@@ -254,11 +208,7 @@ def measured(tasks: Sequence[Task], workers: Workers) -> Iterator[Line]:
                             lost.append(task)
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
                         task = running.pop(future)
-                        if (
-                            at_once > 1
-                            and not future.cancelled()
-                            and isinstance(future.exception(), BrokenExecutor)
-                        ):
+                        if at_once > 1 and isinstance(future.exception(), BrokenExecutor):
                             lost.append(task)
                         else:
                             yield _outcome(task, future)
@@ -272,8 +222,6 @@ def measured(tasks: Sequence[Task], workers: Workers) -> Iterator[Line]:
 def _outcome(task: Task, future: Future[Line]) -> Line:
     try:
         return future.result()
-    except CancelledError:
-        raise FoldlineError("The cluster is gone: the same command continues from --results.") from None
     except Exception as failure:  # noqa: BLE001 (its process died, again and again)
         return _line(task, error=f"{type(failure).__name__}: {failure}")
 
@@ -304,32 +252,3 @@ def _lines_in(path: Path) -> Iterator[Line]:
             except (ValueError, KeyError, TypeError):
                 raise FoldlineError(f"{path} holds no results of foldline eval: name a new file.") from None
             yield line
-
-
-_ROWS_AT_ONCE = 2_000  # of a table, held in memory
-
-
-def _write_table(lines: Path, keys: Container[str], target: Path) -> None:
-    """The results as a Parquet file, a row a session, strategy and window. It can only be written whole: its
-    index stands at its end. What is no number is text, JSON where it has parts."""
-    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for line in _lines_in(lines):
-            about = {name: line[name] for name in ("key", "source", "error")}
-            found: list[dict[str, Any]] = line["rows"] or [{}]
-            yield from ({**about, **row} for row in found if line["key"] in keys)
-
-    def cell(value: Any) -> object:
-        return json.dumps(value) if isinstance(value, dict | list) else value
-
-    usual = next((row for row in rows() if "strategy" in row), dict.fromkeys(("key", "source", "error"), ""))
-    texts = {name for name, value in usual.items() if isinstance(value, str | dict | list)} | {"error"}
-    schema = arrow.schema((name, arrow.string() if name in texts else arrow.float64()) for name in usual)
-    data, left = BytesIO(), rows()
-    with parquet.ParquetWriter(data, schema) as writer:
-        while some := list(islice(left, _ROWS_AT_ONCE)):
-            columns = {name: [cell(row.get(name)) for row in some] for name in usual}
-            writer.write_table(arrow.table(columns, schema))
-    with _words_about(target):
-        put_whole(target, data.getvalue(), None)

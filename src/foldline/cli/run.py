@@ -224,7 +224,7 @@ class Sentences:
                 note(event.text)
             case events.CompactionEnd(aborted=False, nothing=False):
                 sizes = f"{tokens(event.tokens_before)} → {tokens(event.tokens_after)} tokens"
-                note(f"compacted: {sizes} · {entries_of(event.folded)}.")
+                note(f"compacted: {sizes} · {entries_of(event.compacted)}.")
             case _:
                 pass
 

@@ -1,29 +1,26 @@
 """`foldline search`: in which session something was said, called or returned."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from foldline.context.harmless import with_signs
-from foldline.context.numbers import many
 from foldline.history import MessageKind, age, data_home, short_id, utc_now
 from foldline.history.meta import cells, clip_cells
 from foldline.history.session_search import (
-    IndexProgress,
     SessionHit,
     SessionHits,
-    SessionSearch,
     SessionsFound,
+    search_sessions,
+    sessions_to_search,
 )
 
 from .arguments import UsageError
 from .output import Bar, Style, note, paint, say, say_json, shown_folder, width
 from .streams import write_out
 
-_LONG = 16 * 2**20
-"""Bytes of event files from which a bar is worth its while: a second's work."""
 _HITS: Final = 3
 """Shown of each session."""
 _INDENT: Final = 4
@@ -37,34 +34,15 @@ def search(
     query = " ".join(words)
     if not query.strip():
         raise UsageError("Say what to look for: `foldline search WORD…`.")
-    index = SessionSearch(data_home())
-    if not refreshed(index):
-        note("Another process is at the search index: what it has not taken in yet was not searched.")
-    found = index.find(query, limit=limit or _LIMIT, cwd=Path.cwd() if here else None, kind=kind)
-    if index.trouble:
-        note(index.trouble)
+    sessions = sessions_to_search(data_home(), Path.cwd() if here else None)
+    with Bar(sum(info.meta.size for info in sessions)) as bar:
+        step = partial(bar.step, "searching")
+        found = search_sessions(sessions, query, limit=limit or _LIMIT, kind=kind, read=step)
     if as_json:
         say_json({"sessions": [hits_json(session) for session in found.sessions], "complete": found.complete})
     else:
         say_found(found, query, here, kind)
     return 0
-
-
-def refreshed(index: SessionSearch) -> bool:
-    """Takes what is new into the index, with a bar where that takes long; whether it holds everything now."""
-    with ExitStack() as until_done:
-        bar: Bar | None = None
-        shown = 0
-
-        def show(progress: IndexProgress) -> None:
-            nonlocal bar, shown
-            if bar is None and progress.total - shown > _LONG:
-                bar = until_done.enter_context(Bar(progress.total))
-            if bar is not None:
-                bar.step(f"taking in {clip_cells(progress.name, 40)}", progress.done - shown)
-                shown = progress.done
-
-        return index.refresh(show)
 
 
 def hits_json(session: SessionHits) -> dict[str, object]:
@@ -94,10 +72,6 @@ def say_found(found: SessionsFound, query: str, here: bool, kind: MessageKind | 
         note(f"`foldline -r {whole}` continues the first of them, `foldline open {best}` shows it.")
     if not found.complete:
         note("There may be more: another word narrows it down, --limit shows more sessions.")
-    if found.clipped:
-        was = "was" if found.clipped == 1 else "were"
-        long = many(found.clipped, "very long entry", "very long entries")
-        note(f"{long} {was} searched only at beginning and end.")
 
 
 def _nothing(query: str, here: bool, kind: MessageKind | None) -> str:

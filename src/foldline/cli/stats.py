@@ -28,7 +28,7 @@ def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> i
     size, away = view_size(projection), taken_out(projection)
     _, *children = found.tree()
     if as_json:
-        view = {"tokens": size.tokens, "view_items": len(projection.view), "folded_away": away.tokens}
+        view = {"tokens": size.tokens, "view_items": len(projection.view), "taken_out": away.tokens}
         below = [{"id": child.header.id, **asdict(stats_of(child.entries))} for child in children]
         say_json({**asdict(stats), **view, **files.model_dump(), "subagents": below})
         return 0
@@ -37,8 +37,8 @@ def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> i
     if stats.first is not None and stats.last is not None:
         first, last = (at.astimezone().strftime("%Y-%m-%d %H:%M") for at in (stats.first, stats.last))
         say(f"from {first} to {last}")
-    undone = stats.folds - len(projection.compactions())
-    made = f"{stats.folds:,}" + (f", {undone:,} undone" if undone else "")
+    undone = stats.compactions - len(projection.compactions())
+    made = f"{stats.compactions:,}" + (f", {undone:,} undone" if undone else "")
     weight = tokens(size.tokens, estimated=size.estimated)
     say(f"view         {weight} tokens in {len(projection.view):,} items")
     gone = f"{tokens(away.tokens, estimated=away.estimated)} tokens taken out of the view"

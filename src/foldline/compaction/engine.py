@@ -65,7 +65,7 @@ class Plan:
     """Estimated tokens to keep verbatim, before calibration."""
     tokens_before: int
     tokens_expected: int
-    folded: int
+    compacted: int
     """Entries that would leave the view."""
     kept: int
     clipped: Mapping[int, int] = field(default_factory=dict)
@@ -138,7 +138,7 @@ def plan(
         keep_recent_tokens=max(1, keep),
         tokens_before=before,
         tokens_expected=min(before, round(expected)),
-        folded=len(cut.compacted) if cut else 0,
+        compacted=len(cut.compacted) if cut else 0,
         kept=len(view) - len(gone),
         clipped=clipped,
     )
@@ -182,7 +182,7 @@ def plan_early(projection: Projection, budget: Budget, cached: float, *, overhea
         keep_recent_tokens=max(1, keep),
         tokens_before=before,
         tokens_expected=round(expected),
-        folded=len(large),
+        compacted=len(large),
         kept=len(view),
         least_hidden=math.ceil(least),
     )

@@ -27,8 +27,8 @@ State = Literal["current", "edited", "stale"]
 class Outline:
     """What a compaction at the present cut compacts and keeps, in tokens as decisions use them."""
 
-    folded: int
-    """Entries, as `Proposal.folded` counts them."""
+    compacted: int
+    """Entries, as `Proposal.compacted` counts them."""
     tokens_after: int
     """Of the next request; for a stale draft as if its summary stayed as long as it is."""
 
@@ -79,8 +79,8 @@ class Proposal:
         return "stale" if moved or self.outdated else "edited" if self.edited else "current"
 
     @property
-    def folded(self) -> int:
-        """How many entries it compacts, as `folded_count` says of it once it is applied."""
+    def compacted(self) -> int:
+        """How many entries it compacts, as `compacted_count` says of it once it is applied."""
         spans = [span for piece in self.entry.written for span in piece.covers]
         if not spans:  # nothing was written: what it left out
             survivors = {message.key for message in self.after}
@@ -120,9 +120,9 @@ class Proposal:
         else:
             kept = self._tokens(message for message in self.after if message.index != NEW)
         return Outline(
-            folded=sum(not item.written and item.key not in stays for item in self.view)
+            compacted=sum(not item.written and item.key not in stays for item in self.view)
             if self.state == "stale"
-            else self.folded,
+            else self.compacted,
             tokens_after=round((kept + written + self.overhead) * self.scale),
         )
 

@@ -54,8 +54,8 @@ class Budget:
     def soft_mark(self) -> int:
         """The soft ratio in tokens: below the threshold, and above what a compaction leaves, where there is
         room for both. So no compaction at a natural boundary is due again at the next one."""
-        left_by_a_fold = self.keep_recent_tokens + self.max_summary_tokens
-        return min(max(int(self.threshold * self.soft_ratio), left_by_a_fold + 1), self.threshold - 1)
+        left = self.keep_recent_tokens + self.max_summary_tokens
+        return min(max(int(self.threshold * self.soft_ratio), left + 1), self.threshold - 1)
 
     @property
     def early_mark(self) -> int:

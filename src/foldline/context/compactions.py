@@ -12,7 +12,7 @@ from .projection import Projection
 
 def compacted_count(projection: Projection, compaction: Compaction | CompactionOutline) -> int:
     """The entries a compaction compacted: messages it found in the view whose place its summaries take,
-    earlier summaries apart. Of a proposal, `Proposal.folded` counts so."""
+    earlier summaries apart. Of a proposal, `Proposal.compacted` counts so."""
     spans = [span for piece in compaction.written for span in piece.covers]
     return projection.compacted(compaction.index, spans)
 

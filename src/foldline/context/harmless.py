@@ -14,8 +14,12 @@ from typing import Final
 TAB: Final = 8
 """Cells between tab stops."""
 
+PLACEHOLDER: Final = "\U0010eeee"
+"""A cell of a picture in some terminals, whose number is its colour: ours alone, and never recoloured."""
+
 _ACTING: Final = (
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # C0 without TAB and LF, DEL, C1
+    rf"{PLACEHOLDER}"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # C0 without TAB and LF, DEL, C1
     r"|[\u200b\u200e\u200f\u2060-\u206f\u061c\u180e\ufeff\ufff9-\ufffb\u202a-\u202e]"  # bidi, zero width
     r"|[\u2028\u2029\u00ad]"  # line and paragraph separators, soft hyphen: width is the terminal's opinion
     r"|(?<![^\x00-\xff])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\xff])"  # joiners that join nothing

@@ -50,7 +50,7 @@ class RewindPoint:
 
 def rewind_points(projection: Projection) -> list[RewindPoint]:
     """Where it is possible to go back to, newest first: what was reverted is left out."""
-    gone = _reverted_spans(projection)
+    gone = reverted_spans(projection)
     images, changed = list(projection.images), set[str]()
     found = []
     for checkpoint in reversed(projection.checkpoints):
@@ -62,19 +62,26 @@ def rewind_points(projection: Projection) -> list[RewindPoint]:
     return found
 
 
-def _reverted_spans(projection: Projection) -> list[tuple[int, int]]:
+Spans = Sequence[tuple[int, int]]
+"""Of entries that rewinds in force went back over, each between the entry gone back to and the rewind."""
+
+
+def reverted_spans(projection: Projection) -> Spans:
     reverts = (marker for marker in projection.markers if isinstance(marker, Revert))
     return [(back_to, each.index) for each in reverts if (back_to := projection.reached_by(each)) is not None]
 
 
-def _place(
-    projection: Projection, checkpoint: Checkpoint, gone: Sequence[tuple[int, int]], changes: int
-) -> RewindPoint | None:
+def is_within(index: int, spans: Spans) -> bool:
+    """Whether the entry lies on a branch that was left."""
+    return any(first < index < last for first, last in spans)
+
+
+def _place(projection: Projection, checkpoint: Checkpoint, gone: Spans, changes: int) -> RewindPoint | None:
     """None where nothing follows the checkpoint that is still there, or it lies within a tool group."""
     following = _following(projection, checkpoint.index)
     if checkpoint.files or following is None or isinstance(following, Checkpoint | Revert):
         return None
-    if any(first < following.index < last for first, last in gone):
+    if is_within(following.index, gone):
         return None
     kind: Literal["turn", "step"]
     if isinstance(following, UserMessage):

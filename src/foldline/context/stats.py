@@ -49,7 +49,7 @@ class Stats:
     answers: int = 0
     failed: int = 0
     """Requests that ended in an error."""
-    folds: int = 0
+    compactions: int = 0
     """Compactions, undone ones included."""
     first: datetime | None = None
     last: datetime | None = None
@@ -74,7 +74,7 @@ class Stats:
                 use.errors += entry.is_error
                 use.seconds += entry.details.seconds or 0.0
             case Compaction():
-                self.folds += 1
+                self.compactions += 1
                 if entry.usage is not None:
                     self.use(entry.model).add(entry.usage)
             case RequestRecord():

@@ -17,7 +17,7 @@ _TYPICAL = 1000
 """Characters of a typical entry: what is said in a longer one says less about it."""
 
 
-class _Folded(dict[int, str]):
+class _Casefolded(dict[int, str]):
     """The casefolded form of each character met so far, for `str.translate`. Never empty."""
 
     def __missing__(self, code: int) -> str:
@@ -28,7 +28,7 @@ class _Folded(dict[int, str]):
         return self[code]
 
 
-_FOLDED = _Folded()
+_CASEFOLDED = _Casefolded()
 
 
 _ASCII = bytes(range(128))
@@ -40,16 +40,16 @@ def casefolded(text: str) -> str:
     """The text as it is compared."""
     # Most of most texts is ASCII, or stays as it is: nothing of that is looked at sign by sign.
     encoded = text.encode("utf-8", "surrogatepass")
-    folded = encoded.lower().decode("utf-8", "surrogatepass")
+    lowered = encoded.lower().decode("utf-8", "surrogatepass")
     if len(encoded) != len(text):
         beyond = encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")
-        changed = [sign for sign in set(beyond) if _FOLDED[ord(sign)] != sign]
+        changed = [sign for sign in set(beyond) if _CASEFOLDED[ord(sign)] != sign]
         if len(changed) > _FEW:
-            folded = text.translate(_FOLDED)
+            lowered = text.translate(_CASEFOLDED)
         else:
             for sign in changed:
-                folded = folded.replace(sign, _FOLDED[ord(sign)])
-    return folded.replace("\0", "\ufffd")
+                lowered = lowered.replace(sign, _CASEFOLDED[ord(sign)])
+    return lowered.replace("\0", "\ufffd")
 
 
 _TERM = re.compile(r'(?<!\S)"([^"]+)"(?!\S)|\S+')
@@ -61,21 +61,21 @@ class Query(NamedTuple):
     whole: str
     """The whole query, casefolded: a text that holds it as it is matches best."""
 
-    def matches(self, folded: str) -> bool:
-        return bool(self.terms) and all(term in folded for term in self.terms)
+    def matches(self, lowered: str) -> bool:
+        return bool(self.terms) and all(term in lowered for term in self.terms)
 
-    def relevance(self, folded: str) -> float:
+    def relevance(self, lowered: str) -> float:
         """How much a text is about the terms: BM25 without the rarity of each, for all of them are in it."""
-        length = 0.25 + 0.75 * len(folded) / _TYPICAL
-        counts = map(folded.count, self.terms)
+        length = 0.25 + 0.75 * len(lowered) / _TYPICAL
+        counts = map(lowered.count, self.terms)
         return sum(count / (count + 1.2 * length) for count in counts)
 
-    def place_in(self, folded: str) -> int:
+    def place_in(self, lowered: str) -> int:
         """Where a text that matches is best looked at: at the whole query, else at its rarest term there."""
-        at = folded.find(self.whole)
+        at = lowered.find(self.whole)
         if at >= 0:
             return at
-        return folded.find(min(self.terms, key=lambda term: (folded.count(term), -len(term))))
+        return lowered.find(min(self.terms, key=lambda term: (lowered.count(term), -len(term))))
 
 
 def parse_query(query: str) -> Query:
@@ -93,9 +93,9 @@ class Excerpt(NamedTuple):
     """The line of the hit, counted from 1."""
 
 
-def excerpt(text: str, folded: str, place: int) -> Excerpt:
+def excerpt(text: str, lowered: str, place: int) -> Excerpt:
     """What is around a place of the casefolded text, in the words of the text itself."""
-    at = _unfolded(text, folded, place)
+    at = _in_text(text, lowered, place)
     start, end = max(0, at - _BEFORE), at + _AFTER
     around = " ".join(text[start:end].split())
     shown = ("…" if start else "") + around + ("…" if end < len(text) else "")
@@ -104,12 +104,12 @@ def excerpt(text: str, folded: str, place: int) -> Excerpt:
 
 def marks(text: str, asked: Query) -> list[tuple[int, int]]:
     """Where what was asked for stands in a short text: from and to, in order, none overlapping."""
-    folded = casefolded(text)
-    terms = (asked.whole,) if asked.whole in folded else asked.terms
-    places = sorted((at, at + len(term)) for term in terms if term for at in _places(folded, term))
+    lowered = casefolded(text)
+    terms = (asked.whole,) if asked.whole in lowered else asked.terms
+    places = sorted((at, at + len(term)) for term in terms if term for at in _places(lowered, term))
     spans: list[tuple[int, int]] = []
     for first, last in places:
-        start, end = _unfolded(text, folded, first), _unfolded(text, folded, last - 1) + 1
+        start, end = _in_text(text, lowered, first), _in_text(text, lowered, last - 1) + 1
         if spans and start <= spans[-1][1]:
             spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
         else:
@@ -117,16 +117,16 @@ def marks(text: str, asked: Query) -> list[tuple[int, int]]:
     return spans
 
 
-def _places(folded: str, term: str) -> Iterator[int]:
-    at = folded.find(term)
+def _places(lowered: str, term: str) -> Iterator[int]:
+    at = lowered.find(term)
     while at >= 0:
         yield at
-        at = folded.find(term, at + len(term))
+        at = lowered.find(term, at + len(term))
 
 
-def _unfolded(text: str, folded: str, place: int) -> int:
+def _in_text(text: str, lowered: str, place: int) -> int:
     """Which character of the text a place of its casefolded form comes from."""
-    if len(text) == len(folded):
+    if len(text) == len(lowered):
         return place  # none became longer
     length = 0
     for at, char in enumerate(text):

@@ -6,46 +6,28 @@ is forgotten for lack of room, and how much for want of choosing.
 
 `recorded` is the compactions a session was recorded with, as its own agent made them. Its views are projected
 from the record; other arms are held to the moments and sizes of its compactions.
-
-`headroom` is what the `compress()` of `headroom-ai` makes of the view when a compaction is due. It runs in a
-process and an environment of its own, for it needs other versions of what we need, and asks nobody. It
-shortens contents in place: what it must not touch here (the preamble, pins, the request, what no request has
-carried yet) is put back.
 """
 
-import asyncio
-import json
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
-from foldline.agent.tools.process import environment
 from foldline.compaction import (
     BUILT_IN,
-    CompactionContext,
-    CompactionFailed,
     Dependencies,
     DigestCompaction,
     TruncateTurns,
     load_strategy,
 )
 from foldline.context.calls import paired
-from foldline.context.cut import seen_up_to
 from foldline.context.ledger import Place, Score, Seen, likelihood
 from foldline.context.projection import Projection
-from foldline.context.tokens import message_tokens
-from foldline.context.view import with_text
-from foldline.llm.dialect import OPENAI, to_openai
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     Compaction,
     Entry,
     FoldlineError,
-    ToolResultMessage,
 )
 
 from .recall import Atom, Form, Need, said
@@ -54,11 +36,10 @@ from .replay import STRIDE, Arm, kept_messages
 
 RAW = "raw"
 """The whole history with each request: what would be remembered and paid if windows had no end."""
-TRUNCATE, HEADROOM, ORACLE, RECORDED = "truncate", "headroom", "oracle", "recorded"
+TRUNCATE, ORACLE, RECORDED = "truncate", "oracle", "recorded"
 REFERENCES = {
     RAW: "nothing is ever compacted; marked where it exceeds the window",
     TRUNCATE: "leaves out the oldest turns, down to half of the window",
-    HEADROOM: "headroom-ai's compress(), which is installed by itself",
     ORACLE: "impossible: the digest, and a ledger that knows what comes",
     RECORDED: "what the session's own agent kept; all others at its moments, at equal size",
 }
@@ -81,8 +62,6 @@ def arm_named(name: str, window: int, dependencies: Dependencies, score: Score =
             return Arm(name, None)
         case "truncate":
             return Arm(name, TruncateTurns(window // 2))
-        case "headroom":
-            return Arm(name, HeadroomCompaction())
         case "oracle":
             return Arm(name, DigestCompaction(), score)
         case _:
@@ -215,84 +194,3 @@ class _Views:
                 shown = known if known is not None and known.parts == message.parts else numbered
                 self._numbered[id(message)] = (message, shown)  # kept alive: known by its identity
             yield self._numbered[id(message)][1]
-
-
-# --- headroom ----------------------------------------------------------------------------------------
-
-_PROGRAM = """
-import json, os, sys
-results = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # whatever it prints is no result
-from headroom import compress
-asked = json.load(sys.stdin)
-made = compress(asked["messages"], model=asked["model"], model_limit=asked["model_limit"])
-json.dump([message.get("content") for message in made.messages], results)
-results.close()
-"""
-_QUIET = {"HEADROOM_OFFLINE": "1", "HEADROOM_TELEMETRY": "off", "PYTHONIOENCODING": "utf-8"}
-_MODEL = "claude-sonnet-4-5"
-"""For this name it counts tokens without a vocabulary that would have to be fetched."""
-
-
-class HeadroomCompaction:
-    """Compresses tool results with `headroom.compress`, whatever it decides to."""
-
-    def __init__(self) -> None:
-        self._python = _python()
-
-    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
-        return await asyncio.to_thread(self._compressed, ctx)
-
-    def _compressed(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
-        seen = seen_up_to(ctx.history)
-        sent = [to_openai([message], OPENAI)[0] for message in ctx.history]
-        made = _compressed_by(self._python, sent, ctx.max_context_size, {**environment(), **_QUIET})
-        if len(made) != len(sent):
-            raise CompactionFailed(f"headroom gave {len(made)} messages for {len(sent)}.")
-        after = [
-            _shortened(message, text) if at < seen and message.index not in ctx.pins else message
-            for at, (message, text) in enumerate(zip(ctx.history, made, strict=True))
-        ]
-        unchanged = all(a is b for a, b in zip(after, ctx.history, strict=True))
-        return None if unchanged else after
-
-
-def _shortened(message: BaseMessage, text: object) -> BaseMessage:
-    if not isinstance(message, ToolResultMessage) or not isinstance(text, str) or text == message.text:
-        return message
-    short = with_text(message, text)
-    return short if message_tokens(short) < message_tokens(message) else message
-
-
-def _compressed_by(
-    python: str, messages: Sequence[object], window: int, environ: Mapping[str, str]
-) -> list[object]:
-    """The contents of these messages after compression. `window` in tokens.
-
-    Raises:
-        CompactionFailed: headroom failed.
-    """
-    asked = json.dumps({"messages": messages, "model": _MODEL, "model_limit": window})
-    command = [python, "-c", _PROGRAM]
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, env=environ, check=False)
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
-        raise CompactionFailed(f"headroom failed: {said[-1]}")
-    contents: list[object] = json.loads(done.stdout)
-    return contents
-
-
-def _python() -> str:
-    """The Python of the environment that the command `headroom` is installed in.
-
-    Raises:
-        FoldlineError: there is no such command.
-    """
-    command = shutil.which("headroom")
-    python = command and shutil.which("python", path=str(Path(command).resolve().parent))
-    if not python:
-        raise FoldlineError(
-            "The arm headroom needs the command headroom of the package headroom-ai, installed in an "
-            "environment of its own (pipx install headroom-ai); or leave the arm out."
-        )
-    return python

@@ -74,7 +74,7 @@ class Run:
     broken: tuple[str, ...] = ()
     """What a compaction did to the history that must not be (`context.invariants`): sentences."""
     failures: tuple[str, ...] = ()
-    """Folds that were due and failed: sentences."""
+    """Compactions that were due and failed: sentences."""
     due: int = 0
     """How often a compaction was due, whatever came of it."""
     counted_from: int = 0

@@ -238,10 +238,11 @@ def _children(
     for name, call in _started(rows).items():
         for file in _files(name, path) if name not in above else ():
             head = parse_object(bytes_in(file).partition(b"\n")[0]) or JsonObject()
-            source = head.object("payload", "source", "subagent", "thread_spawn")
-            if source.text("parent_thread_id") == above[-1] != "":
+            spawn = head.object("payload", "source", "subagent", "thread_spawn")
+            begun = JsonObject({**head.object("payload"), **spawn})
+            if begun.text("parent_thread_id") == above[-1] != "":
                 session = child_in(partial(read_codex, above=above), file)
-                agent = source.first("agent_role", "agent_nickname")
+                agent = begun.first("agent_role", "agent_nickname")
                 if session is not None:
                     yield child_of(session, name, agent=agent, call_id=call)
                 break
@@ -252,9 +253,9 @@ def _started(rows: Iterable[Row]) -> dict[str, str]:
     started: dict[str, str] = {}
     calls: set[str] = set()
     for row in rows:
-        payload = row.payload
-        if row.is_event("sub_agent_activity") and payload.get("kind") == "started":
-            started[payload.text("agent_thread_id")] = payload.text("event_id")
+        payload = row.payload.object("item") if row.is_event("item_completed") else row.payload
+        if payload.kind in ("sub_agent_activity", "SubAgentActivity") and payload.get("kind") == "started":
+            started[payload.text("agent_thread_id")] = payload.first("event_id", "id")
         elif row.is_event("collab_agent_spawn_end"):
             started[payload.text("new_thread_id")] = payload.text("call_id")
         elif payload.get("type") == "function_call" and payload.get("name") == "spawn_agent":

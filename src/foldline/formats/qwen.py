@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from foldline.protocol import (
+    NEW,
     AssistantMessage,
     BaseMessage,
     Entry,
@@ -20,7 +21,7 @@ from foldline.protocol import (
 from .base import ForeignSession, JsonObject, known_lines
 from .gemini import Contents, by_program, contents_of, is_content
 from .parts import UsageFields, sub_agent_note
-from .transcript import Transcript
+from .transcript import Moment, Transcript
 
 _KINDS = ("user", "assistant", "tool_result", "system")
 _OWN_KEYS = ("systemPayload", "toolCallResult", "usageMetadata", "contextWindowSize")
@@ -151,7 +152,7 @@ class _Reader:
             if back and target is not None and target.checkpoint is not None:
                 self.log.go_back_to(target.checkpoint, at)
             elif back:
-                self.log.clear(at)
+                self.log.go_to_branch(NEW, Moment((), None), at)
             self._read(node, at)
             if node.is_target:
                 node.checkpoint = self.log.checkpoint(at)

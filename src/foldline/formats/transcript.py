@@ -364,7 +364,7 @@ class Transcript:
         self.put(self.next_index() if index is None else index, Revert(checkpoint=checkpoint), at)
         self.view.go_back_to(self._moments[checkpoint])
 
-    def go_to_branch(self, moment: int, view: Moment, at: datetime | None, position: int) -> None:
+    def go_to_branch(self, moment: int, view: Moment, at: datetime | None, position: int = 0) -> None:
         """Go on, at this record, with the view as it was when the entry of index `moment` was the newest."""
         checkpoint = self.checkpoint(at, index=self.next_index(position))
         self.add(Revert(checkpoint=checkpoint, moment=moment), at, position=position)

@@ -1,4 +1,4 @@
-"""The truth on disk: the event file of a session, the session and its search index, the catalogue of all."""
+"""The truth on disk: the event file of a session, sessions, the list of all, the search in them."""
 
 from foldline.data import EVENTS, archive_dir, data_home, sessions_dir, typed_path
 

@@ -69,7 +69,7 @@ def check_new(path: Path) -> None:
         FoldlineError: it cannot.
     """
     if os.path.lexists(path):
-        raise FoldlineError(f"{path} exists already: name a new file, nothing is ever overwritten.")
+        raise FoldlineError(f"{path} exists already: give another name.")
     if not is_folder(path.parent):
         raise FoldlineError(f"There is no folder {path.parent} to write {path.name} to.")
 
@@ -83,6 +83,6 @@ def write_new(path: Path, data: bytes) -> None:
     try:
         write_whole(path, data)
     except FileExistsError:
-        raise FoldlineError(f"{path} exists already: name a new file, nothing is ever overwritten.") from None
+        raise FoldlineError(f"{path} exists already: give another name.") from None
     except OSError as error:
         raise FoldlineError(f"{path} cannot be written: {system_words(error)}.") from None

@@ -20,8 +20,6 @@ from .stored import StoredEntries
 
 MessageKind = Literal["user", "assistant", "tool_result"]
 
-LARGEST_NUMBER = 2**63 - 1
-"""Of SQLite's integers. An index of ours never comes near it; that of a record of anybody's may."""
 _TERMS_APART = 8
 """Of a query that finds nothing, how many words are counted by themselves."""
 
@@ -133,8 +131,8 @@ class EntrySearch:
 
     def _hit(self, entry: Entry, asked: Query) -> Hit:
         text = self._text(entry) or ""
-        folded = casefolded(text)
-        return Hit(entry, *excerpt(text, folded, asked.place_in(folded)))
+        lowered = casefolded(text)
+        return Hit(entry, *excerpt(text, lowered, asked.place_in(lowered)))
 
 
 def fused_scores(by_relevance: Sequence[int]) -> dict[int, float]:
@@ -192,5 +190,5 @@ def _has_guises(records: bytes) -> bool:
 
 @cache
 def _is_guise(char: str) -> bool:
-    folded = casefolded(char)
-    return folded != char and any(map(str.isalnum, folded))
+    lowered = casefolded(char)
+    return lowered != char and any(map(str.isalnum, lowered))

@@ -299,9 +299,9 @@ class Session:
         try:
             places = await self._log.append(entries, durable, [line for _, line in stored])
         except WriteFailed as failure:
-            self._fold_in(entries[: failure.written], failure.places)
+            self._project(entries[: failure.written], failure.places)
             raise
-        self._fold_in(entries, places)
+        self._project(entries, places)
         return entries
 
     def _masked(self, entry: Entry) -> tuple[Entry, bytes]:
@@ -321,7 +321,7 @@ class Session:
             self.projection.append(entry)
             self._noted(entry)
 
-    def _fold_in(self, written: Sequence[Entry], places: Sequence[ByteRange]) -> None:
+    def _project(self, written: Sequence[Entry], places: Sequence[ByteRange]) -> None:
         entries = self.entries
         assert isinstance(entries, StoredEntries), "a session that can be appended to is stored"
         for entry, place in zip(written, places, strict=True):

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from foldline.protocol import FoldlineError, Usage, system_words
+from foldline.protocol import Usage
 
 from .base import ModelInfo
 from .providers import OPENAI, address_of, is_local
@@ -176,31 +176,11 @@ class PriceTable:
 
 
 @cache
-def price_table(path: Path | None = None) -> PriceTable:
-    """The table that travels with the program, or one of the user's own.
-
-    Raises:
-        FoldlineError: there is no such file, or it is no table of prices.
-    """
-    if path is None:
-        ours = table()
-        priced = {model: _price(row) for model, row in ours.by_model.items() if "input" in row}
-        return PriceTable(ours.date, ours.source, priced)
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        rows = [({**row}.pop("models"), _price(row)) for row in data["price"]]
-        return PriceTable(
-            date=date.fromisoformat(str(data["date"])),
-            source=str(data["source"]),
-            by_model={model.lower(): price for models, price in rows for model in models},
-        )
-    except OSError as error:
-        raise FoldlineError(f"{path} cannot be read: {system_words(error)}.") from None
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise FoldlineError(
-            f"{path} is no table of prices ({error}): it needs date, source, and [[price]] with models, "
-            "input, cached, write and output, in USD per million tokens."
-        ) from None
+def price_table() -> PriceTable:
+    """The table that travels with the program."""
+    ours = table()
+    priced = {model: _price(row) for model, row in ours.by_model.items() if "input" in row}
+    return PriceTable(ours.date, ours.source, priced)
 
 
 def _price(row: Mapping[str, object]) -> Price:
@@ -218,10 +198,10 @@ def cached_price(model_id: str) -> float:
     return price.cached_ratio / price.write if price else CACHED
 
 
-def price_of(model_id: str, table: PriceTable | None = None) -> Price | None:
+def price_of(model_id: str) -> Price | None:
     """The price of a model; None where the table has none: `gpt-5-nano` is no `gpt-5`.
 
     Providers in front of the name and a date behind it do not matter: `anthropic/claude-opus-4-5-20251101`.
     """
-    by_model = (table or price_table()).by_model
+    by_model = price_table().by_model
     return next((by_model[name] for name in spellings(model_id) if name in by_model), None)

@@ -203,7 +203,7 @@ class CompactionEnd(Record):
     kept_from_index: int | None = None
     index: int | None = None
     """Index of the compaction entry; none where nothing was committed."""
-    folded: int = 0
+    compacted: int = 0
     rung: str = "strategy"
     summary: str = ""
     error: str | None = None
@@ -239,7 +239,7 @@ class ProposalReady(Record):
     """Whether something that runs waits for the decision."""
     tokens_before: int = 0
     tokens_after: int = 0
-    folded: int = 0
+    compacted: int = 0
     kept: int = 0
     summary: str = ""
     facts: int = 0

@@ -104,6 +104,7 @@ class FoldlineApp(BaseApp[None]):
 
         loop = asyncio.get_running_loop()
         on_termination(loop, lambda number: self.exit(return_code=128 + number), self.give_terminal_back)
+        self.show_pictures()
         self.run_worker(self._open_first(), group="attach", exclusive=True)
 
     async def _open_first(self) -> None:
@@ -202,6 +203,7 @@ class FoldlineApp(BaseApp[None]):
             self.show_session(self._before if self._before in self.sessions else self.sessions[-1])
         await session.aclose()
         await self.remove_mode(session.mode)
+        self.show_pictures()  # those of the others alone
         self.show_tabs()
 
     def show_tabs(self) -> None:

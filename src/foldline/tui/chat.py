@@ -321,6 +321,7 @@ class ChatScreen(Screen[None]):
         event.stop()
         if not self.state.busy:  # a prompt that only waits moves nothing
             self.transcript.follow_end()
+            self.transcript.cursor_to(None)  # out of sight, it would be what the next keys act on
         self.post_message(PromptSubmitted(event.text))
 
     @on(Prompt.CommandTyped)

@@ -167,7 +167,7 @@ def pick_session(app: "FoldlineApp", before: "OpenSession") -> None:
 
 # --- tool servers -----------------------------------------------------------------------------------------
 
-_NONE = "No MCP server is set up: [mcp.NAME] in your config.toml does it, see docs/mcp.md"
+_NONE = "No MCP server is set up: [mcp.NAME] in config.toml does it (docs/mcp.md)"
 
 
 def show_servers(chat: "OpenSession", runner: "Runner", name: str) -> None:
@@ -212,6 +212,25 @@ def _connect(chat: "OpenSession", servers: "ToolServers", name: str) -> None:
     chat.report(again(), f"mcp-{name}")
 
 
+# --- strategies -------------------------------------------------------------------------------------------
+
+
+def choose_strategy(chat: "OpenSession", runner: "Runner", name: str) -> None:
+    """Compact by the strategy of that name from now on; without a name, let the user choose."""
+    from foldline.compaction import strategy_name
+    from foldline.protocol.operations import SwitchStrategy
+    from foldline.tui.lists.picker import Choice, Picker
+    from foldline.tui.prompting.completion import arguments
+
+    if name:
+        runner.submit(SwitchStrategy(strategy=name))
+        return
+    now = strategy_name(runner.agent.state.strategy)
+    choices = [Choice(each.label, each.label, each.note) for each in arguments("strategy", "", chat.program)]
+    picker = Picker("Choose a compaction strategy", choices, marked=now, notes_in_full=True)
+    chat.push_screen(picker, lambda chosen: choose_strategy(chat, runner, chosen) if chosen else None)
+
+
 # --- skills -----------------------------------------------------------------------------------------------
 
 _NO_SKILLS = "There are no skills here: see docs/skills.md"
@@ -227,5 +246,8 @@ def show_skills(chat: "OpenSession", runner: "Runner", argument: str) -> None:
         runner.submit(LoadSkill(asked=argument))
         return
     rows = [Choice(each, each, note) for each, note in skill_rows(runner.agent.state)]
-    picker = Picker("Load a skill, or unload it" if rows else _NO_SKILLS, rows, notes_in_full=True)
+    if not rows:
+        chat.remark(_NO_SKILLS)
+        return
+    picker = Picker("Load a skill, or unload it", rows, notes_in_full=True)
     chat.push_screen(picker, lambda chosen: show_skills(chat, runner, chosen) if chosen else None)

@@ -147,9 +147,11 @@ def _changed(before: Row, now: Row, y: int) -> str:
         while start > at and now[start][0].isalnum() and now[start - 1][0].isalnum():
             start -= 1
         stop = _end_of_run(differ, start, now)
-        written += (f"\x1b[{start - at}C" if written else f"\x1b[{y + 1};{start + 1}H") + _written(
-            now[start:stop]
-        )
+        if not written:
+            written = f"\x1b[{y + 1};{start + 1}H"
+        elif start > at:  # 0 would be taken for 1
+            written += f"\x1b[{start - at}C"
+        written += _written(now[start:stop])
         at = stop
     return written
 

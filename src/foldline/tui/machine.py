@@ -33,7 +33,6 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C9
             return replace(
                 state,
                 task=event.task,
-                task_since=now,
                 activity=Working(now),
                 tools=(),
                 compacting=None,
@@ -122,7 +121,6 @@ def _finished(state: ChatState, event: events.TaskFinished, now: float) -> ChatS
     rest = replace(
         state,
         task=None,
-        task_since=None,
         activity=Idle(),
         tools=(),
         compacting=None,

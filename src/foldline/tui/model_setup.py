@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from foldline.protocol import FoldlineError, operations
+from foldline.tui.dialogs import confirmed
 from foldline.tui.runner import Commands, Runner
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Setup:
             "model": self._model,
             "effort": self._effort,
             "provider": lambda _, __: self._open("provider"),
+            "logout": lambda _, __: self._chat.report(self._log_out(), "logout"),
         }
 
     def begin(self, early: list[str]) -> None:
@@ -106,6 +108,26 @@ class Setup:
                 own.choose(next(each for each in own.read() if each.key == "effort"), do)
             except FoldlineError as failure:
                 self._chat.remark(str(failure))
+
+    async def _log_out(self) -> str:
+        """Remove the key of the provider in use, once the user agrees; what became of it."""
+        from foldline.agent.api_keys import KEYS_FILE
+        from foldline.agent.settings import load_settings
+        from foldline.tui.screens.setup_servers import KnownServers
+
+        state = self._runner.agent.state
+        servers = KnownServers(load_settings(state.cwd, os.environ), os.environ, lambda _: False)
+        used, _ = servers.in_use(state.llm)
+        source = next((each for each in servers.sources if each.name == used), None)
+        if source is None or not source.key_in:
+            return "The provider in use has no key here"
+        if source.key_in != KEYS_FILE:
+            return f"The key of {source.title} comes from {source.key_in}: remove it there"
+        keeps = f"its key is removed from {KEYS_FILE}; this session keeps it until it ends"
+        if not await confirmed(self._chat, f"Log out of {source.title}?", "Log out", keeps):
+            return "Nothing was removed"
+        await servers.forget(source)
+        return f"The key of {source.title} is removed. /provider chooses another provider"
 
     def _decided(self, choice: "Choice | None") -> None:
         if choice is not None:

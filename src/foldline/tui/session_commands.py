@@ -17,7 +17,7 @@ from foldline.history.paths import with_tilde
 from foldline.protocol import AssistantMessage, FoldlineError, Title
 from foldline.tui.runner import Commands, Runner
 from foldline.tui.screens.diff import DiffScreen
-from foldline.tui.screens.jobs import OutputScreen
+from foldline.tui.screens.jobs import TextScreen
 from foldline.tui.screens.sessions import SessionsScreen
 from foldline.tui.screens.sessions_list import Listed, export_session, fork_session, kept_title
 from foldline.tui.session_facts import cost_lines, status_lines
@@ -107,8 +107,7 @@ class _SessionCommands:
         """A command that shows these lines on a page."""
 
         async def show(agent: Agent) -> None:
-            text = "\n".join(await lines(agent))
-            self._chat.push_screen(OutputScreen(title, lambda: text))
+            self._chat.push_screen(TextScreen(title, await lines(agent)))
 
         return lambda runner, _: self._in_background(show(runner.agent))
 

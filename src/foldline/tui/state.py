@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from foldline.protocol.events import ProposalReady, SubagentProgress
     from foldline.tui.keys.commands import SlashCommand
 
-FoldReason = Literal["threshold", "overflow", "manual", "phase"]
+Reason = Literal["threshold", "overflow", "manual", "phase"]
 Level = Literal["info", "warning", "error"]
 Presence = Literal["whole", "part", "name", "none"]
 """How much of something the model still has: verbatim, changed or a part, only through a summary, nothing."""
@@ -74,7 +74,7 @@ class Compacting:
     """The status layer above the activity while a compaction runs; taken off, what was below shows again."""
 
     since: float
-    reason: FoldReason
+    reason: Reason
     tokens_before: int
     expected_after: int | None = None
     entries: int = 0
@@ -282,7 +282,6 @@ class ChatState:
 
     task: str | None = None
     """Id of the running task."""
-    task_since: float | None = None
     activity: Activity = Idle()
     tools: tuple[RunningTool, ...] = ()
     """Tool calls that run, oldest first."""

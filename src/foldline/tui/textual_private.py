@@ -29,6 +29,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
+from foldline.context.harmless import PLACEHOLDER
 from foldline.tui.frames import Frames
 
 if sys.platform != "win32":
@@ -91,6 +92,12 @@ class HookedApp(App[Result]):
         """What speaks with the terminal; None where nothing does, as in tests and in a browser."""
         driver = self._driver
         return None if driver is None or driver.is_headless or driver.is_web else driver
+
+    @property
+    def unwritten(self) -> int:
+        """How many pieces of what was to be written the terminal has not taken yet, at least."""
+        thread = getattr(self._driver, "_writer_thread", None)
+        return 0 if thread is None else thread._queue.qsize()
 
     def add_line_filter(self, line_filter: LineFilter) -> None:
         """Filter all lines that are painted. `App.get_line_filters` gives these."""
@@ -216,7 +223,7 @@ class _Dimmed:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for text, style, control in console.render(self._behind, options):
             own = Style(bgcolor=style.bgcolor) if style is not None else Style()
-            yield Segment(text, own + self._style, control)
+            yield Segment(text, style if PLACEHOLDER in text else own + self._style, control)
 
 
 class OrderedInput(Input):

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
+from foldline.agent.rewind import foresee
 from foldline.context.budget import Size
 from foldline.context.moments import Moment
 from foldline.context.projection import Projection
@@ -12,7 +13,6 @@ from foldline.protocol import operations
 from foldline.tui.inspector.compare import CompareScreen
 from foldline.tui.inspector.past import Comparison, Past
 from foldline.tui.runner import Runner
-from foldline.tui.screens.rewind import look_ahead
 from foldline.tui.screens.tree import TreeRow, TreeScreen
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ def open_tree(chat: "OpenSession", runner: Runner) -> None:
     projection = agent.session.projection
 
     def size_of(moment: Moment | None, then: Projection) -> Size:
-        """Both in the measure of now, so that they can be compared."""
-        tokens = round((then.sent + agent.state.overhead) * projection.scale)
-        return Size(tokens if moment else agent.state.size(), estimated=True)
+        """Both estimated, in the measure of now, so that they can be compared."""
+        return Size(round(projection.weighed(then.sent + agent.state.overhead, then.wide)), estimated=True)
 
     def compare(place: TreeRow) -> None:
         last = place.branch.turn.moment
@@ -38,7 +37,7 @@ def open_tree(chat: "OpenSession", runner: Runner) -> None:
 
     screen = TreeScreen(
         projection,
-        partial(look_ahead, agent.state),
+        partial(foresee, agent.state),
         compare=compare,
         copy=lambda answer: runner.submit(operations.CopyAnswer(answer=answer.index)),
         open_fork=lambda fork: chat.program.open_session(str(fork.path)),

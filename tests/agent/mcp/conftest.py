@@ -1,4 +1,4 @@
-"""Tool servers in processes of their own, ended with the test."""
+"""Tool servers in processes of their own, ended with the test; and somebody whom they may ask."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from foldline.agent.approvals import Choices
 from foldline.agent.mcp import ServerConfig, ToolServers
 from foldline.agent.mcp.servers import ServerTool
 from foldline.agent.tools import ToolContext, ToolOutcome
+from foldline.protocol import events
+from foldline.protocol.events import Event
+from foldline.protocol.operations import Choose
 from support.agents import PATIENCE
 from support.mcp_server import Diary
 
@@ -60,6 +64,26 @@ class House:
         async with asyncio.timeout(PATIENCE):
             while not condition():
                 await asyncio.sleep(0.01)
+
+
+class Person:
+    """Answers questions one after the other, by the keys of their options."""
+
+    def __init__(self, *answers: str) -> None:
+        self.choices = Choices(interactive=True)
+        self.choices.emit = self._hear
+        self.asked: list[events.ChoiceRequested] = []
+        self._answers = list(answers)
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, events.ChoiceRequested):
+            self.asked.append(event)
+            if self._answers:
+                asyncio.get_running_loop().call_soon(self.say, self._answers.pop(0))
+
+    def say(self, answer: str) -> None:
+        """Answers what was asked last: a key, and what is typed with it."""
+        self.choices.answer(Choose(choice=self.asked[-1].choice, key=answer[:1], text=answer[1:]))
 
 
 @pytest.fixture

@@ -7,37 +7,15 @@ from functools import partial
 import pytest
 from mcp.types import ElicitRequestFormParams
 
-from foldline.agent.approvals import Choices
 from foldline.agent.mcp.elicitation import elicited
 from foldline.protocol import events
 from foldline.protocol.events import Event
-from foldline.protocol.operations import Choose
 from support.agents import PATIENCE
 from support.mcp_server import stdio_server
 
-from .conftest import House
+from .conftest import House, Person
 
 OLD_AND_NEW = pytest.mark.parametrize("old", [(), ("--old",)])
-
-
-class Person:
-    """Answers questions one after the other, by the keys of their options."""
-
-    def __init__(self, *answers: str) -> None:
-        self.choices = Choices(interactive=True)
-        self.choices.emit = self._hear
-        self.asked: list[events.ChoiceRequested] = []
-        self._answers = list(answers)
-
-    def _hear(self, event: Event) -> None:
-        if isinstance(event, events.ChoiceRequested):
-            self.asked.append(event)
-            if self._answers:
-                asyncio.get_running_loop().call_soon(self.say, self._answers.pop(0))
-
-    def say(self, answer: str) -> None:
-        """Answers what was asked last: a key, and what is typed with it."""
-        self.choices.answer(Choose(choice=self.asked[-1].choice, key=answer[:1], text=answer[1:]))
 
 
 async def answered(house: House, person: Person, old: Sequence[str] = (), tool: str = "ask") -> str:

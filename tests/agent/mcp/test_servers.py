@@ -43,6 +43,13 @@ async def test_it_runs_where_it_is_set_to_with_no_variable_of_ours(
     assert not {"OPENAI_API_KEY", "EXTRA"} & set(environment)
 
 
+def test_servers_with_names_alike_share_no_log_and_no_sign_in(house: House) -> None:
+    names = ("one", "a.b", "a_b", "a b", "a/b", f"{'a' * 90}1", f"{'a' * 90}2")
+    logs = [state.log for state in house.servers(*(ServerConfig(name) for name in names)).states]
+    assert len({log.with_suffix("") for log in logs}) == len(names)
+    assert house.folder / "logs/one.log" in logs
+
+
 @pytest.mark.parametrize(
     ("config", "says"),
     [

@@ -7,6 +7,7 @@ import pytest
 from acp import schema
 
 from support.editor import OFFLINE, call, editing, rule, scripted, texts
+from support.homes import hooks
 
 
 def kinds(asked: schema.RequestPermissionRequest) -> list[str]:
@@ -70,22 +71,32 @@ async def test_a_call_that_reaches_out_says_so_and_has_no_always(tmp_path: Path)
             assert "reaches beyond" in texts(asked.tool_call.content)
 
 
-@pytest.mark.parametrize(("answer", "is_used"), [("y", True), ("n", False), (None, False)])
-async def test_the_files_of_a_folder_are_used_only_where_the_user_agrees(
-    tmp_path: Path, answer: str | None, is_used: bool
+async def test_what_a_folder_brings_is_agreed_to_by_the_users_own_words_and_by_no_client_that_allows_all(
+    tmp_path: Path,
 ) -> None:
+    """Who has a client allow every call has not read what would run by itself, here and in later chats."""
     (tmp_path / "AGENTS.md").write_text("Always answer in Latin.\n")
+    hooks(tmp_path / ".claude/settings.json", SessionStart="touch ran")
     with scripted() as (server, environ):
         async with editing(home=tmp_path / "home", environ=environ) as editor:
-            editor.allow = lambda _: answer
             session = await editor.new(tmp_path)
-            assert (await editor.say(session, "hello")).stop_reason == "end_turn"
-            [asked] = editor.permissions
-            assert "AGENTS.md" in (asked.tool_call.title or "")
-            assert kinds(asked) == ["allow_once", "reject_once", "reject_once"]
-            await editor.say(session, "again")
-            assert len(editor.permissions) == 1
-        assert ("Always answer in Latin." in str(server.requests()[-1].messages)) is is_used
+            await editor.until(lambda: "/approvals trust" in editor.text(session))
+            assert "AGENTS.md: 1 line of instructions to the model" in editor.text(session)
+            assert "`touch ran` (SessionStart)" in editor.text(session)
+            await editor.say(session, "hello")
+            assert editor.permissions == []
+            assert "Latin" not in str(server.requests()[-1].messages)
+            assert not (tmp_path / "ran").exists()
+            (tmp_path / "AGENTS.md").write_text("Always answer in Greek.\n")  # nobody has seen this one
+            await editor.say(session, "/approvals trust")
+            assert "Used from the next prompt on: .claude/settings.json." in editor.text(session)
+            (tmp_path / "AGENTS.md").write_text("Always answer in Latin.\n")
+            later = await editor.new(tmp_path)
+            await editor.say(later, "/approvals trust")
+            await editor.say(later, "hello")
+            assert "Latin" in str(server.requests()[-1].messages)
+            assert (tmp_path / "ran").exists()
+            assert "Left aside" not in editor.text(await editor.new(tmp_path))
 
 
 async def test_a_mode_is_set_by_its_name_and_decides_what_asks(tmp_path: Path) -> None:
@@ -181,3 +192,46 @@ async def test_a_plan_is_accepted_in_an_editor_and_the_mode_before_comes_back(tm
             assert "1. a test" in texts(asked.tool_call.content)
             await editor.say(session, "/approvals")
             assert "Mode ask:" in editor.text(session)
+
+
+async def test_where_the_editor_has_forms_a_question_is_answered_in_own_words_too(tmp_path: Path) -> None:
+    asks = call("ask_user", question="Which base?", choices=["SQLite", "Postgres"])
+    undecided = "The user left the question undecided. Do not ask it again."
+    fills: list[tuple[dict[str, object] | None, str]] = [
+        ({"answer": "b"}, "The user chose: Postgres"),
+        ({"answer": "b", "words": " "}, "The user chose: Postgres"),
+        ({"answer": "a", "words": "a file"}, "The user answers in their own words: a file"),
+        ({}, undecided),
+        (None, undecided),
+    ]
+    with scripted(*(rule(f"choose {n}", tool_calls=[asks]) for n in range(5))) as (server, environ):
+        async with editing(home=tmp_path / "home", forms=True, environ=environ) as editor:
+            session = await editor.new(tmp_path)
+            for n, (fill, result) in enumerate(fills):
+                editor.fill = fill
+                await editor.say(session, f"choose {n}")
+                assert server.requests()[-1].messages[-1]["content"] == result
+            message, form = editor.forms[0]
+            assert message == "Which base?" and len(editor.forms) == 5 and not editor.permissions
+            listed = form.properties["answer"].one_of  # type: ignore[index, union-attr]
+            assert [each.title for each in listed] == ["SQLite", "Postgres", "Leave it undecided"]  # type: ignore[union-attr]
+            assert form.properties["words"].title == "Answer, in your own words"  # type: ignore[index, union-attr]
+            editor.check_trace()
+
+
+async def test_where_the_editor_has_forms_a_plan_is_declined_with_a_reason_and_calls_are_permissions(
+    tmp_path: Path,
+) -> None:
+    plan, run = call("plan", text="1. a test"), call("bash", command="touch made")
+    with scripted(rule("plan it", tool_calls=[plan]), rule("run it", tool_calls=[run])) as (server, environ):
+        async with editing(home=tmp_path / "home", forms=True, environ=environ) as editor:
+            editor.fill, editor.allow = {"answer": "y", "words": "first the schema"}, lambda _: "n"
+            session = await editor.new(tmp_path)
+            await editor.say(session, "/plan")
+            await editor.say(session, "plan it")
+            said = "The user does not accept the plan and says: first the schema"
+            assert server.requests()[-1].messages[-1]["content"] == said
+            assert "1. a test" in editor.forms[0][0]
+            await editor.say(session, "/approvals ask")
+            await editor.say(session, "run it")
+            assert len(editor.permissions) == 1 == len(editor.forms)

@@ -13,7 +13,7 @@ CALL = Question(
     "c1", "edit", "src/a\x1b[2J.py", "-old\n+new\x07\n", 0.0, promises=("any edit",), outside=True
 )
 CHOICE = Question("c2", "The window is full.", "", None, 0.0, (Answerable("h", "hide results"),), "choice")
-FOLD = ProposalReady(proposal="p1", reason="manual", summary="## Goal", folded=3, facts=8, lost=2)
+FOLD = ProposalReady(proposal="p1", reason="manual", summary="## Goal", compacted=3, facts=8, lost=2)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ PLAIN = Styles()
 class Shown(App[None]):
     def __init__(self) -> None:
         super().__init__()
-        self.view = BlockView(cursor=False)
+        self.view = BlockView()
 
     def compose(self) -> ComposeResult:
         yield self.view

@@ -5,15 +5,12 @@ import pytest
 from foldline.tui.blocks import ROLES, Styles, styles_from
 
 
-def test_roles_come_from_the_theme_and_fall_back() -> None:
-    styles = styles_from(
-        {"role-live": "#00ff00", "error": "#ff0000", "foreground": "#cccccc"}, no_color=False
-    )
+def test_roles_come_from_the_theme() -> None:
+    styles = styles_from({"role-live": "#00ff00"}, no_color=False)
     assert styles["live bold"].color is not None
     assert styles["live bold"].color.name == "#00ff00"
     assert styles["live bold"].bold
-    assert styles["alert"].color is not None
-    assert styles["alert"].color.name == "#ff0000"
+    assert styles["alert"].color is None
 
 
 def test_without_colour_attributes_stay() -> None:

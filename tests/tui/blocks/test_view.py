@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from textual.geometry import Offset
 from textual.selection import Selection
+from textual.theme import Theme
 from textual.widget import Widget
 
 from foldline.tui.blocks import (
@@ -50,7 +51,7 @@ CHANGES = st.lists(
 @settings(max_examples=12, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(CHANGES)
 async def test_the_top_line_stays_on_its_row_through_every_change(changes: list[tuple[str, int]]) -> None:
-    view = BlockView([tall(index, 1 + index * 7 % 90) for index in range(200)], follow=False, cursor=False)
+    view = BlockView([tall(index, 1 + index * 7 % 90) for index in range(200)], follow=False)
     app = ViewApp(view)
     fresh = 1000
     async with app.run_test(size=(60, 20)) as pilot:
@@ -78,8 +79,7 @@ async def test_the_top_line_stays_on_its_row_through_every_change(changes: list[
                 case "scroll":
                     view.scroll_lines(number % 30 - 15)
                 case "page":
-                    view.focus()
-                    await pilot.press("pageup" if number % 2 else "pagedown")
+                    view.scroll_pages(-1 if number % 2 else 1)
                 case "jump":
                     view.scroll_to(y=number)
             fresh += 1
@@ -87,7 +87,7 @@ async def test_the_top_line_stays_on_its_row_through_every_change(changes: list[
             assert round(view.scroll_y) == view._viewport.position
             top = view.top
             assert top is not None
-            assert top_row(view) == drawn_line(view, *top)
+            assert top_row(view).replace("▶", " ") == drawn_line(view, *top)
             if what in ("append", "expand", "collapse", "filter", "resize", "replace"):
                 assert top[0] == before[0]
             if what in ("append", "expand", "collapse", "filter"):
@@ -118,7 +118,7 @@ async def test_an_opened_entry_grows_downwards_even_at_the_end() -> None:
 
 
 async def test_wrong_estimates_above_do_not_show_when_scrolling_up() -> None:
-    view = BlockView([tall(index, 1 + index % 40) for index in range(300)], cursor=False)
+    view = BlockView([tall(index, 1 + index % 40) for index in range(300)])
     async with ViewApp(view).run_test(size=(40, 12)) as pilot:
         await pilot.pause()
         for _ in range(60):
@@ -132,7 +132,7 @@ async def test_wrong_estimates_above_do_not_show_when_scrolling_up() -> None:
 
 
 async def test_a_line_up_ends_following_new_lines_are_counted_and_end_resumes() -> None:
-    view = BlockView([row(index) for index in range(50)], cursor=False)
+    view = BlockView([row(index) for index in range(50)])
     app = ViewApp(view)
     async with app.run_test(size=(60, 10)) as pilot:
         view.focus()
@@ -140,7 +140,7 @@ async def test_a_line_up_ends_following_new_lines_are_counted_and_end_resumes() 
         view.append(row(50))
         assert view.follow
         assert rows(view)[-1].endswith("row 50")
-        await pilot.press("up")
+        view.scroll_lines(-1)
         assert not view.follow
         shown = rows(view)
         view.append(row(51), row(52))
@@ -323,7 +323,7 @@ async def test_the_cursor_stays_at_its_entry_when_rows_are_filtered_away() -> No
         assert view.cursor == (50, 0)
         view.set_blocks([row(index) for index in range(1, 100, 2)])
         assert view.cursor in ((49, 0), (51, 0))
-        view.clear()
+        view.set_blocks(())
         assert view.cursor is None
         assert view.count == 0
 
@@ -403,9 +403,7 @@ async def test_selecting_everything_gives_what_the_blocks_stand_for() -> None:
 
 
 async def test_markup_in_foreign_text_is_only_text() -> None:
-    view = BlockView(
-        [TextBlock((0, 0), "[/nope] [red]x[/red] list[str]"), RuleBlock((1, 0), "[/nope]")], cursor=False
-    )
+    view = BlockView([TextBlock((0, 0), "[/nope] [red]x[/red] list[str]"), RuleBlock((1, 0), "[/nope]")])
     async with ViewApp(view).run_test(size=(60, 12)) as pilot:
         await pilot.pause()
         assert rows(view)[0].strip() == "[/nope] [red]x[/red] list[str]"
@@ -428,7 +426,8 @@ async def test_another_theme_draws_again_and_keeps_the_top_line() -> None:
         view.scroll_to(y=40)
         await pilot.pause()
         before, roles = (view.top, top_row(view)), view.roles
-        app.theme = "textual-light"
+        app.register_theme(Theme(name="other", primary="red", variables={"role-text": "#101010"}))
+        app.theme = "other"
         await pilot.pause()
         assert (view.top, top_row(view)) == before
         assert view.roles != roles

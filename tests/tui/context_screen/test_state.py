@@ -69,7 +69,7 @@ def test_the_tools_of_a_server_stand_apart_and_say_how_to_switch_them_off(tmp_pa
 
 def test_what_a_compaction_would_take_stands_in_the_meter(tmp_path: Path) -> None:
     state = gathered(agent_with(tmp_path, shop_api()))
-    assert state.plan is not None and state.plan.folded == 25
+    assert state.plan is not None and state.plan.compacted == 25
     assert state.room.weights.compacting > 80_000 and state.room.weights.total == state.room.size
 
 

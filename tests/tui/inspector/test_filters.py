@@ -66,8 +66,9 @@ def test_what_failed_is_known_without_a_look_at_the_entry() -> None:
 
 
 async def choose(pilot: Pilot[None], *keys: str) -> None:
-    await pilot.press("f", *keys, "escape")
+    await pilot.press("f", *keys)
     await pilot.app.workers.wait_for_complete()
+    await pilot.press("escape")
     await pilot.pause()
 
 
@@ -137,15 +138,15 @@ async def test_where_nothing_fits_that_is_said_and_growth_goes_on(story: Story) 
         assert shown(app)[-1] == app.panels.projection.last_index
 
 
-async def test_the_list_has_the_only_heavy_frame_and_the_only_cursor() -> None:
+async def test_each_choice_says_what_it_would_leave_and_enter_goes_back_to_the_panel() -> None:
     async with running(shop()) as (app, pilot):
-        await pilot.press("f", "down")
+        await pilot.press("f", "S")
         await app.workers.wait_for_complete()
         await pilot.pause()
-        rows = screen_rows(app)
-        assert sum(row.count("┏") for row in rows) == 1 and sum(row.count("▶") for row in rows) == 1
+        rows = "\n".join(screen_rows(app))
+        assert "20 of 46 entries" in rows and "▶● state  S┊ summarised" in rows
         await pilot.press("enter")
-        assert app.focused is views(app.panels)[0]
+        assert app.focused is views(app.panels)[0] and "20 shown: summarised" in screen_rows(app)[0]
 
 
 async def test_an_entry_asked_for_from_outside_is_shown_in_spite_of_the_filter() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from foldline.agent.rewind import Outcome
 from foldline.context.rewind_points import FileChange, RewindPoint
-from foldline.tui.screens.rewind import Outcome, RewindScreen, What
+from foldline.tui.screens.rewind import RewindScreen, What
 
 
 def place(identity: int, kind: str = "turn", label: str = "do it", changes: int = 0) -> RewindPoint:
@@ -115,7 +116,7 @@ def test_the_question_says_what_leaves_the_view_and_what_happens_to_each_file() 
     files = (*many, replace(WRITE, kind="remove", path="new.py"), CONFLICT)
     both = text(looked_at(*files, asked="both"))
     assert "Go back with context and files to right before “do it”?" in both
-    assert "2.0k → ~1.0k tokens, 4 items leave the view, 1 prompt among them" in both
+    assert "~2.0k → ~1.0k tokens, 4 items leave the view, 1 prompt among them" in both
     for line in ("0.py  is put back", "5.py  is put back", "new.py  is removed again", "b.py  ! changed by"):
         assert line in both
     assert "more" not in both and "and 4 more" in text(looked_at(*files, asked="both"), height=10)
@@ -135,4 +136,4 @@ def test_lines_keep_their_width_in_any_script_and_size() -> None:
             if asked is not None:
                 screen.action_list(asked)
             assert "\x1b" not in text(screen, width, height)
-    assert "nothing to go back over" in text(begun(()))
+    assert "nothing to rewind to" in text(begun(()))

@@ -23,7 +23,7 @@ def hits(name: str, *indices: int, kind: str = "user", total: int = 0) -> Sessio
 
 
 def found(*sessions: SessionHits, complete: bool = True) -> SessionsFound:
-    return SessionsFound(sessions, complete, 0)
+    return SessionsFound(sessions, complete)
 
 
 ROWS = (row("a", "Idempotent orders"), row("b", "The proxy", 1), row("c", "Orders again", 2))
@@ -39,12 +39,12 @@ def test_without_a_query_all_are_shown() -> None:
     assert names(STATE.looking_for("   ")) == ["a", "b", "c"]
 
 
-def test_titles_match_whatever_their_case_before_the_index_has_answered() -> None:
+def test_titles_match_whatever_their_case_before_the_search_is_done() -> None:
     assert names(STATE.looking_for("ORDERS")) == ["a", "c"]
     assert names(STATE.looking_for("orders again")) == ["c"]
 
 
-def test_what_the_index_finds_moves_no_session_that_is_shown_already() -> None:
+def test_what_the_search_finds_moves_no_session_that_is_shown_already() -> None:
     asked = STATE.looking_for("orders")
     answered = replace(asked, found=found(hits("b", 7), hits("c", 1)))
     assert names(answered) == ["a", "c", "b"]
@@ -76,8 +76,7 @@ def test_another_query_or_scope_forgets_what_was_found() -> None:
 
 def test_nothing_found_is_said_only_when_all_was_searched() -> None:
     asked = STATE.looking_for("nowhere at all")
-    for unfinished in (asked, replace(asked, found=found(), indexed=0.4)):
-        assert "is being searched" in empty(unfinished)[0]
+    assert "is being searched" in empty(asked)[0]
     sentence, _ = empty(replace(asked, found=found()))
     assert sentence == "No session of this folder holds “nowhere at all” in one entry."
 
@@ -91,7 +90,6 @@ def test_the_frame_of_the_search_says_how_it_stands() -> None:
 
     assert said(STATE) == ""
     assert said(asked) == "searching …"
-    assert said(replace(ready, indexed=0.419)) == "the index is being built: 41 % is searched"
     assert said(replace(ready, trouble="no room\x1b[2J")) == "no room␛"
     assert said(replace(asked, found=found(complete=False))).startswith("there may be more")
     assert "said" in said(ready)

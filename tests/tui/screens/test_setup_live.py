@@ -124,6 +124,21 @@ async def test_a_key_is_written_to_its_file_and_nowhere_else(
     assert holding[0].stat().st_mode & 0o777 == 0o600
 
 
+async def test_logging_out_removes_the_key_once_it_is_agreed_to(
+    tmp_path: Path, home: Path, server: RunningServer
+) -> None:
+    async with started(tmp_path / "shop-api", first=True) as running:
+        await choose(running, server)
+        for answer, holds in (("escape", True), ("down", False)):
+            await running.enter("/logout")
+            await says(running, "Log out of 127.0.0.1")
+            await running.press(answer, *["enter"] * (answer == "down"))
+            await says(running, "Nothing was removed" if holds else "is removed")
+            assert (KEY in (home / "keys.toml").read_text()) is holds
+        await running.enter("/logout")
+        await says(running, "has no key here")
+
+
 async def test_skipping_leaves_the_offline_model_and_names_the_way_back(tmp_path: Path, home: Path) -> None:
     async with started(tmp_path / "shop-api", first=True, prompt="who are you?") as running:
         assert shown(running) and not running.entries, "the prompt waits"

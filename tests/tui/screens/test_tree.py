@@ -100,6 +100,16 @@ async def test_esc_ends_an_edit_and_nothing_goes_back(tmp_path: Path) -> None:
         assert said(running) == ["first", "one", "second", "two"]
 
 
+async def test_after_a_prompt_the_keys_of_the_transcript_begin_at_its_end(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", *["line\n" * 30] * 3) as running:
+        await running.ask("first")
+        await running.ask("second")
+        await running.press("tab", "[", "[", "escape")
+        await running.ask("third")
+        await running.press("tab", "[", "e")
+        await running.until(lambda: running.editor_text == "third")
+
+
 async def test_a_fork_is_drawn_at_the_turn_it_begins_in(tmp_path: Path) -> None:
     async with live(tmp_path / "w", "one", "two") as running:
         await running.ask("first")

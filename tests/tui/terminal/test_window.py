@@ -1,11 +1,14 @@
-"""The window's title, and when the reader is called back."""
+"""The window's title, when the reader is called back, and the loop that the app runs in."""
 
+import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 
 from foldline.tui.state import ChatState, Idle, Question, RunningTool, Stepping, Waiting
-from foldline.tui.terminal.app import calls_back, title_words
+from foldline.tui.terminal.app import TerminalApp, calls_back, title_words
 
 IDLE = ChatState(workdir="shop-api", title="Idempotent\x1b]2;orders\x07")
 BUSY = ChatState(workdir="shop-api", activity=Stepping(1.0))
@@ -39,3 +42,20 @@ def test_the_reader_is_called_when_something_waits_for_them(
     before: ChatState, now: ChatState, calls: bool
 ) -> None:
     assert calls_back(before, now) == calls
+
+
+async def test_tasks_begin_in_turn_on_every_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Textual does from Python 3.12 on, on any: there, no chat came to the screen."""
+
+    def eager(loop: asyncio.AbstractEventLoop, coroutine: Any, **how: Any) -> "asyncio.Task[Any]":
+        return asyncio.Task(coroutine, loop=loop, **how)
+
+    found: list[object] = []
+
+    async def look(pilot: Pilot[None]) -> None:
+        found.append(asyncio.get_running_loop().get_task_factory())
+        pilot.app.exit()
+
+    monkeypatch.setattr(asyncio, "eager_task_factory", eager, raising=False)
+    await TerminalApp[None]().run_async(headless=True, auto_pilot=look)
+    assert found == [None]

@@ -20,7 +20,7 @@ from .connection import INSTALL, START_SECONDS, Connection, Gone, Unreached
 from .elicitation import Ask
 from .listing import Listing, Resource, ServerPrompt, Trouble
 from .sign_in import open_page, sign_out
-from .tools import offered, outcome_of, prefixes
+from .tools import marked, offered, outcome_of, prefixes
 from .transport import ServerConfig, ServerLog
 
 if TYPE_CHECKING:
@@ -444,4 +444,5 @@ class ToolServers:
 
 
 def _file_name(name: str) -> str:
-    return "".join(char if char.isalnum() or char in "-_" else "_" for char in name)[:80]
+    plain = "".join(char if char.isalnum() or char in "-_" else "_" for char in name)[:80]
+    return plain if plain == name else marked(plain, name)

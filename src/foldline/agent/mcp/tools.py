@@ -44,7 +44,7 @@ def prefixes(servers: Collection[str]) -> Mapping[str, str]:
     parts = {server: part[:_LONGEST_SERVER].rstrip("_") for server, part in plain.items()}
     count = Counter(parts.values())
     return {
-        server: f"mcp__{part if count[part] == 1 and part == plain[server] else _marked(part, server)}__"
+        server: f"mcp__{part if count[part] == 1 and part == plain[server] else marked(part, server)}__"
         for server, part in parts.items()
     }
 
@@ -55,7 +55,7 @@ def tool_names(prefix: str, tools: Iterable[str]) -> Mapping[str, str]:
     count = Counter(plain.values())
     # Those that had to be shortened, or are another's now, carry a mark of what they were.
     return {
-        tool: _marked(name[: _LONGEST_NAME - _MARK - 1], tool)
+        tool: marked(name[: _LONGEST_NAME - _MARK - 1], tool)
         if len(name) > _LONGEST_NAME or count[name] > 1
         else name
         for tool, name in plain.items()
@@ -66,7 +66,8 @@ def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)
 
 
-def _marked(name: str, original: str) -> str:
+def marked(name: str, original: str) -> str:
+    """A name that no other original has."""
     return f"{name}_{hashlib.sha256(original.encode('utf-8', 'surrogatepass')).hexdigest()[:_MARK]}"
 
 

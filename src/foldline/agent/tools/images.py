@@ -67,6 +67,17 @@ def image_part(content: bytes, shown: str) -> ImagePart | None:
     return ImagePart(media_type=kind, data=base64.b64encode(content).decode(), width=width, height=height)
 
 
+def pixels_of(part: ImagePart) -> Size:
+    """Width and height of a picture, (0, 0) where nobody knows: imported sessions do not say it."""
+    if part.width and part.height:
+        return part.width, part.height
+    try:
+        content = base64.b64decode(part.data)
+        return _SIZES[media_type(content) or ""](content)
+    except (_Broken, LookupError, ValueError):
+        return 0, 0
+
+
 def too_large(shown: str, size: int) -> ToolFailure:
     """The failure for a picture of so many bytes."""
     return ToolFailure(

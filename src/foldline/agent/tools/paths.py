@@ -70,10 +70,10 @@ def near_names(path: Path, context: ToolContext) -> list[str]:
             neighbours = sorted(os.listdir(folder))  # noqa: PTH208 - `Path` knows no descriptors
     except OSError:
         neighbours = []
-    by_fold = {name.casefold(): name for name in neighbours}
-    close = difflib.get_close_matches(path.name.casefold(), by_fold, n=3, cutoff=0.6)
+    by_form = {name.casefold(): name for name in neighbours}
+    close = difflib.get_close_matches(path.name.casefold(), by_form, n=3, cutoff=0.6)
     if close:
-        return [named(path.parent / by_fold[name], context) for name in close]
+        return [named(path.parent / by_form[name], context) for name in close]
     files = islice(files_below(context.cwd), _LOOKED_AT)
     return [named(found, context) for found in files if os.path.basename(found) == path.name][:3]  # noqa: PTH119
 

@@ -61,6 +61,7 @@ class Server:
     def __init__(self, chosen: Mapping[str, object]) -> None:
         self._chosen = chosen
         self._client: Client
+        self._has_forms = False
         self._open: dict[str, Conversation] = {}
 
     def on_connect(self, connection: Client) -> None:
@@ -72,7 +73,11 @@ class Server:
 
     # --- who is there --------------------------------------------------------------------------------------
 
-    async def initialize(self, protocol_version: int, **_: Any) -> schema.InitializeResponse:
+    async def initialize(
+        self, protocol_version: int, client_capabilities: schema.ClientCapabilities | None = None, **_: Any
+    ) -> schema.InitializeResponse:
+        shows = client_capabilities.elicitation if client_capabilities else None
+        self._has_forms = shows is not None and shows.form is not None
         return schema.InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=schema.Implementation(name="foldline", title="Foldline", version=__version__),
@@ -205,7 +210,7 @@ class Server:
         return self._keep(agent, session_id)
 
     def _keep(self, agent: Agent, id: str) -> Conversation:
-        conversation = self._open[id] = Conversation(agent, self._client, id)
+        conversation = self._open[id] = Conversation(agent, self._client, id, has_forms=self._has_forms)
         # Not before the answer is on its way, in which the client learns of the session.
         asyncio.get_running_loop().call_soon(conversation.start)
         return conversation

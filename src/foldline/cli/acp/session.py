@@ -1,4 +1,4 @@
-"""One session in an editor: its prompts and commands, and its questions as requests for permission."""
+"""One session in an editor: its prompts and commands, its questions as permissions or as forms."""
 
 import asyncio
 import time
@@ -10,8 +10,9 @@ from acp.interfaces import Client
 
 from foldline.agent import Agent
 from foldline.agent.skill_loading import look_around
+from foldline.agent.trust_question import ask_trust
 from foldline.cli.plain.commands import carry_out, handlers, usage
-from foldline.cli.plain.narrator import Asked, asked_since
+from foldline.cli.plain.narrator import Answer, Asked, asked_since
 from foldline.formats.writers.markdown import fenced
 from foldline.protocol import AssistantMessage, FoldlineError, Part, events, operations, text_parts
 from foldline.protocol.events import Event
@@ -43,11 +44,13 @@ _ALLOWING: Final[Mapping[str, schema.PermissionOptionKind]] = {
 class Conversation:
     """Drives one agent for a client, by the runner that the chat has, too."""
 
-    def __init__(self, agent: Agent, client: Client, id: str) -> None:
+    def __init__(self, agent: Agent, client: Client, id: str, *, has_forms: bool) -> None:
+        """`has_forms`: the client shows forms, in which something may be written."""
         self.agent = agent
         self.feed = Feed(agent, client, id)
         self._client = client
         self._id = id
+        self._has_forms = has_forms
         self._state = ChatState(model=agent.state.llm.info.id, edits=agent.state.policy.mode)
         self._runner = Runner(agent, self._hear, self._keep_unsent, self._parts_of)
         self._parts: dict[str, tuple[Part, ...]] = {}
@@ -68,10 +71,12 @@ class Conversation:
         """What the client was told last that can be called."""
         self._others: set[asyncio.Task[None]] = set()
         agent.executor.subscribe(self._hear)
+        agent.state.choices.read = False
 
     def start(self) -> None:
         """Once the client knows the session: what can be called, and what takes a while to learn."""
         self.agent.start()
+        self._aside(ask_trust(self.agent.state))
         self._aside(self._offer_commands())
         self._aside(self._learn_models())
 
@@ -209,28 +214,54 @@ class Conversation:
 
     async def _ask(self, asked: Asked, question: Question | None) -> None:
         """Has the client ask. Where nobody answers there, the last answer counts: it allows nothing."""
-        call = self._asked_call(asked, question)
-        # What is to be written with an answer, a client has no field for; a "no" does without.
-        options = [
-            schema.PermissionOption(
-                option_id=answer.key, name=answer.sentence, kind=_allows(answer.operation)
-            )
-            for answer in asked.answers
-            if not answer.asks or answer.key == "n"
-        ]
+        written = next((answer for answer in asked.answers if answer.asks == "line"), None)
+        is_choice = question is not None and question.kind == "choice"
         await self.feed.flush()
-        cancels, chosen = self._cancels, asked.answers[-1]
+        cancels, operation = self._cancels, None
         try:
-            response = await self._client.request_permission(self._id, call, options)
+            if self._has_forms and is_choice and written is not None:
+                operation = await self._filled_in(asked, written)
+            else:
+                operation = await self._permitted(asked, question)
         except ConnectionError:
             return  # nobody is there any more
         except (RequestError, ValueError):
             pass
-        else:
-            if isinstance(response.outcome, schema.AllowedOutcome):
-                chosen = asked.taken(response.outcome.option_id) or chosen
         if self._cancels == cancels:
-            self._runner.submit(chosen.operation)
+            self._runner.submit(operation or asked.answers[-1].operation)
+
+    async def _permitted(self, asked: Asked, question: Question | None) -> operations.Operation | None:
+        """What the chosen answer asks of the agent; None where none was chosen."""
+        options = [
+            schema.PermissionOption(
+                option_id=answer.key, name=answer.sentence, kind=_allows(answer.operation)
+            )
+            for answer in _listed(asked)
+        ]
+        call = self._asked_call(asked, question)
+        outcome = (await self._client.request_permission(self._id, call, options)).outcome
+        chosen = asked.taken(outcome.option_id) if isinstance(outcome, schema.AllowedOutcome) else None
+        return chosen.operation if chosen else None
+
+    async def _filled_in(self, asked: Asked, written: Answer) -> operations.Operation | None:
+        """The same by a form, in which the answer may be `written` as well: then that one counts."""
+        options = [schema.EnumOption(const=answer.key, title=answer.sentence) for answer in _listed(asked)]
+        fields: dict[str, Any] = {
+            "answer": schema.ElicitationStringPropertySchema(type="string", title="Answer", one_of=options),
+            "words": schema.ElicitationStringPropertySchema(
+                type="string", title=written.sentence, default=written.usual
+            ),
+        }
+        form = schema.ElicitationSchema(properties=fields)
+        mode = schema.ElicitationFormSessionMode(session_id=self._id, requested_schema=form)
+        response = await self._client.create_elicitation("\n".join(asked.lines), mode)
+        if not isinstance(response, schema.AcceptElicitationResponse):
+            return None
+        key, words = (str((response.content or {}).get(name) or "") for name in fields)
+        if words.strip() and not (key and words == written.usual):
+            return written.with_line(words)
+        chosen = asked.taken(key)
+        return chosen.operation if chosen else None
 
     def _asked_call(self, asked: Asked, question: Question | None) -> schema.ToolCallUpdate:
         """What is asked about, as a call. A choice, or a proposal, is one of its own."""
@@ -259,6 +290,11 @@ def _available(command: Command) -> schema.AvailableCommand:
         description=command.title,
         input=schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint)) if hint else None,
     )
+
+
+def _listed(asked: Asked) -> list[Answer]:
+    """The answers that can be given without writing something."""
+    return [answer for answer in asked.answers if not answer.asks or answer.key == "n"]
 
 
 def _allows(operation: operations.Operation) -> schema.PermissionOptionKind:

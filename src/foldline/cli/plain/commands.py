@@ -11,6 +11,7 @@ from foldline.agent.rewind import diffs_since
 from foldline.agent.settings_edit import change
 from foldline.agent.settings_schema import KEYS, choices_of
 from foldline.agent.skill_loading import skill_rows
+from foldline.agent.trust_question import agree_to_left_aside
 from foldline.cli.search import search
 from foldline.cli.sessions import sessions
 from foldline.compaction import largest_items, load_prompt
@@ -35,7 +36,7 @@ Handler = Callable[[Runner, str], Lines | Awaitable[Lines]]
 _SHOWN_PLACES = 12
 """Places to go back to that are listed."""
 _USAGE = {
-    "approvals": f"/approvals [{'|'.join(get_args(ApprovalMode))}]",
+    "approvals": f"/approvals [{'|'.join(get_args(ApprovalMode))}|trust]",
     "rewind": "/rewind [number] [files]",
 }
 """What commands take here, where the screen would ask."""
@@ -114,17 +115,20 @@ def _context(runner: Runner, _: str) -> Iterator[str]:
         yield f"Largest: {largest_items(state.projection)}."
 
 
-def _approvals(runner: Runner, argument: str) -> Iterator[str]:
-    policy = runner.agent.state.policy
+async def _approvals(runner: Runner, argument: str) -> Lines:
+    state, policy = runner.agent.state, runner.agent.state.policy
+    if argument == "trust":
+        agreed = await agree_to_left_aside(state)
+        return [f"Used from the next prompt on: {agreed}." if agreed else "Nothing was left aside."]
     mode = next((mode for mode in get_args(ApprovalMode) if mode == argument), None)
     if mode is not None:
         runner.submit(operations.SwitchApprovals(mode=mode))
-        return
-    yield f"Mode {policy.mode}: {mode_words(policy.mode)}."
-    for rule in sorted(map(rule_words, policy.always)):
-        yield f"Allowed in this session: {rule}."
-    for kept in runner.agent.state.project.kept():
-        yield f"Allowed in this project: {rule_words(kept.rule)}."
+        return []
+    return [
+        f"Mode {policy.mode}: {mode_words(policy.mode)}.",
+        *(f"Allowed in this session: {rule}." for rule in sorted(map(rule_words, policy.always))),
+        *(f"Allowed in this project: {rule_words(kept.rule)}." for kept in state.project.kept()),
+    ]
 
 
 def _rewind(runner: Runner, argument: str) -> Iterator[str]:

@@ -180,7 +180,7 @@ def compacted_words(end: CompactionEnd) -> str:
         return "drafted"
     how = rung_words(end.rung)
     sizes = f"{numbers.tokens(end.tokens_before)} → {numbers.tokens(end.tokens_after)} tokens"
-    done = f"{sizes}, {many(end.folded, 'entry', 'entries')} compacted"
+    done = f"{sizes}, {many(end.compacted, 'entry', 'entries')} compacted"
     return f"{done}{f', {how}' if how else ''}; /undo takes it back"
 
 
@@ -377,7 +377,7 @@ def asked_about_proposal(ready: ProposalReady) -> Asked:
     """What is asked where a drafted compaction waits for its reader."""
     sizes = f"{numbers.tokens(ready.tokens_before)} → {numbers.tokens(ready.tokens_after)} tokens"
     lost = f"{ready.lost} of {ready.facts} facts lost"
-    change = f"{sizes}, {many(ready.folded, 'entry', 'entries')} compacted, {lost}"
+    change = f"{sizes}, {many(ready.compacted, 'entry', 'entries')} compacted, {lost}"
     return Asked(
         ready.proposal,
         (

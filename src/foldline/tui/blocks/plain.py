@@ -254,4 +254,4 @@ class StackBlock(Block):
         return sum(part.estimate(width) + (part.gap if at else 0) for at, part in enumerate(self.parts))
 
     def text(self) -> str:
-        return "\n".join(part.text() for part in self.parts)
+        return "\n".join(filter(None, (part.text() for part in self.parts)))

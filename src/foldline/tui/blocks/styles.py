@@ -1,10 +1,10 @@
 """The colour roles as Rich styles, what is laid over drawn lines, and the thumb of the scrollbar."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.color import Color as RichColor
 from rich.segment import Segment, Segments
@@ -15,22 +15,14 @@ from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 
+from foldline.context.harmless import PLACEHOLDER
 from foldline.tui.blocks.links import FileLinks
+
+if TYPE_CHECKING:
+    from foldline.tui.blocks.pictures import Picture, Placement
 
 ROLES: Final = ("text", "muted", "accent", "live", "altered", "folded", "alert", "code")
 """What a colour may mean: docs/design/screens.md."""
-
-_FALLBACK_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "text": ("foreground",),
-    "muted": ("foreground-darken-3", "text-muted"),
-    "accent": ("accent", "primary"),
-    "live": ("success",),
-    "altered": ("warning",),
-    "folded": ("secondary", "primary"),
-    "alert": ("error",),
-    "code": ("accent", "primary"),
-}
-"""Variables every Textual theme has, for themes that do not name our roles."""
 
 _ATTRIBUTES: Final[Mapping[str, Style]] = {
     **{name: Style.parse(name) for name in ("bold", "italic", "underline", "strike", "dim", "reverse")},
@@ -58,6 +50,8 @@ class Styles:
     """Behind all of it; without a colour where the terminal's own is."""
     files: FileLinks | None = None
     """None: paths are no links."""
+    pictures: "Callable[[Picture, int], Placement | None] | None" = None
+    """Gives a picture a place in the terminal, at most so wide; None: none is shown among lines."""
     _known: dict[str, Style] = field(default_factory=dict, compare=False, repr=False)
 
     def __getitem__(self, spec: str) -> Style:
@@ -88,22 +82,21 @@ class Styles:
         return style
 
 
-def styles_from(variables: Mapping[str, str], no_color: bool, files: FileLinks | None = None) -> Styles:
-    """The styles of a theme's CSS variables (`role-muted` …), falling back to what every Textual theme has.
-
-    With `no_color` no role has a colour; marks, bold and reverse stay.
-    """
+def styles_from(
+    variables: Mapping[str, str],
+    no_color: bool,
+    files: FileLinks | None = None,
+    pictures: "Callable[[Picture, int], Placement | None] | None" = None,
+) -> Styles:
+    """The styles of a theme's CSS variables (`role-muted` …). With `no_color` no role has a colour; marks,
+    bold and reverse stay."""
     if no_color:
         return Styles(no_color=True, files=files)
-    colors: list[tuple[str, str]] = []
-    for role in ROLES:
-        for name in (f"role-{role}", *_FALLBACK_VARIABLES[role]):
-            if (color := _rich_color(variables.get(name))) is not None:
-                colors.append((role, color))
-                break
+    found = ((role, _rich_color(variables.get(f"role-{role}"))) for role in ROLES)
     behind = variables.get("role-background", "")
     background = Style(bgcolor=_rich_color(behind)) if behind.startswith("#") else Style()
-    return Styles(tuple(colors), background=background, files=files)
+    colors = tuple((role, color) for role, color in found if color is not None)
+    return Styles(colors, background=background, files=files, pictures=pictures)
 
 
 def _rich_color(value: str | None) -> str | None:
@@ -134,7 +127,8 @@ class Themed(Widget):
 
     def _restyle(self) -> None:
         app = self.app
-        self.roles = styles_from(app.theme_variables, app.no_color, getattr(app, "files", None))
+        files, pictures = getattr(app, "files", None), getattr(app, "pictures", None)
+        self.roles = styles_from(app.theme_variables, app.no_color, files, pictures and pictures.place)
         self.refresh()
 
 
@@ -144,10 +138,7 @@ _DEFAULT: Final = RichColor.default()
 def cursor_row(strip: Strip, style: Style) -> Strip:
     """A line in reverse from end to end, in one colour; bold stays."""
     bold = style + Style(bold=True)
-    return Strip(
-        [Segment(text, bold if own is not None and own.bold else style) for text, own, _ in strip],
-        strip.cell_length,
-    )
+    return _recolored(strip, lambda own: bold if own is not None and own.bold else style)
 
 
 def faded(strip: Strip, style: Style) -> Strip:
@@ -156,7 +147,15 @@ def faded(strip: Strip, style: Style) -> Strip:
     if color is None:
         return strip
     fade = Style(color=color)
-    return Strip([Segment(text, (own or fade) + fade) for text, own, _ in strip], strip.cell_length)
+    return _recolored(strip, lambda own: (own or fade) + fade)
+
+
+def _recolored(strip: Strip, look: Callable[[Style | None], Style]) -> Strip:
+    """A line in other colours, but for its pictures."""
+    return Strip(
+        [Segment(text, own if PLACEHOLDER in text else look(own)) for text, own, _ in strip],
+        strip.cell_length,
+    )
 
 
 def with_matches(strip: Strip, needle: re.Pattern[str], style: Style, start: int) -> Strip:
@@ -190,7 +189,7 @@ def _restyled(strip: Strip, spans: Sequence[tuple[int, int]], style: Style) -> S
     for text, own, _ in strip:
         cuts = {0, len(text)} | {edge - position for edge in edges if position < edge < position + len(text)}
         for low, high in pairwise(sorted(cuts)):
-            inside = any(start <= position + low < stop for start, stop in spans)
+            inside = PLACEHOLDER not in text and any(start <= position + low < stop for start, stop in spans)
             segments.append(Segment(text[low:high], (own or Style()) + style if inside else own))
         position += len(text)
     return Strip(segments, strip.cell_length)

@@ -63,7 +63,7 @@ class KeyMessage(ViewMessage):
 
 
 class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False):
-    """A list of blocks with a gutter, an optional cursor, search and mouse selection.
+    """A list of blocks with a gutter, a cursor, search and mouse selection.
 
     Positions are keys. The top line stays on its row whatever happens above or below it; the view follows
     its end only while the last line is visible.
@@ -114,13 +114,12 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
         gutter_width: int = 3,
         faded: Faded | None = None,
         margin: int = 1,
-        cursor: bool = True,
         follow: bool = True,
         id: str | None = None,
     ) -> None:
         """`gutter` fills the `gutter_width` cells left of every line; the cursor's mark stands in its first
-        cell. `margin` cells stay free at the right. Without `cursor` the keys scroll. With `follow=False`
-        the view starts at its top and never follows."""
+        cell. `margin` cells stay free at the right. With `follow=False` the view starts at its top and
+        never follows."""
         super().__init__(id=id)
         self._gutter = gutter
         self._gutter_width = gutter_width
@@ -133,7 +132,6 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
         self._viewport = Viewport(self._sheet, follow)
         self._placing = False
         self._laid_out: tuple[int, int] = (0, 0)
-        self._has_cursor = cursor
         self._cursor: Key | None = None
         self._counterpart: Key | None = None
         self._needle: re.Pattern[str] | None = None
@@ -248,10 +246,6 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
             while found and found[-1] == start - 1:
                 start = found.pop()
             self._splice(start, stop, (), follow=False)
-
-    def clear(self) -> None:
-        """Show nothing."""
-        self.set_blocks(())
 
     def _known(self, key: Key) -> int:
         index = self._sheet.find(key)
@@ -473,7 +467,7 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
 
     def _cursor_to_edge(self, step: int) -> None:
         index = self._stop_from(0 if step < 0 else len(self._sheet) - 1, -step)
-        if self._has_cursor and index is not None:
+        if index is not None:
             self.cursor_to(self._sheet[index].key, scroll=False)
 
     def _keep_cursor(self, candidates: Iterable[Key]) -> None:
@@ -494,16 +488,13 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
 
     def _ensure_cursor(self) -> None:
         """A view with the focus has a cursor: where it follows at its end, else at its top."""
-        if self._has_cursor and self._cursor is None and self.has_focus:
+        if self._cursor is None and self.has_focus:
             self._cursor_near(self._viewport.height - 1 if self.follow else 0)
 
     # --- Keys and mouse -------------------------------------------------------------------------------
 
     def action_cursor(self, delta: int) -> None:
-        if self._has_cursor:
-            self.move_cursor(delta)
-        else:
-            self.scroll_lines(delta)
+        self.move_cursor(delta)
 
     def action_page(self, direction: int) -> None:
         """A screen less one line; the cursor goes along, as near to its row as it can."""
@@ -511,7 +502,7 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
         self.scroll_pages(direction)
         if self._viewport.top == before:
             self._cursor_to_edge(direction)
-        elif self._has_cursor:
+        else:
             self._cursor_near(row if row is not None else self._viewport.height // 2)
 
     def action_home(self) -> None:
@@ -538,7 +529,7 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
         """Puts the cursor there; at its place, on a block's first line, it opens that as Enter does."""
         row, before = event.get_content_offset_capture(self).y, self._cursor
         place = self._place_at(row)
-        if place is None or not self._has_cursor or self.text_selection is not None:
+        if place is None or self.text_selection is not None:
             return
         index, line = place
         was_there = self._sheet[index].key == before if not self.opens_at_once else event.chain == 1
@@ -607,7 +598,7 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
         at_cursor, mark = False, ""
         if block.key in (self._cursor, self._counterpart) and line == self._cursor_line(index):
             # Exactly one cursor on the screen: a view without the focus shows none.
-            at_cursor = block.key == self._cursor and self._has_cursor and self.has_focus
+            at_cursor = block.key == self._cursor and self.has_focus
             mark = "▶" if at_cursor else "▷" if block.key == self._counterpart else ""
         strip = self._line(block, line, mark).extend_cell_length(self._laid_out[0])
         if self._needle is not None:

@@ -282,7 +282,7 @@ def _now_row(state: ContextState, width: int) -> list[Span]:
     if plan.tokens_expected > INEFFECTIVE * plan.tokens_before:  # what clipping frees is not planned
         change = "by its plan that frees next to nothing"
     clips = f"{many(len(plan.clipped), 'large result')} clipped" if plan.clipped else ""
-    into = f"{many(plan.folded, 'entry', 'entries')} into one summary" if plan.folded else clips
+    into = f"{many(plan.compacted, 'entry', 'entries')} into one summary" if plan.compacted else clips
     shows = hint(_key("preview"), "shows it first", of_keys="muted")
     first = Piece((("· ", "muted"), *shows), gap=1, rank=2)
     parts = [piece(change, gap=0), piece(f"· {into}", gap=1, rank=1), first]

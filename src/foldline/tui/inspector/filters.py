@@ -1,15 +1,25 @@
-"""What of a history is shown: by kind, by what became of it, by mark. Pure: asks no entry for its text."""
+"""What of a history is shown: by kind, by what became of it, by mark; and the screen to choose it on. Asks no
+entry for its text."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from functools import partial
+from typing import ClassVar, Final, Literal, NamedTuple
+
+from textual import events
+from textual.binding import BindingType
 
 from foldline.context.outline import CompactionOutline, MessageOutline, OtherOutline, Outline, RequestOutline
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind, ViewItem
 from foldline.protocol import Approval, Checkpoint, Clear, Edit, ModelChange, Revert, Subagent, Title, Undo
-from foldline.tui.blocks import clean_line
+from foldline.tui.blocks import Span, clean_line
+from foldline.tui.blocks.cells import Piece, piece, row
+from foldline.tui.fates import LETTERS, gutter_sign, letter
+from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
+from foldline.tui.lists.screen import ListScreen
+from foldline.tui.widgets.lines import Line, boxed
 
 Mark = Literal["pinned", "new", "failed", "thinking"]
 Group = Literal["kind", "fate", "mark", "notes"]
@@ -114,16 +124,13 @@ class Tally:
             return sum(count for facet, count in self.counts.items() if facet.is_note)
         return self.shown(wanted.only(option))
 
-    def options(self, wanted: Filter) -> Mapping[Group, tuple[Option, ...]]:
+    def options(self, wanted: Filter) -> Sequence[Option]:
         """What can be chosen: kinds there are, and every state and mark."""
         kinds = {Option("kind", facet.kind) for facet in self.counts}
         kinds |= {option for option in wanted.chosen if option.group == "kind"}
-        return {
-            "kind": tuple(sorted(kinds, key=_place)),
-            "fate": tuple(Option("fate", name) for name in FATES),
-            "mark": tuple(Option("mark", name) for name in MARKS),
-            "notes": (Option("notes", ""),),
-        }
+        states = (Option("fate", name) for name in FATES)
+        marks = (Option("mark", name) for name in MARKS)
+        return [*sorted(kinds, key=_place), *states, *marks, Option("notes", "")]
 
 
 def _place(option: Option) -> tuple[int, int, str]:
@@ -206,3 +213,115 @@ def _marks(outline: MessageOutline, pinned: bool, fresh: bool) -> frozenset[Mark
         return _NONE
     has = {"pinned": pinned, "new": fresh, "failed": outline.failed, "thinking": outline.thinking > 0}
     return frozenset(mark for mark in MARKS if has[mark])
+
+
+# --- The screen -------------------------------------------------------------------------------------------
+
+KEYS: Final = table(
+    "filter",
+    "Filter",
+    ScreenKey[None](
+        "choose", ("space",), "Chooses it, or no longer; the panel follows at once.", hint="choose"
+    ),
+    ScreenKey("take", ("enter",), "Chooses it and goes back to the panel.", hint="select"),
+    ScreenKey(
+        "fate",
+        ("L", "C", "H", "S", "T", "R", "X", "D"),
+        "Chooses what became of an entry by its letter.",
+        title="A state by its letter",
+        own=True,
+    ),
+    ScreenKey("notes", ("a",), "Shows system notes, too, or hides them.", title="System notes"),
+    ScreenKey("clear", ("backspace",), "Shows everything again.", hint="all", title="Clear the filter"),
+    *moves("choice"),
+    HELP,
+    "Program",
+    ScreenKey("close", ("escape", "f"), "Back to the panel; the filter stays.", hint="close", title="Close"),
+    title="Inspector: filter",
+)
+
+_GROUPS: Final[Mapping[Group, str]] = {"kind": "kind", "fate": "state", "mark": "mark", "notes": ""}
+_SIGNS: Final[Mapping[Option, Sequence[Span]]] = {
+    **{Option("fate", fate): (letter(fate), gutter_sign(fate)) for fate in FATES},
+    Option("mark", "pinned"): (("*", "accent"), (" ", "")),
+    Option("mark", "new"): (("+", "live"), (" ", "")),
+    Option("mark", "failed"): (("✗", "alert"), (" ", "")),
+}
+
+
+class FilterScreen(ListScreen[None, Option]):
+    """What a list shows, with how much each choice would leave of it. The list behind it follows at once."""
+
+    DEFAULT_CSS: ClassVar[str] = "FilterScreen > ListBox { width: 54; }"
+    KEYS = KEYS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+
+    def __init__(
+        self, what: str, now: Filter, count: Callable[[], Awaitable[Tally]], want: Callable[[Filter], None]
+    ) -> None:
+        """`what` is in the list: entries or items; `count` tells how many there are of each, `want` shows
+        what a filter admits."""
+        super().__init__()
+        self._what, self._filter, self._count, self._want = what, now, count, want
+        self._tally: Tally | None = None
+        """None while it is counted."""
+
+    def height_wanted(self) -> int:
+        return min(len(self.rows) + 2, 30)
+
+    def on_mount(self) -> None:
+        self.run_worker(self._counted())
+
+    async def _counted(self) -> None:
+        self._tally = await self._count()
+        self.show_rows(self._tally.options(self._filter))
+        self.fit()
+
+    def on_key(self, event: events.Key) -> None:
+        fate = next((fate for fate in FATES if LETTERS[fate] == event.character), None)
+        if fate is not None:
+            event.stop()
+            self._toggle(Option("fate", fate))
+
+    def act(self, command: str) -> None:
+        match command:
+            case "notes":
+                self._toggle(Option("notes", ""))
+            case "clear":
+                self._show(EVERYTHING)
+            case "choose" if self.row is not None:
+                self._toggle(self.row)
+            case "take":
+                if self.row is not None and self.row not in self._filter.chosen:
+                    self._toggle(self.row)
+                self.dismiss()
+
+    def _toggle(self, option: Option) -> None:
+        """Choose it, or no longer; the mark goes there."""
+        if option in self.rows:
+            self.at = self.rows.index(option)
+        self._show(self._filter.toggled(option))
+
+    def _show(self, wanted: Filter) -> None:
+        self._filter = wanted
+        self._want(wanted)
+        self.update()
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        tally, draw = self._tally or Tally(), partial(self._line, width=width - 2)
+        count = f"{tally.shown(self._filter):,} of {tally.counts.total():,} {self._what}"
+        lines = self.row_lines(height - 2, 1, draw, [[(" counting …", "muted")]])
+        return boxed(width, (("Filter", "text bold"),), count if self.rows else "", lines, *self.foot(width))
+
+    def _line(self, option: Option, marked: bool, *, width: int) -> Line:
+        """`▶● state  S┊ summarised     41`: the mark, whether it is chosen, what it is, how many it shows."""
+        tally, chosen = self._tally or Tally(), option in self._filter.chosen
+        count = tally.count(self._filter, option)
+        style = ("text" if count or chosen else "muted") + " bold" * chosen
+        words = f" {option.words}{' (note)' * (option.name in SYSTEM_NOTES)}"
+        left = [
+            Piece((("▶" if marked else " ", "accent"), ("●" if chosen else " ", "accent bold")), gap=0),
+            piece(f"{_GROUPS[option.group]:<6}", "muted", gap=1),
+            Piece((*_SIGNS.get(option, (("  ", ""),)), (words, style)), gap=0, cut="right"),
+        ]
+        return row(left, [piece(f"{count:,}", "muted")], width, margin=0)

@@ -1,7 +1,8 @@
 """History, LLM view, Files and Timeline as one widget: what is shown where, at which moment, and the keys."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Final
 
 from textual import events, on
@@ -23,8 +24,7 @@ from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.dock import CHAT_COLUMNS
 from foldline.tui.inspector.compare import CompareScreen
 from foldline.tui.inspector.files import FileBlock
-from foldline.tui.inspector.filter_bar import FilterBar
-from foldline.tui.inspector.filters import EVERYTHING
+from foldline.tui.inspector.filters import EVERYTHING, Filter, FilterScreen
 from foldline.tui.inspector.keys import EDIT, KEYS, hints, time_hints
 from foldline.tui.inspector.ledger_uses import LedgerUses
 from foldline.tui.inspector.link import (
@@ -61,9 +61,6 @@ class InspectorPanels(Workbench):
 
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "inspect")
-    DEFAULT_CSS: ClassVar[str] = """
-    InspectorPanels { layers: base popup; }
-    """
     one_at_a_time: bool = False
     """Whether one panel shows, however wide it is: beside the chat."""
 
@@ -104,7 +101,6 @@ class InspectorPanels(Workbench):
         self.history, self.view, self._files = self.lists.history, self.lists.view, self.lists.files
         self.travel = TimeTravel(projection, overhead, window)
         self.timeline = TimelinePanel()
-        self.filter_bar = FilterBar(self._rows_changed)
         limits = edit_hints.Limits(overhead, threshold)
         self._edit_hints = edit_hints.HintWorker(self, limits, self.describe) if live else None
         self.activity = activity
@@ -119,7 +115,6 @@ class InspectorPanels(Workbench):
             yield from self.panels
         yield self.timeline
         yield from self.foot()
-        yield self.filter_bar
 
     def on_mount(self) -> None:
         self.lay_out()
@@ -219,13 +214,15 @@ class InspectorPanels(Workbench):
         self._fill_later()
         for sheet, wanted in filters:
             if wanted.active:
-                self.filter_bar.want(sheet, wanted)
+                self._filter(sheet, wanted)
         self.describe()
 
     def _grow(self) -> None:
         came, changed = self.lists.grow(self.active)
         if came:
-            self.filter_bar.refresh_lists(*self.lists.sheets, compacted=changed)
+            for sheet in self.lists.sheets:
+                if changed and sheet.filter.active:  # others may fit
+                    self._build(sheet, sheet.build)
             self._fill_later()
         self.describe()
 
@@ -411,8 +408,7 @@ class InspectorPanels(Workbench):
 
     @property
     def focused(self) -> int | None:
-        elsewhere = self.shown_panel == TIMELINE or self.filter_bar.open
-        return None if elsewhere else super().focused
+        return None if self.shown_panel == TIMELINE else super().focused
 
     def describe_panels(self) -> None:
         link, here = self.lists.link, self.shown_panel
@@ -616,7 +612,9 @@ class InspectorPanels(Workbench):
     def leave(self) -> None:
         if self.lists.picked:
             self.lists.pick(set())
-        elif self.active == FILES or not self.filter_bar.clear(self._sheet):
+        elif self.active != FILES and self._sheet.filter.active:
+            self._filter(self._sheet, EVERYTHING)
+        else:
             self.post_message(self.CloseRequested())
 
     # --- Search and filter ----------------------------------------------------------------------------
@@ -632,14 +630,22 @@ class InspectorPanels(Workbench):
         if self.active == FILES:
             self.news = f"A filter is of entries: {self.key('panel-1')} goes to History."
         else:
-            panel = self.panels[self.active].region
-            self.filter_bar.begin(self._sheet, panel.translate(-self.region.offset))
+            sheet = self._sheet
+            want = partial(self._filter, sheet)
+            self.app.push_screen(FilterScreen(sheet.what, sheet.filter, sheet.tally, want))
 
-    @on(FilterBar.Left)
-    def _filter_left(self, event: FilterBar.Left) -> None:
-        event.stop()
-        self.active_view.focus()
-        self.describe()
+    def _filter(self, sheet: Sheet, wanted: Filter) -> None:
+        """Show what a filter admits."""
+        self._build(sheet, partial(sheet.show_only, wanted))
+
+    def _build(self, sheet: Sheet, build: Callable[[], Awaitable[None]]) -> None:
+        """Build the rows of a list anew, in slices."""
+
+        async def built() -> None:
+            await build()
+            self._rows_changed()
+
+        _: Worker[None] = self.run_worker(built, group=f"filter {sheet.what}", exclusive=True)
 
     # --- From one Inspector to another ----------------------------------------------------------------
 

@@ -424,11 +424,16 @@ COMMANDS: Final[KeyTable[Command]] = table(
     SlashCommand(
         "provider",
         (),
-        "Chooses who runs the model: a provider with your key, a server of your own, or the built-in one. "
-        "To log out, delete the key from keys.toml.",
+        "Chooses who runs the model: a provider with your key, a server of your own, or the built-in one.",
         title="Providers and keys",
         works=idle,
-        aliases=("login", "logout", "auth", "connect", "setup"),
+        aliases=("login", "auth", "connect", "setup"),
+    ),
+    SlashCommand(
+        "logout",
+        (),
+        "Removes the key of the provider in use from keys.toml, once you agree.",
+        title="Log out",
     ),
     SlashCommand(
         "mcp",

@@ -21,7 +21,7 @@ SCREENS: Final = {
     "transcript": "transcript.panel",
     "inspector": "inspector.keys",
     "difference": "inspector.compare",
-    "filter": "inspector.filter_bar",
+    "filter": "inspector.filters",
     "preview": "preview.keys",
     "context": "context_screen.rows",
     "sessions": "screens.sessions_view",

@@ -329,7 +329,7 @@ class PreviewPanels(Workbench):
             if (again := state.drafting.waits_at(self._clock())) is not None:
                 return retry_pieces(again, self._clock())
             waited = numbers.elapsed(self._clock() - state.drafting.since)
-            return f"The model writes, {waited}. Nothing is decided before you do it."
+            return f"The model writes, {waited}. Nothing is applied until you say so."
         if state.proposal is None or outlook is None:
             if self._over or state.error:
                 return "Nothing is drafted. Esc leads back; /preview there starts a draft."

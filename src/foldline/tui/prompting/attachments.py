@@ -124,9 +124,10 @@ def detached(text: str) -> str:
     return _PLACEHOLDER.sub(lambda found: f"({found[0][1:-1]})" if found[1] else found[0], text)
 
 
-def named_pictures(text: str) -> int:
-    """How many pictures a sent prompt names: these need not be counted behind it again."""
-    return len({found[0] for found in _PLACEHOLDER.finditer(text) if found[1]})
+def named_pictures(text: str) -> list[str]:
+    """The pictures a sent prompt names, as `shot.png 640×480`: these need not be named behind it again."""
+    named = dict.fromkeys(found[0] for found in _PLACEHOLDER.finditer(text) if found[1])
+    return [name[1:-1].partition(": ")[2] for name in named]
 
 
 def _thousands(count: int) -> str:

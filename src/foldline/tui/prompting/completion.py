@@ -91,14 +91,15 @@ def commands(typed: str, state: ChatState) -> Iterator[Candidate]:
     """One that takes something leaves a blank behind it."""
     for name, command in slash_matches(typed, state):
         insert = f"/{name} " if command.argument else f"/{name}"
-        yield Candidate(insert, f"/{name} {command.argument}".rstrip(), what_it_does(command, state))
+        yield Candidate(insert, f"/{name} {command.argument}".rstrip(), what_it_does(name, command, state))
 
 
-def what_it_does(command: Command, state: ChatState) -> str:
-    """What a command does: its title, where that says more than its name; of an undo its price, before it is
+def what_it_does(name: str, command: Command, state: ChatState) -> str:
+    """What a command does: its title, where that says more than a name; of an undo its price, before it is
     asked for."""
     if command.id != "undo" or state.undo_adds is None:
-        return command.title if " " in command.title else command.help
+        says_all, repeats = " " in command.title, command.title.lower() in ("", name)
+        return command.title if says_all else command.help if repeats else f"{command.title}. {command.help}"
     now, then = state.room.size, state.room.size + state.undo_adds
     return f"{command.title}: {numbers.tokens(now)} → {numbers.tokens(then, estimated=True)}"
 

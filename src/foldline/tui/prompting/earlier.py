@@ -49,7 +49,8 @@ class EarlierPrompts(Picker):
 
     def _listed(self, where: str, first: int = 0) -> list[Choice]:
         return [
-            Choice(str(at), text[:_SHOWN], where) for at, text in enumerate(self._texts[first:], start=first)
+            Choice(str(at), text[:_SHOWN].strip(), where)
+            for at, text in enumerate(self._texts[first:], start=first)
         ]
 
     async def _look_further(self, root: Path) -> None:

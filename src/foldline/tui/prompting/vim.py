@@ -107,7 +107,7 @@ def _selected(vim: Vim, keys: str, count: int) -> Vim:
         mode: Mode = "visual" if keys == "v" else "visual line"
         return replace(vim, mode="normal" if mode == vim.mode else mode)
     if keys[0] in "ia":
-        start, end = _object(vim.text, vim.at, keys) or (-1, -1)
+        start, end = _objects(vim.text, vim.at, keys, count or 1) or (-1, -1)
         return vim if start < 0 else replace(vim, mode="visual", anchor=start, at=max(end - 1, start))
     if keys not in "dxcsy":
         return _moved(vim, keys, count)
@@ -151,6 +151,9 @@ def _target(vim: Vim, keys: str, count: int, operator: str = "") -> int | None:
     if keys[0] in "fFtT;,":
         return _found(vim, keys, times)
     low, high = _line(text, at)
+    if keys == "$" and times > 1:  # of the line so many below, or of the last one; not from that itself
+        ends = [found.start() for found in re.finditer("\n|\\Z", text[at:])]
+        return at + ends[min(times, len(ends)) - 1] if len(ends) > 1 else None
     places = {"h": max(at - times, low), "l": min(at + times, high), "0": low, "$": high}
     return places.get(keys, _indent(text, at))
 
@@ -222,6 +225,22 @@ def _object(text: str, at: int, keys: str) -> tuple[int, int] | None:
     return start, end
 
 
+def _objects(text: str, at: int, keys: str, times: int) -> tuple[int, int] | None:
+    """So many text objects: words one behind the other, brackets one around the other; of quotes one."""
+    place = _object(text, at, keys)
+    for _ in range(times - 1 if keys[1] not in "\"'`" else 0):
+        if place is None:
+            break
+        start, end = place
+        if keys[1] in "wW":
+            _, further = _object(text, end, keys) or place
+            place = (start, further) if further > end else None
+        else:
+            outer = _object(text, start - 1 - (keys[0] == "i"), keys)
+            place = outer if outer is not None and outer[0] < start else None
+    return place
+
+
 def _bracketed(text: str, at: int, pair: str) -> tuple[int, int] | None:
     """Where the innermost brackets around a place stand, else the next ones."""
     opened, found = list[int](), list[tuple[int, int]]()
@@ -253,7 +272,7 @@ def _operate(vim: Vim, keys: str, count: int) -> Vim:
         fails = on != operator or last is None
         return vim if fails else _operated(vim, operator, *_lines(vim.text, vim.at, last or 0), True)
     if on[0] in "ia":
-        place = _object(vim.text, vim.at, on)
+        place = _objects(vim.text, vim.at, on, count or 1)
         return vim if place is None else _operated(vim, operator, *place, False)
     to = _target(vim, on, count, operator)
     if on[0] in "fFtT":
@@ -261,7 +280,8 @@ def _operate(vim: Vim, keys: str, count: int) -> Vim:
     if to is None:
         return vim
     low, high = sorted((vim.at, to))
-    if on in ("j", "k", "gg", "G"):
+    all_of_lines = operator + on == "d$" and "\n" in vim.text[low:high] and low <= _indent(vim.text, low)
+    if on in ("j", "k", "gg", "G") or all_of_lines:
         return _operated(replace(vim, at=low), operator, *_lines(vim.text, low, high), True)
     ahead = on[0] in "eEft" or (on in ";," and to >= vim.at)
     over = vim.text[low : high + ahead]  # up to the start of a line: to the end of the one before

@@ -18,7 +18,7 @@ from foldline.context.harmless import clean_line
 from foldline.context.numbers import elapsed, many
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError, system_words
-from foldline.tui.blocks.cells import chop_spans, crop, cut_left, cut_right, wrap_spans
+from foldline.tui.blocks.cells import chop_spans, crop, cut_left, cut_right, text_of, wrap_spans
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, names_of, table
 from foldline.tui.lists.screen import ListScreen, PageScreen
 from foldline.tui.runner import Runner
@@ -376,3 +376,32 @@ class OutputScreen(PageScreen[str]):
         scroll = f"{names_of(self.KEYS, 'up', 'down')} {key('page-up')} {key('page-down')}"
         keys = f"{key('close')} close · {scroll} scroll · {key('last')} follow"
         return boxed(width, title, count, filled(lines, room), hints_in(keys, "muted"))
+
+
+class TextScreen(PageScreen[str]):
+    """A page whose lines are all there when it opens: no higher than they are, and broken between words."""
+
+    DEFAULT_CSS: ClassVar[str] = f"TextScreen > ListBox {{ width: {_WIDTH}; }}"
+    KEYS = OUTPUT_KEYS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(OUTPUT_KEYS, "list")
+
+    def __init__(self, title: str, lines: Sequence[str]) -> None:
+        super().__init__()
+        self._title = title
+        self._lines = lines
+
+    def height_wanted(self) -> int:
+        return len(self._wrapped(min(_WIDTH, self.app.size.width))) + self.margin
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        self.rows = self._wrapped(width)
+        room = height - self.margin
+        key = partial(name_of, self.KEYS)
+        scroll = f"{names_of(self.KEYS, 'up', 'down')} {key('page-up')} {key('page-down')} scroll · "
+        keys = f"{scroll if self.last_top else ''}{key('close')} close"
+        lines: list[Line] = [[(f" {row}", "text")] for row in self.rows[self.at : self.at + room]]
+        return boxed(width, ((self._title, "text bold"),), "", filled(lines, room), hints_in(keys, "muted"))
+
+    def _wrapped(self, width: int) -> tuple[str, ...]:
+        wrapped = (wrap_spans([(clean_line(line), "")], max(width - 4, 4)) for line in self._lines)
+        return tuple(text_of(spans) for lines in wrapped for spans in lines)

@@ -1,14 +1,12 @@
 """Rewind: choose a place, see what going back would do, choose context, files or both, confirm."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
 
 from textual.binding import BindingType
 
-from foldline.agent.rewind import FileDiff, diffs_since, foresee
-from foldline.agent.state import AgentState
+from foldline.agent.rewind import FileDiff, Outcome, diffs_since, foresee
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
@@ -27,31 +25,6 @@ if TYPE_CHECKING:
 
 Place = TypeVar("Place")
 What = Literal["both", "context", "files"]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What going back to the marked place would do."""
-
-    before: int
-    """Tokens of the next request now, as screens show them."""
-    after: int
-    items: int
-    """Items that would leave the view."""
-    prompts: int = 0
-    """Typed prompts among them."""
-    files: Sequence[FileChange] = ()
-    come: int = 0
-    """Items that come back from another branch."""
-
-    @property
-    def changing(self) -> Sequence[FileChange]:
-        """Files that would be put back without a further word."""
-        return [change for change in self.files if change.kind in ("write", "remove")]
-
-    @property
-    def conflicts(self) -> Sequence[FileChange]:
-        return [change for change in self.files if change.kind == "conflict"]
 
 
 KEYS: Final = table(
@@ -84,10 +57,10 @@ KEYS: Final = table(
     ScreenKey("steps", ("s", "enter"), "Lists the steps within the turns, or hides them.", hint="steps"),
     HELP,
     "Program",
-    ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="change nothing"),
+    ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="close"),
 )
 
-_NOTHING: Final = " There is nothing to go back over."
+_NOTHING: Final = " There is nothing to rewind to; /tree shows every turn."
 DETAILS: Final = 7
 """Lines below the list, frame apart, where there is room for them."""
 _LEAST_ROWS: Final = 6
@@ -333,7 +306,8 @@ def _context_lines(outcome: Outcome, width: int) -> list[Line]:
         items += f", {many(outcome.prompts, 'prompt')} among them"
     if outcome.come:
         items += f", {many(outcome.come, 'item')} {'comes' if outcome.come == 1 else 'come'} back"
-    sizes = f"{numbers.tokens(outcome.before)} → {numbers.tokens(outcome.after, estimated=True)} tokens"
+    before, after = (numbers.tokens(size, estimated=True) for size in (outcome.before, outcome.after))
+    sizes = f"{before} → {after} tokens"
     name: Span = (" context  ", "muted")
     wrapped = wrap_spans([(sizes, "text"), (f", {items}", "muted")], width - len(name[0]))
     return [[(" " * len(name[0]), "") if at else name, *line] for at, line in enumerate(wrapped)]
@@ -359,15 +333,6 @@ def _fate(change: FileChange, overwrite: bool) -> tuple[str, str]:
             return cut_right(f"! stays: {clean_line(change.why)}", 40), "alert"
 
 
-async def look_ahead(state: AgentState, asked: operations.Rewind) -> Outcome:
-    """What going there would do now."""
-    foreseen = await foresee(state, asked)
-    scale = state.projection.scale_for(state.projection.model)
-    # No report is true of the view that is left: all of it is estimated, as it will be then.
-    after = round((foreseen.tokens + state.overhead) * scale)
-    return Outcome(state.size(), after, foreseen.items, foreseen.prompts, foreseen.files, foreseen.come)
-
-
 def open_rewind(chat: "ChatScreen", runner: Runner) -> None:
     """Show the places. The prompt of a turn that the context left comes back to the editor."""
     state = runner.agent.state
@@ -384,4 +349,4 @@ def open_rewind(chat: "ChatScreen", runner: Runner) -> None:
         if finished.outcome == "done" and asked.context and place.prompt:
             chat.prompt.give_back(place.prompt)
 
-    chat.push_screen(RewindScreen(places, partial(look_ahead, state), partial(diffs_since, state)), go)
+    chat.push_screen(RewindScreen(places, partial(foresee, state), partial(diffs_since, state)), go)

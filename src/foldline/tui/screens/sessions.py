@@ -32,11 +32,11 @@ from foldline.tui.screens.sessions_list import (
     Listing,
     ListRow,
     Scope,
-    Searcher,
     SessionsState,
     archive_session,
     delete_session,
     fork_session,
+    found_in,
     import_session,
     kept_title,
     list_rows,
@@ -52,8 +52,6 @@ _ROWS_FOR_ALL: Final = 18
 """Rows below which the details give theirs to the list; as in the chat."""
 _TALL: Final = 30
 """Rows from which the details have all they need."""
-_AGAIN: Final = 1.0
-"""Seconds between two looks into an index that is being built."""
 _PLACEHOLDER: Final = "search in all that was ever said"
 
 Action = Callable[[], object]
@@ -106,9 +104,6 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         self._read, self._retitle, self._beside = read, retitle, beside
         self._news = ""
         self._listings: dict[Scope, Listing] = {}
-        self._searcher = Searcher(home)
-        self._index_begun = False
-        self._looked_at = 0.0
 
     def height_wanted(self) -> str:
         return "100%"
@@ -177,7 +172,6 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
     def list_again(self) -> None:
         """Something has changed on disk. What is shown stays until the new list is there."""
         self._listings = {scope: was for scope, was in self._listings.items() if scope == "others"}
-        self._index_begun = False
         self._list()
 
     # --- the search -------------------------------------------------------------------------------------
@@ -190,41 +184,23 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
             self._search()
 
     def _search(self, *, at_once: bool = False) -> None:
-        """Ask the index what was said; the answer to an earlier question is not waited for."""
+        """Look for what was said; the answer to an earlier question is not waited for."""
         if self.state.asked is None or self.state.scope == "others":
             self.workers.cancel_group(self, "search")
             self._with(replace(self.state, searching=False))
             return
         self._with(replace(self.state, searching=True))
         self._begin("search", partial(self._searched, 0.0 if at_once else DEBOUNCE))
-        if not self._index_begun:
-            self._index_begun = True
-            self._begin("index", self._index)
 
     async def _searched(self, wait: float) -> None:
         await asyncio.sleep(wait)
         cwd = self._root if self.state.scope == "here" else None
-        self._looked_at = asyncio.get_running_loop().time()
         try:
-            found = await self._searcher.look(self.state.query, cwd)
+            found = await found_in(self._home, self.state.query, cwd)
         except FoldlineError as failure:
             self._with(replace(self.state, searching=False, trouble=str(failure)))
             return
-        self._with(replace(self.state, searching=False, found=found, trouble=self._searcher.trouble))
-
-    async def _index(self) -> None:
-        """With the first search, and with the next one after a change on disk."""
-        self._with(replace(self.state, indexed=0.0))
-        trouble = await self._searcher.take_in(self._indexed)
-        self._with(replace(self.state, indexed=None, trouble=trouble or self._searcher.trouble))
-        self._search(at_once=True)
-
-    def _indexed(self, share: float) -> None:
-        if not self.is_attached:
-            return
-        self._with(replace(self.state, indexed=share))
-        if asyncio.get_running_loop().time() - self._looked_at > _AGAIN and not self.state.searching:
-            self._search(at_once=True)
+        self._with(replace(self.state, searching=False, found=found, trouble=""))
 
     # --- keys -------------------------------------------------------------------------------------------
 

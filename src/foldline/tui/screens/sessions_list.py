@@ -6,7 +6,7 @@ disk refused. Each runs in a loop of its thread's own: a long history does not k
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -30,11 +30,11 @@ from foldline.history import (
 )
 from foldline.history.paths import holds_home
 from foldline.history.session_search import (
-    IndexProgress,
     SessionHit,
     SessionHits,
-    SessionSearch,
     SessionsFound,
+    search_sessions,
+    sessions_to_search,
 )
 from foldline.history.stored import without_gc
 from foldline.protocol import FoldlineError, Title
@@ -139,10 +139,8 @@ class SessionsState:
     """None while the sessions are being listed."""
     query: str = ""
     found: SessionsFound | None = None
-    """What the index knows of the query; None where it has not been asked, or has not answered yet."""
+    """What was said of the query; None where nobody has looked, or not to the end yet."""
     searching: bool = False
-    indexed: float | None = None
-    """The share of what the index lacked that is in by now; None where it is up to date, or nobody asked."""
     trouble: str = ""
     """Why text cannot be searched as it should, as a sentence."""
     here: Path | None = None
@@ -167,7 +165,7 @@ def list_rows(state: SessionsState) -> tuple[ListRow, ...]:
     """The sessions to show, in order, each with its best matches below it.
 
     Without a query all of them. With one, first those whose title or prompts hold it, the newest first: they
-    are there at once, and stay where they are when the index answers. Then those it was said in, best first.
+    are there at once, and stay where they are when the search is done. Then those it was said in, best first.
     """
     rows = state.listing.rows if state.listing is not None else ()
     asked = state.asked
@@ -196,51 +194,27 @@ def _is_said_by(row: Listed, hit: SessionHit) -> bool:
 
 
 DEBOUNCE: Final = 0.12
-"""Seconds without another key before the index is asked."""
+"""Seconds without another key before the search begins."""
 _SESSIONS: Final = 50
 """Found sessions that are asked for."""
 
 
-class Searcher:
-    """One per screen. A cancelled `look` or `take_in` ends its thread soon, and is not heard of again."""
+async def found_in(home: Path, query: str, cwd: Path | None) -> SessionsFound:
+    """What was said, in all sessions or only in those of the folder `cwd`. Its thread ends with a cancel.
 
-    def __init__(self, home: Path) -> None:
-        self._search = SessionSearch(home)
+    Raises:
+        FoldlineError: the sessions cannot be listed.
+    """
+    given_up = threading.Event()
 
-    @property
-    def trouble(self) -> str:
-        """Why the index is not kept on disk, as a sentence; empty where it is."""
-        return self._search.trouble
+    def search() -> SessionsFound:
+        sessions = sessions_to_search(home, cwd)
+        return search_sessions(sessions, query, limit=_SESSIONS, stopped=given_up.is_set)
 
-    async def look(self, query: str, cwd: Path | None) -> SessionsFound:
-        """What was said, as far as the index knows. `cwd`: only in sessions of this folder.
-
-        Raises:
-            FoldlineError: another process keeps the index to itself, or the sessions cannot be listed.
-        """
-        given_up = threading.Event()
-        try:
-            return await asyncio.to_thread(
-                self._search.find, query, limit=_SESSIONS, cwd=cwd, stopped=given_up.is_set
-            )
-        finally:
-            given_up.set()
-
-    async def take_in(self, told: Callable[[float], None]) -> str:
-        """Bring the index up to date; `told` hears the share that is in. Why not all is in, or nothing."""
-        given_up, loop = threading.Event(), asyncio.get_running_loop()
-
-        def progress(step: IndexProgress) -> None:
-            if not given_up.is_set():
-                loop.call_soon_threadsafe(told, step.done / max(step.total, 1))
-
-        try:
-            whole = await asyncio.to_thread(self._search.refresh, progress, given_up.is_set)
-        except FoldlineError as failure:
-            return str(failure)
-        finally:
-            given_up.set()
-        return "" if whole else "another process is at the search index: the newest is not searched"
+    try:
+        return await asyncio.to_thread(search)
+    finally:
+        given_up.set()
 
 
 _FOREIGN: Final = 500

@@ -264,9 +264,7 @@ def search_foot(state: SessionsState) -> Spans:
         return (("titles and first prompts; imported ones are searched whole", "muted"),)
     if state.trouble:
         return ((clean_line(state.trouble), "altered"),)
-    if state.indexed:
-        return ((f"the index is being built: {int(state.indexed * 100)} % is searched", "altered"),)
-    if state.searching or state.found is None or state.indexed is not None:
+    if state.searching or state.found is None:
         return (("searching …", "muted"),)
     if not state.found.complete:
         return (("there may be more: another word narrows it down", "muted"),)
@@ -292,7 +290,7 @@ def empty(state: SessionsState) -> Span:
 
 def _nothing_found(state: SessionsState) -> str:
     query = clean_line(state.query.strip())
-    if state.scope != "others" and (state.found is None or state.indexed is not None):
+    if state.scope != "others" and state.found is None:
         return f"No title or prompt holds “{query}”. What was said is being searched …"
     where = {
         "here": "No session of this folder",

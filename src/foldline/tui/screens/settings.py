@@ -269,7 +269,7 @@ class SettingsScreen(ListScreen[None, Setting]):
         spans = [
             self.said,
             (setting.meaning, "text"),
-            (f"May be {may_be}. Default: {default}.", "muted"),
+            (f"Takes {may_be}. Default: {default}.", "muted"),
             (who, "text" if setting.is_overruled else "muted"),
         ]
         cleaned = [(clean_line(text), style) for text, style in spans if text]
@@ -370,7 +370,7 @@ class OwnSettings:
         else:
             about = {each.label: each.note for each in arguments("strategy", "", self._app)}
             choices = [Choice(each, each, about.get(each, "")) for each in setting.choices]
-            picker = Picker(setting.key, choices, marked=setting.value, notes_in_full=True)
+            picker = Picker(setting.label, choices, marked=setting.value, notes_in_full=True)
             self._chat.push_screen(picker, chosen)
 
     def _hold(self, key: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 
 from textual.binding import BindingType
 
+from foldline.agent.rewind import Outcome
 from foldline.context import numbers
 from foldline.context.branches import BranchRow, branches
 from foldline.context.harmless import clean_line
@@ -17,7 +18,7 @@ from foldline.history.catalog import SessionInfo
 from foldline.protocol import AssistantMessage, BaseMessage, operations
 from foldline.tui.blocks.cells import Piece, cut_left, cut_right, piece, row
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
-from foldline.tui.screens.rewind import DETAILS, Outcome, PlacesScreen
+from foldline.tui.screens.rewind import DETAILS, PlacesScreen
 from foldline.tui.widgets.lines import Line, filled
 
 
@@ -63,7 +64,7 @@ KEYS: Final = table(
     "List",
     HELP,
     "Program",
-    ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="change nothing"),
+    ScreenKey("close", ("escape",), "Closes; nothing has changed.", hint="close"),
 )
 
 
@@ -172,12 +173,12 @@ class TreeScreen(PlacesScreen[TreeRow]):
         turn, fork = place.branch.turn, place.fork
         stem = place.branch.stem if fork is None else place.branch.stem.replace("├─", "│ ") + "├─"
         sign = "⑂ " if fork is not None else "❯ " if turn.is_prompt else "  "
-        words = self._words(place)
+        style = "text" if place.branch.on_way and fork is None else "muted"
         left = [
             piece("▶" if marked else " ", "accent", gap=0),
             piece(cut_left(stem, max(width // 3, 2)), "muted", gap=1),
             piece(sign, "accent" if place.branch.on_way and fork is None else "muted", gap=0),
-            piece(words, "text" if place.branch.on_way and fork is None else "muted", gap=0, cut="right"),
+            Piece(((self._words(place), style),), gap=0, cut="right", least=_LEAST),
         ]
         return row(left, self._facts(place), width)
 
@@ -208,5 +209,7 @@ class TreeScreen(PlacesScreen[TreeRow]):
         return facts
 
 
+_LEAST: Final = 20
+"""Cells of a prompt that stay before its figures go."""
 _LOOKED_AT: Final = 200
 """Entries of a turn that are looked at for its last answer."""

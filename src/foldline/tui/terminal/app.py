@@ -1,5 +1,6 @@
 """An app and its terminal: unforeseen errors, signs it can show, the title, frames that come whole."""
 
+import asyncio
 import io
 import os
 import signal
@@ -7,7 +8,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any, ClassVar, Final, Protocol, TextIO, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TextIO, TypeVar
 
 from textual import events, on
 from textual.actions import ActionParseResult
@@ -24,6 +26,9 @@ from foldline.tui.state import ChatState
 from foldline.tui.terminal.clipboard import to_tmux
 from foldline.tui.terminal.signs import AsciiFilter, Charset, charset_for
 from foldline.tui.textual_private import HookedApp
+
+if TYPE_CHECKING:
+    from foldline.tui.terminal.pictures import Pictures
 
 if sys.platform != "win32":
     import termios
@@ -58,6 +63,8 @@ class Control(Enum):
     WORKING = "\x1b]9;4;3\x1b\\"
     """Progress without an end in sight, in tab or task bar: ConEmu's, in many others by now."""
     AT_REST = "\x1b]9;4;0\x1b\\"
+    PICTURE = "\x1b_G{}\x1b\\"
+    """A command of Kitty's graphics protocol: `terminal/pictures.py`."""
     NO_MOUSE = "".join(f"\x1b[?{mode}l" for mode in (1000, 1003, 1015, 1006))
 
 
@@ -142,6 +149,8 @@ class TerminalApp(HookedApp[Result]):
     """Whether the theme's background is painted over the terminal's: the setting `theme_background`."""
     files: FileLinks | None = None
     """How the paths on the screen are addressed; None: they are no links."""
+    pictures: "Pictures | None" = None
+    """Those among the lines; None: the terminal shows none there."""
     vim = False
     """Whether the prompt is edited with Vim's keys: the setting `vim`."""
 
@@ -171,6 +180,17 @@ class TerminalApp(HookedApp[Result]):
         """Paint in these signs from now on."""
         self._signs = None if charset == "unicode" else AsciiFilter(strictly=charset == "ascii")
 
+    def show_pictures(self) -> None:
+        """Show pictures among the lines, where the terminal can: all sent anew, it keeps none from before."""
+        from foldline.tui.terminal.pictures import Pictures, shows_among_lines  # no first paint needs it
+
+        if self._signs is not None or not shows_among_lines(os.environ):
+            return
+        if self.pictures is not None:
+            self.pictures.end()
+        self.pictures = Pictures(self, partial(self._write, Control.PICTURE), self.show_pictures)
+        self.theme_changed_signal.publish(self.current_theme)
+
     def paint_background(self, paints: bool) -> None:
         """Paint the theme's background, or leave the terminal's, from now on."""
         if paints != self.paints_background:
@@ -180,6 +200,12 @@ class TerminalApp(HookedApp[Result]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         filters = super().get_line_filters()
         return filters if self._signs is None else [*filters, self._signs]
+
+    @on(events.Load)
+    def _begin_tasks_in_turn(self) -> None:
+        """From Python 3.12 on, Textual has each task begin where it is made: a screen is composed before it
+        is on the stack that its widgets look at."""
+        asyncio.get_running_loop().set_task_factory(None)
 
     @on(events.Mount)
     def _watch_terminal(self) -> None:
@@ -193,6 +219,7 @@ class TerminalApp(HookedApp[Result]):
         self._write(Control.KEEP_TITLE)
         if self.window_title:
             self.write_title(self.window_title)
+        self.show_pictures()
         self.refresh()
 
     def _leave_if_gone(self) -> None:

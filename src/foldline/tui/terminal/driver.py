@@ -150,4 +150,6 @@ class AskingDriver(ResumableDriver):
         if self._asked:
             write_beside(self, Control.REPORT_NO_MORE)
             self._asked = False
+        if (pictures := getattr(app_of(self), "pictures", None)) is not None:
+            pictures.end()  # before the screen is left: what is sent there is of the other one
         super().stop_application_mode()

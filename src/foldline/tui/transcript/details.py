@@ -156,7 +156,8 @@ class Openings:
             case UserMessage(origin="shell"):
                 return calls.shell_block(entry, self._projection, opened=level != "closed")
             case UserMessage():
-                return rows.prompt_block(entry, opening="part" if level == "closed" else level)
+                opening = "part" if level == "closed" else level
+                return rows.prompt_block(entry, self._projection, opening=opening)
             case _:
                 return None
 
@@ -196,7 +197,8 @@ class Openings:
     def _body(self, call: Call, level: Opening) -> Body:
         given, result = parts_of_call(call, self._projection)
         further = f"{key_name('open' if level == 'part' else 'inspect')} opens"
-        return call_body(call.key, given, result, most=PART if level == "part" else WHOLE, further=further)
+        most = PART if level == "part" else WHOLE
+        return call_body(call.key, given, result, self._projection, most=most, further=further)
 
     def toggle_all_calls(self) -> Iterator[None]:
         """Open every tool call, or leave open only what is by itself where another one is: in slices, what is

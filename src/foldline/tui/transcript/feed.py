@@ -528,7 +528,8 @@ class Transcript:
         if isinstance(entry, UserMessage) and entry.origin != "shell" and block is not None:
             level = self.openings.level(block.key)
             opening = "part" if level == "closed" else level
-            prompt = rows.prompt_block(entry, cut=cut, opening=opening, gap=block.gap)
+            gap = block.gap
+            prompt = rows.prompt_block(entry, self.projection, cut=cut, opening=opening, gap=gap)
             self._view.replace(block.key, prompt)
 
     def _find_cut(self) -> None:

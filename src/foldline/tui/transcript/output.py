@@ -6,25 +6,31 @@ them; everything else a terminal would act on is left out or becomes a sign.
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from textual.strip import Strip
 
 from foldline.agent.tools.files import change
-from foldline.agent.tools.text import printed
+from foldline.agent.tools.images import pixels_of
+from foldline.agent.tools.text import printed, sized
 from foldline.context.calls import subject_of
 from foldline.context.facts import NEW_ARGUMENTS, OLD_ARGUMENTS
 from foldline.context.harmless import TAB, clean_code
 from foldline.context.numbers import many
-from foldline.protocol import ImagePart, ToolCallPart, ToolResultMessage
+from foldline.context.projection import Projection
+from foldline.protocol import BaseMessage, ImagePart, ToolCallPart, ToolResultMessage
 from foldline.tui.blocks import (
     Block,
     DiffBlock,
     DiffLine,
     Key,
     LinesBlock,
+    Picture,
+    PicturesBlock,
     Span,
     Spans,
     StackBlock,
@@ -239,7 +245,13 @@ class Body(NamedTuple):
 
 
 def call_body(
-    key: Key, call: ToolCallPart, result: ToolResultMessage | None, *, most: int, further: str
+    key: Key,
+    call: ToolCallPart,
+    result: ToolResultMessage | None,
+    projection: Projection,
+    *,
+    most: int,
+    further: str,
 ) -> Body:
     """The body of a call, at most about `most` lines; `further` says what shows the rest, in words."""
     changed = _changed(call, result)
@@ -256,11 +268,14 @@ def call_body(
         lines, more, short = output_lines(result.text, most, style, length=length)
         if call.name == "search":
             lines = tuple(map(_located, lines))
-        lines = (*lines, *_pictures(result))
+        pictures = pictures_of(result, projection, words=True)
         if more > 0:
             lines = (*lines, ((more_words(more, further), "muted italic"),))
         gap = int(bool(parts) and not _command(call))
-        parts.append(LinesBlock(key, lines or ((("(no output)", "muted italic"),),), gap=gap))
+        if lines or not pictures:
+            parts.append(LinesBlock(key, lines or ((("(no output)", "muted italic"),),), gap=gap))
+        if pictures:
+            parts.append(PicturesBlock(key, pictures, gap=0 if lines else gap))
         if result.details.full_output:
             whole = clean_line(f"whole output: {result.details.full_output}")
             parts.append(TextBlock(key, whole, "muted italic"))
@@ -348,9 +363,26 @@ def _given(call: ToolCallPart) -> Iterator[Spans]:
             yield ((f"  … {more:,} more lines", "muted italic"),)
 
 
-def _pictures(result: ToolResultMessage) -> Iterator[Spans]:
-    for part in result.parts:
-        if isinstance(part, ImagePart):
-            size = f" {part.width}×{part.height}" if part.width and part.height else ""
-            kind = clean_line(part.media_type.removeprefix("image/"))
-            yield ((f"[picture {kind}{size}, {key_name('picture')} shows it]", "muted"),)
+def pictures_of(
+    message: BaseMessage, projection: Projection, names: Sequence[str] = (), *, words: bool = False
+) -> tuple[Picture, ...]:
+    """The pictures of a message. `names` are how the first of them are called; with
+    `words`, it is said where one is not shown."""
+    parts = [(at, part) for at, part in enumerate(message.parts) if isinstance(part, ImagePart)]
+    pictures: list[Picture] = []
+    for (at, part), name in zip_longest(parts, names[: len(parts)]):
+        width, height = pixels_of(part)
+        size = f" {width}×{height}" if width and height else ""
+        kind = clean_line(part.media_type.removeprefix("image/")) + size
+        said = f"[picture {kind}, {key_name('picture')} shows it]" if words else ""
+        caption = f"{clean_line(name or kind)} · {sized(len(part.data) * 3 // 4)}"
+        load = partial(_part, projection, message.index, at)
+        pictures.append(Picture(hash(part.data), load, (width, height), caption, said))
+    return tuple(pictures)
+
+
+def _part(projection: Projection, index: int, number: int) -> ImagePart | None:
+    """A part of a message as it is on disk now, where it is a picture."""
+    entry = projection.entry(index)
+    part = entry.parts[number] if isinstance(entry, BaseMessage) and number < len(entry.parts) else None
+    return part if isinstance(part, ImagePart) else None

@@ -38,6 +38,7 @@ from foldline.tui.blocks import (
     Block,
     BlockView,
     Key,
+    PicturesBlock,
     RowBlock,
     RuleBlock,
     Spans,
@@ -52,7 +53,7 @@ from foldline.tui.fates import GONE, GUTTER_SIGNS, gutter_sign
 from foldline.tui.prompting.attachments import named_pictures
 from foldline.tui.state import rung_words
 from foldline.tui.transcript.calls import CALL_PIECE, INDENT, Opening, call_of, call_row, shell_block
-from foldline.tui.transcript.output import PART, WHOLE
+from foldline.tui.transcript.output import PART, WHOLE, pictures_of
 from foldline.tui.transcript.panel import key_name
 
 CANCELLED: Final = "cancelled here"
@@ -81,7 +82,7 @@ def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
         case UserMessage(origin="shell") if ran := shell_block(entry, projection, opened=False):
             return [ran]
         case UserMessage():
-            return [prompt_block(entry)]
+            return [prompt_block(entry, projection)]
         case AssistantMessage():
             return list(answer_blocks(entry, projection))
         case Compaction():
@@ -226,10 +227,15 @@ def _without_summary(projection: Projection, compaction: Compaction) -> str:
 
 
 def prompt_block(
-    message: UserMessage, *, cut: bool = False, opening: Opening = "part", gap: int = 1
+    message: UserMessage,
+    projection: Projection,
+    *,
+    cut: bool = False,
+    opening: Opening = "part",
+    gap: int = 1,
 ) -> Block:
-    """What the user said, of a long prompt its first lines. `cut`: a compaction would cut here. The mark
-    has room kept for it, so that nothing is wrapped anew."""
+    """What the user said, of a long prompt its first lines, and its pictures. `cut`: a compaction would cut
+    here. The mark has room kept for it, so that nothing is wrapped anew."""
     text, more = _shortened(message.text, opening)
     lead = {"typed": "❯ ", "shell": "! ", "machine": "· "}[message.origin]
     said = TextBlock(
@@ -241,11 +247,13 @@ def prompt_block(
         prose=message.origin != "shell",
         gap=gap,
     )
-    if not more:
-        return said
-    opens = key_name("open") if opening == "part" else key_name("inspect")
-    note = TextBlock(said.key, f"… {more}, {opens} opens", "muted", lead=(("  ", "deco"),))
-    return StackBlock(said.key, (said, note), gap=gap)
+    below: list[Block] = []
+    if more:
+        opens = key_name("open") if opening == "part" else key_name("inspect")
+        below += [TextBlock(said.key, f"… {more}, {opens} opens", "muted", lead=(("  ", "deco"),))]
+    if pictures := pictures_of(message, projection, named_pictures(message.text)):
+        below += [PicturesBlock(said.key, pictures, INDENT)]
+    return StackBlock(said.key, (said, *below), gap=gap) if below else said
 
 
 def is_long(message: UserMessage) -> bool:
@@ -268,7 +276,7 @@ def _shortened(text: str, opening: Opening) -> tuple[str, str]:
 
 def _with_pictures(message: UserMessage) -> str:
     """Those that the text does not name itself."""
-    count = sum(isinstance(part, ImagePart) for part in message.parts) - named_pictures(message.text)
+    count = sum(isinstance(part, ImagePart) for part in message.parts) - len(named_pictures(message.text))
     return f"  [{many(count, 'picture')}]" if count > 0 else ""
 
 

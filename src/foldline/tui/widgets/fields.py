@@ -1,16 +1,13 @@
-"""Text fields: the prompt's editor, a framed field, and one in the place of a status row."""
+"""Text fields: the prompt's editor, and one in the place of a status row."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from foldline.context.harmless import clean
-from foldline.tui.blocks.cells import Span
 from foldline.tui.textual_private import OrderedInput, OrderedTextArea
-from foldline.tui.widgets.lines import HEAVY, Lines, edge, sides
 
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit, EditResult
@@ -167,31 +164,3 @@ class Editor(OrderedTextArea):
         """Replace everything, cursor at the end; can be undone like typing. It may be an imported prompt."""
         edit = self.replace(clean(text), (0, 0), self.document.end)
         self.move_cursor(edit.end_location)
-
-
-class FieldTop(Lines):
-    """Two lines of a heavy frame around an `Input` without looks of its own."""
-
-    DEFAULT_CSS: ClassVar[str] = """
-    FieldTop { height: 2; }
-    FieldTop > Input, FieldTop > Input:focus {
-        margin: 1 2 0 4; height: 1; border: none; padding: 0; background: transparent; color: $role-text;
-        .input--cursor { text-style: reverse; color: $role-text; background: transparent; }
-        .input--placeholder { text-style: none; color: $role-muted; }
-    }
-    """
-
-    def __init__(self, title: str, placeholder: str) -> None:
-        super().__init__()
-        self._title = title
-        self.input = OrderedInput(placeholder=placeholder, compact=True)
-        self.input.cursor_blink = False
-
-    def compose(self) -> ComposeResult:
-        yield self.input
-
-    def lines(self, width: int) -> list[list[Span]]:
-        return [
-            edge(HEAVY, True, ((self._title, "text bold"),), (), width),
-            sides(HEAVY, [(" ❯ ", "accent")], width),
-        ]
