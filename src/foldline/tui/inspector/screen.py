@@ -21,7 +21,7 @@ from foldline.tui.widgets.lines import Lines, hint
 
 _NAMED: Final = 16
 """Cells that are left of the session's name before anything beside it goes."""
-_NAMED_WITH_WRITER: Final = 4
+_NAMED_WITH_WRITER: Final = 0
 """The same where it is said who writes to it, which is of more use then."""
 _PANELS: Final = ("History", "LLM view", "Files", "Timeline")
 
@@ -63,11 +63,13 @@ class InspectorHeader(Lines):
         if self._as_of:
             moment = ((f"as of {self._as_of}", "accent bold"),)
         elif self._writer:
-            moment = (("live", "accent"), (f" · {self._writer}", "text"))
+            moment = (("live", "accent"),)
         point: Spans = ((" · ", "muted"),)
         goes_first = self._live and not (self._as_of or self._writer)
         before, behind = ((), point) if goes_first else (point, ())
         parts = [Piece((*moment, *behind), 4 if goes_first else 0)]
+        if self._writer and not self._as_of:
+            parts.append(Piece(((f" · {self._writer}", "text"),), 1, gap=0))
         if self._activity and not self._as_of:
             parts.append(Piece((*before, (self._activity, "text"), *behind), 2, gap=0))
         parts.append(Piece((*before, (self._share, "text")), 0 if goes_first else 1, gap=0))
