@@ -6,16 +6,20 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from foldline.agent import Agent
+from foldline.agent.agent_files import parsed_agent
 from foldline.agent.limits import Limits
+from foldline.agent.subagents import tools_of
+from foldline.agent.tools import Tool
 from foldline.context.invariants import broken
 from foldline.context.rewind_points import rewind_points
 from foldline.history import Session, children_of, spawned_of
-from foldline.llm import Chunk, Request
+from foldline.llm import Chunk, Request, ToolSpec
 from foldline.protocol import (
     Approval,
     FoldlineError,
@@ -418,6 +422,35 @@ async def test_an_agent_has_the_tools_its_file_names_and_never_task(tmp_path: Pa
                 offered[word] = [spec.name for spec in request.tools]
     assert set(offered["look"]) == {"read", "grep", "glob", "ls", "fetch", "history_search", "history_read"}
     assert "bash" in offered["work"] and "task" not in offered["work"]
+    await agent.aclose()
+
+
+@pytest.mark.parametrize(
+    ("fields", "has"),
+    [
+        ("", {"bash", "read", "edit", "github_search"}),
+        ("tools:", {"bash", "read", "edit", "github_search"}),
+        ("tools: []", set()),
+        ("tools: Read, github_*", {"read", "github_search"}),
+        ("disallowedTools: Bash, Edit", {"read", "github_search"}),
+        ("tools: [Read, Bash]\ndisallowedTools: ba*", {"read"}),
+    ],
+)
+def test_an_agents_file_says_which_tools_it_has(fields: str, has: set[str]) -> None:
+    agent = parsed_agent(f"---\ndescription: D\n{fields}\n---\nYou work.".encode(), ("a",))
+    tools = [
+        cast(Tool, SimpleNamespace(spec=ToolSpec(name, "", {})))
+        for name in ("bash", "read", "edit", "github_search")
+    ]
+    assert {tool.spec.name for tool in tools_of(agent, tools)} == has
+
+
+async def test_a_hundred_at_once_have_all_their_results(tmp_path: Path) -> None:
+    parts = [task(f"part {n}") for n in range(100)]
+    llm = Team({"part": ["done"] * 100, "boss": [calling(*parts), "ok"]})
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt("boss: go")
+    assert [each.text.splitlines()[0] for each in results(agent.session)] == ["done"] * 100
     await agent.aclose()
 
 

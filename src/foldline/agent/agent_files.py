@@ -43,7 +43,8 @@ def parsed_agent(data: bytes, parts: Sequence[str]) -> Custom:
         name,
         description,
         body.strip(),
-        tools=_listed(fields["tools"]) if fields.get("tools") else None,
+        tools=None if fields.get("tools", "") == "" else _listed(fields["tools"]),
+        without_tools=_listed(fields.get("disallowedTools", "")),
         model="" if model in _NOT_OURS else model,
     )
 

@@ -78,7 +78,7 @@ class Calls:
         ended: dict[str, ToolOutcome] = {}
         try:
             while left:
-                together = self._together(left)
+                together = self._together(left)[: max(1, room // _ENOUGH)]
                 each = room // len(together)
                 await _all_of(self._ended(call, each, ended) for call in together)
                 for call in together:

@@ -53,6 +53,8 @@ class Custom:
     """Whether it may be used: it is the user's own, or was agreed to."""
     tools: tuple[str, ...] | None = None
     """Those that an agent may use, by name; None: all."""
+    without_tools: tuple[str, ...] = ()
+    """Those of them that it may not."""
     model: str = ""
     """The model that an agent asks; empty: that of the session."""
 

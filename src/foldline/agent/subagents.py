@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Final
 
 from pydantic import Field
@@ -412,15 +413,15 @@ def child_state(parent: AgentState, session: Session, agent: Custom, own: LLM | 
 
 
 def tools_of(agent: Custom, tools: Iterable[Tool]) -> list[Tool]:
-    """Those of these tools that the agent may use: they are known by our names and by Claude Code's."""
-    if agent.tools is None:
-        return [*tools]
-    wanted = {name.casefold() for name in agent.tools}
-    return [
-        tool
-        for tool in tools
-        if any(name.casefold() in wanted for name in (tool.spec.name, *tool_subjects(tool.spec.name)))
-    ]
+    """Those of these tools that the agent may use."""
+    named = [tool for tool in tools if agent.tools is None or _is_among(tool, agent.tools)]
+    return [tool for tool in named if not _is_among(tool, agent.without_tools)]
+
+
+def _is_among(tool: Tool, patterns: Iterable[str]) -> bool:
+    """Whether one of these means the tool, by our name or by Claude Code's: `edit`, `Bash`, `github_*`."""
+    names = [name.casefold() for name in tool_subjects(tool.spec.name)]
+    return any(fnmatchcase(name, pattern.casefold()) for pattern in patterns for name in names)
 
 
 def _same_strategy(parent: AgentState, state: AgentState) -> CompactionStrategy:
