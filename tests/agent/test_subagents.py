@@ -428,11 +428,11 @@ async def test_an_agent_has_the_tools_its_file_names_and_never_task(tmp_path: Pa
 @pytest.mark.parametrize(
     ("fields", "has"),
     [
-        ("", {"bash", "read", "edit", "github_search"}),
-        ("tools:", {"bash", "read", "edit", "github_search"}),
+        ("", {"bash", "read", "edit", "mcp__github__search"}),
+        ("tools:", {"bash", "read", "edit", "mcp__github__search"}),
         ("tools: []", set()),
-        ("tools: Read, github_*", {"read", "github_search"}),
-        ("disallowedTools: Bash, Edit", {"read", "github_search"}),
+        ("tools: Read, mcp__github__*", {"read", "mcp__github__search"}),
+        ("disallowedTools: Bash, Edit", {"read", "mcp__github__search"}),
         ("tools: [Read, Bash]\ndisallowedTools: ba*", {"read"}),
     ],
 )
@@ -440,7 +440,7 @@ def test_an_agents_file_says_which_tools_it_has(fields: str, has: set[str]) -> N
     agent = parsed_agent(f"---\ndescription: D\n{fields}\n---\nYou work.".encode(), ("a",))
     tools = [
         cast(Tool, SimpleNamespace(spec=ToolSpec(name, "", {})))
-        for name in ("bash", "read", "edit", "github_search")
+        for name in ("bash", "read", "edit", "mcp__github__search")
     ]
     assert {tool.spec.name for tool in tools_of(agent, tools)} == has
 

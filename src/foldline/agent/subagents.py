@@ -419,7 +419,7 @@ def tools_of(agent: Custom, tools: Iterable[Tool]) -> list[Tool]:
 
 
 def _is_among(tool: Tool, patterns: Iterable[str]) -> bool:
-    """Whether one of these means the tool, by our name or by Claude Code's: `edit`, `Bash`, `github_*`."""
+    """Whether one of these means the tool, by our name or Claude Code's: `bash`, `Bash`, `mcp__github__*`."""
     names = [name.casefold() for name in tool_subjects(tool.spec.name)]
     return any(fnmatchcase(name, pattern.casefold()) for pattern in patterns for name in names)
 
