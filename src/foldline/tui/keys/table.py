@@ -77,9 +77,9 @@ class ScreenKey(Generic[F]):
     """One thing the reader can ask for on a screen, and the keys that ask for it."""
 
     id: str
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] = ()
     """Ours, the one to show first; what is in force is `pressed`."""
-    help: str
+    help: str = ""
     """What it does, in sentences."""
     group: str = ""
     """Its heading in help and docs; set by `table` where headings stand between the keys."""
