@@ -148,7 +148,7 @@ async def test_each_choice_says_what_it_would_leave_and_enter_goes_back_to_the_p
         screen = app.screen
         assert isinstance(screen, FilterScreen)
         rows = ["".join(text for text, _ in line) for line in screen.draw(54, 40)]
-        assert "20 of 46 entries" in rows[0] and any("▶● state  S┊ summarised" in row for row in rows)
+        assert "20 of 46 entries" in rows[0] and any("▶● state S┊ summarised" in row for row in rows)
         await pilot.press("enter")
         assert app.focused is views(app.panels)[0] and "20 shown: summarised" in screen_rows(app)[0]
 

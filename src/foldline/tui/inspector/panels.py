@@ -90,7 +90,7 @@ class InspectorPanels(Workbench):
         super().__init__(*self.lists.panels)
         self.history, self.view, self._files = self.lists.history, self.lists.view, self.lists.files
         self.travel = TimeTravel(projection, overhead, window)
-        self.timeline = TimelinePanel()
+        self.timeline = TimelinePanel(self._timeline_asked, self._timeline_picked)
         limits = edit_hints.Limits(overhead, threshold)
         self._edit_hints = edit_hints.HintWorker(self, limits, self.describe) if live else None
         self.activity = activity
@@ -370,16 +370,12 @@ class InspectorPanels(Workbench):
         else:
             self.go_to(there)
 
-    @on(TimelinePanel.Asked)
-    def _timeline_asked(self, event: TimelinePanel.Asked) -> None:
-        event.stop()
-        self.go_by(event.command)
+    def _timeline_asked(self, command: str) -> None:
+        self.go_by(command)
         self.describe()
 
-    @on(TimelinePanel.Picked)
-    def _timeline_picked(self, event: TimelinePanel.Picked) -> None:
-        event.stop()
-        there = self.travel.request(event.slot + 1)
+    def _timeline_picked(self, slot: int) -> None:
+        there = self.travel.request(slot + 1)
         if not isinstance(there, str):
             self.go_to(there)
 
