@@ -458,7 +458,10 @@ def test_addresses_and_paths_are_links_and_nothing_of_them_is_seen(tmp_path: Pat
         assert never_cleared(term) and term.not_restored() == []
 
 
-def test_subagents_work_are_looked_at_and_cancelled_in_a_real_terminal(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 36), (200, 60)])
+def test_subagents_work_are_looked_at_and_cancelled_in_a_real_terminal(
+    tmp_path: Path, columns: int, rows: int
+) -> None:
     tasks = [
         {"name": "task", "arguments": {"prompt": f"Look at {name}", "agent": "explore"}} for name in "abc"
     ]
@@ -470,21 +473,23 @@ def test_subagents_work_are_looked_at_and_cancelled_in_a_real_terminal(tmp_path:
     ]
     with running_server(script=script) as server:
         env = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key", "FOLDLINE_MODEL": server.model}
-        with terminal(tmp_path / "shop", columns=80, rows=24, **env) as term:
+        with terminal(tmp_path / "shop", columns=columns, rows=rows, **env) as term:
             term.until("Enter sends")
             term.send("three\r")
             term.until("explore · 1 step")
             term.until("Esc cancels")
+            term.until(lambda now: sum("explore" in row and "step" in row for row in now.rows) == 2)
             term.send("\t")
             term.until("Esc to the prompt")
             term.send("\r")
-            term.until("▸ Inspector  live · written by this process")
+            term.until("▸ Inspector")
+            term.until("written by this process")
             term.send("\x1b")
             term.until("I send three.")
             term.send("\x1b")
             term.until("Esc cancels")
             term.send("\x1b")
-            term.until("cancelled")
+            term.until("explore · cancelled")
             quit_by_keys(term)
 
 

@@ -1,6 +1,7 @@
 """The Inspector on a session that others write: it shows what comes, says who writes, and moves nothing."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -133,6 +134,11 @@ async def test_the_header_says_who_writes_at_any_width(writer: Session, width: i
         assert "live · written by this process since " in row
         assert "▸ Inspector" in row
         assert ("F1 help" in row) == (width > 60)
+
+
+async def test_a_narrow_header_says_that_it_is_live_and_of_what(writer: Session) -> None:
+    async with following(writer, (40, 10)) as (app, _):
+        assert re.search(r"\w ▸ Inspector +live $", screen_rows(app)[0]), screen_rows(app)[0]
 
 
 def test_what_is_said_of_a_writer_is_what_is_known_of_it() -> None:

@@ -45,6 +45,16 @@ def test_the_parts_add_up_to_the_meter_and_all_rows_to_the_window(tmp_path: Path
     assert len(state.prompts) == 4 and state.waiting > 0
 
 
+def test_what_subagents_have_worked_stands_below_what_the_window_holds(tmp_path: Path) -> None:
+    agent = agent_with(tmp_path, shop())
+    saved = (3, 43_000, 1_200)
+    with_some = ContextState(agent.state, Figures(agent.state).room(), (), None, "", saved)
+    row = use_rows(with_some)[-1]
+    assert row.name == "subagents, 43k worked"
+    assert row.about == "3 subagents: 43k worked, 1.2k in your view, among tool results and notes."
+    assert not any(row.name.startswith("subagents") for row in use_rows(gathered(agent)))
+
+
 def test_the_largest_items_of_the_view_come_first(tmp_path: Path) -> None:
     agent = agent_with(tmp_path, shop_api())
     projection = agent.state.projection

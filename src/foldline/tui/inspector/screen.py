@@ -19,7 +19,7 @@ from foldline.tui.widgets.lines import hint
 
 _NAMED: Final = 16
 """Cells that are left of the session's name before anything beside it goes."""
-_NAMED_WITH_WRITER: Final = 4
+_NAMED_WITH_WRITER: Final = 0
 """The same where it is said who writes to it, which is of more use then."""
 _PANELS: Final = ("History", "LLM view", "Files", "Timeline")
 
@@ -51,11 +51,13 @@ class Headline(NamedTuple):
         if self.as_of:
             moment = ((f"as of {self.as_of}", "accent bold"),)
         elif self.writer:
-            moment = (("live", "accent"), (f" · {clean_line(self.writer)}", "text"))
+            moment = (("live", "accent"),)
         point: Spans = ((" · ", "muted"),)
         goes_first = self.live and not (self.as_of or self.writer)
         before, behind = ((), point) if goes_first else (point, ())
         parts = [Piece((*moment, *behind), 4 if goes_first else 0)]
+        if self.writer and not self.as_of:
+            parts.append(Piece(((f" · {clean_line(self.writer)}", "text"),), 1, gap=0))
         if self.activity and not self.as_of:
             parts.append(Piece((*before, (clean_line(self.activity), "text"), *behind), 2, gap=0))
         parts.append(Piece((*before, (self._share, "text")), 0 if goes_first else 1, gap=0))

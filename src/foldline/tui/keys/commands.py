@@ -411,7 +411,8 @@ COMMANDS: Final[KeyTable[Command]] = table(
     ),
     SlashCommand(
         "provider",
-        help="Chooses who runs the model: a provider with your key, a server of your own, or the built-in one.",
+        help="Chooses who runs the model: a provider with your key, a server of your own, or the built-in "
+        "one.",
         title="Providers and keys",
         works=idle,
         aliases=("login", "auth", "connect", "setup"),

@@ -221,7 +221,7 @@ def use_rows(state: ContextState) -> list[Row]:
     count, worked, kept = state.subagents
     if count:
         done, view = f"{numbers.short_tokens(worked)} worked", numbers.tokens(kept)
-        about = f"{many(count, 'subagent')}: {done}, {view} in your view, among the tool results."
+        about = f"{many(count, 'subagent')}: {done}, {view} in your view, among tool results and notes."
         add((5, 0), f"subagents, {done}", kept, view, about, count, style="muted")
     return rows
 
