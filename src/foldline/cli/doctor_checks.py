@@ -232,8 +232,8 @@ def _folder() -> Iterator[Finding]:
         advice = f"`foldline sessions --from {agent}` lists them"
         yield Finding("ok", "sessions", f"{many(count, 'session')} of {agent} in this folder: {advice}")
     for file, names in _servers_of_others(cwd):
-        count, advice = many(len(names), "server"), "`[mcp.NAME]` in config.toml sets one up here"
-        yield Finding("ok", "MCP", f"{count} of other agents in {file}: {some(names)}; {advice}")
+        servers, advice = many(len(names), "server"), "`[mcp.NAME]` in config.toml sets one up here"
+        yield Finding("ok", "MCP", f"{servers} of other agents in {file}: {some(names)}; {advice}")
 
 
 def _servers_of_others(cwd: Path) -> Iterator[tuple[str, list[str]]]:
