@@ -370,7 +370,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
     ),
     SlashCommand(
         "approvals",
-        (),
+        ("shift+tab",),
         "Rules and agreed files, to be taken back; the mode: ask, edits, sandboxed, read-only, all, plan.",
         title="Permissions",
         aliases=("permissions", "yolo", "sandbox"),
