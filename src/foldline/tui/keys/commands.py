@@ -363,7 +363,8 @@ COMMANDS: Final[KeyTable[Command]] = table(
     ),
     SlashCommand(
         "approvals",
-        help="Rules and agreed files, to take back; the mode: ask, edits, sandboxed, read-only, all, plan.",
+        ("shift+tab",),
+        "Rules and agreed files, to take back; the mode: ask, edits, sandboxed, read-only, all, plan.",
         title="Permissions",
         aliases=("permissions", "yolo", "sandbox"),
     ),
