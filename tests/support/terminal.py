@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
