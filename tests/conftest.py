@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support import quiet
+from support.limits import examples
 
 for name in list(os.environ):
     if (
@@ -37,7 +38,9 @@ os.environ["TZ"] = "UTC"
 time.tzset()
 quiet.install()
 # What a test holds is no time: a busy machine must not fail it.
-settings.register_profile("timeless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "timeless", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples(100)
+)
 settings.load_profile("timeless")
 
 

@@ -13,6 +13,7 @@ from foldline.agent import Agent
 from foldline.history import Session
 from foldline.protocol import operations, text_parts
 from support.agents import agent_in
+from support.limits import examples
 from support.trees import Busy, check_tree
 
 STEPS = ("spawn", "two", "cancel", "background", "crash", "rewind", "undo", "compact", "talk", "esc")
@@ -73,7 +74,7 @@ class Life:
 _COPIES = itertools.count()
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 60)), min_size=1, max_size=8))
 def test_every_history_of_the_tree_is_whole_after_anything(steps: list[tuple[str, int]]) -> None:
     async def live(folder: Path) -> None:

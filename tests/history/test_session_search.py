@@ -32,6 +32,7 @@ from foldline.history.search_index import entry_at, searchable_text
 from foldline.history.session_search import IndexProgress, SessionSearch, SessionsFound
 from foldline.protocol import Compaction, Entry, SessionHeader, Title, dump_entry
 from support.history import History, call, history
+from support.limits import examples
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 CWD = "/nowhere/shop"
@@ -173,7 +174,7 @@ def test_of_a_giant_result_beginning_and_end_are_searched_and_it_is_said(tmp_pat
     assert find(tmp_path, "30123") == {}
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(st.text("ab cé端口\n\"'*", min_size=1, max_size=12), min_size=1, max_size=6), st.data())
 def test_any_piece_of_any_text_is_found(texts: list[str], data: st.DataObject) -> None:
     from tempfile import TemporaryDirectory
