@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run demo test test-real bench campaign kill lint size prices format docs wheel clean
+.PHONY: run demo test test-all test-real bench campaign kill lint size prices format docs wheel clean
 
 run: .venv/ready
 	@$(BIN)/foldline
@@ -14,6 +14,10 @@ demo: .venv/ready
 test: .venv/ready
 	$(BIN)/pytest -n 3 --ignore=tests/real
 
+# With every recorded session, size and random example: what `make test` takes a few of (tests/support/limits.py).
+test-all: .venv/ready
+	FOLDLINE_TESTS=all $(BIN)/pytest -n 3 --ignore=tests/real
+
 # llama.cpp's own server with a small real model, and the reference tool servers: 160 s of processor time; what
 # does not install is skipped.
 test-real: .venv/ready .venv/real .venv/servers/python .venv/servers/node
@@ -23,11 +27,11 @@ BENCH := -o addopts="--import-mode=importlib" -o timeout=0 -p no:randomly --benc
 CAMPAIGN := tests/bench/test_recorded_campaign.py
 
 bench: .venv/ready .venv/bench
-	$(BIN)/pytest tests/bench $(BENCH) --ignore=$(CAMPAIGN)
+	FOLDLINE_TESTS=all $(BIN)/pytest tests/bench $(BENCH) --ignore=$(CAMPAIGN)
 
 # Every strategy on every recorded session at every window: about a quarter of an hour.
 campaign: .venv/ready
-	$(BIN)/pytest $(CAMPAIGN) $(BENCH)
+	FOLDLINE_TESTS=all $(BIN)/pytest $(CAMPAIGN) $(BENCH)
 
 # kill -9 of a working process, 10,000 times: about twenty minutes on one core.
 kill: .venv/ready

@@ -1,8 +1,9 @@
 """Writes the pages that come from the program: `python docs/make_pages.py`. A test holds them current."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic.fields import FieldInfo
 
@@ -10,7 +11,9 @@ from foldline.agent.layers import MCP, MODELS, PROVIDERS
 from foldline.agent.settings_edit import unset_words
 from foldline.agent.settings_schema import KEYS, TABLES, allowed, any_of
 from foldline.cli.commands import DESCRIPTION
-from foldline.tui.keys.registry import commands_page
+from foldline.tui.keys.commands import CHAT, COMMANDS
+from foldline.tui.keys.registry import SCREENS, table_of
+from foldline.tui.keys.table import ScreenKey
 
 HERE = Path(__file__).parent
 
@@ -53,6 +56,39 @@ def pages() -> dict[str, str]:
             f"{section_table(MCP, '')}"
         ),
     }
+
+
+def commands_page() -> str:
+    """Every key and command as Markdown tables: the chat's by group, then those of every other screen."""
+    return "\n\n".join((*_chat(), *_screens())) + "\n"
+
+
+def _chat() -> Iterator[str]:
+    yield f"## Chat\n\nIn `config.toml`: `[keys.{CHAT}]`; [an example](guide.md#keys-of-your-own)."
+    for group in dict.fromkeys(command.group for command in COMMANDS):
+        rows = [f"### {group}", "", "| keys | command | what it does | name |", "|---|---|---|---|"]
+        for command in (command for command in COMMANDS if command.group == group):
+            usage = f"`{command.usage}`" if command.usage else ""
+            what = f"{command.title}. {command.explained}"
+            rows.append(f"| {_keys(command.names)} | {usage} | {what} | `{command.id}` |")
+        yield "\n".join(rows)
+
+
+def _screens() -> Iterator[str]:
+    for name in SCREENS:
+        if name != CHAT:
+            table = table_of(name)
+            head = [f"## {table.title}", "", f"In `config.toml`: `[keys.{name}]`.", ""]
+            head += ["| keys | what it does | name |", "|---|---|---|"]
+            yield "\n".join((*head, *map(_row, table)))
+
+
+def _row(key: ScreenKey[Any]) -> str:
+    return f"| {_keys(key.names)} | {key.help} | {'' if key.own else f'`{key.id}`'} |"
+
+
+def _keys(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def settings_table() -> str:

@@ -1,8 +1,10 @@
 """The same surroundings for every test: what is read once, at import, is set before."""
 
 import atexit
+import gc
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support import quiet
+from support.limits import examples
 
 for name in list(os.environ):
     if (
@@ -27,13 +30,24 @@ for name in ("FOLDLINE_HOME", "FOLDLINE_MODEL", "FOLDLINE_PROVIDER", "COLUMNS", 
 os.environ.setdefault("PLAYWRIGHT_BROWSERS_PATH", str(Path.home() / ".cache" / "ms-playwright"))
 os.environ["HOME"] = tempfile.mkdtemp(prefix="foldline-home-")
 atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
+# Every worker, and every process that a test starts, would compile anew what another one has compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
 os.environ["TZ"] = "UTC"
 time.tzset()
 quiet.install()
 # What a test holds is no time: a busy machine must not fail it.
-settings.register_profile("timeless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "timeless", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples(100)
+)
 settings.load_profile("timeless")
+
+
+def pytest_collection_finish() -> None:
+    """Eleven thousand tests live until the end: no collection of garbage looks at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from foldline.agent.trust_question import does
 from foldline.protocol import FoldlineError, ToolResultMessage, UserMessage, events, operations
 from support.agents import PATIENCE, PlayedLLM, Watch, calling, others_done
 from support.agents import agent_in as without_hooks
+from support.limits import examples
 from support.processes import gone
 from support.sandboxes import need
 from support.trusting import agree
@@ -304,7 +305,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     st.dictionaries(
         st.sampled_from([*EVENTS, "other"]),

@@ -15,6 +15,7 @@ from foldline.agent import Agent
 from foldline.history import Session
 from foldline.protocol import operations, text_parts
 from support.agents import agent_in
+from support.limits import examples
 from support.trees import Busy, check_told, check_tree
 
 STEPS = (
@@ -100,7 +101,7 @@ class Life:
 _COPIES = itertools.count()
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @example([*ALL, ("crash", 50), ("two", 0), ("undo any", 30), ("go", 12), ("background", 60), ("fork", 9)])
 @example([*reversed(ALL), ("background", 30), ("crash", 20), *ALL])
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 60)), min_size=1, max_size=8))

@@ -1,19 +1,21 @@
 """What a folder brings does nothing until it was agreed to."""
 
 import asyncio
+import errno
 import json
 from pathlib import Path
 
 import pytest
 
-from foldline.agent import Agent
+from foldline.agent import Agent, trust_question
 from foldline.agent.instructions import read_preamble
 from foldline.agent.layers import theme_name
 from foldline.agent.settings import connect_llm, load_settings
 from foldline.agent.trust import FOLDER, agreed_bytes, brought, decide
+from foldline.agent.trust_question import agree_to_left_aside
 from foldline.cli.agents import agent_for
 from foldline.history import Session
-from foldline.protocol import DeveloperMessage, events, operations
+from foldline.protocol import DeveloperMessage, FoldlineError, events, operations
 from support.agents import PlayedLLM, Watch, agent_in
 
 SETTINGS = 'theme = "evil"\n[compaction]\nsoft_ratio = 0.5\n'
@@ -152,6 +154,29 @@ def answering(agent: Agent, *keys: str) -> list[events.ChoiceRequested]:
 
     agent.executor.subscribe(hear)
     return asked
+
+
+async def test_a_word_that_cannot_be_kept_is_an_error_and_what_was_never_listed_is_not_agreed_to(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, watch = agent_in(project, PlayedLLM(), interactive=True)
+    agent.state.choices.read = False
+    assert await agree_to_left_aside(agent.state) == ""
+    await agent.prompt("hello")
+    assert "`/approvals trust` agrees:\n.foldline.toml: settings: theme = 'evil'" in watch.notices[0]
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trust_question, "decide", full)
+        with pytest.raises(FoldlineError, match="That could not be kept: no space left"):
+            await agree_to_left_aside(agent.state)
+    assert {each.word for each in brought(project)} == {""}
+    (project / "CLAUDE.md").write_text("Came later.\n")
+    assert await agree_to_left_aside(agent.state) == ".foldline.toml, AGENTS.md"
+    assert {each.path.name: each.word for each in brought(project)}["CLAUDE.md"] == ""
+    await agent.aclose()
 
 
 async def take_back(agent: Agent, path: Path) -> None:

@@ -34,6 +34,7 @@ from foldline.protocol.events import Event
 from support.agents import Watch, agent_in, others_done, reloaded
 from support.awaits import Moment, Stopper
 from support.clients import chat_at
+from support.limits import examples
 from support.server import RunningServer, running_server
 from support.server_process import Seen
 
@@ -526,7 +527,7 @@ blows: st.SearchStrategy[list[Blow]] = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(blows)
 def test_whatever_comes_one_after_the_other_the_session_goes_on(
     server: RunningServer, happened: list[Blow]

@@ -46,7 +46,7 @@ LATER = (
     "foldline.tui.transcript.feed", "foldline.tui.transcript.rows", "foldline.tui.transcript.details",
     "foldline.tui.runner", "foldline.tui.machine", "foldline.tui.inspector",
     "foldline.tui.preview", "foldline.tui.screens", "foldline.tui.lists", "foldline.tui.session_commands",
-    "foldline.tui.context_screen", "foldline.tui.blocks.markdown",
+    "foldline.tui.blocks.markdown",
     "foldline.tui.blocks.plain", "foldline.tui.blocks.code",
 )  # fmt: skip
 """What nobody sees in the first frame: what is slow, and screens that are not open."""

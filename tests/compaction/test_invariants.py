@@ -44,6 +44,7 @@ from foldline.protocol import (
     parse_entry,
 )
 from support.history import History, call
+from support.limits import examples
 from support.llm import BAD_DRAFTS, HANG, TOO_LONG, ScriptedLLM, Step, overflow, refusal
 from support.projections import State
 from support.reopening import reopened
@@ -391,7 +392,7 @@ def must_survive(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 
 Sessions.TestCase.settings = settings(
-    max_examples=120,
+    max_examples=examples(120),
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )

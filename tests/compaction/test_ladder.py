@@ -24,6 +24,7 @@ from foldline.context.tokens import estimate_tokens
 from foldline.llm import LLMError
 from foldline.protocol import AssistantMessage, Reason, UserMessage
 from support.history import History, call, history
+from support.limits import examples
 from support.llm import EMPTY, HANG, ScriptedLLM, Step, refusal
 
 LINE = "what the command said, line after line: all is well\n"
@@ -295,7 +296,7 @@ pieces = st.builds(lambda text, times: text * times, st.sampled_from(PIECES), st
     drafts=st.sampled_from([EMPTY, "short notes"]),
     window=st.sampled_from([2_048, 8_192]),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_whatever_it_is_given_a_run_ends_in_a_smaller_legal_view_or_none(
     turns: list[tuple[str, list[str]]], answered: bool, drafts: Step, window: int
 ) -> None:

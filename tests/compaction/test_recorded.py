@@ -1,6 +1,6 @@
 """Real sessions sent through windows of every size, step by step: it folds, it holds, and it ends.
 
-Here each session meets two windows, each under one strategy; `make campaign` sends it through all of them.
+Here each session of some meets two windows, each under one strategy; `make campaign` sends all through all.
 """
 
 from pathlib import Path

@@ -17,6 +17,7 @@ from foldline.context.view import ViewItem, is_preamble
 from foldline.context.weight import view_size
 from foldline.protocol import BaseMessage, Entry
 from support.history import History, history
+from support.limits import examples
 
 SCALE = Calibration().scale(None)
 PER_DIGIT = 0.768 * SCALE
@@ -100,7 +101,7 @@ class Growing:
         return [*filter(is_preamble, before), summary, *(item.message for item in kept)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(budgets(), st.lists(st.floats(0.001, 1), min_size=1, max_size=12), st.integers(2, 7))
 def test_a_growing_session_is_folded_before_it_overflows_and_one_fold_never_triggers_the_next(
     budget: Budget, shares: list[float], turn_length: int
@@ -118,7 +119,7 @@ def test_a_growing_session_is_folded_before_it_overflows_and_one_fold_never_trig
             assert session.size < budget.threshold, f"still full after a fold of {before}"
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(budgets())
 def test_below_the_threshold_no_fold_is_due(budget: Budget) -> None:
     """Seen elsewhere: at 32k one triggers at 0 tokens, one at 576; at 1M one triggers at 17 %."""

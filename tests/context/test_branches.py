@@ -8,6 +8,7 @@ from foldline.context.projection import Projection, project
 from foldline.context.view import ViewItem
 from foldline.protocol import Compaction, Entry, Kept, SystemMessage, Written, text_parts
 from support.history import History, history
+from support.limits import examples
 
 ACTS = ["turn", "step", "rewind", "go", "undo", "undo any", "compact", "pin", "drop", "hide", "clear", "note"]
 
@@ -70,7 +71,7 @@ def up_to(entries: list[Entry], moment: int) -> Projection:
     return project(entry for entry in entries if entry.index <= moment)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 60)), max_size=25), st.integers(0, 200))
 def test_in_any_order_of_acts_a_branch_comes_back_as_it_was(acts: list[tuple[str, int]], chosen: int) -> None:
     made = history().system("s").instructions("rules")

@@ -42,13 +42,14 @@ from foldline.protocol import (
 from support.asking import retold
 from support.happenings import played, steps
 from support.history import call, history
+from support.limits import examples
 from support.projections import State
 from support.stories import long_story
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(steps, st.lists(st.floats(0, 1), min_size=1, max_size=4))
 def test_an_earlier_moment_is_the_projection_of_the_shorter_history(
     happened: list[tuple[str, int, int]], shares: list[float]
@@ -178,7 +179,7 @@ def test_a_clipped_and_a_hidden_result_have_changed() -> None:
     assert total["changed"].change < 0 == total["same"].change
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(steps, st.floats(0, 1))
 def test_each_item_stands_there_once_and_the_totals_add_up(
     happened: list[tuple[str, int, int]], share: float

@@ -26,6 +26,7 @@ from foldline.protocol import (
     text_parts,
 )
 from support.history import History, call, history
+from support.limits import examples
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -233,7 +234,7 @@ def test_a_record_that_lies_about_when_it_left_breaks_nothing(after: int) -> Non
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_one_message_that_reached_the_model_cannot_be_changed_unseen(data: st.DataObject) -> None:
     talk = long(Talk())
     sent = {message.index for messages in talk.sent for message in messages}

@@ -15,6 +15,7 @@ from foldline.evaluation.record import Run
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage
 from support.evaluation import METER, answered, folded_before, hidden, length, messages_of, raw, summary
 from support.history import History, call, history
+from support.limits import examples
 from support.pi_messages import pi_messages
 from support.recorded import needs_recorded, recorded
 
@@ -108,7 +109,7 @@ def test_the_denominator_does_not_depend_on_the_view() -> None:
     assert (full.all.needs, full.long_range.needs) == (empty.all.needs, empty.long_range.needs)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.floats(0.05, 0.95), st.integers(0, 10_000))
 def test_a_view_that_keeps_each_thing_with_a_chance_measures_that_chance(chance: float, seed: int) -> None:
     dice = random.Random(seed)

@@ -26,6 +26,7 @@ from foldline.formats.subagents import keep_subagents, originals_of, subagents_o
 from foldline.history import Session, read_log
 from foldline.protocol import FileImage, FoldlineError, RequestRecord
 from support.history import IMAGE, History, call, history
+from support.limits import examples
 from support.planted import SHAPES
 from support.recorded import SHARED, needs_recorded
 from support.session_trees import TREES, Tree, shape
@@ -308,7 +309,7 @@ def test_a_content_that_is_not_what_its_name_says_is_left_out(tmp_path: Path) ->
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_file_with_any_bytes_changed_is_read_or_refused_in_a_sentence(data: st.DataObject) -> None:
     sound = bytearray(packed({**SOUND, "outputs/1": b"text " * 20}))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -324,7 +325,7 @@ def test_a_file_with_any_bytes_changed_is_read_or_refused_in_a_sentence(data: st
 
 
 @given(tree=TREES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_tree_arrives_as_it_left(tree: Tree) -> None:
     with tempfile.TemporaryDirectory() as place:
         events = kept_tree(Path(place), tree)

@@ -32,6 +32,7 @@ from foldline.protocol import (
     Written,
 )
 from support.foreign import faults, said, view
+from support.limits import examples
 from support.recorded import needs_recorded, recorded
 
 Record = dict[str, Any]
@@ -345,7 +346,7 @@ PIECES: list[list[Record]] = [
     states=st.lists(st.lists(st.sampled_from(PIECES), min_size=1, max_size=8), min_size=1, max_size=4),
     repeats=st.integers(0, 6),
 )
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_states_give_the_view_of_the_last(tmp_path: Path, states: list[Any], repeats: int) -> None:
     states = [[PROMPT, *chain.from_iterable(state)] for state in states]
     for number, state in enumerate(states[:-1], start=1):
@@ -532,7 +533,7 @@ STEPS = st.sampled_from(
 
 
 @given(st.lists(STEPS, max_size=14))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_events_of_kimi_code_give_a_sound_session(tmp_path: Path, steps: list[Any]) -> None:
     code = Code().user("one")
     for step in steps:

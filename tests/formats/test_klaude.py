@@ -30,6 +30,7 @@ from foldline.protocol import (
     Written,
 )
 from support.foreign import DAMAGERS, Damager, faults, said, view, view_after_a_round_trip
+from support.limits import examples
 
 Record = dict[str, Any]
 AT = "2026-01-02T03:04:05.678"
@@ -296,7 +297,7 @@ EVENTS = st.one_of(
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=16))
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_events_give_a_sound_session(tmp_path: Path, events: list[Record]) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(as_lines([user("hi"), *events]))

@@ -34,6 +34,7 @@ from foldline.protocol import (
     text_parts,
 )
 from support.history import call, history
+from support.limits import examples
 from support.planted import EVERY_SECRET, IN_CONTEXT, KEY_LINES, PEM, SHAPES
 from support.recorded import needs_recorded, readable
 
@@ -244,7 +245,7 @@ def test_a_requests_digest_goes_where_its_messages_changed_and_stays_where_they_
 
 
 @given(st.text(alphabet=st.sampled_from("aA1\\\"'=:/@ \n-BEGINKY._+{}eyJsk$"), max_size=300))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_text_is_redacted_without_an_error_and_finds_lie_in_it_in_order(text: str) -> None:
     found = finds(text)
     assert all(0 <= find.start < find.end <= len(text) for find in found)

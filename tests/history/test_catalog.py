@@ -47,6 +47,7 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
+from support.limits import examples
 from support.reopening import write_events
 
 START = datetime(2025, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -403,7 +404,7 @@ def told(events: Path) -> Meta:
 
 
 @given(entries=st.lists(ENTRIES, min_size=1, max_size=8), data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_what_is_made_of_an_earlier_description_and_the_rest_is_the_description_of_all(
     tmp_path_factory: pytest.TempPathFactory, entries: list[Entry], data: st.DataObject
 ) -> None:

@@ -12,11 +12,12 @@ from foldline.history.children import child_events, children_of, named_child, tr
 from foldline.history.origin import Spawned, spawned_of
 from foldline.protocol import FoldlineError
 from support.history import history
+from support.limits import examples
 from support.session_trees import TREES, Tree, kept, shape
 
 
 @given(tree=TREES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_fork_has_the_same_tree_and_is_its_parent(tree: Tree) -> None:
     with tempfile.TemporaryDirectory() as folder:
         events = kept(Path(folder), tree)

@@ -27,6 +27,7 @@ from foldline.protocol import (
 )
 from support.damaged import NOW, SESSION_ID, damage, everything_in, kept_session, story, view_of
 from support.history import call, history
+from support.limits import examples
 from support.reopening import write_events
 
 
@@ -64,7 +65,7 @@ def test_looking_writes_nothing(tmp_path: Path) -> None:
 
 
 @given(seed=st.integers(0, 10**9), times=st.integers(1, 4))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_whatever_the_damage_the_view_after_a_repair_is_the_view_before_it(seed: int, times: int) -> None:
     with tempfile.TemporaryDirectory() as home:
         events = kept_session(Path(home))
@@ -83,7 +84,7 @@ def test_whatever_the_damage_the_view_after_a_repair_is_the_view_before_it(seed:
 
 
 @given(seed=st.integers(0, 10**9), times=st.integers(1, 5))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_doctor_reads_what_the_program_reads(seed: int, times: int) -> None:
     with tempfile.TemporaryDirectory() as home:
         events = kept_session(Path(home))

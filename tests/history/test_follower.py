@@ -14,6 +14,7 @@ from foldline.history.follower import Follower, NoLongerFollowed
 from foldline.history.log import dump_header
 from foldline.history.session import utc_now
 from foldline.protocol import Entry, SessionHeader, UserMessage, dump_entry, text_parts
+from support.limits import examples
 
 HEADER = SessionHeader(id="20260102-030405-abc123", created_at=utc_now(), cwd="/work/shop")
 
@@ -100,7 +101,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=8), cuts=st.lists(st.integers(0, 900), max_size=6))
 def test_read_in_any_pieces_it_comes_to_what_a_fresh_reader_reads(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], cuts: list[int]

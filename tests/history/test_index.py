@@ -45,6 +45,7 @@ from foldline.protocol import (
     text_parts,
 )
 from support.history import History, call, history, read
+from support.limits import examples
 from support.projections import State
 from support.reopening import write_events
 
@@ -484,7 +485,7 @@ class Sessions(RuleBasedStateMachine):
 
 
 Sessions.TestCase.settings = settings(
-    max_examples=40,
+    max_examples=examples(40),
     stateful_step_count=25,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -36,6 +36,7 @@ from foldline.protocol import (
 )
 from support.damaged import everything_in, kept_session, story, view_of
 from support.history import history
+from support.limits import examples
 
 HEADER = SessionHeader(id="s-1", created_at=datetime(2025, 1, 2, tzinfo=UTC), cwd="/work/里")
 
@@ -96,7 +97,7 @@ def test_reading_writes_nothing(tmp_path: Path) -> None:
 
 
 @given(texts=st.lists(st.text(max_size=30), min_size=1, max_size=6), data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_cut_at_any_byte_loses_only_the_torn_record_and_an_append_keeps_the_rest(
     texts: list[str], data: st.DataObject
 ) -> None:
@@ -125,7 +126,7 @@ def test_a_cut_at_any_byte_loses_only_the_torn_record_and_an_append_keeps_the_re
 
 
 @given(data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_damage_in_the_middle_costs_that_record_and_moves_no_index(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "events.jsonl"

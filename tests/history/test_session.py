@@ -48,6 +48,7 @@ from foldline.protocol import (
     text_parts,
 )
 from support.history import call, history
+from support.limits import examples
 
 
 class Clock:
@@ -102,7 +103,7 @@ def fold(first_kept: int) -> Compaction:
 
 
 @given(steps=st.lists(st.sampled_from(["user", "assistant", "fold", "title"]), min_size=1, max_size=12))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_reloaded_session_is_the_live_one(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
 ) -> None:

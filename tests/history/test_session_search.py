@@ -31,6 +31,7 @@ from foldline.history.session_search import (
 )
 from foldline.protocol import Compaction, Entry, SessionHeader, Title, dump_entry
 from support.history import History, call, history
+from support.limits import examples
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 CWD = "/nowhere/shop"
@@ -153,7 +154,7 @@ def test_a_hit_says_where_it_is_and_what_of_it_matches(tmp_path: Path) -> None:
     assert session.path == session_dir(tmp_path, CWD, "s1") / "events.jsonl"
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(st.text("ab cé端口\n\"'*", min_size=1, max_size=12), min_size=1, max_size=6), st.data())
 def test_any_piece_of_any_text_is_found(texts: list[str], data: st.DataObject) -> None:
     from tempfile import TemporaryDirectory

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from textual import on
+from textual import events, on
 from textual.app import App
+from textual.keys import _character_to_key
 
 from foldline.tui.base_app import BaseApp
 from foldline.tui.chat import ChatScreen
@@ -72,6 +73,13 @@ class ChatApp(BaseApp[None]):
     @on(OperationWanted)
     def keep(self, event: object) -> None:
         self.posted.append(event)
+
+
+def burst(app: App[None], text: str) -> None:
+    """Keys that arrive together, as over a slow line or by `tmux send-keys -l`."""
+    for sign in text:
+        key = {"\r": "enter", "\t": "tab"}.get(sign) or _character_to_key(sign)
+        app.post_message(events.Key(key, sign))
 
 
 def screen_text(app: App[None]) -> list[str]:

@@ -6,7 +6,6 @@ Everything said is kept in `trace`, and `check_trace` holds each message against
 import asyncio
 import contextlib
 import os
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from acp import helpers, schema
 from acp.client.connection import ClientSideConnection
 from acp.connection import StreamDirection, StreamEvent
 
+from support import warm
 from support.server import MODEL, RunningServer, running_server
 
 T = TypeVar("T")
@@ -175,7 +175,7 @@ async def editing(
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FOLDLINE_")}
     env = {**kept, "FOLDLINE_HOME": str(home), **(environ or {})}
     async with acp.spawn_agent_process(
-        editor, sys.executable, "-m", "foldline", "acp", *options,
+        editor, *warm.command("foldline acp", *options),
         env=env, observers=[editor.trace.append], use_unstable_protocol=True,
         transport_kwargs={"limit": 64 * 1024 * 1024, "stderr": (home.parent / "stderr").open("ab")},
     ) as (agent, process):  # fmt: skip

@@ -43,7 +43,13 @@ def usual_home(home: Path) -> None:
     put(home / ".codex/prompts/ticket.md", "Write a ticket about: $ARGUMENTS\n")
     put(home / ".claude/settings.json", '{"permissions": {"allow": ["Bash(ls:*)"]}}\n')
     put(home / ".claude/CLAUDE.md", "Be brief.\n")
-    put(home / ".codex/config.toml", 'model = "gpt-5"\n')
+    put(home / ".codex/config.toml", 'model = "gpt-5"\n[mcp_servers.docs]\ncommand = "docs-server"\n')
+    put(
+        home / ".claude.json",
+        '{"numStartups": 7, "mcpServers": {"tickets": {"type": "http", "url": "https://x"}}}',
+    )
+    agent = "---\nname: reviewer\ndescription: Reads changes\ntools: Read\n---\nBe strict.\n"
+    put(home / ".claude/agents/reviewer.md", agent)
     put(home / ".codex/AGENTS.md", "Be brief.\n")
 
 

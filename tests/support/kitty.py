@@ -72,7 +72,7 @@ class Pictures:
         for y, x, cell in cells:
             if PLACEHOLDER not in cell.data:
                 continue
-            number, (sign, row, column) = int(cell.fg, 16), cell.data
+            number, (sign, row, column) = int(cell.fg, 16), tuple(cell.data)
             kept = self.kept[number]
             at = MARKS.index(row), MARKS.index(column)
             assert sign == PLACEHOLDER and at < (kept.rows, 0) and at[1] < kept.columns

@@ -10,7 +10,6 @@ import base64
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from foldline.agent.mcp import ServerConfig
+from support import warm
 
 TESTS = Path(__file__).parent.parent
 RED_DOT = base64.b64decode(
@@ -61,35 +61,34 @@ class Diary:
         return self.of("started")
 
 
-def stdio_server(name: str, diary: Path, *options: str, **config: Any) -> ServerConfig:
-    """The configuration of a server that is started by whoever connects."""
+def stdio_server(name: str, diary: Path, *options: str, cold: bool = False, **config: Any) -> ServerConfig:
+    """The configuration of a server that is started by whoever connects; `cold` where nothing may stand
+    between the two, as in a sandbox."""
+    python = [sys.executable, "-m", "support.mcp_server"]
+    command, *words = python if cold else warm.command("support.mcp_server")
     return ServerConfig(
         name,
-        command=sys.executable,
-        args=("-m", "support.mcp_server", "--diary", str(diary), *options),
+        command=command,
+        args=(*words, "--diary", str(diary), *options),
         **{"env": {"PYTHONPATH": str(TESTS)}, **config},
     )
 
 
 @contextmanager
-def http_server(diary: Path, *options: str, port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def http_server(diary: Path, *options: str, port: int = 0) -> Iterator[tuple[str, warm.Program]]:
     """A server that runs: its address and its process."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "support.mcp_server", "--http", str(port), "--diary", str(diary), *options],
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp", process
-    finally:
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+    arguments = ["--http", str(port), "--diary", str(diary), *options]
+    here, there = os.pipe()
+    taken, held = os.pipe()  # it ends with its input
+    env = {**os.environ, "PYTHONPATH": str(TESTS)}
+    with os.fdopen(held, "wb"), os.fdopen(here) as said:
+        process = warm.Program("support.mcp_server", arguments, [taken, there, 2], env, Path.cwd())
+        os.close(there)
+        os.close(taken)
+        try:
+            yield f"http://127.0.0.1:{said.readline().strip()}/mcp", process
+        finally:
+            process.close()
 
 
 def is_alive(pid: int) -> bool:

@@ -28,7 +28,7 @@ from foldline.protocol import (
     operations,
 )
 from foldline.tui.app import FoldlineApp
-from foldline.tui.context_screen.screen import ContextScreen
+from foldline.tui.screens.context import ContextScreen
 from foldline.tui.screens.rewind import RewindScreen
 from foldline.tui.screens.tree import TreeScreen
 from support.agents import PATIENCE, calling

@@ -3,7 +3,6 @@
 import base64
 import json
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.request import Request, urlopen
+
+from support import warm
 
 MODEL = "scripted-1"
 
@@ -139,14 +140,7 @@ def running_server(
     """The server in a process of its own, for the time of a `with`. `flags` go to its command line."""
     with TemporaryDirectory(prefix="foldline-server-") as folder:
         log = Path(folder) / "log.jsonl"
-        command = [
-            sys.executable,
-            str(Path(__file__).with_name("server.py").resolve()),
-            "--window",
-            str(window),
-            "--model",
-            model,
-        ]
+        command = warm.command("support.server", "--window", str(window), "--model", model)
         command += ["--log", str(log), "--ttl", "600", *flags]
         if script is not None:
             path = Path(folder) / "script.json"

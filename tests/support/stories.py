@@ -200,15 +200,13 @@ class PanelsApp(BaseApp[None]):
     def __init__(self, projection: Projection, *, overhead: int = 0, live: bool = False) -> None:
         super().__init__(DEFAULT_THEME)
         self.panels = InspectorPanels(projection, overhead=overhead, live=live)
+        self.panels.close = self._close
         self.closed = 0
 
     def compose(self) -> ComposeResult:
         yield self.panels
 
-    def on_mount(self) -> None:
-        self.panels.enter()
-
-    def on_inspector_panels_close_requested(self) -> None:
+    def _close(self) -> None:
         self.closed += 1
 
     @property

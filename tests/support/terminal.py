@@ -5,14 +5,19 @@ import re
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
 import pexpect
 import pyte
+from pexpect.fdpexpect import fdspawn
 
+from support import warm
+
+COLD = (str(Path(sys.executable).with_name("foldline")),)
+"""`foldline` as a `program`: started as people do."""
 PATIENCE = 30.0
 """Seconds after which a test that waits for something on the screen fails."""
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
@@ -25,21 +30,51 @@ _UNKNOWN_TO_PYTE = re.compile(
 )
 
 
+class Warm(fdspawn):
+    """`foldline` in a pseudo-terminal of its own, forked from a process that has imported it."""
+
+    exitstatus: int | None = None
+    signalstatus: int | None = None
+
+    def __init__(self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path, rows: int, columns: int):
+        here, there = os.openpty()
+        termios.tcsetwinsize(there, (rows, columns))
+        self._program = warm.Program("foldline", arguments, [there] * 3, env, cwd)
+        os.close(there)
+        super().__init__(here, timeout=PATIENCE)
+        self.pid = self._program.pid
+
+    def setwinsize(self, rows: int, columns: int) -> None:
+        termios.tcsetwinsize(self.child_fd, (rows, columns))
+
+    def wait(self) -> None:
+        status = self._program.wait()
+        self.exitstatus, self.signalstatus = (status, None) if status >= 0 else (None, -status)
+
+    def close(self, force: bool = True) -> None:
+        self._program.close()
+        super().close()
+
+
 class Terminal:
     """A program and the terminal it runs in."""
 
-    def __init__(self, child: pexpect.spawn, columns: int, rows: int) -> None:
+    def __init__(self, child: pexpect.spawn | Warm, columns: int, rows: int) -> None:
         self.child = child
         self.raw = b""
         self.modes = termios.tcgetattr(child.child_fd)
         """The line discipline before the program touched it."""
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
+        self._rows: list[str] = []
         self._held = b""
 
     @property
     def rows(self) -> list[str]:
-        return list(self._screen.display)
+        if self._screen.dirty:
+            self._rows = list(self._screen.display)
+            self._screen.dirty.clear()
+        return self._rows
 
     @property
     def text(self) -> str:
@@ -170,8 +205,8 @@ def terminal(
     **env: str,
 ) -> Iterator[Terminal]:
     """`foldline ARGUMENTS` in this folder, with a data home of its own and no key. The model is the built-in
-    one where `env` names no server; FOLDLINE_MODEL="" is a first start. `program` runs in place of
-    `foldline`."""
+    one where `env` names no server; FOLDLINE_MODEL="" is a first start. It starts warm; `program` is a
+    command that runs in place of it, from cold."""
     folder.mkdir(exist_ok=True, parents=True)
     home = folder.parent / f"{folder.name}-home"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FOLDLINE", "OPENAI"))}
@@ -180,16 +215,17 @@ def terminal(
         kept.pop(name, None)
     if not any(name.startswith(("FOLDLINE_MODEL", "FOLDLINE_PROVIDER", "OPENAI_")) for name in env):
         kept["FOLDLINE_MODEL"] = "offline"
-    # `python -m` would import modules of the folder.
-    command, *first = program or (str(Path(sys.executable).with_name("foldline")),)
-    child = pexpect.spawn(
-        command,
-        [*first, *arguments],
-        env={**kept, **env},  # type: ignore[arg-type]  # os._Environ in the stubs
-        cwd=str(folder),
-        dimensions=(rows, columns),
-        timeout=PATIENCE,
-    )
+    if program:
+        child: pexpect.spawn | Warm = pexpect.spawn(
+            program[0],
+            [*program[1:], *arguments],
+            env={**kept, **env},  # type: ignore[arg-type]  # os._Environ in the stubs
+            cwd=str(folder),
+            dimensions=(rows, columns),
+            timeout=PATIENCE,
+        )
+    else:
+        child = Warm(arguments, {**kept, **env}, folder, rows, columns)
     # The pseudo-terminal outlives the program, so that its modes can be looked at afterwards.
     try:
         yield Terminal(child, columns, rows)

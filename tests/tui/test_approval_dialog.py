@@ -17,6 +17,7 @@ from foldline.tui.messages import OperationWanted
 from foldline.tui.state import ONCE, ChatState, Question, Stepping
 from foldline.tui.widgets.question import Answer, QuestionText
 from support.chat_app import ChatApp, Clock, screen_text
+from support.limits import few
 
 CALL = Question("c1", "bash", "make clean", None, 50.0, promises=("make …", "exactly this command"))
 IDLE = ChatState(workdir="shop-api", model="offline")
@@ -273,7 +274,7 @@ async def read_by(app: ChatApp, pilot: Pilot[None], key: str, most: int = 99) ->
     return seen
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", few(SIZES))
 @pytest.mark.parametrize(("key", "typed"), [("alt+y", ""), ("alt+y", "x"), ("enter", ""), ("1", "")])
 async def test_a_command_is_allowed_once_all_of_it_was_on_the_screen(
     size: tuple[int, int], key: str, typed: str
@@ -292,7 +293,7 @@ async def test_a_command_is_allowed_once_all_of_it_was_on_the_screen(
         assert "rm-rf/tmp/x" in seen and seen.count("again") >= 30
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", few(SIZES))
 @pytest.mark.parametrize(("key", "answer"), [("alt+y", "once"), ("alt+a", "always"), ("alt+p", "project")])
 async def test_keys_ahead_of_what_is_painted_allow_nothing(
     size: tuple[int, int], key: str, answer: Answer
@@ -324,7 +325,7 @@ async def test_a_key_that_is_held_reads_to_the_end_and_stops_there() -> None:
         assert answers(app) == [("c1", "deny", 0)]
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", few(SIZES))
 async def test_what_was_not_read_can_be_declined(size: tuple[int, int]) -> None:
     app = ChatApp(asking(replace(CALL, title=LONG)), clock=Clock())
     async with app.run_test(size=size) as pilot:

@@ -18,6 +18,7 @@ from foldline.tui.widgets.question import QuestionDock
 from foldline.tui.widgets.welcome import Welcome
 from support import scenes
 from support.agents import calling
+from support.limits import few
 from support.scenes import Scene, scene, shop_api
 
 NAMED = re.compile(
@@ -143,7 +144,7 @@ OPENED = (
 )
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=str)
+@pytest.mark.parametrize("size", few([(80, 24), (200, 60)], 0), ids=str)
 async def test_no_hint_of_any_screen_is_dead(
     tmp_path: Path, size: tuple[int, int], data_folder: None
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._xterm_parser import XTermParser
 from textual.app import App
+from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
@@ -38,6 +39,7 @@ HOOKS = {
     "the cursor of a text area": (TextArea._draw_cursor.fget, "318c55ab8855"),
     "keys of a terminal": (XTermParser._sequence_to_key_events, "00dfe99846ed"),
     "going on after a stop": (LinuxDriver._sigcont_application, "1d7463a74df1"),
+    "what waits to be written": (WriterThread.run, "314021aab4f5"),
     "reading keys": (LinuxDriver.run_input_thread, "d796af6d69db"),
 }
 """What it is for, Textual's code, and the digest of that in 8.2.8. Where one differs: read what changed, mend

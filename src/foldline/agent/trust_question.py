@@ -76,23 +76,31 @@ async def _ask(state: AgentState) -> None:
         lines,
     )
     if word.key in ("y", "n"):
-        await _keep(state, new, "agreed" if word.key == "y" else "declined")
+        try:
+            await _keep(new, "agreed" if word.key == "y" else "declined")
+        except FoldlineError as failure:
+            state.warn(str(failure))
 
 
 async def agree_to_left_aside(state: AgentState) -> str:
     """Agrees to the files that were listed and left aside in this session, unless they have changed since;
-    what they are called."""
+    what they are called.
+
+    Raises:
+        FoldlineError: that could not be kept.
+    """
     found = await asyncio.to_thread(brought, state.cwd)
     files = [each for each in found if not each.counts and each.digest in state.left_aside]
-    await _keep(state, files, "agreed")
+    await _keep(files, "agreed")
     return with_signs(names(files, state.cwd)) if files else ""
 
 
-async def _keep(state: AgentState, files: Sequence[Brought], word: Word) -> None:
+async def _keep(files: Sequence[Brought], word: Word) -> None:
     try:
         await asyncio.to_thread(decide, files, word)
     except OSError as error:
-        state.warn(f"That could not be kept: {system_words(error)}. The files are left aside.")
+        sentence = f"That could not be kept: {system_words(error)}. The files are left aside."
+        raise FoldlineError(sentence) from None
 
 
 def does(file: Brought) -> str:

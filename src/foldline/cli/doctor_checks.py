@@ -1,11 +1,13 @@
 """What `foldline doctor` checks where no session is named: program, terminal, settings, model, data."""
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import aclosing, suppress
@@ -14,10 +16,12 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from foldline.agent import Agent
 from foldline.agent.api_keys import secret_variables
-from foldline.agent.catalogue import catalogue_of
+from foldline.agent.catalogue import catalogue_of, shown_path
+from foldline.agent.discovery import up_to_top
 from foldline.agent.hooks import hooks_of
 from foldline.agent.instructions import read_preamble
 from foldline.agent.layers import config_file, keys_given, project_file
@@ -30,8 +34,8 @@ from foldline.agent.trust import INSTRUCTION_FILES, PROJECT_FILE, brought
 from foldline.agent.trust_question import does
 from foldline.context.numbers import many, some
 from foldline.context.tokens import message_tokens
-from foldline.data import archive_dir, config_dir
-from foldline.files import is_file, is_there
+from foldline.data import archive_dir, config_dir, typed_path
+from foldline.files import is_file, is_there, read_regular
 from foldline.formats.homes import AGENTS, found_sessions
 from foldline.history import Session, SessionInfo, data_home, list_sessions, sessions_dir, short_id, utc_now
 from foldline.history.archive import LEAVING
@@ -56,6 +60,8 @@ _OURS = frozenset(
 """All that begin like this and have no `__`: those with one are settings, and held against their table."""
 _VERSION_PATIENCE = 5.0
 """Seconds another program has to tell its version."""
+_MOST_OF_OTHERS = 20_000_000
+"""Bytes of another agent's file: Claude Code keeps all it knows of every project in one."""
 
 
 def examine_here(network: bool) -> list[Finding]:
@@ -206,6 +212,22 @@ def _folder() -> Iterator[Finding]:
     for agent, count in Counter(found.agent for found in found_sessions(AGENTS, cwd)).items():
         advice = f"`foldline sessions --from {agent}` lists them"
         yield Finding("ok", "sessions", f"{many(count, 'session')} of {agent} in this folder: {advice}")
+    for file, names in _servers_of_others(cwd):
+        servers, advice = many(len(names), "server"), "`[mcp.NAME]` in config.toml sets one up here"
+        yield Finding("ok", "MCP", f"{servers} of other agents in {file}: {some(names)}; {advice}")
+
+
+def _servers_of_others(cwd: Path) -> Iterator[tuple[str, list[str]]]:
+    """The files in which Claude Code and Codex have tool servers for this folder, and the names of these."""
+    top, home = up_to_top(cwd)[-1], typed_path("~")
+    for path in (home / ".claude.json", top / ".mcp.json", home / ".codex/config.toml"):
+        with suppress(OSError, ValueError, RecursionError, AttributeError, TypeError):  # it may be anything
+            data = read_regular(path, _MOST_OF_OTHERS).decode()
+            all_of: Any = tomllib.loads(data) if path.suffix == ".toml" else json.loads(data)
+            here = all_of.get("projects", {}).get(str(top), {})
+            tables = (all_of.get("mcpServers"), here.get("mcpServers"), all_of.get("mcp_servers"))
+            if names := sorted({name for table in tables for name in table or ()}):
+                yield shown_path(path, top if path.parent == top else None, cwd), names
 
 
 def _model(settings: Settings | None, network: bool) -> Iterator[Finding]:

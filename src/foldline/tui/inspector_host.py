@@ -4,7 +4,7 @@ it what has come since."""
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on
+from textual import events
 from textual.binding import BindingType
 
 from foldline.agent import Agent
@@ -14,7 +14,7 @@ from foldline.protocol import Subagent
 from foldline.tui.dock import DOCKED_FROM
 from foldline.tui.inspector.following import open_child
 from foldline.tui.inspector.panels import InspectorPanels
-from foldline.tui.inspector.screen import DockedInspector, InspectorScreen
+from foldline.tui.inspector.screen import InspectorScreen, docked_head
 from foldline.tui.inspector.sheets import PanelState
 from foldline.tui.keys.commands import BY_ID
 from foldline.tui.keys.table import bindings
@@ -38,6 +38,7 @@ class _FullInspector(InspectorScreen):
         self._chat = chat
         self._to_dock = to_dock
         self._maximised = maximised
+        panels.maximise = self._minimise
 
     def action_elsewhere(self, command: str) -> None:
         """Another screen of the chat takes the place of this one."""
@@ -48,9 +49,7 @@ class _FullInspector(InspectorScreen):
         if not self._maximised and event.size.width >= DOCKED_FROM and self.is_current:
             self.call_later(self._to_dock)
 
-    @on(InspectorPanels.MaximiseRequested)
-    def _minimise(self, event: InspectorPanels.MaximiseRequested) -> None:
-        event.stop()
+    def _minimise(self) -> None:
         if self.size.width >= DOCKED_FROM:
             self._to_dock()
         else:
@@ -66,7 +65,7 @@ class InspectorHost:
         self._told = ""
         """What the agent did at the Inspector's last update."""
         self.screen: _FullInspector | None = None
-        self.docked: DockedInspector | None = None
+        self.docked: InspectorPanels | None = None
 
     @property
     def _state(self) -> ChatState:
@@ -117,8 +116,8 @@ class InspectorHost:
         if self.screen is not None and self.screen.is_mounted and self.screen.is_open:
             self.screen.refresh_from(projection, activity=state.doing, threshold=threshold)
         if self.docked is not None and self.docked.is_mounted and self.docked.is_attached:
-            self.docked.panels.set_activity(state.doing, threshold)
-            self.docked.panels.refresh_from(projection)
+            self.docked.set_activity(state.doing, threshold)
+            self.docked.refresh_from(projection)
 
     def on_state(self) -> None:
         """Say what the agent does now, where that is another thing than before."""
@@ -131,7 +130,7 @@ class InspectorHost:
     def panels(self) -> InspectorPanels | None:
         """Those that are open, or were last."""
         if self.docked is not None and self._chat.front is self._chat:
-            return self.docked.panels
+            return self.docked
         return self.screen.panels if self.screen is not None else None
 
     def _make_panels(self) -> InspectorPanels:
@@ -154,8 +153,9 @@ class InspectorHost:
     def _dock(self, state: PanelState) -> None:
         panels = self._make_panels()
         panels.one_at_a_time = True
-        self.docked = DockedInspector(panels, leave=self._to_prompt, maximise=self._maximise)
-        self._chat.docked.put(self.docked, panels.enter, self._too_narrow)
+        panels.head, panels.close, panels.maximise = docked_head, self._to_prompt, self._maximise
+        self.docked = panels
+        self._chat.docked.put(panels, panels.enter, self._too_narrow)
         self._chat.fit()
         _restore(panels, state)
 
@@ -164,7 +164,7 @@ class InspectorHost:
 
     def _undock(self) -> PanelState:
         assert self.docked is not None, "it is docked"
-        state = self.docked.panels.state
+        state = self.docked.state
         self.docked = None
         self._chat.docked.clear()
         self._chat.fit()

@@ -420,6 +420,6 @@ class OpenSession(ChatScreen):
         runner.submit(SendToBackground(call_id=one.call_id))
 
     def _open_context(self, shown: Shown) -> None:
-        from foldline.tui.context_screen.screen import open_context
+        from foldline.tui.screens.context import open_context
 
         open_context(shown)

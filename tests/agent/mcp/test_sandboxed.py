@@ -47,14 +47,14 @@ def in_it(house: House) -> list[bool]:
 
 async def test_it_runs_there_and_writes_in_the_folder(agent: Agent, house: House) -> None:
     diary = agent.state.cwd / "diary"
-    [said] = await states(agent, house, stdio_server("one", diary))
+    [said] = await states(agent, house, stdio_server("one", diary, cold=True))
     assert said.startswith("connected")
     assert in_it(House(agent.state.cwd)) == [True]
 
 
 async def test_one_that_fails_because_of_it_says_so(agent: Agent, house: House) -> None:
     asks = ServerConfig("net", command=sys.executable, args=("-c", ASKS))
-    said = await states(agent, house, asks, stdio_server("one", house.diary))
+    said = await states(agent, house, asks, stdio_server("one", house.diary, cold=True))
     assert said[0].endswith(f"; the sandbox refused the network: example.org: {ADVICE.format('net')}")
     assert said[1].endswith(f"; the sandbox refused to write outside: {house.diary}: {ADVICE.format('one')}")
     assert not house.diary.exists()
@@ -62,16 +62,15 @@ async def test_one_that_fails_because_of_it_says_so(agent: Agent, house: House) 
 
 @pytest.mark.parametrize("outside", [True, False])
 async def test_what_its_settings_allow_it_may(agent: Agent, house: House, outside: bool) -> None:
-    config = stdio_server(
-        "one", house.diary, sandbox=not outside, writable=() if outside else (str(house.folder),)
-    )
+    writable = () if outside else (str(house.folder),)
+    config = stdio_server("one", house.diary, cold=True, sandbox=not outside, writable=writable)
     [said] = await states(agent, house, config)
     assert said.startswith("connected")
     assert in_it(house) == [not outside]
 
 
 async def test_a_call_that_fails_because_of_it_says_so(agent: Agent, house: House) -> None:
-    await states(agent, house, stdio_server("one", agent.state.cwd / "diary"))
+    await states(agent, house, stdio_server("one", agent.state.cwd / "diary", cold=True))
     [servers] = house.opened
     outcome = await house.call(servers, "one:fail", text="EROFS: read-only file system, open '/etc/new'")
     advice = ADVICE.format("one")
@@ -81,7 +80,10 @@ async def test_a_call_that_fails_because_of_it_says_so(agent: Agent, house: Hous
 
 async def test_a_change_of_the_mode_starts_it_anew(house: House, tmp_path: Path) -> None:
     need("bubblewrap")
-    servers = house.servers(stdio_server("one", house.diary), stdio_server("two", house.diary, sandbox=False))
+    servers = house.servers(
+        stdio_server("one", house.diary, cold=True),
+        stdio_server("two", house.diary, cold=True, sandbox=False),
+    )
     session = Session.create(house.folder, home=tmp_path / "home")
     agent = Agent(session, llm=PlayedLLM(), approvals="ask", servers=servers)
     heard: list[events.Event] = []

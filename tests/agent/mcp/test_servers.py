@@ -82,7 +82,7 @@ async def test_a_server_that_does_not_begin_is_one_sentence(house: House, fault:
 
 
 async def test_a_server_that_hears_nothing_is_ended_all_the_same(house: House) -> None:
-    servers = house.servers(stdio_server("x", house.diary, "--fault", "deaf"))
+    servers = house.servers(stdio_server("x", house.diary, "--fault", "deaf", cold=True))
     servers.start()
     await house.until(lambda: house.noted.pids)
     await servers.aclose()

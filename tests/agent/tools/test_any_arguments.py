@@ -13,6 +13,7 @@ from foldline.agent.tools import Tool, ToolContext, ToolFailure, ToolOutcome, de
 from foldline.agent.tools.history import recall_tools
 from foldline.history import Session
 from support.agents import PATIENCE
+from support.limits import examples
 
 ODD = ["", " ", ".", "..", "~", "~nobody/x", "a.txt/b", "/dev/null", "a\x00b", "\ud800", "x" * 300, "\n"]
 PATTERNS = ["*", "**/*", "[", "[!", "{a,b", "(", "(?P<", "\\", "{" * 100, '"', '" "', "a{9999999}"]
@@ -75,7 +76,7 @@ def test_nothing_a_tool_is_given_makes_it_raise(tmp_path: Path, name: str) -> No
     folder.mkdir()
     tool = tools_of(Session.create(folder, home=tmp_path / "home"))[name]
 
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(arguments(tool.spec.parameters))
     def holds(asked: dict[str, Any]) -> None:
         (folder / "a.txt").write_text("hello\nworld\n")

@@ -12,6 +12,7 @@ from foldline.agent.approvals import Policy, decide
 from foldline.agent.tools.bash import BashTool
 from foldline.agent.tools.shell_syntax import LONGEST, read
 from foldline.protocol import Rule
+from support.limits import examples
 
 ALLOWED = ("git status", "ls", "cat", "grep", "tail", "echo")
 EVERYTHING = frozenset(Rule(tool="bash", pattern=words, part=True) for words in ALLOWED)
@@ -62,7 +63,7 @@ def lines(draw: st.DrawFn, depth: int = 3) -> tuple[str, bool]:
 
 
 @given(lines())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_line_runs_unasked_iff_each_simple_command_is_allowed(line: tuple[str, bool]) -> None:
     command, allowed = line
     assert runs(command) == allowed
@@ -216,7 +217,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(command=st.lists(st.sampled_from(PIECES), min_size=1, max_size=9), blank=st.sampled_from(["", " "]))
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_bash_runs_no_other_command_and_no_other_words(folder: Path, command: list[str], blank: str) -> None:
     line = f"one {blank.join(command)}"
     reading = read(line)

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from acp import RequestError, schema
 
 from foldline.context.invariants import broken
 from foldline.history import Session, find_session
+from support import warm
 from support.editor import OFFLINE, call, editing, rule, scripted, texts
 from support.front_door import FrontDoor, door
 from support.history import history
@@ -125,10 +125,11 @@ async def test_only_the_whole_id_of_a_session_loads_it(tmp_path: Path, part: str
 
 
 async def test_tool_servers_of_the_client_lend_their_tools(tmp_path: Path) -> None:
+    command, *arguments = warm.command("support.mcp_server", "--diary", str(tmp_path / "own.jsonl"))
     stdio = schema.McpServerStdio(
         name="own",
-        command=sys.executable,
-        args=["-m", "support.mcp_server", "--diary", str(tmp_path / "own.jsonl")],
+        command=command,
+        args=arguments,
         env=[
             schema.EnvVariable(name="PYTHONPATH", value=str(TESTS)),
             schema.EnvVariable(name="TAKEN", value="${OPENAI_API_KEY}"),

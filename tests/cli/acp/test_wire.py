@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from foldline.cli.acp.stdio import MOST
+from support import warm
 from support.front_door import FrontDoor, door
 
 __all__ = ["door"]
@@ -48,9 +49,9 @@ class Wire:
 @asynccontextmanager
 async def wired(home: Path, *options: str) -> AsyncIterator[Wire]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "foldline", "acp", "-m", "offline", *options,
+        *warm.command("foldline acp", "-m", "offline", *options),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=home.parent,
-        env={**os.environ, "FOLDLINE_HOME": str(home)}, limit=2 * MOST,
+        env={**os.environ, "FOLDLINE_HOME": str(home), "PYTHONPATH": str(home.parent)}, limit=2 * MOST,
     )  # fmt: skip
     try:
         yield Wire(process)

@@ -3,12 +3,12 @@
 import os
 import signal
 import subprocess
-import sys
 import termios
 from pathlib import Path
 
 import pytest
 
+from support import warm
 from support.server import MODEL, running_server
 from support.terminal import Terminal, terminal
 
@@ -26,7 +26,7 @@ def piped(tmp_path: Path, said: str, *arguments: str, **env: str) -> subprocess.
         "FOLDLINE_OFFLINE__PACE": "0",
     }
     return subprocess.run(
-        [str(Path(sys.executable).with_name("foldline")), "--plain", *arguments],
+        warm.command("foldline", "--plain", *arguments),
         input=said.encode(),
         capture_output=True,
         cwd=folder,
@@ -172,7 +172,7 @@ def test_told_to_end_it_keeps_the_session_and_the_terminal(
     tmp_path: Path, number: signal.Signals, busy: bool
 ) -> None:
     with terminal(tmp_path / "shop", "--plain", NO_COLOR="1") as term:
-        term.until("/help helps.")
+        term.until("/help helps.\n>")
         term.send("!sleep 60")
         term.until("\n> !sleep 60")
         if busy:

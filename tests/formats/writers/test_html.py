@@ -18,6 +18,7 @@ from foldline.formats.writers.html import Painter, lines_of_diff, write_html
 from foldline.history import utc_now
 from foldline.protocol import Entry, ImagePart, SessionHeader, Subagent, Title, UserMessage, text_parts
 from support.history import history
+from support.limits import examples
 from support.recorded import needs_recorded, readable
 from support.stories import Story, shop
 
@@ -128,7 +129,7 @@ def test_a_subagents_session_stands_below_its_call_and_nothing_in_it_acts(text: 
 
 
 @given(st.text(alphabet=st.sampled_from("<>&\"'`*_[]()!#-=| \nabsx:/\\~1."), max_size=80))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_markdown_and_code_of_any_kind_give_balanced_html(text: str) -> None:
     painter = Painter()
     for made in (painter.markdown(text), painter.output(text, "a.py"), f"<pre>{lines_of_diff(text)}</pre>"):

@@ -16,6 +16,7 @@ from foldline.formats.writers.markdown import code_span, contained, escaped, fen
 from foldline.history import utc_now
 from foldline.protocol import Entry, SessionHeader, Title
 from support.history import call, history
+from support.limits import examples
 from support.recorded import needs_recorded, readable
 from support.stories import Story, shop
 
@@ -87,7 +88,7 @@ OURS = re.compile(r"<details><summary>(?:[^<>]|</?(?:b|i|code)>)*</summary>|</de
 
 
 @given(st.text(alphabet=st.sampled_from("`~<>/!-=#*_ \n\tabd[](){}\\|:.1&;x?"), max_size=80))
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_any_text_is_contained(text: str) -> None:
     tokens = PARSER.parse(f"{contained(text)}\n\nwhat follows")
     assert [token.content for token in tokens[-2:-1]] == ["what follows"]
@@ -97,7 +98,7 @@ def test_any_text_is_contained(text: str) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("`~ \nab<#"), max_size=60))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_text_stands_in_a_fence_and_in_a_span_as_it_is(text: str) -> None:
     (fence,) = PARSER.parse(fenced(text))
     assert fence.content.rstrip("\n") == text.rstrip("\n")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from foldline.tui.blocks import MarkdownBlock, StreamingMarkdown, Styles, markdown_blocks
 from foldline.tui.blocks.cutter import Code, Prose, Table
 from foldline.tui.blocks.markdown import Feed
+from support.limits import examples
 
 PLAIN = Styles()
 
@@ -77,7 +78,7 @@ ANSWERS = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(ANSWERS.map("\n".join), st.data())
 def test_a_streamed_answer_ends_as_the_blocks_of_the_whole(answer: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(answer)), max_size=30)))
@@ -85,7 +86,7 @@ def test_a_streamed_answer_ends_as_the_blocks_of_the_whole(answer: str, data: st
     assert drawn(streamed(chunks)) == drawn(markdown_blocks(answer, 7))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(ANSWERS.map("\n".join))
 def test_no_word_of_an_answer_is_lost_in_cutting(answer: str) -> None:
     blocks = markdown_blocks(answer, 1)
@@ -93,7 +94,7 @@ def test_no_word_of_an_answer_is_lost_in_cutting(answer: str) -> None:
     assert words <= {"31m", "m"} | set(re.findall(r"\w+", "\n".join(block.text() for block in blocks)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(ANSWERS.map("\n".join), st.integers(8, 70))
 def test_every_line_fits(answer: str, width: int) -> None:
     for block in markdown_blocks(answer, 1):

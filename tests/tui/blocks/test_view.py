@@ -20,6 +20,7 @@ from foldline.tui.blocks import (
     markdown_blocks,
 )
 from foldline.tui.blocks.markdown import Feed
+from support.limits import examples
 from support.views import ViewApp, rows, tall
 
 MANY = 100_000
@@ -48,7 +49,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=12, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(max_examples=examples(12), suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(CHANGES)
 async def test_the_top_line_stays_on_its_row_through_every_change(changes: list[tuple[str, int]]) -> None:
     view = BlockView([tall(index, 1 + index * 7 % 90) for index in range(200)], follow=False)

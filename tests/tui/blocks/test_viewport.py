@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from foldline.tui.blocks import Block
 from foldline.tui.blocks.block import BlockList
 from foldline.tui.blocks.viewport import Viewport
+from support.limits import examples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +93,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 12), OPERATIONS)
 def test_only_the_reader_and_following_move_the_top_line(
     heights: list[int], rows: int, operations: list[tuple[str, int, int]]

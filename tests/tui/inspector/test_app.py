@@ -14,7 +14,7 @@ from foldline.protocol import SessionHeader
 from foldline.tui.inspector import InspectorPanels, InspectorScreen
 from foldline.tui.inspector.app import InspectorApp
 from foldline.tui.inspector.keys import EDIT, KEYS
-from foldline.tui.inspector.screen import InspectorHeader
+from foldline.tui.inspector.screen import Headline
 from foldline.tui.keys.table import bindings
 from support.recorded import SHARED, needs_recorded, recorded
 from support.stories import Story, chinese, screen_rows, shop
@@ -149,8 +149,9 @@ async def test_every_entry_of_a_recorded_session_can_be_opened() -> None:
 def test_a_long_title_pushes_nothing_out_of_the_header_that_says_where_one_is(
     live: bool, starts: str, says: str, width: int
 ) -> None:
-    header = InspectorHeader("shop-api ▸ a title " + "that goes on " * 20, live)
-    header.show(Size(28_600, False), 131_072, "", "request 18" if live else "")
-    row = "".join(text for text, _ in header.lines(width)[0])
+    as_of = "request 18" if live else ""
+    title = "shop-api ▸ a title " + "that goes on " * 20
+    header = Headline(title, live, Size(28_600, False), 131_072, as_of=as_of)
+    row = "".join(text for text, _ in header.row(width))
     assert cell_len(row) == width and row.startswith(f" {starts}")
     assert " ▸ Inspector" in row and says in row and not row.rstrip().endswith("·")

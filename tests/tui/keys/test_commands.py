@@ -2,13 +2,13 @@
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from foldline.tui.chat import ChatScreen
 from foldline.tui.keys.commands import COMMANDS, COMMON, InterruptFacts, check_handlers, ids, interrupt_step
 from foldline.tui.keys.names import key_name
-from foldline.tui.keys.registry import commands_page
 from foldline.tui.keys.table import hint_words
 from foldline.tui.prompting.completion import slash_matches
 from foldline.tui.prompting.inputs import (
@@ -24,6 +24,7 @@ from foldline.tui.state import ChatState, Compacting, Stepping
 from support.chat_app import running_state
 
 IDLE = ChatState()
+PAGE = (Path(__file__).parents[3] / "docs" / "commands.md").read_text(encoding="utf-8")
 
 
 def test_no_two_commands_share_an_id_a_key_or_a_slash_name() -> None:
@@ -59,7 +60,7 @@ def test_every_key_that_the_prompt_does_not_take_is_bound_on_the_screen() -> Non
 
 
 def test_the_docs_table_names_every_key_and_slash_command() -> None:
-    table = commands_page()
+    table = PAGE
     for command in COMMANDS:
         assert all(f"`{key_name(key)}`" in table for key in command.keys)
         assert not command.slash or f"`/{command.slash}" in table
@@ -123,7 +124,7 @@ def test_what_other_agents_call_a_command_completes_as_it_was_typed(typed: str, 
     assert isinstance(call, SlashCall) and call.command.id == ours
     assert typed in names(typed[:-1], IDLE)[:2]
     assert [name for name in names("", IDLE) if name in (typed, ours)] == [ours], "once, by our name"
-    assert f" /{typed}" in commands_page()
+    assert f" /{typed}" in PAGE
 
 
 def test_nothing_typed_the_common_ones_are_first() -> None:

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from foldline.tui.keys.commands import CHAT, Command
 from foldline.tui.keys.names import key_name, spelled
-from foldline.tui.keys.registry import NEVER, SCREENS, commands_page, table_of, why_unsure
+from foldline.tui.keys.registry import NEVER, SCREENS, table_of, why_unsure
 from foldline.tui.keys.table import ScreenKey
 
 SAME: dict[str, str] = {
@@ -90,7 +91,7 @@ def test_what_is_bound_to_a_key_that_may_not_arrive_has_another_way() -> None:
 
 
 def test_the_page_of_commands_names_every_key_and_every_command() -> None:
-    page = commands_page()
+    page = (Path(__file__).parents[3] / "docs" / "commands.md").read_text(encoding="utf-8")
     for key in every_key():
         assert key.help in page
         assert key.own or f"`{key.id}`" in page

@@ -7,8 +7,8 @@ import pytest
 from foldline.compaction import CompactionStrategy, DigestCompaction, ToolResultHidingCompaction, plan
 from foldline.tui.blocks import Styles
 from foldline.tui.panels.entry_rows import Source
-from foldline.tui.preview.cut_rows import CUT_KEY, HELD_KEY, NOTE_KEY, PREAMBLE_KEY, Row, cut_rows
 from foldline.tui.preview.outlook import Outlook, outlook_of
+from foldline.tui.preview.rows import CUT_KEY, HELD_KEY, NOTE_KEY, PREAMBLE_KEY, Row, cut_rows
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.preview.words import draft_state
 from support import scenes

@@ -5,9 +5,9 @@ from dataclasses import replace
 from foldline.context.audit import Audit, Lost
 from foldline.protocol import Usage
 from foldline.tui.preview import PreviewState
-from foldline.tui.preview.audit_rows import FactKeys, effect_words, entries_words, facts_of
 from foldline.tui.preview.draft import appended, earlier_notes, history_blocks, note_lines
 from foldline.tui.preview.outlook import outlook_of
+from foldline.tui.preview.rows import FactKeys, effect_words, entries_words, facts_of
 from foldline.tui.preview.state import PendingRevision
 from foldline.tui.preview.words import bar_rows, header_row
 from support import scenes

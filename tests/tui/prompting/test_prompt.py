@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 from textual import events
-from textual.keys import _character_to_key
 
 from foldline.protocol import ImagePart, TextPart, UserMessage, dump_entry, text_parts
 from foldline.tui.messages import CancelRequested, PromptSubmitted, QueueEdited
@@ -27,7 +26,7 @@ from foldline.tui.prompting.inputs import (
 from foldline.tui.prompting.prompt import moved, without
 from foldline.tui.state import ChatState, Stepping, Waiting
 from support.agents import PATIENCE
-from support.chat_app import ChatApp, screen_text
+from support.chat_app import ChatApp, burst, screen_text
 from support.history import history
 
 QUEUED = ChatState(activity=Stepping(90.0), waiting=Waiting(queued=("one", "two", "three")))
@@ -121,13 +120,6 @@ async def test_tab_takes_arguments_and_paths_and_enter_never_runs_another_comman
         await until(lambda: shown.open or editor.text != "!cat my")
         await pilot.press("tab")
         assert editor.text == "!cat my\\ file.txt "
-
-
-def burst(app: ChatApp, text: str) -> None:
-    """Keys that arrive together, as over a slow line or by `tmux send-keys -l`."""
-    for sign in text:
-        key = {"\r": "enter", "\t": "tab"}.get(sign) or _character_to_key(sign)
-        app.post_message(events.Key(key, sign))
 
 
 def box(app: ChatApp) -> str:

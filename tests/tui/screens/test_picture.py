@@ -1,64 +1,16 @@
-"""A picture of the transcript on the screen: which way, how large, and nothing that breaks the terminal."""
+"""A picture of the transcript on the screen, and nothing that breaks the terminal."""
 
-import base64
 import fcntl
 import re
 import struct
 import termios
-import zlib
 from pathlib import Path
 
 import pytest
 
-from foldline.tui.screens.picture import fitted, unpacked, way_for
 from support.images import image
+from support.kitty import Pictures
 from support.terminal import terminal
-
-
-@pytest.mark.parametrize(
-    ("environ", "way"),
-    [
-        ({"TERM": "xterm-256color"}, "Halfcell"),
-        ({}, "Halfcell"),
-        ({"TERM": "xterm-kitty", "COLORTERM": "truecolor"}, "TGP"),
-        ({"TERM": "xterm-ghostty", "COLORTERM": "truecolor"}, "TGP"),
-        ({"TERM": "xterm-kitty"}, "Halfcell"),
-        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, "Sixel"),
-        ({"TERM": "xterm-256color", "LC_TERMINAL": "iTerm2"}, "Sixel"),
-        ({"TERM": "foot"}, "Sixel"),
-        ({"TERM": "tmux-256color", "TERM_PROGRAM": "tmux", "KITTY_WINDOW_ID": "1"}, "Halfcell"),
-        ({"TERM": "xterm-kitty", "TMUX": "/tmp/tmux"}, "Halfcell"),
-        ({"TERM": "screen.xterm-256color", "LC_TERMINAL": "iTerm2"}, "Halfcell"),
-    ],
-)
-def test_pixels_go_only_to_terminals_that_draw_them_and_never_through_a_multiplexer(
-    environ: dict[str, str], way: str
-) -> None:
-    assert way_for(environ, knows_cells=True) == way
-    assert way_for(environ, knows_cells=False) == ("Halfcell" if way == "Sixel" else way)
-
-
-def test_a_picture_fits_the_room_and_is_never_larger_than_it_is() -> None:
-    assert fitted((320, 200), (80, 22), (10, 20)) == (32, 10)
-    assert fitted((4000, 1000), (80, 22), (10, 20)) == (80, 10)
-    assert fitted((100, 10_000), (80, 22), (10, 20)) == (1, 22)
-    assert fitted((1, 1), (80, 22), (10, 20)) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"no picture", image("jpeg"), image("png")[:60], b"%!PS-Adobe-3.0 EPSF-3.0"]
-)
-def test_what_is_no_whole_picture_is_said_to_be_none(data: bytes) -> None:
-    with pytest.raises(ValueError, match="damaged"):
-        unpacked(base64.b64encode(data).decode())
-
-
-def test_a_picture_too_large_to_unpack_is_not_unpacked() -> None:
-    head = (30_000).to_bytes(4) + (30_000).to_bytes(4) + bytes((8, 0, 0, 0, 0))
-    body = b"IHDR" + head
-    png = b"\x89PNG\r\n\x1a\n" + len(head).to_bytes(4) + body + zlib.crc32(body).to_bytes(4)
-    with pytest.raises(ValueError):
-        unpacked(base64.b64encode(png).decode())
 
 
 @pytest.mark.slow
@@ -100,7 +52,9 @@ def test_a_picture_is_drawn_as_the_terminal_can_and_nothing_of_it_stays(
         assert not re.search(rb"\x1b\[c|\x1b\[16t|a=q", raw), "nothing is asked: keys would be the answer"
         term.send("q")
         term.until(lambda term: "Esc to the prompt" in term.text and "▀" not in term.text)
-        assert (b"a=d" in term.raw[before:]) == (b"\xf4" in expected), "Kitty is told to forget it"
+        sent = Pictures().take(term.raw)
+        term.until(lambda term: len(Pictures().take(term.raw).kept) <= 1)
+        assert len(sent.transmitted) == 2 * (b"\xf4" in expected), "among the lines, and as large as it is"
         term.send("\x1b")
         term.until("Enter sends")
         term.send("\x1b[200~still here\x1b[201~")

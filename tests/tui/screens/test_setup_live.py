@@ -131,7 +131,7 @@ async def test_logging_out_removes_the_key_once_it_is_agreed_to(
         await choose(running, server)
         for answer, holds in (("escape", True), ("down", False)):
             await running.enter("/logout")
-            await says(running, "Log out of 127.0.0.1")
+            await says(running, "Log out of 127-0-0-1")
             await running.press(answer, *["enter"] * (answer == "down"))
             await says(running, "Nothing was removed" if holds else "is removed")
             assert (KEY in (home / "keys.toml").read_text()) is holds

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.terminal import terminal
+from support.terminal import COLD, terminal
 
 KEY = "sk-planted-7f3a9c51e2"
 BREAKS = """
@@ -21,9 +21,8 @@ settings.connect_llm = connect_llm
 @pytest.mark.parametrize("arguments", [(), ("--debug",)])
 def test_an_unforeseen_error_shows_no_values(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     (tmp_path / "sitecustomize.py").write_text(BREAKS)
-    with terminal(
-        tmp_path / "shop", *arguments, PYTHONPATH=str(tmp_path), OPENAI_API_KEY=KEY, columns=120
-    ) as term:
+    env = {"PYTHONPATH": str(tmp_path), "OPENAI_API_KEY": KEY}
+    with terminal(tmp_path / "shop", *arguments, program=COLD, columns=120, **env) as term:
         assert term.ended() == 1
     said = term.raw.decode()
     assert KEY not in said

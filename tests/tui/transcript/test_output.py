@@ -5,6 +5,7 @@ import json
 import pytest
 
 from foldline.context.harmless import clean
+from foldline.context.projection import Projection
 from foldline.protocol import ImagePart, ToolCallPart, ToolDetails, ToolResultMessage, text_parts
 from foldline.tui.blocks import Styles
 from foldline.tui.transcript.calls import call_title, tool_name
@@ -69,7 +70,7 @@ def test_of_an_endless_line_the_first_part_is_shown_and_the_rest_is_counted() ->
 
 
 def body(call: ToolCallPart, result: ToolResultMessage | None, most: int = PART) -> tuple[str, bool]:
-    shown = call_body(KEY, call, result, most=most, further="Enter opens")
+    shown = call_body(KEY, call, result, Projection(), most=most, further="Enter opens")
     text = "\n".join(strip.text.rstrip() for strip in shown.block.render(76, Styles()))
     return text, shown.more
 

@@ -12,7 +12,7 @@ from foldline.tui.terminal import app, clipboard
 from foldline.tui.transcript.feed import Transcript
 from foldline.tui.transcript.panel import ReadingPane, Search
 from support.agents import PATIENCE
-from support.chat_app import ChatApp, screen_text
+from support.chat_app import ChatApp, burst, screen_text
 from support.history import History
 from support.stories import SUMMARY, Story
 
@@ -146,6 +146,13 @@ async def test_esc_in_the_search_field_gives_back_the_place_it_was_opened_from()
         assert reader.pane.view.top != top
         await reader.press("escape")
         assert reader.pane.view.top == top and reader.app.focused is reader.pane.view
+
+
+async def test_letters_right_behind_the_key_of_the_search_are_looked_for_and_are_no_commands() -> None:
+    async with reading(talk()) as reader:
+        burst(reader.app, "/undo")
+        await reader.until(lambda: reader.pane.bar.field.value == "undo")
+        assert not reader.app.posted
 
 
 async def test_words_that_are_nowhere_are_said_to_be() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from foldline.context.numbers import many
-from foldline.files import create_private, make_private, opened, read_regular
+from foldline.files import create_private, make_private, read_regular
 from foldline.protocol import FoldlineError, system_words
 
 from ..api_keys import Mask
@@ -82,14 +82,6 @@ class JobOutput:
         """What is kept so far, the unfinished line included. Reads the file: call it off the event loop."""
         with self._lock:
             return self._shown(read_regular(self.path))
-
-    def tail(self, size: int) -> str:
-        """The end of `text`, about so many bytes of it, from the start of a line."""
-        with self._lock, opened(self.path) as file:
-            start = max(file.seek(0, os.SEEK_END) - size, 0)
-            file.seek(start)
-            kept = file.read(size)
-            return self._shown((kept.partition(b"\n")[2] or kept) if start else kept)
 
     def close(self) -> None:
         """Write what is held back."""

@@ -275,3 +275,10 @@ def _joined(parts: Sequence[Piece]) -> list[Span]:
     for at, part in enumerate(parts):
         spans += [(" " * part.gap, ""), *part.spans] if at else part.spans
     return spans
+
+
+def change_spans(added: int, removed: int) -> Spans:
+    """`+12 −3`, what is nothing left out."""
+    plus = ((f"+{added}", "live"),) if added else ()
+    minus = ((f"−{removed}", "alert"),) if removed else ()
+    return (*plus, (" ", ""), *minus) if plus and minus else (*plus, *minus)

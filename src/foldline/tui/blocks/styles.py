@@ -187,11 +187,13 @@ def _restyled(strip: Strip, spans: Sequence[tuple[int, int]], style: Style) -> S
     segments: list[Segment] = []
     position = 0
     for text, own, _ in strip:
-        cuts = {0, len(text)} | {edge - position for edge in edges if position < edge < position + len(text)}
+        end = position + len(text)
+        inner = () if PLACEHOLDER in text else edges  # each cell of a picture is several characters
+        cuts = {0, len(text)} | {edge - position for edge in inner if position < edge < end}
         for low, high in pairwise(sorted(cuts)):
-            inside = PLACEHOLDER not in text and any(start <= position + low < stop for start, stop in spans)
+            inside = bool(inner) and any(start <= position + low < stop for start, stop in spans)
             segments.append(Segment(text[low:high], (own or Style()) + style if inside else own))
-        position += len(text)
+        position = end
     return Strip(segments, strip.cell_length)
 
 

@@ -27,7 +27,7 @@ from foldline.tui.blocks import (
     clean_line,
     cut_left,
 )
-from foldline.tui.blocks.cells import to_strip, width_of, wrap_spans
+from foldline.tui.blocks.cells import change_spans, to_strip, width_of, wrap_spans
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.frame import Panel, Text
@@ -123,7 +123,7 @@ class FileList:
         known = self._rows.get(file.path)
         if known is not None and known[:2] == (file, len(touches)):
             return known[2]
-        change = _change(file.added, file.removed) if file.modified else ()
+        change = change_spans(file.added, file.removed) if file.modified else ()
         counted = tuple(index for index, touch in touches if file.modified or touch.action == "read")
         row = self._block(file.path, file.presence, change, counted)
         self._rows[file.path] = file, len(touches), row
@@ -147,12 +147,6 @@ def _short(path: str) -> str:
 def _heading(number: int, title: str, count: int, gap: int) -> Block:
     columns = (Column(str(count), style="muted"),)
     return RowBlock((_SECTION, number), (), ((title, "bold"),), columns, gap=gap, stop=False, wide=True)
-
-
-def _change(added: int, removed: int) -> Spans:
-    plus = ((f"+{added}", "live"),) if added else ()
-    minus = ((f"−{removed}", "alert"),) if removed else ()
-    return (*plus, (" ", ""), *minus) if plus and minus else (*plus, *minus)
 
 
 def names_of(path: str, cwd: str) -> tuple[str, ...]:
@@ -198,7 +192,9 @@ def _touch_line(
     touch = next((touch for touch in _touches(projection, index) if touch.path == path), None)
     entry = projection.entry(index)
     name = clean_line(entry.name)[:12] if isinstance(entry, ToolResultMessage) else ""
-    right = _change(touch.added, touch.removed) if touch is not None and touch.action == "modified" else ()
+    right = (
+        change_spans(touch.added, touch.removed) if touch is not None and touch.action == "modified" else ()
+    )
     if not right and isinstance(entry, BaseMessage):
         weight = entry_weight(projection, entry)
         right = ((numbers.tokens(weight.tokens, estimated=weight.estimated), "muted"),)

@@ -324,4 +324,4 @@ class FilterScreen(ListScreen[None, Option]):
             piece(f"{_GROUPS[option.group]:<6}", "muted", gap=1),
             Piece((*_SIGNS.get(option, (("  ", ""),)), (words, style)), gap=0, cut="right"),
         ]
-        return row(left, [piece(f"{count:,}", "muted")], width, margin=0)
+        return row(left, [piece(f"{count:,} ", "muted")], width, margin=0)

@@ -51,7 +51,7 @@ class Following(Generic[LookT]):
 
     def begin(self, every: float = EVERY) -> None:
         """Say who writes, before anything has come; then look again and again."""
-        self._screen.header.show_writer(writer_words(self._followed.holder))
+        self._screen.show_writer(writer_words(self._followed.holder))
         self._screen.run_worker(self._run(every), group="follow")
 
     async def _run(self, every: float) -> None:
@@ -67,7 +67,7 @@ class Following(Generic[LookT]):
             seen = await asyncio.to_thread(self._followed.look)
         except NoLongerFollowed as end:
             self.ended = True
-            self._screen.header.show_writer("")
+            self._screen.show_writer("")
             self._screen.tell(str(end))
             return
         fresh = self._followed.take(seen)
@@ -78,7 +78,7 @@ class Following(Generic[LookT]):
             below = self._screen.panels.active_view.new_below
             if below:
                 self._screen.tell(f"▼ {below:,} new below · End follows")
-        self._screen.header.show_writer(writer_words(holder))
+        self._screen.show_writer(writer_words(holder))
         if _another(before, holder):
             self._screen.tell(turn_words(before, holder, self._came))
         elif session.damage != damage and session.damage:

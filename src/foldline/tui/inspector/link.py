@@ -29,8 +29,6 @@ HISTORY, VIEW, FILES, TIMELINE = 0, 1, 2, 3
 _MANY: Final = 2_000
 """Touches of files from which on the list of another moment is made in a thread."""
 
-HEADER_ROWS: Final = 1
-"""Above the panels, wherever they stand."""
 WIDE: Final = 150
 """Columns from which three panels stand side by side."""
 MEDIUM: Final = 90

@@ -1,6 +1,6 @@
 """History, LLM view, Files and Timeline as one widget: what is shown where, at which moment, and the keys."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final
@@ -9,7 +9,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.geometry import Size as Space
-from textual.message import Message
 from textual.widget import Widget
 from textual.worker import Worker
 
@@ -29,7 +28,6 @@ from foldline.tui.inspector.keys import EDIT, KEYS, hints, time_hints
 from foldline.tui.inspector.ledger_uses import LedgerUses
 from foldline.tui.inspector.link import (
     FILES,
-    HEADER_ROWS,
     HISTORY,
     TIMELINE,
     VIEW,
@@ -48,6 +46,7 @@ from foldline.tui.panels.entry_rows import entry_row, is_compaction, is_prompt
 from foldline.tui.panels.states import compaction_of
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.terminal.clipboard import copy
+from foldline.tui.widgets.lines import Row
 
 _OF_ENTRIES: Final = frozenset(key.id for key in KEYS if key.group in ("Jump", "Search", EDIT)) - {"undo"}
 """Keys that are of no use on the timeline."""
@@ -63,15 +62,6 @@ class InspectorPanels(Workbench):
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "inspect")
     one_at_a_time: bool = False
     """Whether one panel shows, however wide it is: beside the chat."""
-
-    class CloseRequested(Message):
-        """Esc or F2: the reader is done here."""
-
-    class MaximiseRequested(Message):
-        """The reader wants the whole screen for it, or no longer."""
-
-    class MomentChanged(Message):
-        """Another moment is shown, or on its way."""
 
     def __init__(
         self,
@@ -100,17 +90,26 @@ class InspectorPanels(Workbench):
         super().__init__(*self.lists.panels)
         self.history, self.view, self._files = self.lists.history, self.lists.view, self.lists.files
         self.travel = TimeTravel(projection, overhead, window)
-        self.timeline = TimelinePanel()
+        self.timeline = TimelinePanel(self._timeline_asked, self._timeline_picked)
         limits = edit_hints.Limits(overhead, threshold)
         self._edit_hints = edit_hints.HintWorker(self, limits, self.describe) if live else None
         self.activity = activity
         self._open_child = open_child
+        self.head: Callable[[InspectorPanels, int], Sequence[Span]] | None = None
+        """The row above the panels at this width, where they are on a screen of their own or docked."""
+        self.close: Callable[[], object] = lambda: None
+        """What Esc or F2 does: the reader is done here."""
+        self.maximise: Callable[[], object] = lambda: None
+        """Gives it the whole screen, or no longer."""
+        self._header = Row("header")
         self._wanted_entry: int | None = None
         """The entry to go to once the moment that is on its way is shown."""
         self._entered: int | None = None
         """The panel the focus came to from outside: Tab goes round to it, and leaves, beside the chat."""
 
     def compose(self) -> ComposeResult:
+        if self.head is not None:
+            yield self._header
         with self.side_by_side:
             yield from self.panels
         yield self.timeline
@@ -119,6 +118,7 @@ class InspectorPanels(Workbench):
     def on_mount(self) -> None:
         self.lay_out()
         self._rebuild()
+        self.enter()
         self.call_after_refresh(self._show_timeline)
 
     def on_unmount(self) -> None:
@@ -139,6 +139,11 @@ class InspectorPanels(Workbench):
     def live(self) -> bool:
         """Whether the view can be edited here, now."""
         return self._edit_hints is not None and self.travel.is_now
+
+    @property
+    def has_hints(self) -> bool:
+        """Whether the view can be edited here, once now is shown."""
+        return self._edit_hints is not None
 
     @property
     def priced(self) -> bool:
@@ -259,10 +264,11 @@ class InspectorPanels(Workbench):
     @property
     def room(self) -> Space:
         """Columns and rows: before its first layout those it will have, else that would be done twice."""
-        if self.size:
-            return self.size
-        width, height = self.app.size
-        return Space(width - CHAT_COLUMNS if self.one_at_a_time else width, max(height - HEADER_ROWS, 0))
+        width, height = self.size
+        if not self.size:
+            width, height = self.app.size
+            width -= CHAT_COLUMNS if self.one_at_a_time else 0
+        return Space(width, max(height - (self.head is not None), 0))
 
     def lay_out(self) -> None:
         width, height = self.room
@@ -302,7 +308,7 @@ class InspectorPanels(Workbench):
         """To the next or previous panel, the timeline among them; beside the chat out of the last one."""
         there = (self.shown_panel + step) % (TIMELINE + (self.timeline.display or self.one_at_a_time))
         if self.one_at_a_time and there == self._entered:
-            self.post_message(self.CloseRequested())
+            self.close()
         elif there == TIMELINE:
             self.focus_timeline()
         else:
@@ -316,7 +322,6 @@ class InspectorPanels(Workbench):
             return
         self.travel.moment = moment
         self.news = ""
-        self.post_message(self.MomentChanged())
         self._show_timeline()
         self.describe()
         # The function and not what it gives: where it is overtaken at once, nothing was begun.
@@ -334,7 +339,6 @@ class InspectorPanels(Workbench):
             self.relink()
             self.describe()
             self._show_timeline()
-            self.post_message(self.MomentChanged())
             index, self._wanted_entry = self._wanted_entry, None
             if index is not None:
                 self.reveal(index)
@@ -366,16 +370,12 @@ class InspectorPanels(Workbench):
         else:
             self.go_to(there)
 
-    @on(TimelinePanel.Asked)
-    def _timeline_asked(self, event: TimelinePanel.Asked) -> None:
-        event.stop()
-        self.go_by(event.command)
+    def _timeline_asked(self, command: str) -> None:
+        self.go_by(command)
         self.describe()
 
-    @on(TimelinePanel.Picked)
-    def _timeline_picked(self, event: TimelinePanel.Picked) -> None:
-        event.stop()
-        there = self.travel.request(event.slot + 1)
+    def _timeline_picked(self, slot: int) -> None:
+        there = self.travel.request(slot + 1)
         if not isinstance(there, str):
             self.go_to(there)
 
@@ -411,6 +411,8 @@ class InspectorPanels(Workbench):
         return None if self.shown_panel == TIMELINE else super().focused
 
     def describe_panels(self) -> None:
+        if self.head is not None:
+            self._header.show(partial(self.head, self))
         link, here = self.lists.link, self.shown_panel
         as_of, weight = self.travel.as_of, self.travel.weight(self.projection)
         history, view, files = self.panels
@@ -508,7 +510,7 @@ class InspectorPanels(Workbench):
             "mark": self._mark,
             "copy": self._copy,
             "undo": self._undo,
-            "maximise": lambda: self.post_message(self.MaximiseRequested()),
+            "maximise": self.maximise,
         }
 
     def is_prompt(self, block: Block) -> bool:
@@ -615,7 +617,7 @@ class InspectorPanels(Workbench):
         elif self.active != FILES and self._sheet.filter.active:
             self._filter(self._sheet, EVERYTHING)
         else:
-            self.post_message(self.CloseRequested())
+            self.close()
 
     # --- Search and filter ----------------------------------------------------------------------------
 

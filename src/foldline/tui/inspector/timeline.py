@@ -1,12 +1,11 @@
 """Panel 4: tokens per request, and what the shown one was. Pure but for the widget at the end."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from foldline.context import numbers
 from foldline.context.budget import Size
@@ -180,7 +179,7 @@ def panel_lines(scene: Scene, width: int, height: int, *, focused: bool) -> list
 
 
 class TimelinePanel(Lines, can_focus=True):
-    """The panel. What it is asked for it posts; the Inspector goes there."""
+    """The panel. `asked` hears of a key, by the name of its command, `picked` of a click, by the slot."""
 
     DEFAULT_CSS: ClassVar[str] = "TimelinePanel { height: 6; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -191,20 +190,9 @@ class TimelinePanel(Lines, can_focus=True):
         Binding("enter", "step('first-entry')", show=False),
     ]
 
-    @dataclass
-    class Asked(Message):
-        """A key of the timeline, by the name of its command."""
-
-        command: str
-
-    @dataclass
-    class Picked(Message):
-        """A click on the column of a slot."""
-
-        slot: int
-
-    def __init__(self) -> None:
+    def __init__(self, asked: Callable[[str], None], picked: Callable[[int], None]) -> None:
         super().__init__(id="timeline")
+        self.action_step, self._picked = asked, picked
         self.scene = Scene(Peaks(), 0, 0, 0)
 
     def show(self, scene: Scene) -> None:
@@ -227,10 +215,7 @@ class TimelinePanel(Lines, can_focus=True):
         width, height = self.size
         slot = slot_at(self.scene, width - 2, max(height - 2, 2), event.x - 1)
         if slot is not None and 0 < event.y < height - 1:
-            self.post_message(self.Picked(slot))
-
-    def action_step(self, command: str) -> None:
-        self.post_message(self.Asked(command))
+            self._picked(slot)
 
 
 # --- Words ------------------------------------------------------------------------------------------------

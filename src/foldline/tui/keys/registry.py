@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from foldline.agent.layers import KEY_SETTINGS, Given
 from foldline.protocol import FoldlineError
-from foldline.tui.keys.commands import CHAT, COMMANDS, EVERYWHERE
+from foldline.tui.keys.commands import CHAT, EVERYWHERE
 from foldline.tui.keys.names import ALLOWED, WAYS_OUT, is_text, key_name, spelled
 from foldline.tui.keys.table import Keymap, KeyTable, ScreenKey, declared, keymap_of
 
@@ -23,7 +23,7 @@ SCREENS: Final = {
     "difference": "inspector.compare",
     "filter": "inspector.filters",
     "preview": "preview.keys",
-    "context": "context_screen.rows",
+    "context": "screens.context",
     "sessions": "screens.sessions_view",
     "rewind": "screens.rewind",
     "tree": "screens.tree",
@@ -46,39 +46,6 @@ def table_of(screen: str) -> KeyTable[Any]:
     found = declared(screen)
     assert found is not None, f"{SCREENS[screen]} declares {screen}"
     return found
-
-
-def commands_page() -> str:
-    """Every key and command as Markdown tables: the chat's by group, then those of every other screen."""
-    return "\n\n".join((*_chat(), *_screens())) + "\n"
-
-
-def _chat() -> Iterator[str]:
-    yield f"## Chat\n\nIn `config.toml`: `[keys.{CHAT}]`; [an example](guide.md#keys-of-your-own)."
-    for group in dict.fromkeys(command.group for command in COMMANDS):
-        rows = [f"### {group}", "", "| keys | command | what it does | name |", "|---|---|---|---|"]
-        for command in (command for command in COMMANDS if command.group == group):
-            usage = f"`{command.usage}`" if command.usage else ""
-            what = f"{command.title}. {command.explained}"
-            rows.append(f"| {_keys(command.names)} | {usage} | {what} | `{command.id}` |")
-        yield "\n".join(rows)
-
-
-def _screens() -> Iterator[str]:
-    for name in SCREENS:
-        if name != CHAT:
-            table = table_of(name)
-            head = [f"## {table.title}", "", f"In `config.toml`: `[keys.{name}]`.", ""]
-            head += ["| keys | what it does | name |", "|---|---|---|"]
-            yield "\n".join((*head, *map(_row, table)))
-
-
-def _row(key: ScreenKey[Any]) -> str:
-    return f"| {_keys(key.names)} | {key.help} | {'' if key.own else f'`{key.id}`'} |"
-
-
-def _keys(names: tuple[str, ...]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 # --- `[keys]` of a reader -------------------------------------------------------------------------------

@@ -77,9 +77,9 @@ class ScreenKey(Generic[F]):
     """One thing the reader can ask for on a screen, and the keys that ask for it."""
 
     id: str
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] = ()
     """Ours, the one to show first; what is in force is `pressed`."""
-    help: str
+    help: str = ""
     """What it does, in sentences."""
     group: str = ""
     """Its heading in help and docs; set by `table` where headings stand between the keys."""
@@ -316,9 +316,13 @@ class ActiveTable:
         return self.table.name
 
     def entries(self) -> Iterator[tuple[ScreenKey[Any], bool]]:
-        """Every key of the table, and whether it does anything now."""
+        """Every key of the table, and whether it does anything now; a screen that is not the table's own may
+        have some of them."""
         for key in self.table:
-            yield key, not isinstance(self.node, Keyed) or self.node.works_now(key.id)
+            if isinstance(self.node, Keyed):
+                yield key, self.node.works_now(key.id)
+            elif key.own or key.id in self.actions:
+                yield key, True
 
 
 def active_tables(screen: "Screen[Any]") -> tuple[ActiveTable, ...]:

@@ -24,11 +24,21 @@ from foldline.tui.panels.entry_rows import Source, gutter_width
 from foldline.tui.panels.frame import Panel
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.preview import words
-from foldline.tui.preview.audit_rows import Fact, FactKeys, empty_block, fact_blocks, facts_of
-from foldline.tui.preview.cut_rows import CUT_KEY, PREAMBLE_KEY, Row, cut_gutter, cut_rows
 from foldline.tui.preview.draft import DraftPanel, DraftSheet, LedgerRow, NotesEditor, earlier_notes
 from foldline.tui.preview.keys import KEYS, Facts, Mode, hints, named
 from foldline.tui.preview.outlook import Outlook, redraft_words
+from foldline.tui.preview.rows import (
+    CUT_KEY,
+    PREAMBLE_KEY,
+    Fact,
+    FactKeys,
+    Row,
+    cut_gutter,
+    cut_rows,
+    empty_block,
+    fact_blocks,
+    facts_of,
+)
 from foldline.tui.preview.state import PendingRevision, PreviewState
 from foldline.tui.widgets.lines import hint
 from foldline.tui.widgets.question import DEAF_SECONDS, TOO_SOON

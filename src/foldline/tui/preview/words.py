@@ -7,11 +7,10 @@ from foldline.compaction import strategy_name
 from foldline.context import numbers
 from foldline.tui.blocks import Span, clean_line
 from foldline.tui.blocks.cells import Piece, piece, row
-from foldline.tui.preview.audit_rows import Fact
-from foldline.tui.preview.cut_rows import Row
 from foldline.tui.preview.draft import LedgerRow
 from foldline.tui.preview.keys import Facts, named
 from foldline.tui.preview.outlook import Outlook, draft_words, saving_words
+from foldline.tui.preview.rows import Fact, Row
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.state import Room, Weights, reason_words, rung_words
 from foldline.tui.widgets.meter import bar_spans

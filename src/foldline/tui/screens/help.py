@@ -38,11 +38,8 @@ KEYS: Final = table(
     ),
 )
 
-_WIDEST: Final = 176
-"""Cells of the box: two columns; longer lines are hard to read."""
-COLUMN: Final = 70
-"""Cells from which a column of help is good to read."""
-_BETWEEN: Final = 3
+_WIDEST: Final = 120
+"""Cells of the box: longer lines are hard to read."""
 _WIDEST_KEYS: Final = 26
 """Cells of the column of keys; longer ones stand on a line of their own."""
 
@@ -160,17 +157,16 @@ class HelpScreen(PageScreen[Line]):
 
 def help_lines(rows: Sequence[HelpRow], width: int) -> list[Line]:
     """All lines, each of exactly `width` cells."""
-    columns = max(width // COLUMN, 1)
-    inner = (width - _BETWEEN * (columns - 1)) // columns
     lines: list[Line] = []
     for title, part in _by(rows, lambda row: row.part):
         lines.append([])  # below the field, and between parts
         if title:
             lines.append([(title, "text bold")])
         keys = max((cells for row in part if (cells := cell_len(row.keys)) <= _WIDEST_KEYS), default=0) + 2
-        groups = _by(part, lambda row: row.group)
-        blocks = [block for group, each in groups for block in _blocks(group, each, keys, inner)]
-        lines += _side_by_side(_in_columns(blocks, columns), inner)
+        for group, each in _by(part, lambda row: row.group):
+            if group:
+                lines.append([(f"── {group} ", "muted"), ("─" * max(width - len(group) - 4, 0), "muted")])
+            lines += [line for row in each for line in _row_lines(row, keys, width)]
     return [crop(line, width) for line in lines]
 
 
@@ -180,16 +176,6 @@ def _by(rows: Sequence[HelpRow], name: Callable[[HelpRow], str]) -> Iterable[tup
     for row in rows:
         grouped.setdefault(name(row), []).append(row)
     return grouped.items()
-
-
-def _blocks(title: str, rows: Sequence[HelpRow], keys: int, width: int) -> Iterator[list[Line]]:
-    """What stays together in a column: a group with its title, else each row."""
-    drawn = [list(_row_lines(row, keys, width)) for row in rows]
-    if title:
-        rule = [(f"── {title} ", "muted"), ("─" * max(width - len(title) - 4, 0), "muted")]
-        yield [rule, *(line for row in drawn for line in row)]
-    else:
-        yield from drawn
 
 
 def _row_lines(row: HelpRow, keys: int, width: int) -> Iterator[Line]:
@@ -204,29 +190,3 @@ def _row_lines(row: HelpRow, keys: int, width: int) -> Iterator[Line]:
     for at, line in enumerate(wrap_spans(list(text), max(width - keys - 1, 8))):
         first: Line = [(" ", ""), lead, (" " * (keys - own), "")]
         yield [*(first if not at else [(" " * (keys + 1), "")]), *line]
-
-
-def _in_columns(blocks: Sequence[list[Line]], columns: int) -> list[list[Line]]:
-    """The blocks one below the other, in as many columns of about the same height; none is torn apart."""
-    least = max((len(block) for block in blocks), default=0)
-    total = sum(len(block) for block in blocks)
-    height = max(least, -(-total // columns))
-    while True:
-        placed: list[list[Line]] = [[]]
-        for block in blocks:
-            if placed[-1] and len(placed[-1]) + len(block) > height:
-                placed.append([])
-            placed[-1] += block
-        if len(placed) <= columns:
-            return placed
-        height += 1
-
-
-def _side_by_side(columns: Sequence[list[Line]], width: int) -> Iterator[Line]:
-    for number in range(max(map(len, columns), default=0)):
-        line: Line = []
-        for at, column in enumerate(columns):
-            if at:
-                line.append((" " * _BETWEEN, ""))
-            line += crop(column[number] if number < len(column) else [], width)
-        yield line

@@ -1,10 +1,10 @@
-"""Background jobs: how they stand, what they write, and ending them.
+"""Background jobs: how they stand, what they wrote, and ending them.
 
 The list is looked at a few times a second; output is read and cut into lines in a thread.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -22,10 +22,10 @@ from foldline.tui.blocks.cells import chop_spans, crop, cut_left, cut_right, tex
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, names_of, table
 from foldline.tui.lists.screen import ListScreen, PageScreen
 from foldline.tui.runner import Runner
-from foldline.tui.widgets.lines import Line, Rule, boxed, filled, hints_in, key_words
+from foldline.tui.widgets.lines import Line, boxed, filled, hints_in, key_words
 
 if TYPE_CHECKING:
-    from foldline.agent.tools.jobs import Job, Jobs
+    from foldline.agent.tools.jobs import Job
     from foldline.tui.chat import ChatScreen
 
 
@@ -53,18 +53,14 @@ class JobRow:
 KEYS: Final = table(
     "jobs",
     "Job",
-    ScreenKey[None](
-        "open", ("enter",), "Shows all that it wrote; new output is followed.", hint="whole output"
-    ),
+    ScreenKey[None]("open", ("enter",), "Shows all that it wrote; new output is followed.", hint="output"),
     ScreenKey("end", ("K",), "Ends it and all it started. Asks once more; the model sees it.", hint="end"),
-    *moves("job", far=""),
+    *moves("job"),
     HELP,
     "Program",
     ScreenKey("close", ("escape", "q"), "Closes; the jobs run on.", hint="close"),
 )
 
-_MOST_ROWS: Final = 8
-"""Jobs shown at a time: their output needs the room."""
 _WIDTH: Final = 104
 _NONE: Final = (
     "No job runs, and none was started since Foldline was.",
@@ -73,8 +69,6 @@ _NONE: Final = (
 )
 EVERY: Final = 0.25
 """Seconds between two looks at what the jobs do."""
-TAIL: Final = 16_384
-"""Bytes of an output whose lines are shown: more than a screen of them."""
 
 
 class JobsScreen(ListScreen[None, JobRow]):
@@ -84,125 +78,69 @@ class JobsScreen(ListScreen[None, JobRow]):
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
 
-    def __init__(self, jobs: "AgentJobs", *, every: float = EVERY) -> None:
-        super().__init__(jobs.rows())
-        self._jobs = jobs
-        self._every = every
-        self._reading = False
-        self._read_at_end = 0
-        """The job whose output was read after it had ended."""
-        self._tail: tuple[int, Sequence[str]] = (0, ())
-        """A job, and the last lines of what it wrote."""
+    def __init__(
+        self,
+        look: Callable[[], Sequence[JobRow]],
+        output: Callable[[int], str],
+        end: Callable[[int], Awaitable[None]],
+    ) -> None:
+        """`look` gives the jobs as they stand now, the newest first; `output` all that the job of a number
+        wrote, in a thread, and may raise FoldlineError; `end` ends it and all it started."""
+        super().__init__(look())
+        self._look, self._output, self._end = look, output, end
 
     def height_wanted(self) -> int:
-        return 30 if self.rows else len(_none(min(_WIDTH, self.app.size.width) - 2)) + 2
+        return min(len(self.rows) + 4, 30) if self.rows else len(self._none(self.app.size.width)) + 2
 
     def on_mount(self) -> None:
-        self.look()
-        self.set_interval(self._every, self.look)
+        self.set_interval(EVERY, self.look)
 
     def look(self) -> None:
-        """Show the jobs as they are now, and read what the marked one has written since."""
-        rows = self._jobs.rows()
-        grows = bool(rows) and not self.rows
-        self.show_rows(rows, lambda one, other: one.number == other.number)
-        if grows:
-            self.fit()
-        row = self.row
-        if row is None or not row.runs:
+        """Show the jobs as they are now."""
+        self.show_rows(self._look(), lambda one, other: one.number == other.number)
+        self.fit()
+        if self.row is None or not self.row.runs:
             self.question = None
-        if row is not None and not self._reading and self._read_at_end != row.number:
-            self._reading = True
-            self.run_worker(self._read_tail(row), group="tail")
-
-    def moved(self) -> None:
-        self.look()
-
-    async def _read_tail(self, row: JobRow) -> None:
-        """One reading at a time. A job that had ended before it was read has no more to say."""
-        try:
-            text = await asyncio.to_thread(self._jobs.tail, row.number, TAIL)
-        except FoldlineError as failure:
-            text = str(failure)
-        finally:
-            self._reading = False
-        if self.row is not None and row.number == self.row.number:
-            self._read_at_end = 0 if row.runs else row.number
-            self._tail = (row.number, text.removesuffix("\n").split("\n"))
-            self.update()
-        else:
-            self.look()
 
     def works_now(self, command: str) -> bool:
-        match command:
-            case "help" | "close":
-                return True
-            case "end":
-                return self.row is not None and self.row.runs
-            case _:
-                return self.row is not None
+        if command in ("help", "close"):
+            return True
+        return self.row is not None and (command != "end" or self.row.runs)
 
     def act(self, command: str) -> None:
         row = self.row
-        if row is None:
-            return
-        match command:
-            case "open":
-                title = f"Output of job {row.number}: {row.command}"
-                self.app.push_screen(OutputScreen(title, partial(self._jobs.output, row.number)))
-            case "end":
-                sentence = f"Enter ends job {row.number} and all it started; any other key: no"
-                self.confirm(sentence, "end", partial(self._end, row.number))
-
-    def _end(self, number: int) -> None:
-        self.run_worker(self._ended(number), group=f"end-{number}", exclusive=True)
+        assert row is not None, "no key works without a job"
+        if command == "open":
+            title = f"Output of job {row.number}: {row.command}"
+            self.app.push_screen(OutputScreen(title, partial(self._output, row.number)))
+        else:
+            sentence = f"Enter ends job {row.number} and all it started; any other key: no"
+            self.confirm(sentence, "end", lambda: self.run_worker(self._ended(row.number)))
 
     async def _ended(self, number: int) -> None:
-        await self._jobs.end(number)
+        await self._end(number)
         self.look()
 
     def draw(self, width: int, height: int) -> list[Line]:
-        rows = min(len(self.rows), _MOST_ROWS, max(height // 3, 1))
-        running = sum(row.runs for row in self.rows)
+        running, draw = sum(row.runs for row in self.rows), partial(_job_line, width=width - 2)
         count = f"{running} of {many(len(self.rows), 'job')} running" if self.rows else ""
-        body: list[Line | Rule] = [
-            *self.row_lines(rows, 1, lambda row, marked: _job_line(row, marked, width - 2)),
-            *self._rule(width),
-            *self._output(width - 2, max(height - rows - (3 if rows else 2), 1)),
-        ]
+        body = [*self.row_lines(max(height - 4, 1), 1, draw, self._none(width)), []]
+        if self.row is not None:
+            path = cut_left(clean_line(self.row.path), max(width - 4, 0))
+            body.append([(" ", ""), (path, "muted")])
         foot = key_words(self.hints())
         if self.question is not None:
             foot = (("! ", "alert"), *hints_in(self.question.sentence, "alert"))
-        return boxed(width, (("Background jobs", "text bold"),), count, body, foot)
+        return boxed(width, (("Background jobs", "text bold"),), count, filled(body, height - 2), foot)
 
-    def _rule(self, width: int) -> Iterator[Rule]:
-        if self.row is None:
-            return
-        title = f"output of {self.row.number}"
-        room = width - len(title) - 5
-        path = cut_left(clean_line(self.row.path), max(room - 8, 0)) if room > 20 else ""
-        yield Rule(((title, "text bold"),), ((path, "muted"),) if path else ())
-
-    def _output(self, width: int, room: int) -> list[Line]:
-        """The newest lines, the last of them at the bottom once there are enough."""
-        if self.row is None:
-            return filled(_none(width), room)
-        number, tail = self._tail
-        if number != self.row.number:
-            return filled([], room)  # Read in a moment: nothing is said that would be gone again at once.
-        if not any(line.strip() for line in tail):
-            words = "no output yet" if self.row.runs else "no output"
-            return filled([[(f" {words}", "muted")]], room)
-        return filled([line for text in tail[-room:] for line in _output_lines(text, width)][-room:], room)
+    def _none(self, width: int) -> list[Line]:
+        """What is said where there is no job."""
+        room = min(width, _WIDTH) - 5
+        said = [line for each in _NONE for line in (*wrap_spans([(each, "muted")], room), [])]
+        return [[("  ", ""), *line] for line in said[:-1]]
 
 
-def _none(width: int) -> list[Line]:
-    """What is said where there is no job."""
-    said = [line for each in _NONE for line in (*wrap_spans([(each, "muted")], width - 3), [])]
-    return [[("  ", ""), *line] for line in said[:-1]]
-
-
-def _job_line(row: JobRow, marked: bool, width: int) -> Line:
+def _job_line(row: JobRow, marked: bool, *, width: int) -> Line:
     """` ▶  3 exit 1 ✗      14:02  3:12  pytest -q`."""
     state = "runs" if row.runs else f"{row.ending} ✗" if row.failed else row.ending
     style = "accent" if row.runs else "alert" if row.failed else "muted"
@@ -220,53 +158,31 @@ def _job_line(row: JobRow, marked: bool, width: int) -> Line:
     return crop(spans, width)
 
 
-def _output_lines(text: str, width: int) -> list[Line]:
-    """A line of output as rows: nothing of it is left out."""
-    return [[(" ", ""), *line] for line in chop_spans([(clean_line(text), "text")], max(width - 2, 4))]
-
-
 _STOPPED = "stopped by the user"
 """Why a job ended that was ended here: in the words that the model sees."""
 
 
 def open_jobs(chat: "ChatScreen", runner: Runner) -> None:
-    chat.push_screen(JobsScreen(AgentJobs(runner.agent.state.jobs)))
+    jobs = runner.agent.state.jobs
 
-
-class AgentJobs:
-    """The jobs of one agent."""
-
-    def __init__(self, jobs: "Jobs") -> None:
-        self._jobs = jobs
-
-    def rows(self) -> Sequence[JobRow]:
-        """All of them as they stand now, the newest first."""
+    def look() -> Sequence[JobRow]:
         now = datetime.now()
-        return [_row(job, now) for job in sorted(self._jobs.all(), key=lambda job: -job.number)]
+        return [_row(job, now) for job in sorted(jobs.all(), key=lambda job: -job.number)]
 
-    def tail(self, number: int, size: int) -> str:
-        """The end of what a job wrote, about so many bytes. For a thread. Raises FoldlineError."""
-        return self._read(number, lambda job: job.kept.tail(size))
-
-    def output(self, number: int) -> str:
-        """All that a job wrote. For a thread. Raises FoldlineError."""
-        return self._read(number, lambda job: job.kept.text())
-
-    async def end(self, number: int) -> None:
-        """End a job and all it started."""
-        job = self._jobs.numbered(number)
-        if job is not None:
-            await self._jobs.stop(job, _STOPPED)
-
-    def _read(self, number: int, read: Callable[["Job"], str]) -> str:
-        job = self._jobs.numbered(number)
-        if job is None:
-            return ""
+    def output(number: int) -> str:
+        job = jobs.numbered(number)
+        assert job is not None, "jobs stay as long as the program runs"
         try:
-            return read(job)
+            return job.kept.text()
         except OSError as error:
             path = with_tilde(str(job.kept.path))
             raise FoldlineError(f"Its output in {path} cannot be read: {system_words(error)}.") from None
+
+    async def end(number: int) -> None:
+        if (job := jobs.numbered(number)) is not None:
+            await jobs.stop(job, _STOPPED)
+
+    chat.push_screen(JobsScreen(look, output, end))
 
 
 def _row(job: "Job", now: datetime) -> JobRow:

@@ -327,28 +327,11 @@ def _of_entry(entry: Entry | None, block: Block) -> Copied | None:
             return Copied(block.text(), "the line")
 
 
-def streamed(blocks: Sequence[Block], at: Block, *, again: bool) -> Copied:
-    """The same of an answer that is still being written, from what is shown of it."""
-    if not _is_code(at) or again:
-        return Copied("\n\n".join(block.text() for block in blocks if block.key[1] > 0), "the answer so far")
-    first = last = next(number for number, block in enumerate(blocks) if block.key == at.key)
-    while first and not blocks[first].gap and _is_code(blocks[first - 1]):
-        first -= 1
-    while last + 1 < len(blocks) and not blocks[last + 1].gap and _is_code(blocks[last + 1]):
-        last += 1
-    code = "\n".join(block.text() for block in blocks[first : last + 1])
-    return Copied(code, "the code block so far", "the answer so far")
-
-
 def pictures_at(key: Key, call: Call | None, projection: Projection) -> tuple[ImagePart, ...]:
     """The pictures of a prompt, or of what a call gave back."""
     entry = projection.entry(key[0]) if call is None else parts_of_call(call, projection)[1]
     parts = entry.parts if isinstance(entry, BaseMessage) else ()
     return tuple(part for part in parts if isinstance(part, ImagePart))
-
-
-def _is_code(block: Block) -> bool:
-    return isinstance(block, MarkdownBlock) and isinstance(block.content, Code)
 
 
 # --- search ----------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from foldline.tui.blocks import Block, BlockView, Key, RowBlock, StreamingMarkdo
 from foldline.tui.transcript import calls, rows
 from foldline.tui.transcript.calls import INDENT, CallBook
 from foldline.tui.transcript.children import Children
-from foldline.tui.transcript.details import Copied, Openings, copied, pictures_at, streamed, words_at
+from foldline.tui.transcript.details import Copied, Openings, copied, pictures_at, words_at
 from foldline.tui.transcript.output import as_printed
 from foldline.tui.transcript.rows import (
     AT_A_TIME,
@@ -384,7 +384,8 @@ class Transcript:
         if block is None:
             return None
         if key[0] > self.projection.last_index:
-            return streamed(self._blocks_of(key[0]), block, again=again)
+            written = (each.text() for each in self._blocks_of(key[0]) if each.key[1] > 0)
+            return Copied("\n\n".join(written), "the answer so far")
         return copied(block, self.calls.get(key), self.projection, again=again)
 
     def words_at(self, key: Key) -> str:

@@ -33,7 +33,7 @@ from foldline.tui.keys.table import (
 )
 from foldline.tui.messages import EntryWanted, PromptEditWanted, SubagentWanted
 from foldline.tui.terminal import clipboard
-from foldline.tui.textual_private import OrderedInput
+from foldline.tui.textual_private import OrderedInput, act_now
 
 if TYPE_CHECKING:
     from foldline.tui.transcript.feed import Transcript
@@ -235,10 +235,10 @@ class TranscriptPanel(BlockView):
     class TopReached(Message):
         """The first block is in sight."""
 
-    def __init__(self, facts: Callable[[], ReadingFacts]) -> None:
-        """`facts` are what its keys go by now."""
+    def __init__(self, facts: Callable[[], ReadingFacts], search: Callable[[], None]) -> None:
+        """`facts` are what its keys go by now, `search` opens the field of the search."""
         super().__init__(id="transcript")
-        self._facts = facts
+        self._facts, self._search = facts, search
         self.first_asked: Key | None = None
         """The first block at the last such message."""
 
@@ -246,8 +246,21 @@ class TranscriptPanel(BlockView):
         """Whether one of its keys does anything."""
         return works(KEYS, command, self._facts())
 
+    async def _on_key(self, event: events.Key) -> None:
+        """Letters right behind the key of the search go into its field: here they would be commands."""
+        focused, is_covered = self.screen.focused, self.app.screen is not self.screen
+        if is_covered or (focused in (self, None) and not await act_now(self, event.key)):
+            return
+        if focused not in (self, None):
+            focused.post_message(events.Key(event.key, event.character))
+        event.stop()
+        event.prevent_default()
+
     def action_read(self, command: str) -> None:
-        self.post_message(self.Asked(command))
+        if command == "search":
+            self._search()  # at once: letters that are right behind go into its field
+        else:
+            self.post_message(self.Asked(command))
 
     def on_click(self, event: events.Click) -> None:
         """A click on `u undo` in the line of a compaction takes it back; elsewhere it opens the line."""
@@ -286,7 +299,7 @@ class ReadingPane(Vertical):
     def __init__(self, remark: Callable[[str], None], run: Callable[[str], None]) -> None:
         """`remark` answers a key in the status row, `run` carries out a command of the chat."""
         super().__init__(id="reading")
-        self.view = TranscriptPanel(lambda: self.facts)
+        self.view = TranscriptPanel(lambda: self.facts, self._open_search)
         self.bar = SearchBar()
         self.source: Transcript | None = None
         self._remark, self._run_command = remark, run
@@ -389,8 +402,6 @@ class ReadingPane(Vertical):
                 self._jump(-1 if event.command.startswith("older") else 1, self._prompts, "prompt")
             case "older-compaction" | "newer-compaction":
                 self._jump(-1 if event.command.startswith("older") else 1, compactions, "compaction")
-            case "search":
-                self._open_search()
             case "picture":
                 self._show_pictures()
             case "next-match" | "previous-match":
@@ -480,6 +491,7 @@ class ReadingPane(Vertical):
     # --- search -----------------------------------------------------------------------------------------
 
     def _open_search(self) -> None:
+        self._copied = None
         if not self.bar.display:
             self._began = self.view.top
         self.bar.open()

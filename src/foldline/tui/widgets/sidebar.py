@@ -1,6 +1,6 @@
 """The side list: files and how much the model still has of them, pins, compactions, the gutter explained."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeVar
 
 from rich.cells import cell_len
@@ -8,7 +8,7 @@ from textual import events
 
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
-from foldline.tui.blocks.cells import Span, crop, cut_left, cut_right
+from foldline.tui.blocks.cells import Span, change_spans, crop, cut_left, cut_right
 from foldline.tui.blocks.links import to_file
 from foldline.tui.fates import GUTTER_SIGNS
 from foldline.tui.messages import EntryWanted
@@ -98,17 +98,8 @@ def _file(file: FileRow, inner: int) -> Line:
     ]
     if what:
         line.append((" " * (room - cell_len(path) + 2), ""))
-        line += _change(file)
+        line += change_spans(file.added, file.removed)
     return line
-
-
-def _change(file: FileRow) -> Iterable[Span]:
-    if file.added:
-        yield f"+{file.added}", "live"
-    if file.added and file.removed:
-        yield " ", ""
-    if file.removed:
-        yield f"−{file.removed}", "alert"
 
 
 def _pin(pin: PinRow, inner: int) -> Line:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from foldline.tui.context_screen.screen import ContextScreen
+from foldline.tui.screens.context import ContextScreen
 from support.scenes import Scene, chinese_shop, look_at_the_context, scene, shop_api
 
 Compare = Callable[..., bool]

@@ -5,9 +5,9 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from foldline.protocol import Edit
-from foldline.tui.context_screen.screen import LARGEST, ContextScreen
 from foldline.tui.inspector import InspectorScreen
 from foldline.tui.preview.screen import PreviewScreen
+from foldline.tui.screens.context import LARGEST, ContextScreen
 from support.live import Spoken
 from support.scenes import Scene, scene, shop_api
 from support.stories import screen_rows

@@ -12,8 +12,8 @@ from foldline.agent.mcp.servers import Server, ServerTool
 from foldline.context.weight import item_weight
 from foldline.history import Session
 from foldline.llm import ToolSpec
-from foldline.tui.context_screen.rows import ContextState, trouble_of, use_rows
 from foldline.tui.figures import Figures
+from foldline.tui.screens.context import ContextState, trouble_of, use_rows
 from support.agents import PlayedLLM
 from support.history import History
 from support.live import session_in

@@ -1,1 +1,0 @@
-"""/context: what fills the window, by category and by item."""

@@ -1,0 +1,196 @@
+"""Programs that start warm: forked from a process that has imported what they need, one for each worker.
+
+A cold start is one to three seconds of imports. What holds of one is held in `cli/test_imports.py`,
+`cli/test_door.py`, `cli/test_streams.py` and `security`, where nothing starts warm.
+
+A program lives as long as its connection: who lets go of that kills it. `warm_start.py` is a command that
+starts one, for whoever starts programs by a command.
+"""
+
+import atexit
+import fcntl
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parent.parent
+NEEDS = {
+    "foldline": "foldline.*",
+    "foldline acp": "foldline.* foldline.cli.acp.server openai",
+    "support.mcp_server": "foldline.agent.mcp support.mcp_oauth uvicorn mcp.server.lowlevel mcp.server.stdio "
+    "mcp.server.runner mcp.server.subscriptions mcp.server.streamable_http_manager",
+    "support.server": "support.server_messages support.server_responses support.server_embeddings",
+}
+"""Programs, and what is imported before each of them."""
+NOT_YET = ("foldline.__main__", "foldline.cli.acp", "foldline.cli.serve")
+"""Modules of ours that need packages which a chat does without, and the one that runs."""
+
+
+@cache
+def parent() -> Path:
+    """The socket of the process they are forked from."""
+    folder = Path(tempfile.mkdtemp(prefix="warm-"))
+    process = subprocess.Popen(
+        [sys.executable, "-P", __file__, str(folder / "socket")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/",
+    )  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.readline()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(process.kill)
+    return folder / "socket"
+
+
+def command(program: str, *arguments: str) -> list[str]:
+    """A command that starts it, with the environment, the folder and the pipes which that gets."""
+    script = str(Path(__file__).with_name("warm_start.py"))
+    return [sys.executable, "-I", "-S", script, str(parent()), program, *arguments]
+
+
+class Program:
+    """A program that has been started on these descriptors for its input, output and errors."""
+
+    def __init__(
+        self, program: str, arguments: Sequence[str], fds: Sequence[int], env: Mapping[str, str], cwd: Path
+    ) -> None:
+        request = {"program": program, "arguments": [*arguments], "env": {**env}, "cwd": str(cwd)}
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._connection.connect(str(parent()))
+        socket.send_fds(self._connection, [b" "], [*fds])
+        self._connection.sendall(json.dumps(request).encode() + b"\n")
+        self._said = self._connection.makefile("r")
+        self.pid = int(self._said.readline())
+        self._status: int | None = None
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Its end: the exit status, or minus the signal that ended it."""
+        if self._status is None:
+            self._status = int(self._said.readline())
+        return self._status
+
+    def close(self) -> None:
+        """Kills it, where it has not ended."""
+        if self._status is None:
+            self.kill()
+            self.wait()
+        self._said.close()
+        self._connection.close()
+
+
+# --- the process they are forked from ----------------------------------------------------------------------
+
+
+def _import(names: Sequence[str]) -> None:
+    for name in names:
+        package = importlib.import_module(name.removesuffix(".*"))
+        if name.endswith(".*"):
+            for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+                if not found.name.startswith(NOT_YET):
+                    importlib.import_module(found.name)
+    gc.collect()
+    gc.freeze()
+
+
+def _serve(path: str) -> tuple[dict[str, Any], list[int]]:
+    """Forks a program for each connection. Returns in the program: with what is asked of it."""
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen(64)
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    known: set[str] = set()
+    running: dict[int, socket.socket] = {}
+    looked = selectors.DefaultSelector()
+    for each in (0, woken, listening):
+        looked.register(each, selectors.EVENT_READ)
+    os.write(1, b"ready\n")
+    while True:
+        for key, _ in looked.select():
+            if key.fileobj == 0:
+                sys.exit()
+            elif key.fileobj == woken:
+                os.read(woken, 1_024)
+                while running and (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                    with running.pop(ended[0]) as connection:
+                        if connection in looked.get_map():
+                            looked.unregister(connection)
+                        _say(connection, os.waitstatus_to_exitcode(ended[1]))
+            elif key.fileobj is listening:
+                connection, _ = listening.accept()
+                _, fds, _, _ = socket.recv_fds(connection, 1, 3)
+                with connection.makefile("rb") as said:
+                    request = json.loads(said.readline())
+                if request["program"] not in known:
+                    known.add(request["program"])
+                    _import(NEEDS[request["program"]].split())
+                if not (pid := os.fork()):
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    signal.signal(signal.SIGINT, signal.default_int_handler)
+                    return request, fds
+                for fd in fds:
+                    os.close(fd)
+                running[pid] = connection
+                looked.register(connection, selectors.EVENT_READ, pid)
+                _say(connection, pid)
+            else:  # who started it has let go
+                looked.unregister(key.fileobj)
+                os.kill(key.data, signal.SIGKILL)
+
+
+def _say(connection: socket.socket, number: int) -> None:
+    with suppress(OSError):
+        connection.sendall(b"%d\n" % number)
+
+
+def _become(request: dict[str, Any], fds: list[int]) -> None:
+    """The program, as it would have been started."""
+    os.setsid()
+    for at, fd in enumerate(fds):
+        os.dup2(fd, at)
+    os.closerange(3, 256)
+    if os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    os.chdir(request["cwd"])
+    sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", errors="surrogateescape")
+    buffering = 1 if os.isatty(1) else -1
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", buffering, encoding="utf-8", errors="surrogateescape")
+    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace")
+    module, *first = request["program"].split()
+    if module == "foldline":
+        sys.path.remove(str(TESTS))
+    sys.path[:0] = filter(None, request["env"].get("PYTHONPATH", "").split(os.pathsep))
+    sys.argv = [module, *first, *request["arguments"]]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(TESTS))
+    _become(*_serve(sys.argv[1]))
