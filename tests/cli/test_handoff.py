@@ -9,7 +9,7 @@ import pytest
 from foldline.cli.commands import HANDOFFS
 from foldline.context.view import hidden_placeholder
 from foldline.formats import read_foreign
-from foldline.formats.handoff import RESUMED_BY
+from foldline.formats.handoff import RESUMED_BY, _claude_project
 from foldline.formats.homes import found_sessions
 from foldline.protocol import Compaction, Kept, SystemMessage, ToolResultMessage, Written, text_parts
 from support.exported import heard, unmarked
@@ -184,3 +184,10 @@ def test_the_session_of_another_agent_can_be_handed_over(
     first = door("handoff", door.keep(worked().entries), "--to", "pi", "--json").json["path"]
     second = door("handoff", first, "--to", "codex", "--json").json["path"]
     assert heard(read_foreign(Path(second)).entries) == heard(worked().entries)
+
+
+def test_a_long_folder_and_one_with_signs_beyond_16_bits_are_called_as_claude_code_calls_them() -> None:
+    """As 2.1.197 called them."""
+    long = f"/tmp/h2t/{'long-folder-name-' * 9}/{'another-long-one-' * 5}"
+    assert _claude_project(long) == f"{long.replace('/', '-')[:200]}-2gdamf"
+    assert _claude_project("/tmp/h2t/emo\N{GRINNING FACE}ji") == "-tmp-h2t-emo--ji"

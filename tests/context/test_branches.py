@@ -1,11 +1,13 @@
 """Branches: going to any moment gives back its view, and the tree shows what was left."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.context.invariants import broken, dangling
 from foldline.context.projection import Projection, project
 from foldline.context.view import ViewItem
+from foldline.context.view_state import Change
 from foldline.protocol import Compaction, Entry, Kept, SystemMessage, Written, text_parts
 from support.history import History, history
 from support.limits import examples
@@ -94,3 +96,19 @@ def test_in_any_order_of_acts_a_branch_comes_back_as_it_was(acts: list[tuple[str
     live.append(made.entries[-1])
     assert broken(live) == []
     assert sent(live.view) == before
+
+
+def test_going_back_makes_one_earlier_view_however_many_rewinds_lie_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = history().system("s")
+    ends = [made.turn(f"prompt {number}", "answer").last for number in range(20)]
+    for end in reversed(ends):
+        made.go_to(end).turn("another", "answer")
+    calls: list[Change] = []
+    before = Change.view_before
+    monkeypatch.setattr(
+        Change, "view_before", lambda change, *more: calls.append(change) or before(change, *more)
+    )
+    made.projection()
+    assert 0 < len(calls) <= len(ends)

@@ -502,15 +502,14 @@ class Projection(ViewState):
 
     def _go_back_to(self, index: int) -> list[ViewItem]:
         """The view as it was when entry `index` was the newest; fates and pins are put back on the way."""
-        view, pins = self.view, self._pins
-        for change in reversed(self._changes):
-            if change.marker.index <= index:
-                break
+        since = list(takewhile(lambda change: change.marker.index > index, reversed(self._changes)))
+        for change in since:
             for key, fate in keys_in(change.fates):
                 if key[0] <= index:
                     self._fates.put(key, fate or ASIDE)
-            view, pins = change.view_before(self.entries), set(change.pins)
-        self._pins = set(pins)
+        # Made of the oldest alone: of each, many rewinds would take the cube of their number.
+        view = since[-1].view_before(self.entries) if since else self.view
+        self._pins = set(since[-1].pins if since else self._pins)
         return [self._marked_by(item, index) for item in view if item.index <= index]
 
     def _marked_by(self, item: ViewItem, index: int) -> ViewItem:
@@ -539,9 +538,11 @@ class Projection(ViewState):
             return
         since = min(self._annulled ^ was_annulled)
         start = bisect_left(self._indices, since)
+        change = None
         while self._changes and self._changes[-1].position >= start:
             change = self._changes.pop()
             self._fates.put_back(change.fates)
+        if change is not None:
             self._set_view(change.view_before(self.entries), change.weighed)
             self._pins = set(change.pins)
         # Messages since then are in the restored view only as far as they came before the next change.

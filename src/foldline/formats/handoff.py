@@ -10,10 +10,11 @@ import shlex
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from hashlib import md5
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from foldline.context.numbers import many
 from foldline.data import data_home
@@ -82,7 +83,7 @@ def _path(agent: str, folder: str, name: str) -> Path:
     home, here = place.folders()[0], utc_now().astimezone()
     match agent:
         case "claude-code":
-            return home / re.sub(r"[^a-zA-Z0-9]", "-", folder) / f"{name}.jsonl"
+            return home / _claude_project(folder) / f"{name}.jsonl"
         case "codex":
             return home / f"{here:%Y/%m/%d}" / f"rollout-{here:%Y-%m-%dT%H-%M-%S}-{name}.jsonl"
         case "pi":
@@ -94,6 +95,25 @@ def _path(agent: str, folder: str, name: str) -> Path:
             return home / md5(folder.encode(), usedforsecurity=False).hexdigest() / name / "context.jsonl"
         case _:  # opencode's own store is a database that only it may write
             return data_home() / "handoffs" / f"{name}.json"
+
+
+def _claude_project(folder: str) -> str:
+    """What Claude Code calls a folder, by its UTF-16 units: a long name is cut, and ends with their hash."""
+    encoded = folder.encode("utf-16-le", "surrogatepass")
+    units = [int.from_bytes(encoded[at : at + 2], "little") for at in range(0, len(encoded), 2)]
+    name = "".join(chr(unit) if chr(unit).isalnum() and unit < 128 else "-" for unit in units)
+    if len(name) <= _LONGEST:
+        return name
+    number = reduce(lambda code, unit: (code * 31 + unit) % 2**32, units, 0)
+    number, digits = min(number, 2**32 - number), ""  # as a number with a sign, and without that
+    while number:
+        number, digit = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return f"{name[:_LONGEST]}-{digits}"
+
+
+_LONGEST: Final = 200
+"""Characters of such a name before the hash."""
 
 
 def _make_known(path: Path, folder: str) -> None:
