@@ -114,8 +114,10 @@ async def _outcome(state: AgentState, result: Any, server: Server, among: int) -
 
 
 def _servers(state: AgentState) -> Mapping[str, Server]:
+    """By what is typed; of two that are typed alike, the one of that very name, which comes last."""
     servers = {} if state.servers is None else state.servers.by_name
-    return {typed_name(name): server for name, server in servers.items()}
+    by_name = sorted(servers.items(), key=lambda each: typed_name(each[0]) == each[0])
+    return {typed_name(name): server for name, server in by_name}
 
 
 def _prompts(state: AgentState) -> dict[str, tuple[Server, ServerPrompt]]:

@@ -62,13 +62,11 @@ async def _ask(state: AgentState) -> None:
         return
     state.left_aside |= {each.digest for each in new}
     listed = with_signs(names(new, state.cwd))
-    aside = f"Left aside, as nobody has agreed to them: {listed}."
-    if not state.choices.interactive:
-        state.warn(f"{aside} The chat asks, and `foldline run --trust` agrees.")
-        return
     lines = "\n".join(with_signs(f"{names([each], state.cwd)}: {does(each)}") for each in new)
-    if not state.choices.read:
-        state.warn(f"{aside} `/approvals trust` agrees:\n{lines}")
+    if not (state.choices.interactive and state.choices.read):
+        typed = f"`/approvals trust` agrees:\n{lines}"
+        how = typed if state.choices.interactive else "The chat asks, and `foldline run --trust` agrees."
+        state.warn(f"Left aside, as nobody has agreed to them: {listed}. {how}")
         return
     word = await state.choices.ask(
         f"This folder brings files that are new or have changed. Use {listed}?",

@@ -7,7 +7,7 @@ from foldline.agent.server_prompts import resource_rows
 from foldline.agent.skill_loading import look_around
 from foldline.protocol import FoldlineError, ImagePart, UserMessage
 from support.agents import PlayedLLM, agent_in
-from support.mcp_server import stdio_server
+from support.mcp_server import Diary, stdio_server
 
 from .conftest import House
 
@@ -76,6 +76,15 @@ async def test_resources_are_offered_and_a_template_up_to_what_is_to_be_typed(ho
     rows = {name: is_whole for name, _, is_whole in resource_rows(agent.state)}
     assert rows["one:memo://page"]
     assert not rows["one:memo://day/"]
+    await agent.aclose()
+
+
+async def test_a_name_that_two_servers_could_be_typed_by_is_that_of_the_one_called_so(house: House) -> None:
+    other = house.folder / "other"
+    servers = house.servers(stdio_server("a_b", house.diary), stdio_server("a~b", other))
+    agent, _ = agent_in(house.folder, PlayedLLM("answer"), servers=servers)
+    await agent.prompt("See @a_b:memo://page")
+    assert (house.noted.of("read"), Diary(other).of("read")) == (["memo://page"], [])
     await agent.aclose()
 
 

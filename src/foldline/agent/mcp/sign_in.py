@@ -123,7 +123,7 @@ async def signed_in(url: str, log: Path, show: Show | None) -> AsyncGenerator["O
     `show` shows the page where somebody is. The tokens lie beside the server's log."""
     kept = Kept(log.with_suffix(_SUFFIX), url)
     if show is None:
-        yield _provider(url, kept, kept.port, _refuse, _nothing) if kept.is_there else None
+        yield _provider(url, kept, kept.port, _refuse, _refuse) if kept.is_there else None
         return
     answer: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()
     listening = await _listen(kept, answer)
@@ -179,11 +179,7 @@ async def open_page(url: str) -> bool:
     return True
 
 
-async def _refuse(_: str) -> None:
-    raise SignInNeeded
-
-
-async def _nothing() -> "AuthorizationCodeResult":
+async def _refuse(*_: str) -> Any:
     raise SignInNeeded
 
 

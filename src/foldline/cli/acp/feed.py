@@ -16,7 +16,7 @@ from foldline.context.numbers import many, tokens
 from foldline.protocol import Approval, Clear, Entry, Revert, Title, Undo, events
 from foldline.protocol.events import Event
 
-from .options import config_update
+from .options import config_options
 from .updates import EntryUpdates, Update, said
 
 _SHOWN_EVERY: Final = 0.2
@@ -75,7 +75,9 @@ class Feed:
             )
             self.post(info)
         self._usage(self._agent.state.size())
-        options = config_update(self._agent, self.models)
+        options = schema.ConfigOptionUpdate(
+            session_update="config_option_update", config_options=config_options(self._agent, self.models)
+        )
         if options != self._options:
             self._options = options
             self.post(options)

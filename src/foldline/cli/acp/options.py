@@ -40,11 +40,6 @@ def config_options(agent: Agent, models: Sequence[str]) -> Options:
     return chosen
 
 
-def config_update(agent: Agent, models: Sequence[str]) -> schema.ConfigOptionUpdate:
-    options = config_options(agent, models)
-    return schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options)
-
-
 def asked_for(agent: Agent, option: str, value: object) -> operations.Operation | None:
     """What sets an option for this session; None where it is set by now.
 
