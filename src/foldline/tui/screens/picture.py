@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
@@ -53,7 +54,7 @@ class PictureScreen(ModalScreen[None]):
         self._cell = cell_size()
         self._stdout: Any = sys.__stdout__
         self._words = Text(id="words")
-        self._space = Widget(id="space")
+        self._space = Vertical(id="space")
         self._hints = Text(id="hints")
 
     @property
