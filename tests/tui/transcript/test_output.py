@@ -1,15 +1,35 @@
 """What tools put out, on the screen: colours as roles, JSON in lines, nothing raw, nothing endless."""
 
+import base64
 import json
 
 import pytest
 
 from foldline.context.harmless import clean
 from foldline.context.projection import Projection
-from foldline.protocol import ImagePart, ToolCallPart, ToolDetails, ToolResultMessage, text_parts
+from foldline.protocol import (
+    ImagePart,
+    TextPart,
+    ToolCallPart,
+    ToolDetails,
+    ToolResultMessage,
+    UserMessage,
+    text_parts,
+)
 from foldline.tui.blocks import Styles
+from foldline.tui.blocks.pictures import Placement
 from foldline.tui.transcript.calls import call_title, tool_name
-from foldline.tui.transcript.output import LINE_LENGTH, PART, call_body, output_lines, plain_output
+from foldline.tui.transcript.output import (
+    LINE_LENGTH,
+    PART,
+    call_body,
+    output_lines,
+    pictures_of,
+    plain_output,
+)
+from foldline.tui.transcript.rows import prompt_block
+from support.history import history
+from support.images import image
 
 KEY = (1, 1_000_000)
 
@@ -118,3 +138,26 @@ def test_a_servers_tool_is_named_by_server_and_tool() -> None:
     assert tool_name("mcp__github__search_issues") == "github · search_issues"
     assert tool_name("bash") == "bash"
     assert call_title(call("job", job=3)) == "job 3"
+
+
+def test_where_pictures_stand_among_lines_they_are_named_measured_and_read_when_they_are_needed() -> None:
+    whole = base64.b64encode(image("png", 640, 480)).decode()
+    parts = (
+        TextPart(text="[picture 1: shot.png 800×600] and"),
+        *(
+            ImagePart(media_type="image/png", data=data, width=width, height=width and 600)
+            for data, width in ((whole[:-8], 800), (whole, None), ("aW1hZ2U=", None))
+        ),
+    )
+    made = history().add(UserMessage(parts=parts))
+    (message,), projection = made.entries, made.projection()
+    assert isinstance(message, UserMessage)
+    styles = Styles(pictures=lambda picture, width: Placement(picture.digest % 1000, 4, 2))
+    lines = [strip.text.rstrip() for strip in prompt_block(message, projection).render(76, styles)]
+    assert lines[1].strip() == "shot.png 800×600 · 372 B"
+    assert lines[4].strip() == "png 640×480 · 378 B", "an import says no size: the data do"
+    assert len(lines) == 7, "the third is no picture"
+    first, second, _ = pictures_of(message, projection)
+    assert (first.load(), second.load()) == message.parts[1:3]
+    gone = pictures_of(message, history().user("another").projection())
+    assert [each.load() for each in gone] == [None] * 3

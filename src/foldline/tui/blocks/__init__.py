@@ -16,7 +16,6 @@ from foldline.tui.blocks.view import BlockView, Gutter
 if TYPE_CHECKING:
     from foldline.tui.blocks.diff import DiffBlock, DiffLine, lines_of_diff, path_in
     from foldline.tui.blocks.markdown import MarkdownBlock, StreamingMarkdown, markdown_blocks
-    from foldline.tui.blocks.pictures import Picture, PicturesBlock
     from foldline.tui.blocks.plain import (
         Column,
         LaterBlock,
@@ -39,8 +38,6 @@ __all__ = [
     "LaterBlock",
     "LinesBlock",
     "MarkdownBlock",
-    "Picture",
-    "PicturesBlock",
     "RowBlock",
     "RuleBlock",
     "Span",
@@ -62,7 +59,6 @@ __all__ = [
 _MODULES: Final = {
     "diff": ("DiffBlock", "DiffLine", "lines_of_diff", "path_in"),
     "markdown": ("MarkdownBlock", "StreamingMarkdown", "markdown_blocks"),
-    "pictures": ("Picture", "PicturesBlock"),
     "plain": ("Column", "LaterBlock", "LinesBlock", "RowBlock", "RuleBlock", "StackBlock", "TextBlock"),
 }
 

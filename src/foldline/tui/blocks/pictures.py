@@ -36,6 +36,7 @@ _MARKS: Final = "".join(
     for code in range(int(first, 16), int(last or first, 16) + 1)
 )
 """What marks row or column 0, 1, 2 …: Kitty's rowcolumn-diacritics.txt."""
+MOST_CELLS: Final = len(_MARKS)
 ROOM: Final = 60, 12
 """Columns and rows of a picture among lines, at most."""
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -82,12 +82,7 @@ class Styles:
         return style
 
 
-def styles_from(
-    variables: Mapping[str, str],
-    no_color: bool,
-    files: FileLinks | None = None,
-    pictures: "Callable[[Picture, int], Placement | None] | None" = None,
-) -> Styles:
+def styles_from(variables: Mapping[str, str], no_color: bool, files: FileLinks | None = None) -> Styles:
     """The styles of a theme's CSS variables (`role-muted` …). With `no_color` no role has a colour; marks,
     bold and reverse stay."""
     if no_color:
@@ -96,7 +91,7 @@ def styles_from(
     behind = variables.get("role-background", "")
     background = Style(bgcolor=_rich_color(behind)) if behind.startswith("#") else Style()
     colors = tuple((role, color) for role, color in found if color is not None)
-    return Styles(colors, background=background, files=files, pictures=pictures)
+    return Styles(colors, background=background, files=files)
 
 
 def _rich_color(value: str | None) -> str | None:
@@ -127,8 +122,9 @@ class Themed(Widget):
 
     def _restyle(self) -> None:
         app = self.app
-        files, pictures = getattr(app, "files", None), getattr(app, "pictures", None)
-        self.roles = styles_from(app.theme_variables, app.no_color, files, pictures and pictures.place)
+        roles = styles_from(app.theme_variables, app.no_color, getattr(app, "files", None))
+        pictures = getattr(app, "pictures", None)
+        self.roles = replace(roles, pictures=pictures.place) if pictures else roles
         self.refresh()
 
 

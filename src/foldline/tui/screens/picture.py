@@ -2,7 +2,7 @@
 
 In Kitty it is text, as among the lines of the chat; elsewhere `textual-image` draws it. When that is imported
 it asks the terminal what it can, and would take keys for the answer: so it gets a standard output that is no
-terminal, and leads to where the frames go.
+terminal.
 """
 
 import asyncio
@@ -14,15 +14,13 @@ from typing import Any, ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.driver import Driver
+from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.strip import Strip
 from textual.widget import Widget
 
 from foldline.protocol import ImagePart
-from foldline.tui.blocks import Picture
-from foldline.tui.blocks.pictures import fitted, lines_of
-from foldline.tui.blocks.styles import Themed
+from foldline.tui.blocks import BlockView
+from foldline.tui.blocks.pictures import MOST_CELLS, Picture, PicturesBlock, fitted
 from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, hint_words, table, works
 from foldline.tui.panels.frame import Text, hints_row
@@ -38,39 +36,6 @@ KEYS: Final = table(
     HELP,
     ScreenKey("close", ("escape", "q", "enter"), "Back to the chat.", hint="close"),
 )
-_WIDEST: Final = 297
-"""Cells for which Kitty has marks."""
-
-
-class _BehindFrames(StringIO):
-    """Stands for standard output while pictures are shown: no terminal."""
-
-    def __init__(self, driver: Driver | None) -> None:
-        super().__init__()
-        self._driver = driver
-
-    def write(self, text: str, /) -> int:
-        if self._driver is not None:
-            self._driver.write(text)
-        return len(text)
-
-
-class _Placed(Themed):
-    """A picture that Kitty draws, and forgets afterwards."""
-
-    def __init__(self, picture: Picture) -> None:
-        super().__init__()
-        self._picture = picture
-
-    def on_unmount(self) -> None:
-        if isinstance(self.app, TerminalApp) and self.app.pictures is not None:
-            self.app.pictures.forget(self._picture)
-
-    def render_line(self, y: int) -> Strip:
-        place = self.roles.pictures
-        placed = place(self._picture, self.size.width) if place is not None else None
-        lines = lines_of(placed) if placed is not None else ()
-        return lines[y] if y < len(lines) else Strip.blank(self.size.width)
 
 
 class PictureScreen(ModalScreen[None]):
@@ -89,7 +54,7 @@ class PictureScreen(ModalScreen[None]):
         self._cell = cell_size()
         self._stdout: Any = sys.__stdout__
         self._words = Text(id="words")
-        self._space = Widget(id="space")
+        self._space = Vertical(id="space")
         self._hints = Text(id="hints")
 
     @property
@@ -102,8 +67,7 @@ class PictureScreen(ModalScreen[None]):
         yield self._hints
 
     def on_mount(self) -> None:
-        driver = self.app.terminal_driver if isinstance(self.app, TerminalApp) else None
-        sys.__stdout__ = _BehindFrames(driver)  # type: ignore[assignment,misc]
+        sys.__stdout__ = StringIO()  # type: ignore[assignment,misc]
 
     def on_unmount(self) -> None:
         sys.__stdout__ = self._stdout  # type: ignore[misc]
@@ -136,14 +100,16 @@ class PictureScreen(ModalScreen[None]):
             self._words.show([(f" {number}This picture cannot be shown: {error}", "alert")])
             return
         self._words.show([(f" {number}{image.width}×{image.height}", "muted")])
-        room = min(self._space.size.width, _WIDEST), self._space.size.height
-        columns, rows = fitted(image.size, room, self._cell or USUAL)
+        width, height = self._space.size
         if isinstance(self.app, TerminalApp) and self.app.pictures is not None:
-            shown: Widget = _Placed(Picture(hash(part.data), lambda: part, image.size, room=room))
+            room = min(width - 1, MOST_CELLS), height  # a cell is the scrollbar's
+            picture = Picture(hash(part.data), lambda: part, image.size, room=room)
+            blocks = [PicturesBlock((0, 0), (picture,))]
+            shown: Widget = BlockView(blocks, gutter_width=0, margin=0, cursor=False)
         else:
             from textual_image import widget
 
             way = way_for(os.environ, knows_cells=self._cell is not None)
             shown = getattr(widget, f"{'Sixel' if way == 'Sixel' else 'Halfcell'}Image")(image)
-        shown.styles.width, shown.styles.height = columns, rows
+            shown.styles.width, shown.styles.height = fitted(image.size, (width, height), self._cell or USUAL)
         await self._space.mount(shown)

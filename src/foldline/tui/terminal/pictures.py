@@ -32,7 +32,6 @@ _PIECE: Final = 4_096
 """Characters of data that are sent at a time, as the protocol has it."""
 _PAUSE: Final = 0.005
 """Seconds until the terminal is looked at again, where it has not taken the last piece yet."""
-_GREY: Final = (128, 128, 128)
 
 
 def way_for(environ: Mapping[str, str], *, knows_cells: bool) -> Literal["TGP", "Sixel", "Halfcell"]:
@@ -84,21 +83,16 @@ def unpacked(data: str) -> "Image":
 
 
 def scaled(picture: Picture, pixels: tuple[int, int]) -> str:
-    """A picture as PNG in base64, no larger than this; a crossed box for one that cannot be shown: the lines
-    below it stay where they are. Slow: for a thread."""
-    from PIL import Image, ImageDraw
+    """A picture as PNG in base64, no larger than this; a grey one for one that cannot be shown: its lines are
+    there already. Slow: for a thread."""
+    from PIL import Image
 
+    part = picture.load()
     try:
-        part = picture.load()
         image = unpacked(part.data if part is not None else "")
         image.thumbnail(pixels)
     except ValueError:
-        image = Image.new("RGB", pixels)
-        width, height = pixels[0] - 1, pixels[1] - 1
-        draw = ImageDraw.Draw(image)
-        draw.rectangle((0, 0, width, height), outline=_GREY)
-        draw.line((0, 0, width, height), _GREY)
-        draw.line((0, height, width, 0), _GREY)
+        image = Image.new("RGB", pixels, "grey")
     png = BytesIO()
     image.save(png, "PNG")
     return base64.b64encode(png.getvalue()).decode()
@@ -118,8 +112,8 @@ class Pictures:
         # Others may have sent pictures to this terminal: their numbers are not likely the next ones.
         self._numbers = count(1 + secrets.randbelow(1 << 23))
         self._places: dict[Picture, Placement] = {}
-        self._work: list[tuple[Picture, Placement]] = []
-        """Placements that are new or given up."""
+        self._work: list[Picture] = []
+        """Those that have no place yet, or another one."""
         self._works = False
         self._sent: list[int] = []
         self._is_sending = False
@@ -135,15 +129,13 @@ class Pictures:
         if known is not None and known[1:] == size:
             return known
         placed = self._places[picture] = Placement(known[0] if known else next(self._numbers), *size)
-        self._put(picture, placed)
+        self._work.append(picture)
+        if not self._works:
+            self._works = True
+            self._app.run_worker(self._send_all(), group="pictures")
         if sum(columns * rows for _, columns, rows in self._places.values()) > _CELLS:
-            self._app.call_later(self._begin_anew)
+            self._app.call_later(self._renew)
         return placed
-
-    def forget(self, picture: Picture) -> None:
-        """Have the terminal delete a picture."""
-        if (placed := self._places.pop(picture, None)) is not None:
-            self._put(picture, placed)
 
     def end(self) -> None:
         """Have the terminal delete all of them: for good. What is sent just now cannot be left half."""
@@ -151,36 +143,19 @@ class Pictures:
             self._write("q=2,m=0")
         self._ended = True
         while self._sent:
-            self._delete(self._sent.pop())
-
-    def _begin_anew(self) -> None:
-        if not self._ended:
-            self._renew()
-
-    def _put(self, picture: Picture, placed: Placement) -> None:
-        self._work.append((picture, placed))
-        if not self._works:
-            self._works = True
-            self._app.run_worker(self._send_all(), group="pictures")
+            self._write(f"a=d,d=I,i={self._sent.pop()},q=2")
 
     async def _send_all(self) -> None:
         while self._work and not self._ended:
-            picture, placed = self._work.pop()
-            now = self._places.get(picture)
-            if now is None and placed.number in self._sent:
-                self._sent.remove(placed.number)
-                self._delete(placed.number)
-            if now != placed:
-                continue  # it has another size by now, or nobody wants it
-            if placed.number not in self._sent:
+            picture = self._work.pop()
+            number = self._places[picture].number
+            if number not in self._sent:
                 columns, rows = fitted(picture.pixels, picture.room, self._cell)
-                data = await asyncio.to_thread(
-                    scaled, picture, (columns * self._cell[0], rows * self._cell[1])
-                )
-                await self._send(placed.number, data)
+                pixels = columns * self._cell[0], rows * self._cell[1]
+                await self._send(number, await asyncio.to_thread(scaled, picture, pixels))
             if not self._ended:
-                _, columns, rows = self._places.get(picture, placed)
-                self._write(f"a=p,U=1,i={placed.number},p=1,c={columns},r={rows},q=2")
+                _, columns, rows = self._places[picture]
+                self._write(f"a=p,U=1,i={number},p=1,c={columns},r={rows},q=2")
         self._works = False
 
     async def _send(self, number: int, data: str) -> None:
@@ -197,6 +172,3 @@ class Pictures:
             self._write(f"{command}q=2,m={int(self._is_sending)};{piece}")
             command = ""
             await asyncio.sleep(0)
-
-    def _delete(self, number: int) -> None:
-        self._write(f"a=d,d=I,i={number},q=2")

@@ -31,8 +31,6 @@ from foldline.tui.blocks import (
     DiffLine,
     Key,
     LinesBlock,
-    Picture,
-    PicturesBlock,
     Span,
     Spans,
     StackBlock,
@@ -46,6 +44,7 @@ from foldline.tui.blocks import (
 from foldline.tui.blocks.code import highlighted
 from foldline.tui.blocks.diff import SHORT
 from foldline.tui.blocks.links import to_file
+from foldline.tui.blocks.pictures import Picture, PicturesBlock
 from foldline.tui.transcript.panel import key_name
 
 LINE_LENGTH: Final = 2_000

@@ -38,7 +38,6 @@ from foldline.tui.blocks import (
     Block,
     BlockView,
     Key,
-    PicturesBlock,
     RowBlock,
     RuleBlock,
     Spans,
@@ -49,6 +48,7 @@ from foldline.tui.blocks import (
     cut_right,
     markdown_blocks,
 )
+from foldline.tui.blocks.pictures import PicturesBlock
 from foldline.tui.fates import GONE, GUTTER_SIGNS, gutter_sign
 from foldline.tui.prompting.attachments import named_pictures
 from foldline.tui.state import rung_words
