@@ -50,6 +50,20 @@ async def test_the_rule_that_always_would_grant_is_shown_and_another_one_on_dema
         assert answers(app) == [("c1", "project", 1)]
 
 
+async def test_the_mark_stays_on_its_answer_where_others_come_into_sight() -> None:
+    clock = Clock()
+    app = ChatApp(asking(CALL), clock=clock)
+    async with app.run_test(size=(40, 10)) as pilot:
+        clock.now += 2
+        await pilot.press("down")
+        assert "▶ 4 No" in "\n".join(screen_text(app)) and "2 Always" not in "\n".join(screen_text(app))
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert "▶ 4 No" in "\n".join(screen_text(app)) and "2 Always" in "\n".join(screen_text(app))
+        await pilot.press("up", "up", "up")
+        assert "▶ 1 Allow once" in "\n".join(screen_text(app))
+
+
 @pytest.mark.parametrize(
     ("key", "answer"), [("alt+y", "once"), ("alt+a", "always"), ("alt+p", "project"), ("alt+n", "deny")]
 )

@@ -33,7 +33,7 @@ def test_cost_is_by_model_and_counts_compactions() -> None:
     assert rows[0].split() == [OPUS, "2", "120.0k", "67%", "1.5k", dollars]
     assert rows[1].split() == [OWN, "1", "0.9k", "0%", "0"], "what has no price has no cost"
     assert rows[2].split() == ["together", "3", "120.9k", "66%", "1.5k", dollars]
-    assert rows[4].startswith("1 compaction among them") and "prices of" in rows[5]
+    assert rows[4].startswith("1 compaction, 0 failed requests.") and "prices of" in rows[5]
 
 
 def test_of_a_session_without_requests_it_says_that_it_cost_nothing() -> None:

@@ -305,8 +305,8 @@ Near = Mapping[int, float]
 
 
 class SemanticCompaction:
-    """Chooses like `ImportanceCompaction`, but mostly by how near a unit is to the task at hand: by the
-    provider's embeddings, else by the words that texts share."""
+    """Chooses like importance, but mostly by how near a unit is to the task at hand: by the provider's
+    embeddings, else by the words that texts share."""
 
     def __init__(self, embedder: Embedder = _NOWHERE) -> None:
         self._embedder = embedder

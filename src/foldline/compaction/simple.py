@@ -49,8 +49,8 @@ KEPT_GROUPS = 5
 
 
 class ToolResultHidingCompaction:
-    """Hides the results of all but the newest `keep` tool groups; parallel calls are one group. What no
-    request has carried yet stays, and so does what is no longer than its placeholder."""
+    """Hides the results of older tool groups; `keep` is how many of the newest stay. Parallel calls are one
+    group. What no request has carried yet stays, and so does what is no longer than its placeholder."""
 
     def __init__(self, *, keep: int = KEPT_GROUPS) -> None:
         self._keep = keep
@@ -95,8 +95,8 @@ _FIRST, _UPDATE = "simple", "simple-update"
 
 
 class SimpleCompaction:
-    """Keeps the newest `keep` user and assistant messages, with the results of their calls. The summary of
-    the rest is written in tags; thinking is left out."""
+    """Keeps the newest user and assistant messages, with the results of their calls; `keep` is how many. The
+    summary of the rest is written in tags; thinking is left out."""
 
     in_chunks = True
     """Whether it takes a limit of how much to send at once (`CompactionContext.draft_window`)."""
@@ -140,7 +140,7 @@ def _without_thinking(message: BaseMessage) -> BaseMessage:
 
 
 class HidingThenSummaryCompaction:
-    """Exactly this: hide, else summarise. Never both in one compaction."""
+    """Hides results where that frees enough, else summarises. Never both in one compaction."""
 
     def __init__(self, *, keep: int = KEPT_GROUPS) -> None:
         self._hiding = ToolResultHidingCompaction(keep=keep)
@@ -186,7 +186,7 @@ def _has_wishes(ctx: CompactionContext) -> bool:
 
 
 class DigestCompaction:
-    """Compacts like `SummaryCompaction`, with an extractive digest in place of a model's summary."""
+    """Compacts like summary, with an extract of the history in place of what a model writes."""
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         cut = cut_for(ctx)

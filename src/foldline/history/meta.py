@@ -12,8 +12,10 @@ from foldline.protocol import (
     Compaction,
     Entry,
     ModelChange,
+    Revert,
     SessionHeader,
     Title,
+    Undo,
     UserMessage,
 )
 from foldline.protocol.messages import Count, Record
@@ -38,7 +40,8 @@ class Meta(Record):
     entries: Count = 0
     """All of its entries, records of types unknown here included, as `history` and `stats` count them."""
     tokens: Count = 0
-    """Size of the context, as a model last reported it or a compaction left it; 0 where neither is known."""
+    """Size of the context, as a model last reported it or a compaction left it; 0 where neither is
+    known, as after an undo."""
     size: Count = 0
     """Bytes of the event file this describes: any other size there makes this stale."""
     created_at: AwareDatetime
@@ -91,7 +94,7 @@ class Describer:
                 self._model = entry.model
             case Compaction() if entry.index > self._foreign:
                 self._tokens = entry.tokens_after
-            case Clear():
+            case Clear() | Undo() | Revert(context=True):
                 self._tokens = 0
             case _:
                 pass

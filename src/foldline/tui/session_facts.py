@@ -50,7 +50,7 @@ def _cost_lines(entries: Iterable[Entry]) -> Iterator[str]:
         cells = (f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
         yield "  ".join((f"{name:<{widths[0]}}", *cells))
     yield ""
-    yield f"{many(stats.compactions, 'compaction')} among them, {many(stats.failed, 'request')} failed."
+    yield f"{many(stats.compactions, 'compaction')}, {many(stats.failed, 'failed request')}."
     if paid:
         yield f"At the prices of {price_table().date}; what a model has no price for is not counted."
 

@@ -46,6 +46,7 @@ EXPLAINED: dict[str, str] = {
     "r": "in Sessions there is nothing to restore, and a title to be given",
     "s": "two screens that have neither a scope nor steps in common",
     "ctrl+r": "in Settings it resets; there are no earlier prompts to be found there",
+    "shift+tab": "in the chat it leads to the modes, as in other agents; Tab goes through its panels",
     "R": "in the filter a letter is the fate of that name",
     "D": "in the filter a letter is the fate of that name; in Sessions it deletes for good: a capital",
 }

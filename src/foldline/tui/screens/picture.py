@@ -105,7 +105,7 @@ class PictureScreen(ModalScreen[None]):
             room = min(width - 1, MOST_CELLS), height  # a cell is the scrollbar's
             picture = Picture(hash(part.data), lambda: part, image.size, room=room)
             blocks = [PicturesBlock((0, 0), (picture,))]
-            shown: Widget = BlockView(blocks, gutter_width=0, margin=0, cursor=False)
+            shown: Widget = BlockView(blocks, gutter_width=0, margin=0)
         else:
             from textual_image import widget
 

@@ -23,7 +23,7 @@ from foldline.context.harmless import clean_line
 from foldline.context.numbers import tokens
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError
-from foldline.tui.blocks.cells import Piece, Span, cut_left, piece, row, wrap_spans
+from foldline.tui.blocks.cells import Piece, Span, crop, cut_left, piece, row, wrap_spans
 from foldline.tui.dialogs import pick_theme
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.picker import Choice, Picker, ranked
@@ -243,7 +243,11 @@ class SettingsScreen(ListScreen[None, Setting]):
         if setting is not None:
             rule = Rule(((setting.label, "text bold"), (f"  {setting.key}", "muted")))
             details = [[(" ", ""), *line] for line in self._details(setting, width - 4)]
-        below = 6 if height >= 20 else max(3, min(len(details), height - 6))
+        below = 6 if height >= 20 else max(3, min(len(details), height - 5))
+        if len(details) > below:
+            details[below - 1] = crop(
+                [*details[below - 1], *details[below]], width - 3
+            )  # says that it is cut
         column = min(max(map(len, LABELS.values())), width // 2 - 4)
         draw = partial(_row_line, column=column, width=width - 2)
         rows = self.row_lines(max(height - 4 - below, 1), 2, draw, [[("   No setting holds that.", "muted")]])

@@ -171,6 +171,8 @@ class QuestionDock(Lines, can_focus=True):
         self._nth = 0
         """Which of the rules "always" means."""
         self._marked = 0
+        self._offered: Sequence[Answerable] = ()
+        """The answers that it was marked among."""
         self._shown_at = 0.0
         self._turned_at = -DEAF_SECONDS
         """When a key that would have allowed it read on instead."""
@@ -194,7 +196,7 @@ class QuestionDock(Lines, can_focus=True):
         is_other = question != self._question
         if is_other:
             self._shown_at, self._turned_at = self._clock(), -DEAF_SECONDS
-            self._text, self._read, self._top, self._nth = None, -1, 0, 0
+            self._text, self._read, self._top, self._nth, self._offered = None, -1, 0, 0, ()
             # Enter confirms the one thing that is asked for; of several remedies, one is chosen first.
             is_one = question is None or question.kind == "call" or len(question.options) == 1
             self._marked = 0 if is_one else -1
@@ -500,7 +502,9 @@ class QuestionDock(Lines, can_focus=True):
         count = max(min(len(options), left - min(total, _TEXT_LINES)), 1)
         rows = min(total, left - count)
         rows = max(rows if total <= rows else rows - 1, 1)
-        self._marked = min(self._marked, len(options) - 1)
+        marked = self._offered[self._marked] if 0 <= self._marked < len(self._offered) else None
+        self._marked = options.index(marked) if marked in options else min(self._marked, len(options) - 1)
+        self._offered = options  # with other room there are others: the mark stays on its answer
         first = window_start(max(self._marked, 0), len(options), count)
         some = f" of {len(options)}" if count < len(options) else ""
         return _Layout(
