@@ -1,4 +1,4 @@
-"""What `make test` is content with. `make test-all` and what is measured set FOLDLINE_TESTS=all: all there is."""
+"""What `make test` is content with. `make test-all` and the benches set FOLDLINE_TESTS=all: all there is."""
 
 import os
 from collections.abc import Sequence
