@@ -51,9 +51,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     (cwd / "a.txt").write_text("needle\n")
     (cwd / "closed").chmod(0)
     yield cwd
-    subprocess.run(
-        ["rm", "-rf", cwd / "x"], check=True
-    )  # pytest would recurse into it
+    subprocess.run(["rm", "-rf", cwd / "x"], check=True)  # pytest would recurse into it
 
 
 def calls_with(path: str) -> list[tuple[str, dict[str, Any]]]:
