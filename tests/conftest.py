@@ -46,6 +46,25 @@ settings.register_profile(
 settings.load_profile("timeless")
 
 
+def share_parsed_styles() -> None:
+    """Each of a thousand apps would parse the same style sheets."""
+    from textual.css.stylesheet import Stylesheet  # with the surroundings above
+
+    parse = Stylesheet._parse_rules
+    parsed: dict[tuple[object, ...], Any] = {}
+
+    def once(sheet: Stylesheet, *given: Any, **named: Any) -> Any:
+        key = (*given, *named.items(), *sheet._variables.items())
+        if key not in parsed:
+            parsed[key] = parse(sheet, *given, **named)
+        return parsed[key]
+
+    Stylesheet._parse_rules = once  # type: ignore[method-assign]
+
+
+share_parsed_styles()
+
+
 def pytest_collection_finish() -> None:
     """Eleven thousand tests live until the end: no collection of garbage looks at them again."""
     gc.collect()
