@@ -20,7 +20,8 @@ from support.projections import folds_of
 
 async def fill(running: Live, prompts: int = 6) -> None:
     for _ in range(prompts):
-        await running.ask(FULL)
+        await running.agent.prompt(FULL)
+    await running.at_rest()
 
 
 def shows_preview(running: Live) -> bool:

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual import events
+from textual.geometry import Size
 
 from foldline.agent.tools.jobs import Job
 from foldline.protocol import DeveloperMessage
@@ -123,8 +125,8 @@ async def test_a_look_that_another_one_overtakes_leaves_nothing_that_was_never_a
     async with app.run_test() as pilot:
         screen = OutputScreen("output", lambda: "a line")
         await app.push_screen(screen)
-        screen._look()
-        screen._look()
+        for width in (90, 60):
+            screen.on_resize(events.Resize(Size(width, 24), Size(width, 24)))
         await pilot.pause()
     gc.collect()
     assert not [warned for warned in recwarn if "never awaited" in str(warned.message)]
