@@ -8,7 +8,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -44,6 +46,25 @@ settings.register_profile(
 settings.load_profile("timeless")
 
 
+def share_parsed_styles() -> None:
+    """Each of a thousand apps would parse the same style sheets."""
+    from textual.css.stylesheet import Stylesheet  # with the surroundings above
+
+    parse = Stylesheet._parse_rules
+    parsed: dict[tuple[object, ...], Any] = {}
+
+    def once(sheet: Stylesheet, *given: Any, **named: Any) -> Any:
+        key = (*given, *named.items(), *sheet._variables.items())
+        if key not in parsed:
+            parsed[key] = parse(sheet, *given, **named)
+        return parsed[key]
+
+    Stylesheet._parse_rules = once  # type: ignore[method-assign]
+
+
+share_parsed_styles()
+
+
 def pytest_collection_finish() -> None:
     """Eleven thousand tests live until the end: no collection of garbage looks at them again."""
     gc.collect()
@@ -58,9 +79,12 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 
 @pytest.fixture
 def snap_compare(snap_compare: Callable[..., bool], monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
-    """Pictures without buttons: which key a click presses is nothing to see, and would cut up the text."""
+    """Pictures without buttons: which key a click presses is nothing to see, and would cut up the text. What
+    the model is told of the folder is as long wherever the tests run: the meter counts it."""
     from rich.style import Style
 
+    from foldline.agent import instructions
+    from foldline.protocol import SystemMessage, text_parts
     from foldline.tui.blocks.styles import Styles  # Textual only with the surroundings above
 
     styled = Styles.__getitem__
@@ -68,5 +92,14 @@ def snap_compare(snap_compare: Callable[..., bool], monkeypatch: pytest.MonkeyPa
     def unpressed(styles: Styles, spec: str) -> Style:
         return styled(styles, " ".join(word for word in spec.split() if not word.startswith("key:")))
 
+    read = instructions.read_preamble
+
+    def told(cwd: Path, *given: Any, **named: Any) -> instructions.Preamble:
+        system, *rest = (preamble := read(cwd, *given, **named)).messages
+        usual = "/home/somebody/who/works/in/folders/that/have/the/usual/lengths/shop-api"
+        text = system.text.replace(str(cwd), usual)
+        return replace(preamble, messages=[SystemMessage(parts=text_parts(text)), *rest])
+
+    monkeypatch.setattr(instructions, "read_preamble", told)
     monkeypatch.setattr(Styles, "__getitem__", unpressed)
     return snap_compare

@@ -3,7 +3,9 @@
 What may not be entered is so for root, too: `support.locked`.
 """
 
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ ODD = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Iterator[Path]:
     """Work with a data folder of a container in it, which only another user may enter."""
     cwd = tmp_path / "work"
     (cwd / "closed" / "sub").mkdir(parents=True)
@@ -48,7 +50,8 @@ def folder(tmp_path: Path) -> Path:
     (cwd / "loop").symlink_to("loop")
     (cwd / "a.txt").write_text("needle\n")
     (cwd / "closed").chmod(0)
-    return cwd
+    yield cwd
+    subprocess.run(["rm", "-rf", cwd / "x"], check=True)  # pytest would recurse into it
 
 
 def calls_with(path: str) -> list[tuple[str, dict[str, Any]]]:

@@ -37,7 +37,8 @@ def prompts(running: Live) -> list[str]:
 async def fill(running: Live) -> None:
     """Prompts until the next one has to wait for a fold."""
     for _ in range(6):
-        await running.ask(FULL)
+        await running.agent.prompt(FULL)
+    await running.at_rest()
     assert running.agent.must_make_room(running.agent.session.projection.view[-2].message.parts)
 
 

@@ -19,8 +19,9 @@ from support.projections import folds_of
 
 
 async def fill(running: Live, prompts: int = 6) -> None:
-    for _ in range(prompts):
-        await running.ask(FULL)
+    for _ in range(prompts - 1):
+        await running.agent.prompt(FULL)
+    await running.ask(FULL)  # typed: the transcript follows its end
 
 
 def shows_preview(running: Live) -> bool:

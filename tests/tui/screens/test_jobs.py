@@ -1,13 +1,19 @@
 """/jobs: what runs in the background is seen while it runs, and ended only when it is asked for twice."""
 
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
+from textual import events
+from textual.geometry import Size
 
 from foldline.agent.tools.jobs import Job
 from foldline.protocol import DeveloperMessage
 from foldline.tui.screens.jobs import JobsScreen, OutputScreen, rows_of
 from support.agents import calling
+from support.chat_app import ChatApp
 from support.live import Live, live
 
 
@@ -100,3 +106,17 @@ async def test_more_jobs_than_rows_in_a_small_terminal(tmp_path: Path) -> None:
             await running.press("down")
             seen.append(screen.row.number)
         assert seen == [4, 3, 2, 1, 1]
+
+
+async def test_a_look_that_another_one_overtakes_leaves_nothing_that_was_never_awaited(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    app = ChatApp()
+    async with app.run_test() as pilot:
+        screen = OutputScreen("output", lambda: "a line")
+        await app.push_screen(screen)
+        for width in (90, 60):
+            screen.on_resize(events.Resize(Size(width, 24), Size(width, 24)))
+        await pilot.pause()
+    gc.collect()
+    assert not [warned for warned in recwarn if "never awaited" in str(warned.message)]

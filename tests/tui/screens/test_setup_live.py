@@ -65,9 +65,14 @@ async def started(
         yield running
 
 
+def flat(text: str) -> str:
+    """The words of a screen, wherever its lines are broken."""
+    return " ".join(text.replace("┃", " ").split())
+
+
 async def says(running: Live, *words: str) -> None:
     try:
-        await running.until(lambda: all(word in running.text for word in words))
+        await running.until(lambda: all(flat(word) in flat(running.text) for word in words))
     except TimeoutError:
         raise AssertionError(f"{words} never came:\n{running.text}") from None
 

@@ -248,15 +248,13 @@ class OutputScreen(PageScreen[str]):
         self.run_worker(self._follow(), group="follow")
 
     def on_resize(self, event: events.Resize) -> None:
-        self.call_after_refresh(self._look)
+        # Not its coroutine, which nobody awaits where the next one cancels this before it has begun.
+        self.call_after_refresh(self.run_worker, self._take, group="look", exclusive=True)
 
     async def _follow(self) -> None:
         while True:
             await self._take()
             await asyncio.sleep(OUTPUT_EVERY)
-
-    def _look(self) -> None:
-        self.run_worker(self._take(), group="look", exclusive=True)
 
     async def _take(self) -> None:
         """Read it, and cut it into rows where it, or the width, is new."""
