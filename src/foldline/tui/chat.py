@@ -119,7 +119,6 @@ class ChatScreen(Screen[None]):
             "theme": lambda name: dialogs.change_theme(cast("BaseApp[Any]", self.app), name, self.remark),
             "help": lambda _: dialogs.open_help(self.app),
             "paste-picture": lambda _: self.prompt.attaching.paste_picture(),
-            "open-paste": lambda _: self.prompt.attaching.open_paste(),
             "search-prompts": lambda _: self._in_turn(self.prompt.search_earlier),
             "help-panel": lambda _: dialogs.open_help(self.app),
             "palette": lambda _: dialogs.open_palette(self.app),
@@ -394,6 +393,6 @@ class ChatScreen(Screen[None]):
         return dialogs.edited(self.app, text, self.remark)
 
     def _edit_prompt(self) -> None:
-        text = self._edited(self.prompt.editor.text)
+        text = self._edited(self.prompt.attachments.opened(self.prompt.editor.text))
         if text is not None:
             self.prompt.attaching.put(text)

@@ -2,6 +2,7 @@
 it what has come since."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -153,7 +154,9 @@ class InspectorHost:
     def _dock(self, state: PanelState) -> None:
         panels = self._make_panels()
         panels.one_at_a_time = True
-        panels.head, panels.close, panels.maximise = docked_head, self._to_prompt, self._maximise
+        panels.head, panels.close = docked_head, self._to_prompt
+        # Not before a key that came at once behind it: of the whole screen, that would lead back.
+        panels.maximise = partial(self._chat.call_later, self._maximise)
         self.docked = panels
         self._chat.docked.put(panels, panels.enter, self._too_narrow)
         self._chat.fit()

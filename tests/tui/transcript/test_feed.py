@@ -8,6 +8,7 @@ from textual.app import App, ComposeResult
 
 from foldline.protocol import AssistantMessage, TextPart, ThinkingPart
 from foldline.tui.blocks import BlockView, RuleBlock
+from foldline.tui.themes import DEFAULT_THEME, load_theme
 from foldline.tui.transcript import feed
 from foldline.tui.transcript.feed import Transcript
 from foldline.tui.transcript.rows import THOUGHT
@@ -51,6 +52,10 @@ class Alone(App[None]):
 
     def __init__(self, story: History) -> None:
         super().__init__()
+        theme = load_theme(DEFAULT_THEME, None, dark=True)
+        assert theme is not None
+        self.register_theme(theme)
+        self.theme = theme.name
         self.now = 0.0
         self.view = BlockView()
         self.transcript = Transcript(self.view, story.projection(), clock=lambda: self.now)

@@ -163,16 +163,10 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Attaches the picture in the system's clipboard. Pasted or dragged picture files attach themselves.",
         title="Paste a picture",
     ),
-    Command(
-        "open-paste",
-        ("alt+e",),
-        "Puts a long paste into the prompt as text, in place of `[pasted 120 lines, 4.1k characters]`.",
-        title="Open a long paste",
-    ),
     SlashCommand(
         "editor",
         ("ctrl+g",),
-        "Opens the prompt in $VISUAL or $EDITOR; what is saved there comes back here.",
+        "Opens the prompt, long pastes in full, in $VISUAL or $EDITOR; what is saved there comes back.",
         title="Write the prompt in an editor",
         scope="chat",
     ),

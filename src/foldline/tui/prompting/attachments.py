@@ -103,13 +103,6 @@ class Attachments:
         """The text with every paste in full."""
         return _PLACEHOLDER.sub(lambda found: self._pastes.get(found[0], found[0]), text)
 
-    def paste_at(self, line: str, column: int) -> tuple[int, int, str] | None:
-        """(start, end, text) of the paste whose placeholder is at the cursor, else of the first one."""
-        pastes = [f for f in _PLACEHOLDER.finditer(line) if f[0] in self._pastes]
-        near = next((found for found in pastes if found.start() < column <= found.end()), None)
-        found = near or next(iter(pastes), None)
-        return None if found is None else (*found.span(), self._pastes[found[0]])
-
     def beside(self, line: str, column: int, *, back: bool) -> tuple[int, int] | None:
         """(start, end) of the placeholder that ends at a column (`back`) or begins there: it is deleted as
         one."""
@@ -273,20 +266,6 @@ class PromptAttachments:
         except FoldlineError as failure:
             self._refuse(str(failure))
             return ""
-
-    def open_paste(self) -> None:
-        """Put a pasted text in place of its placeholder: the one at the cursor, else the first."""
-        line, column = self.editor.cursor_location
-        found = self.attachments.paste_at(self.editor.document.get_line(line), column)
-        if found is None:
-            self._refuse("There is no [pasted …] in this line")
-        elif len(found[2]) > _EDITABLE:
-            self._refuse(
-                f"{len(found[2]):,} characters are too many to be edited here; they are sent in full"
-            )
-        else:
-            edit = self.editor.replace(found[2], (line, found[0]), (line, found[1]))
-            self.editor.move_cursor(edit.end_location)
 
     def paste_picture(self) -> None:
         """Attach the picture in the system's clipboard."""
