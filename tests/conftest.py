@@ -6,7 +6,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,8 +22,7 @@ for name in list(os.environ):
 os.environ["GIT_CONFIG_GLOBAL"] = os.devnull
 for name in ("FOLDLINE_HOME", "FOLDLINE_MODEL", "FOLDLINE_PROVIDER", "COLUMNS", "LINES"):
     os.environ.pop(name, None)
-# Whoever runs the tests may keep skills and commands at home; browsers, too, which stay there.
-os.environ.setdefault("PLAYWRIGHT_BROWSERS_PATH", str(Path.home() / ".cache" / "ms-playwright"))
+# Whoever runs the tests may keep skills and commands at home.
 os.environ["HOME"] = tempfile.mkdtemp(prefix="foldline-home-")
 atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
