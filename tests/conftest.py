@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +27,7 @@ for name in list(os.environ):
 os.environ["GIT_CONFIG_GLOBAL"] = os.devnull
 for name in ("FOLDLINE_HOME", "FOLDLINE_MODEL", "FOLDLINE_PROVIDER", "COLUMNS", "LINES"):
     os.environ.pop(name, None)
-# Whoever runs the tests may keep skills and commands at home; browsers, too, which stay there.
-os.environ.setdefault("PLAYWRIGHT_BROWSERS_PATH", str(Path.home() / ".cache" / "ms-playwright"))
+# Whoever runs the tests may keep skills and commands at home.
 os.environ["HOME"] = tempfile.mkdtemp(prefix="foldline-home-")
 atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
 # Every worker, and every process that a test starts, would compile anew what another one has compiled.

@@ -133,7 +133,7 @@ async def test_a_file_that_holds_a_key_is_read_without_it(home: Path, tmp_path: 
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc here")
-@pytest.mark.parametrize("command", [[], ["serve", "--port", "0"], ["run", "stop and go"]])
+@pytest.mark.parametrize("command", [[], ["run", "stop and go"]])
 def test_from_its_start_on_no_program_reads_a_key_out_of_it(tmp_path: Path, command: list[str]) -> None:
     """Read by root, from whom nothing else could hide it."""
     with terminal(tmp_path / "work", *command, OPENAI_API_KEY=KEY, FOLDLINE_MODEL="offline") as started:

@@ -74,7 +74,7 @@ def test_the_first_reply(benchmark: Benchmark, tmp_path: Path) -> None:
         shown.row("… from the start of the process", ms(total.median), ms(total.worst))
     shown.note(f"the prompt is typed and sent the moment it is painted; medians of {ROUNDS}")
     shown.note(f"target: < {ms(REPLY)} after the paint; `openai` is imported meanwhile")
-    shown.note("`openai` imports aiohttp where it finds it; only the extra [serve] brings it along")
+    shown.note("`openai` imports aiohttp where it finds it")
     assert reply.seconds[0] < REPLY * _BUSY
 
 

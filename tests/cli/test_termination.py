@@ -2,7 +2,6 @@
 
 import os
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -56,24 +55,3 @@ def test_a_chat_whose_loop_is_stuck_ends_and_leaves_the_terminal_in_order(
         os.kill(term.child.pid, signal.SIGTERM)
         assert term.ended() == 128 + signal.SIGTERM
         assert term.not_restored() == []
-
-
-def test_a_served_chat_whose_loop_is_stuck_ends_with_the_server(door: FrontDoor) -> None:
-    environ = {**os.environ, "TEXTUAL_DRIVER": "foldline.tui.terminal.served:ServedDriver"}
-    with subprocess.Popen(
-        [*_BUSY, "spin", "-m", "offline", "hello"],
-        cwd=door.cwd,
-        env=environ,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-    ) as process:
-        try:
-            assert process.stdin is not None
-            size = b'{"type": "resize", "width": 80, "height": 24}'
-            process.stdin.write(b"M" + struct.pack(">I", len(size)) + size)
-            process.stdin.flush()
-            _until_busy(door.cwd)
-            process.stdin.close()
-            assert process.wait(_NEVER) == 128 + signal.SIGTERM
-        finally:
-            process.kill()

@@ -71,13 +71,6 @@ def count_of(text: str) -> int:
     return number
 
 
-def port_of(text: str) -> int:
-    port = number_of(text)
-    if not 0 <= port <= 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
-    return port
-
-
 def limit_of(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign:

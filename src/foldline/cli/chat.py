@@ -33,7 +33,7 @@ def chat(
         from .plain import talk
 
         return talk(prompt, continues, resume, chosen)
-    if not has_terminal() and "TEXTUAL_DRIVER" not in os.environ:
+    if not has_terminal():
         raise UsageError(
             "The chat needs a terminal: `foldline run PROMPT` works without one, and `foldline --plain` "
             "reads prompts line by line."

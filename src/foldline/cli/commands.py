@@ -29,7 +29,6 @@ from .arguments import (
     limit_of,
     names_of,
     number_of,
-    port_of,
     text_of,
     windows_of,
 )
@@ -254,16 +253,6 @@ def _doctor(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
-def _serve(parser: ArgumentParser) -> None:
-    what = "where to listen; by default, on this machine"
-    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help=what)
-    parser.add_argument("--port", type=port_of, default=8000, metavar="N", help="8000; 0 is any that is free")
-    add_flag(parser, "--expose", "let other machines in: whoever has the address acts as you")
-    add_continue(parser)
-    add_asked(parser)
-    add_theme(parser)
-
-
 def _config(parser: ArgumentParser) -> None:
     add_json(parser)
     add_flag(parser, "--schema", "the JSON schema of the settings, by which editors complete and check TOML")
@@ -330,7 +319,6 @@ COMMANDS: Final = (
     ),
     Command("doctor", "[FILE|ID…]", "check sessions or this installation", "doctor:doctor", _doctor),
     Command("demo", "", "look around in a recorded session with two compactions", "screens:demo", add_theme),
-    Command("serve", "", "the same screens in a browser on this machine", "serve:serve", _serve),
     Command("acp", "", "an agent for editors, by the Agent Client Protocol", "acp:acp", add_asked),
     Command("mcp", "ACTION NAME", "sign in to a tool server, or out", "tool_servers:sign", _mcp),
     Command("config", "", "the settings in force, and where each was set", "config:config", _config),

@@ -1,3 +1,0 @@
-from support.front_door import door
-
-__all__ = ["door"]
