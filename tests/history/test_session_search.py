@@ -16,6 +16,7 @@ from foldline.context.text_search import casefolded, parse_query
 from foldline.history import (
     Contents,
     Session,
+    SessionInfo,
     archive,
     list_sessions,
     session_dir,
@@ -212,18 +213,20 @@ def test_of_very_many_matches_the_newest_are_looked_at(tmp_path: Path) -> None:
         for _ in range(30):
             built.user("the same")
         keep(tmp_path, built, f"s{n}", days=n)
-    read: list[int] = []
-    found = search(tmp_path, "the", limit=3, read=read.append)
+    searched: list[SessionInfo] = []
+    found = search(tmp_path, "the", limit=3, on_session=searched.append)
     assert [*told(found)] == ["s29", "s28", "s27"]
-    assert (found.complete, len(read)) == (False, 3)
+    assert (found.complete, len(searched)) == (False, 3)
 
 
 def test_a_search_that_nobody_waits_for_ends(tmp_path: Path) -> None:
     for n in range(30):
         keep(tmp_path, history().user("hay"), f"s{n}")
-    read: list[int] = []
-    assert not search(tmp_path, "needle", read=read.append, stopped=lambda: len(read) > 2).complete
-    assert len(read) == 3
+    searched: list[SessionInfo] = []
+    assert not search(
+        tmp_path, "needle", on_session=searched.append, stopped=lambda: len(searched) > 2
+    ).complete
+    assert len(searched) == 3
 
 
 def test_what_a_subagent_said_is_found_by_the_name_of_both(tmp_path: Path) -> None:
@@ -231,8 +234,11 @@ def test_what_a_subagent_said_is_found_by_the_name_of_both(tmp_path: Path) -> No
     child = keep(tmp_path / "aside", history().user("a needle"), "child")
     (path.parent / "children").mkdir()
     child.parent.rename(path.parent / "children" / "child")
-    found = search(tmp_path, "needle").sessions
-    assert {session.id: session.root for session in found} == {"parent": path, "parent/child": path}
+    for _ in range(2):  # once more with a torn header
+        found = search(tmp_path, "needle").sessions
+        assert {session.id: session.root for session in found} == {"parent": path, "parent/child": path}
+        events = path.parent / "children" / "child" / "events.jsonl"
+        events.write_bytes(events.read_bytes()[9:])
 
 
 def test_only_sessions_of_the_folder_asked_for(tmp_path: Path) -> None:

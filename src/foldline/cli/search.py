@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -35,9 +34,14 @@ def search(
     if not query.strip():
         raise UsageError("Say what to look for: `foldline search WORD…`.")
     sessions = sessions_to_search(data_home(), Path.cwd() if here else None)
-    with Bar(sum(info.meta.size for info in sessions)) as bar:
-        step = partial(bar.step, "searching")
-        found = search_sessions(sessions, query, limit=limit or _LIMIT, kind=kind, read=step)
+    with Bar(len(sessions)) as bar:
+        found = search_sessions(
+            sessions,
+            query,
+            limit=limit or _LIMIT,
+            kind=kind,
+            on_session=lambda info: bar.step(f"searching {clip_cells(info.meta.title, 40)}"),
+        )
     if as_json:
         say_json({"sessions": [hits_json(session) for session in found.sessions], "complete": found.complete})
     else:

@@ -6,6 +6,7 @@ script (docs/decisions/0018-search-across-sessions.md).
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -16,7 +17,15 @@ from foldline.context.moments import entry_text
 from foldline.context.text_search import Query, casefolded, excerpt, marks, parse_query
 from foldline.data import EVENTS
 from foldline.files import opened
-from foldline.protocol import AssistantMessage, Entry, Revert, Title, ToolResultMessage, UserMessage
+from foldline.protocol import (
+    AssistantMessage,
+    Entry,
+    FoldlineError,
+    Revert,
+    Title,
+    ToolResultMessage,
+    UserMessage,
+)
 
 from .catalog import SessionInfo, list_sessions, read_snapshot, rebuilt
 from .children import tree_of
@@ -107,7 +116,7 @@ def search_sessions(
     *,
     limit: int = 20,
     kind: MessageKind | None = None,
-    read: Callable[[int], None] = lambda _: None,
+    on_session: Callable[[SessionInfo], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> SessionsFound:
     """Those with an entry in which every word and "quoted phrase" of the query occurs, best first.
@@ -116,15 +125,16 @@ def search_sessions(
 
     Args:
         sessions: the newest first; their subagents are searched with them.
-        read: hears how many more bytes of event files were read.
+        on_session: hears of each before it is searched.
         stopped: once it is true, the search gives up: its answer is of no use then.
     """
     asked = parse_query(query)
     matches: list[_Match] = []
     complete = True
     for info in sessions if asked.terms else ():
+        on_session(info)
         for path in tree_of(info.path):
-            entries = _matching(path, asked, kind, read, stopped)
+            entries = _matching(path, asked, kind, stopped)
             newest = islice(entries, _PER_SESSION)
             # Where an index was written twice, what stands first is the entry.
             matches += {found[0].index: _match(info, path, *found, asked) for found in newest}.values()
@@ -141,18 +151,13 @@ def search_sessions(
 
 
 def _matching(
-    path: Path,
-    asked: Query,
-    kind: MessageKind | None,
-    read: Callable[[int], None],
-    stopped: Callable[[], bool],
+    path: Path, asked: Query, kind: MessageKind | None, stopped: Callable[[], bool]
 ) -> Iterator[tuple[Entry, str]]:
     """The entries of an event file that match, the newest first, and what they say."""
     sieve = ByteFilter(asked.terms)
     for lines in _blocks_from_the_end(path):
         if stopped():
             return
-        read(len(lines))
         if not sieve.lets_through(lines):
             continue
         for line in reversed(lines.split(b"\n")):
@@ -208,7 +213,10 @@ def _match(info: SessionInfo, path: Path, entry: Entry, text: str, asked: Query)
 def _hits(matching: Sequence[_Match]) -> SessionHits:
     """All of one session, best first."""
     info, path = matching[0].info, matching[0].path
-    meta = info.meta if path == info.path else rebuilt(path, read_snapshot(path))
+    meta = info.meta
+    if path != info.path:
+        with suppress(FoldlineError):  # of a subagent whose header is torn, what its parent's says
+            meta = rebuilt(path, read_snapshot(path))
     below = path.relative_to(info.path.parent).parts[1::2]
     return SessionHits(
         path=path,
