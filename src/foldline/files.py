@@ -236,6 +236,11 @@ def put_aside(path: Path) -> str:
     return name
 
 
+def is_draft(name: str) -> bool:
+    """Whether a file of this name was begun here, and never finished."""
+    return name.startswith(_DRAFT) and name.endswith(".tmp")
+
+
 def _discard(path: AnyPath, folder: int | None) -> None:
     with suppress(OSError):
         os.unlink(path, dir_fd=folder)
