@@ -8,7 +8,6 @@ import pytest
 
 from foldline.agent import api_keys
 from foldline.agent.api_keys import (
-    forget_key,
     key_of,
     key_origin,
     keys_file,
@@ -61,11 +60,11 @@ def test_comments_beside_the_keys_stay(tmp_path: Path) -> None:
     assert path.read_text() == '# work\n[keys]\ndeepseek = "one"  # mine\ngroq = "two"\n'
 
 
-def test_a_key_that_is_forgotten_leaves_the_others_and_the_comments(tmp_path: Path) -> None:
+def test_an_empty_key_removes_the_one_before_and_leaves_the_others_and_the_comments(tmp_path: Path) -> None:
     path = save_key(home(tmp_path), DEEPSEEK, "one")
     path.write_text('# work\n[keys]\ndeepseek = "one"\ngroq = "two"  # mine\n')
     for _ in range(2):
-        forget_key(home(tmp_path), DEEPSEEK)
+        save_key(home(tmp_path), DEEPSEEK, "")
         assert path.read_text() == '# work\n[keys]\ngroq = "two"  # mine\n'
 
 

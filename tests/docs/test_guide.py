@@ -74,7 +74,6 @@ OPENS = {
     "/sessions": "1 This folder",
     "/settings": "type to find a setting",
     "/status": "compacts at",
-    "/strategy": "Choose a compaction strategy",
     "/theme": "Choose a theme",
     "/tree": "the beginning of the session",
 }

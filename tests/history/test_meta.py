@@ -8,6 +8,7 @@ from foldline.history import meta
 from foldline.history.meta import Describer, describe
 from foldline.protocol import Entry, SessionHeader, UserMessage, parse_entry, text_parts
 from support.history import History, history
+from support.stories import Story
 
 HEADER = SessionHeader(id="s", created_at=datetime(2026, 1, 1, tzinfo=UTC), cwd="/work")
 
@@ -59,3 +60,11 @@ def test_a_list_counts_the_entries_that_every_command_counts() -> None:
         parse_entry(b'{"type":"of-others","index":2}'),
     ]
     assert describe(HEADER, entries).entries == len(entries) == 3
+
+
+def test_the_size_before_an_undo_is_not_that_after_it() -> None:
+    built = Story().user("a").user("b")
+    built.fold(1, "short", first=0, before=9_000, after=2_000)
+    assert describe(HEADER, built.entries).tokens == 2_000
+    built.undo(built.last)
+    assert describe(HEADER, built.entries).tokens == 0, "not known"

@@ -403,12 +403,12 @@ async def test_closing_while_it_works_leaves_nothing_behind_and_gives_nothing_ba
     [
         (["a", "b"], ("a", "b"), ("b",), ["b"]),
         (["a", "b"], ("a", "b"), ("b", "a"), ["b", "a"]),
-        # `a` was sent meanwhile: it does not come back, and `b` is gone as the reader wanted.
+        # `a` has been sent since: it does not come back, and `b` is gone as the reader wanted.
         (["b"], ("a", "b"), ("a",), []),
         (["b", "c"], ("a", "b"), ("a", "x"), ["x", "c"]),
-        # Added meanwhile: it stays.
+        # Added since: it stays.
         (["a", "b"], ("a",), ("changed",), ["changed", "b"]),
-        # All were sent meanwhile.
+        # All have been sent since.
         ([], ("a", "b"), ("b",), []),
         (["a", "a"], ("a", "a", "a"), ("a", "a"), ["a"]),
         # Somebody else changed it: it is left alone.

@@ -117,7 +117,8 @@ def usable(key: str, origin: str) -> str:
 
 
 def save_key(environ: Mapping[str, str], provider: Provider, key: str) -> Path:
-    """Keeps a key in the user's file of keys, where it takes the place of the one before; the file.
+    """Keeps a key in the user's file of keys, where it takes the place of the one before; an empty
+    one removes it. The file.
 
     Raises:
         FoldlineError: it is no key, or the file cannot be read or written.
@@ -129,24 +130,12 @@ def save_key(environ: Mapping[str, str], provider: Provider, key: str) -> Path:
     stored = stored_keys(path)  # Refused where others could have read it: their keys should be made anew.
     document = tomlkit.parse(read_regular(path).decode()) if stored else tomlkit.document()
     table = document.setdefault("keys", tomlkit.table())
-    table[_entry_of(provider)] = key
+    if key:
+        table[_entry_of(provider)] = key
+    else:
+        table.pop(_entry_of(provider), None)
     write_private(path, tomlkit.dumps(document))
     return path
-
-
-def forget_key(environ: Mapping[str, str], provider: Provider) -> None:
-    """Takes a key out of the user's file of keys.
-
-    Raises:
-        FoldlineError: the file cannot be read or written.
-    """
-    import tomlkit
-
-    path = keys_file(environ)
-    if _entry_of(provider) in stored_keys(path):
-        document = tomlkit.parse(read_regular(path).decode())
-        document["keys"].pop(_entry_of(provider))
-        write_private(path, tomlkit.dumps(document))
 
 
 def write_private(path: Path, text: str) -> None:

@@ -212,25 +212,6 @@ def _connect(chat: "OpenSession", servers: "ToolServers", name: str) -> None:
     chat.report(again(), f"mcp-{name}")
 
 
-# --- strategies -------------------------------------------------------------------------------------------
-
-
-def choose_strategy(chat: "OpenSession", runner: "Runner", name: str) -> None:
-    """Compact by the strategy of that name from now on; without a name, let the user choose."""
-    from foldline.compaction import strategy_name
-    from foldline.protocol.operations import SwitchStrategy
-    from foldline.tui.lists.picker import Choice, Picker
-    from foldline.tui.prompting.completion import arguments
-
-    if name:
-        runner.submit(SwitchStrategy(strategy=name))
-        return
-    now = strategy_name(runner.agent.state.strategy)
-    choices = [Choice(each.label, each.label, each.note) for each in arguments("strategy", "", chat.program)]
-    picker = Picker("Choose a compaction strategy", choices, marked=now, notes_in_full=True)
-    chat.push_screen(picker, lambda chosen: choose_strategy(chat, runner, chosen) if chosen else None)
-
-
 # --- skills -----------------------------------------------------------------------------------------------
 
 _NO_SKILLS = "There are no skills here: see docs/skills.md"

@@ -107,7 +107,8 @@ class _SessionCommands:
         """A command that shows these lines on a page."""
 
         async def show(agent: Agent) -> None:
-            self._chat.push_screen(TextScreen(title, await lines(agent)))
+            text = "\n".join(await lines(agent))
+            self._chat.push_screen(TextScreen(title, lambda: text))
 
         return lambda runner, _: self._in_background(show(runner.agent))
 

@@ -10,7 +10,7 @@ from foldline.tui.chat import ChatScreen
 from foldline.tui.keys.commands import COMMANDS, COMMON, InterruptFacts, check_handlers, ids, interrupt_step
 from foldline.tui.keys.names import key_name
 from foldline.tui.keys.table import hint_words
-from foldline.tui.prompting.completion import slash_matches
+from foldline.tui.prompting.completion import commands, slash_matches
 from foldline.tui.prompting.inputs import (
     Completing,
     Nothing,
@@ -204,3 +204,10 @@ def test_while_a_request_runs_idle_commands_are_off() -> None:
 )
 def test_ctrl_c_copies_cancels_warns_quits(facts: InterruptFacts, action: str) -> None:
     assert interrupt_step(facts) == action
+
+
+def test_a_name_that_is_not_its_own_is_explained_by_the_commands_title() -> None:
+    notes = {each.label.split()[0]: each.note for each in commands("con", ChatState())}
+    assert notes["/config"].startswith("Settings. Every setting")
+    assert notes["/context"].startswith("What fills the window")
+    assert notes["/connect"] == "Providers and keys"

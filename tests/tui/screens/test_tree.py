@@ -1,6 +1,7 @@
 """The tree of branches from the chat: what it draws, going there and back, comparing, copying, forks."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,10 @@ async def test_an_edit_that_cannot_go_back_is_still_an_edit(
         await running.press("enter")
         await running.until(lambda: running.editor_text == "other")
         assert "editing prompt 1" in running.text and said(running) == ["first", "one"]
+
+
+async def test_a_long_prompt_makes_room_for_the_figures_of_its_turn(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", "one") as running:
+        await running.ask("a prompt that goes on and on " * 8)
+        await opened(running)
+        assert re.search(r"❯ a prompt .*… +now +~?[\d.]+k? +\d\d:\d\d ", running.text), running.text

@@ -18,7 +18,7 @@ from foldline.context.harmless import clean_line
 from foldline.context.numbers import elapsed, many
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError, system_words
-from foldline.tui.blocks.cells import chop_spans, crop, cut_left, cut_right, text_of, wrap_spans
+from foldline.tui.blocks.cells import Span, chop_spans, crop, cut_left, cut_right, wrap_spans
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, names_of, table
 from foldline.tui.lists.screen import ListScreen, PageScreen
 from foldline.tui.runner import Runner
@@ -213,14 +213,14 @@ OUTPUT_EVERY: Final = 0.5
 """Seconds between two looks for more output."""
 
 
-def rows_of(text: str, width: int) -> tuple[str, ...]:
-    """The lines of an output, cut every `width` cells: nothing of them is left out."""
+def rows_of(text: str, width: int, cut: Callable[..., list[list[Span]]] = chop_spans) -> tuple[str, ...]:
+    """The lines of an output, `cut` to so many cells: nothing of them is left out."""
     rows: list[str] = []
     for line in text.removesuffix("\n").split("\n"):
         if len(line) <= width and line.isascii() and line.isprintable():
             rows.append(line)
         else:
-            pieces = chop_spans([(clean_line(line), "")], width)
+            pieces = cut([(clean_line(line), "")], width)
             rows += ["".join(piece for piece, _ in spans) for spans in pieces]
     return tuple(rows)
 
@@ -232,6 +232,7 @@ class OutputScreen(PageScreen[str]):
     DEFAULT_CSS: ClassVar[str] = "OutputScreen > ListBox { width: 100%; height: 100%; }"
     KEYS = OUTPUT_KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(OUTPUT_KEYS, "list")
+    cut = staticmethod(chop_spans)
 
     def __init__(self, title: str, read: Callable[[], str]) -> None:
         super().__init__()
@@ -268,11 +269,12 @@ class OutputScreen(PageScreen[str]):
                 text = self._read()
             except FoldlineError as failure:
                 text = str(failure)
-            return None if (text, width) == before else (text, rows_of(text, width))
+            return None if (text, width) == before else (text, rows_of(text, width, self.cut))
 
         fresh = await asyncio.to_thread(rows)
         if fresh is not None:
             self._cut, self.rows = (fresh[0], width), fresh[1]
+            self.fit()
         self.at = self.last_top if self._follows else min(self.at, self.last_top)
         self.update()
 
@@ -292,30 +294,11 @@ class OutputScreen(PageScreen[str]):
         return boxed(width, title, count, filled(lines, room), hints_in(keys, "muted"))
 
 
-class TextScreen(PageScreen[str]):
-    """A page whose lines are all there when it opens: no higher than they are, and broken between words."""
+class TextScreen(OutputScreen):
+    """A page that says one thing, no higher than that, its lines broken between words."""
 
     DEFAULT_CSS: ClassVar[str] = f"TextScreen > ListBox {{ width: {_WIDTH}; }}"
-    KEYS = OUTPUT_KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(OUTPUT_KEYS, "list")
+    cut = staticmethod(wrap_spans)
 
-    def __init__(self, title: str, lines: Sequence[str]) -> None:
-        super().__init__()
-        self._title = title
-        self._lines = lines
-
-    def height_wanted(self) -> int:
-        return len(self._wrapped(min(_WIDTH, self.app.size.width))) + self.margin
-
-    def draw(self, width: int, height: int) -> list[Line]:
-        self.rows = self._wrapped(width)
-        room = height - self.margin
-        key = partial(name_of, self.KEYS)
-        scroll = f"{names_of(self.KEYS, 'up', 'down')} {key('page-up')} {key('page-down')} scroll · "
-        keys = f"{scroll if self.last_top else ''}{key('close')} close"
-        lines: list[Line] = [[(f" {row}", "text")] for row in self.rows[self.at : self.at + room]]
-        return boxed(width, ((self._title, "text bold"),), "", filled(lines, room), hints_in(keys, "muted"))
-
-    def _wrapped(self, width: int) -> tuple[str, ...]:
-        wrapped = (wrap_spans([(clean_line(line), "")], max(width - 4, 4)) for line in self._lines)
-        return tuple(text_of(spans) for lines in wrapped for spans in lines)
+    def height_wanted(self) -> str:
+        return str(len(self.rows) + self.margin)

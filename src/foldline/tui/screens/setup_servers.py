@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from foldline.agent.api_keys import KEYS_FILE, forget_key, key_of, key_origin, save_key
+from foldline.agent.api_keys import KEYS_FILE, key_of, key_origin, save_key
 from foldline.agent.model_choice import save_choice, server_of_environment
 from foldline.agent.settings import Settings
 from foldline.agent.settings_edit import save_server, server_at
@@ -171,7 +171,7 @@ class KnownServers:
 
     async def forget(self, source: Source) -> None:
         """Take the key of a provider out of the file of keys."""
-        await asyncio.to_thread(forget_key, self._environ, self._providers[source.name])
+        await asyncio.to_thread(save_key, self._environ, self._providers[source.name], "")
 
     async def keep(self, choice: Choice) -> None:
         """Write down the key that was typed, and the choice."""
