@@ -454,6 +454,14 @@ async def test_a_hundred_at_once_have_all_their_results(tmp_path: Path) -> None:
     await agent.aclose()
 
 
+async def test_a_task_without_a_word_begins_nobody(tmp_path: Path) -> None:
+    agent, _ = agent_in(tmp_path, Team({"boss": [calling(task(" \n"))]}))
+    await run_to_end(agent)
+    assert "The task is empty." in results(agent.session)[0].text
+    assert not children(agent)
+    await agent.aclose()
+
+
 async def test_agents_of_a_project_count_once_they_were_agreed_to(tmp_path: Path) -> None:
     put(
         tmp_path / ".claude/agents/reviewer.md",

@@ -469,6 +469,8 @@ class TaskTool(BaseTool[TaskArguments]):
         if agent is None:
             there = ", ".join(agents)
             raise ToolFailure(f"There is no agent {one_line(arguments.agent or '')!r}. There are: {there}.")
+        if not arguments.prompt.strip():
+            raise ToolFailure("The task is empty.")
         model = arguments.model or agent.model
         try:
             return await self._subagents.work(agent, model, arguments.prompt, context)

@@ -12,8 +12,6 @@ from functools import partial
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
-from rich.ansi import AnsiDecoder
-from rich.style import Style
 from textual.strip import Strip
 
 from foldline.agent.tools.files import change
@@ -60,7 +58,14 @@ _OTHER: Final = re.compile(
 )
 _COLORS: Final = ("muted", "alert", "live", "altered", "folded", "accent", "accent", "text")
 """The roles nearest to black, red, green, yellow, blue, magenta, cyan and white."""
-_ATTRIBUTES: Final = ("bold", "dim", "italic", "underline", "reverse", "strike")
+_ATTRIBUTES: Final = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
+_ENDED_BY: Final = {
+    22: ("bold", "dim"),
+    23: ("italic",),
+    24: ("underline",),
+    27: ("reverse",),
+    29: ("strike",),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,12 +137,12 @@ def _set_in_lines(text: str) -> str | None:
 
 def _drawn(lines: list[str], style: str, length: int) -> Iterator[Spans]:
     """Lines with their colours; a colour lasts until the next one, over line ends too."""
-    look = AnsiDecoder()
+    look = _Look(style)
     for line in lines:
         line = _last_state(line)
         over = len(line) - length
-        spans = tuple(_colored(_OTHER.sub("", line[:length]), look, style))
-        yield (*spans, (f"… {over:,} more characters", "muted italic")) if over > 0 else spans
+        spans = _colored(_OTHER.sub("", line[:length]), look)
+        yield (*spans, (f"… {over:,} more characters", "muted italic")) if over > 0 else tuple(spans)
 
 
 def plain_output(text: str) -> str:
@@ -149,29 +154,68 @@ def _last_state(line: str) -> str:
     return line.removesuffix("\r").rpartition("\r")[2]
 
 
-def _colored(line: str, look: AnsiDecoder, base: str) -> Iterator[Span]:
+def _colored(line: str, look: "_Look") -> list[Span]:
     if "\x1b" not in line:
-        yield from ((part, _role(look.style, base)) for part in (clean(line),) if part)
-        return
-    text, column = look.decode_line(line), 0
-    for piece in text.divide(sorted({edge for span in text.spans for edge in (span.start, span.end)})):
-        part = piece.plain
+        return [(part, look.style) for part in (clean(line),) if part]
+    spans: list[Span] = []
+    column = 0
+    parts = _SGR.split(line)  # text, colours, text, colours …
+    for at, part in enumerate(parts):
+        if at % 2:
+            look.change(part)
+            continue
         while "\t" in part:
             before = part.index("\t")
             part = part.replace("\t", " " * (TAB - (column + before) % TAB), 1)
         if shown := clean(part):
-            yield shown, _role(piece.spans[0].style if piece.spans else "", base)
+            spans.append((shown, look.style))
         column += len(shown)
+    return spans
 
 
-def _role(style: str | Style, base: str) -> str:
-    """The role of a colour; of all but the first sixteen only that there is one."""
-    if isinstance(style, str):
-        return base
-    color, role = style.color, base
-    if color is not None and not color.is_default:
-        role = _COLORS[color.number % 8] if color.number is not None and color.number < 16 else "text"
-    return " ".join((role, *(name for name in _ATTRIBUTES if getattr(style, name))))
+class _Look:
+    """The style that escape sequences have come to so far."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self._color = ""
+        self._attributes: tuple[str, ...] = ()
+
+    @property
+    def style(self) -> str:
+        return " ".join((self._color or self._base, *self._attributes))
+
+    def change(self, codes: str) -> None:
+        """Take one sequence: `0`, `1;31`, `38;5;9` …"""
+        numbers = iter([int(code or 0) for code in re.split("[;:]", codes)] if len(codes) < 64 else [])
+        for number in numbers:
+            if number == 0:
+                self._color, self._attributes = "", ()
+            elif number in _ATTRIBUTES:
+                self._attributes = tuple(dict.fromkeys((*self._attributes, _ATTRIBUTES[number])))
+            elif number in _ENDED_BY:
+                self._attributes = tuple(a for a in self._attributes if a not in _ENDED_BY[number])
+            elif 30 <= number <= 37 or 90 <= number <= 97:
+                self._color = _COLORS[number % 10]
+            elif number == 39:
+                self._color = ""
+            elif number in (38, 48):
+                color = _of_many(numbers)
+                self._color = color if number == 38 else self._color
+
+
+def _of_many(numbers: Iterator[int]) -> str:
+    """The role of a colour of 256 or more; of all but the first sixteen only that there is one."""
+    match next(numbers, 0):
+        case 5:
+            number = next(numbers, 0)
+            return _COLORS[number % 8] if number < 16 else "text"
+        case 2:
+            for _ in range(3):
+                next(numbers, 0)
+            return "text"
+        case _:
+            return ""
 
 
 PART: Final = 16
