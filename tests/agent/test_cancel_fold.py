@@ -26,6 +26,7 @@ from foldline.protocol.events import Event
 from support.agents import PATIENCE, Play, calling, others_done, reloaded, write_lines
 from support.awaits import Moment, Stopper, TricklingLLM
 from support.clients import chat_at
+from support.limits import moments
 from support.llm import overflow
 from support.server import running_server
 from support.worked import NEARLY_FULL, SMALL_WINDOW, SUMMARY, at_work, bytes_of, worked
@@ -265,7 +266,7 @@ async def test_cancelled_at_any_await_the_view_is_the_old_or_the_new_one(
     assert whole.outcome == "done"
     assert len(whole.after) > len(whole.before), "nothing was folded: this holds nothing"
     outcomes = []
-    for at in range(1, ENOUGH):
+    for at in moments(ENOUGH):
         ended = await run(scenario, tmp_path / str(at), at, moment)
         if not ended.struck:
             break
@@ -294,7 +295,7 @@ async def test_cancelled_at_any_await_beside_a_draft_ahead_the_view_is_the_old_o
     )
     whole = await run(scenario, tmp_path / "whole", 0, moment)
     assert (whole.outcome, len(whole.after)) == ("done", 1)
-    for at in range(1, ENOUGH):
+    for at in moments(ENOUGH):
         ended = await run(scenario, tmp_path / str(at), at, moment)
         if not ended.struck:
             break
@@ -323,7 +324,7 @@ async def test_cancelled_at_any_await_of_a_real_request_the_view_is_the_old_or_t
 
         whole = await once("whole", 0)
         assert len(whole.after) > len(whole.before)
-        for at in range(1, ENOUGH):
+        for at in moments(ENOUGH):
             ended = await once(str(at), at)
             if not ended.struck:
                 break

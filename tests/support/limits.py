@@ -1,6 +1,7 @@
 """What `make test` is content with. `make test-all` and the benches set FOLDLINE_TESTS=all: all there is."""
 
 import os
+import random
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -11,6 +12,11 @@ ALL = os.environ.get("FOLDLINE_TESTS") == "all"
 def examples(most: int) -> int:
     """How many random examples there are of so many: a third. They are others in each run."""
     return most if ALL else max(most // 3, 5)
+
+
+def moments(end: int) -> list[int]:
+    """The moments of a run at which something is tried: the first, then each third, others in each run."""
+    return [*range(1, end)] if ALL else [1, *range(random.randint(2, 4), end, 3)]
 
 
 def few(of: Sequence[T], *indices: int) -> list[T]:

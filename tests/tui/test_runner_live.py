@@ -13,6 +13,7 @@ from foldline.protocol import events, operations
 from foldline.protocol.events import Event
 from support.agents import PATIENCE, Gate, Hang, others_done
 from support.awaits import Moment, Stopper, TricklingLLM
+from support.limits import moments
 from support.runners import FULL, DrivenAgent, driven, fill
 from support.worked import bytes_of
 
@@ -111,7 +112,7 @@ async def test_cancelled_at_any_await_no_prompt_is_lost_or_sent_twice(
 ) -> None:
     """A fold for a held prompt, then its turn, two more prompts behind it; Esc at each await there is."""
     came_back = 0
-    for at in range(1, 500):
+    for at in moments(500):
         folder = tmp_path / str(at)
         folder.mkdir()
         async with driven(folder, played=TricklingLLM, summaries=("## Goal\n- all of it",)) as made:
@@ -141,7 +142,7 @@ async def test_cancelled_at_any_await_no_prompt_is_lost_or_sent_twice(
             if not stopper.struck:
                 break
     assert not stopper.struck
-    assert came_back > 5
+    assert came_back > 1
 
 
 async def test_a_fold_by_hand_stops_the_turn_and_what_was_queued_waits_in_order(tmp_path: Path) -> None:
