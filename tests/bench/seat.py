@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.bytecode import compiled
-from support.terminal import Terminal, terminal
+from support.terminal import COLD, Terminal, terminal
 
 PATIENCE = 60.0
 FLOOR = (sys.executable, "-P", str(Path(__file__).with_name("floor_app.py").resolve()))
@@ -96,7 +96,7 @@ class Seat:
 def seated(
     folder: Path,
     *arguments: str,
-    program: Sequence[str] = (),
+    program: Sequence[str] = COLD,
     columns: int = COLUMNS,
     rows: int = ROWS,
     **env: str,

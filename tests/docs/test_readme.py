@@ -85,6 +85,7 @@ def test_the_five_minutes_of_the_readme(tmp_path: Path) -> None:
         assert inspector == {"F2"}
         term.send("\x1bOQ")
         term.until(lambda seen: all(title in seen.text for title in ("1 History", "2 LLM view")))
+        term.until("Esc close")  # the last row: all of the screen has come, and Esc is a key of its own
         term.send("\x1b")
         term.until("Enter sends")
 
