@@ -11,12 +11,12 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 99_037,
-    "statements": 64_041,
-    "files": 409,
-    "lines in tui": 32_758,
-    "files in tui": 136,
-    "files under 40 lines": 2,
+    "lines": 97_505,
+    "statements": 63_086,
+    "files": 403,
+    "lines in tui": 32_538,
+    "files in tui": 133,
+    "files under 40 lines": 1,
     "files over 700 lines": 0,
     "import circles": 0,
 }
