@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 97_505,
-    "statements": 63_086,
+    "lines": 97_506,
+    "statements": 63_087,
     "files": 403,
     "lines in tui": 32_538,
     "files in tui": 133,

@@ -328,7 +328,8 @@ def compaction_commands(preview: Callable[[str], None], remark: Callable[[str], 
             runner.submit(operations.SwitchStrategy(strategy=name))
         else:
             now = strategy_name(runner.agent.state.strategy)
-            remark(f"Now: {now}. Others: {', '.join(BUILT_IN)}, or your own as module:ClassName")
+            others = ", ".join(name for name in BUILT_IN if name != now)
+            remark(f"Now: {now}. Others: {others}, or your own as module:ClassName")
 
     def compact_first(runner: Runner, _: str) -> None:
         runner.agent.state.draft.declined = False  # who asks for it wants the draft that was stopped
