@@ -49,6 +49,8 @@ async def test_the_pages_open_over_the_chat_and_close_again(tmp_path: Path) -> N
             await running.enter(f"/{command}")
             await running.until(lambda: isinstance(running.app.screen, TextScreen))
             await running.until(lambda words=words: words in running.text)  # type: ignore[misc]
+            page = running.app.screen
+            assert isinstance(page, TextScreen) and page.at == 0 and " follow" not in running.text
             if command == "status":
                 names = ("session", "folder", "history", "model", "window", "strategy", "mode", "sandbox")
                 assert [name for name in names if f"{name:<9} " not in running.text] == []

@@ -232,6 +232,8 @@ class OutputScreen(PageScreen[str]):
     DEFAULT_CSS: ClassVar[str] = "OutputScreen > ListBox { width: 100%; height: 100%; }"
     KEYS = OUTPUT_KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(OUTPUT_KEYS, "list")
+    GROWS: ClassVar[bool] = True
+    """Whether more may come, so that the end is what is looked at."""
     cut = staticmethod(chop_spans)
 
     def __init__(self, title: str, read: Callable[[], str]) -> None:
@@ -240,7 +242,7 @@ class OutputScreen(PageScreen[str]):
         self._read = read
         self._cut: tuple[str, int] = ("", 0)
         """What was read, and the width at which it was cut into rows."""
-        self._follows = True
+        self._follows = self.GROWS
 
     def height_wanted(self) -> str:
         return "100%"
@@ -280,7 +282,7 @@ class OutputScreen(PageScreen[str]):
 
     def move(self, step: int) -> None:
         super().move(step)
-        self._follows = self.at == self.last_top
+        self._follows = self.GROWS and self.at == self.last_top
 
     def draw(self, width: int, height: int) -> list[Line]:
         room = max(height - 2, 1)
@@ -290,7 +292,7 @@ class OutputScreen(PageScreen[str]):
         lines: list[Line] = [[(" ", ""), (row, "text")] for row in rows]
         key = partial(name_of, self.KEYS)
         scroll = f"{names_of(self.KEYS, 'up', 'down')} {key('page-up')} {key('page-down')}"
-        keys = f"{key('close')} close · {scroll} scroll · {key('last')} follow"
+        keys = f"{key('close')} close · {scroll} scroll" + f" · {key('last')} follow" * self.GROWS
         return boxed(width, title, count, filled(lines, room), hints_in(keys, "muted"))
 
 
@@ -298,6 +300,7 @@ class TextScreen(OutputScreen):
     """A page that says one thing, no higher than that, its lines broken between words."""
 
     DEFAULT_CSS: ClassVar[str] = f"TextScreen > ListBox {{ width: {_WIDTH}; }}"
+    GROWS = False
     cut = staticmethod(wrap_spans)
 
     def height_wanted(self) -> str:
