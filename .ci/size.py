@@ -11,10 +11,10 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 97_506,
-    "statements": 63_087,
+    "lines": 97_509,
+    "statements": 63_090,
     "files": 403,
-    "lines in tui": 32_538,
+    "lines in tui": 32_542,
     "files in tui": 133,
     "files under 40 lines": 1,
     "files over 700 lines": 0,
