@@ -92,6 +92,7 @@ async def test_what_a_folder_brings_is_agreed_to_by_the_users_own_words_and_by_n
             assert "Used from the next prompt on: .claude/settings.json." in editor.text(session)
             (tmp_path / "AGENTS.md").write_text("Always answer in Latin.\n")
             later = await editor.new(tmp_path)
+            await editor.until(lambda: "AGENTS.md: 1 line" in editor.text(later))
             await editor.say(later, "/approvals trust")
             await editor.say(later, "hello")
             assert "Latin" in str(server.requests()[-1].messages)
