@@ -85,10 +85,10 @@ class Terminal:
         size = product(range(self._screen.lines), range(self._screen.columns))
         return ((y, x, self._screen.buffer[y][x]) for y, x in size)
 
-    def read(self) -> bool:
+    def read(self, patience: float = 0.05) -> bool:
         """Take what the program has written; whether it still lives."""
         try:
-            chunk = self.child.read_nonblocking(65_536, timeout=0.05)
+            chunk = self.child.read_nonblocking(65_536, timeout=patience)
         except pexpect.TIMEOUT:
             return True
         except pexpect.EOF:
@@ -118,6 +118,7 @@ class Terminal:
         while time.monotonic() < deadline:
             alive = self.read()
             if wanted in self.text if isinstance(wanted, str) else wanted(self):
+                self._read_on()
                 return
             if self._held and b"\x1b[" in self._held:
                 self._flush()
@@ -125,6 +126,15 @@ class Terminal:
             if not alive:
                 break
         raise AssertionError(f"{wanted!r} did not come to the screen:\n{self.text}")
+
+    def _read_on(self) -> None:
+        """Take the rest of a frame, which comes in pieces: below it stand rows of the screen before, in which
+        the next thing to wait for may be found, so that keys are sent too early."""
+        for _ in range(8):
+            before = len(self.raw)
+            self.read(0.02)
+            if len(self.raw) == before:
+                return
 
     def settle(self) -> None:
         """Until the program has nothing more to say for a moment."""
