@@ -44,7 +44,7 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.protocol.entries import EditAction
-from foldline.tui.blocks import BlockView
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.figures import Figures
 from foldline.tui.inspector.timeline import Series
 from foldline.tui.transcript.feed import Transcript

@@ -15,7 +15,7 @@ from bench.sessions import write_large
 from bench.tables import table
 from bench.timing import ms
 from foldline.history import EVENTS, Session
-from foldline.tui.blocks import BlockView
+from foldline.tui.blocks.view import BlockView
 from support.live import Live, live
 
 Benchmark = Callable[..., object]

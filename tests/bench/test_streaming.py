@@ -9,7 +9,7 @@ from textual.app import App, ComposeResult
 
 from bench.tables import table
 from bench.timing import Times, ms
-from foldline.tui.blocks import BlockView
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.presenter import FRAMES
 from foldline.tui.transcript.feed import Transcript
 from support.answers import KINDS, in_pieces

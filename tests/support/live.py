@@ -17,7 +17,7 @@ from foldline.history import Session
 from foldline.llm import Chunk, Request, RetryChunk, TextChunk, ThinkingChunk
 from foldline.protocol import AssistantMessage, Entry
 from foldline.tui.app import FoldlineApp
-from foldline.tui.blocks import Block
+from foldline.tui.blocks.block import Block
 from support.agents import PATIENCE, PlayedLLM, said
 from support.chat_app import Clock, screen_text
 

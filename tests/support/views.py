@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from textual.app import App, ComposeResult
 from textual.strip import Strip
 
-from foldline.tui.blocks import Block, BlockView, Key, Styles, TextBlock
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.plain import TextBlock
+from foldline.tui.blocks.styles import Styles
+from foldline.tui.blocks.view import BlockView
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from foldline.context.invariants import broken
 from foldline.llm import LLMError
 from foldline.protocol import Compaction, UserMessage
-from foldline.tui.blocks import Key
+from foldline.tui.blocks.block import Key
 from foldline.tui.state import Idle
 from foldline.tui.widgets.status import SPINNER, next_change
 from support.agents import Hang, Play, PlayedLLM, calling

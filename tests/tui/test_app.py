@@ -15,7 +15,7 @@ from foldline.history.log import LineReader
 from foldline.llm import LLMError
 from foldline.protocol import Compaction, FoldlineError, UserMessage, events
 from foldline.tui.app import FoldlineApp
-from foldline.tui.blocks import markdown_blocks
+from foldline.tui.blocks.markdown import markdown_blocks
 from foldline.tui.inspector import InspectorScreen
 from foldline.tui.screens.help import HelpScreen
 from foldline.tui.transcript import rows

@@ -10,7 +10,9 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from foldline.protocol.operations import Approve
-from foldline.tui.blocks import BlockView, Key, TextBlock
+from foldline.tui.blocks.block import Key
+from foldline.tui.blocks.plain import TextBlock
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.lists.picker import Picker
 from foldline.tui.messages import (
     CancelRequested,

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import Input, TextArea
 
-from foldline.tui.blocks import BlockView
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.lists.screen import ListBox, PageScreen
 from foldline.tui.widgets.question import QuestionDock
 from foldline.tui.widgets.welcome import Welcome

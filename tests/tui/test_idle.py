@@ -8,7 +8,7 @@ import pytest
 from textual.timer import Timer
 from textual.widget import Widget
 
-from foldline.tui.blocks import BlockView
+from foldline.tui.blocks.view import BlockView
 from support.live import Live, live
 
 

@@ -9,7 +9,7 @@ from textual.color import Color
 from foldline.protocol import FoldlineError
 from foldline.tui import themes as themes_module
 from foldline.tui.base_app import BaseApp
-from foldline.tui.blocks import ROLES
+from foldline.tui.blocks.styles import ROLES
 from foldline.tui.dialogs import change_theme, pick_theme
 from foldline.tui.themes import (
     AUTO,

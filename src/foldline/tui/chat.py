@@ -21,7 +21,7 @@ from textual.widget import AwaitMount, Widget
 
 from foldline.context.harmless import clean_line
 from foldline.tui import dialogs
-from foldline.tui.blocks import BlockView
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.dock import Dock
 from foldline.tui.escape_actions import EscapeActions
 from foldline.tui.keys.commands import BY_ID, COMMANDS, check_handlers

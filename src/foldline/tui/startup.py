@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from foldline.agent.state import AgentState
     from foldline.llm import LLM
     from foldline.protocol import BaseMessage
-    from foldline.tui.blocks import Block
+    from foldline.tui.blocks.block import Block
     from foldline.tui.blocks.view import BlockView
     from foldline.tui.figures import Figures
     from foldline.tui.transcript.feed import Transcript

@@ -2,8 +2,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len, split_graphemes
 
-from foldline.tui.blocks import Column, RowBlock, RuleBlock, Styles, TextBlock, cut_left, cut_right
-from foldline.tui.blocks.cells import chop_spans, wrap, wrap_spans
+from foldline.tui.blocks.cells import chop_spans, cut_left, cut_right, wrap, wrap_spans
+from foldline.tui.blocks.plain import Column, RowBlock, RuleBlock, TextBlock
+from foldline.tui.blocks.styles import Styles
 
 PLAIN = Styles()
 signs = st.sampled_from([*"ab c/.x你好，한글é", "e\u0301", "👨‍👩‍👧", "👧", "❤️", "🇩🇪"])

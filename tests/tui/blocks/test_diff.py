@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from foldline.agent.tools.files import change
-from foldline.tui.blocks import Styles, diff
+from foldline.tui.blocks import diff
 from foldline.tui.blocks.cells import Span, text_of
 from foldline.tui.blocks.diff import (
     BESIDE,
@@ -23,6 +23,7 @@ from foldline.tui.blocks.diff import (
     lines_of_our_diff,
     path_in,
 )
+from foldline.tui.blocks.styles import Styles
 
 WIDE = 60
 """Cells from which these stand side by side."""

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.context.harmless import clean
-from foldline.tui.blocks import LinesBlock, TextBlock, markdown_blocks
 from foldline.tui.blocks.links import file_links, linked, to_file
+from foldline.tui.blocks.markdown import markdown_blocks
+from foldline.tui.blocks.plain import LinesBlock, TextBlock
 from foldline.tui.blocks.styles import Styles
 
 

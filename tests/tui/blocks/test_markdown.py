@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.tui.blocks import MarkdownBlock, StreamingMarkdown, Styles, markdown_blocks
 from foldline.tui.blocks.cutter import Code, Prose, Table
-from foldline.tui.blocks.markdown import Feed
+from foldline.tui.blocks.markdown import Feed, MarkdownBlock, StreamingMarkdown, markdown_blocks
+from foldline.tui.blocks.styles import Styles
 from support.limits import examples
 
 PLAIN = Styles()

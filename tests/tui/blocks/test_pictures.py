@@ -13,9 +13,9 @@ from textual.renderables.background_screen import BackgroundScreen
 from textual.strip import Strip
 
 from foldline.context.harmless import PLACEHOLDER, clean, with_signs
-from foldline.tui.blocks import LinesBlock, StackBlock, Styles
 from foldline.tui.blocks.pictures import _MARKS, Picture, PicturesBlock, Placement, fitted, lines_of
-from foldline.tui.blocks.styles import cursor_row, faded, selected_text, with_matches, with_selection
+from foldline.tui.blocks.plain import LinesBlock, StackBlock
+from foldline.tui.blocks.styles import Styles, cursor_row, faded, selected_text, with_matches, with_selection
 from foldline.tui.textual_private import dimmed
 
 PLACED = Placement(0x1DF0A7, 40, 12)

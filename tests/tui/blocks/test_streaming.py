@@ -5,9 +5,12 @@ import random
 import pytest
 from textual.app import App, ComposeResult
 
-from foldline.tui.blocks import Block, BlockView, StreamingMarkdown, Styles, markdown_blocks
+from foldline.tui.blocks.block import Block
 from foldline.tui.blocks.code import BEFORE
 from foldline.tui.blocks.cutter import CODE_LINES
+from foldline.tui.blocks.markdown import StreamingMarkdown, markdown_blocks
+from foldline.tui.blocks.styles import Styles
+from foldline.tui.blocks.view import BlockView
 from support.answers import KINDS, in_pieces
 
 LINES = {"fence": 500, "table": 150}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from foldline.tui.blocks import ROLES, Styles, styles_from
+from foldline.tui.blocks.styles import ROLES, Styles, styles_from
 
 
 def test_roles_come_from_the_theme() -> None:

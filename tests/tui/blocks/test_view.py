@@ -9,17 +9,11 @@ from textual.selection import Selection
 from textual.theme import Theme
 from textual.widget import Widget
 
-from foldline.tui.blocks import (
-    Block,
-    BlockView,
-    RowBlock,
-    RuleBlock,
-    Spans,
-    StreamingMarkdown,
-    TextBlock,
-    markdown_blocks,
-)
-from foldline.tui.blocks.markdown import Feed
+from foldline.tui.blocks.block import Block
+from foldline.tui.blocks.cells import Spans
+from foldline.tui.blocks.markdown import Feed, StreamingMarkdown, markdown_blocks
+from foldline.tui.blocks.plain import RowBlock, RuleBlock, TextBlock
+from foldline.tui.blocks.view import BlockView
 from support.limits import examples
 from support.views import ViewApp, rows, tall
 
@@ -444,7 +438,7 @@ async def test_an_unknown_key_is_an_error_where_a_block_is_replaced() -> None:
 
 def test_importing_the_blocks_costs_neither_pydantic_nor_the_protocol() -> None:
     code = (
-        "import sys, foldline.tui.blocks\n"
+        "import sys, foldline.tui.blocks.view\n"
         "late = {'pydantic', 'foldline.protocol', 'markdown_it', 'pygments.lexers', 'openai'}\n"
         "late &= set(sys.modules)\n"
         "sys.exit(repr(late) if late else 0)"

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.tui.blocks import Block
-from foldline.tui.blocks.block import BlockList
+from foldline.tui.blocks.block import Block, BlockList
 from foldline.tui.blocks.viewport import Viewport
 from support.limits import examples
 

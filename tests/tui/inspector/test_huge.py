@@ -2,7 +2,8 @@
 
 import pytest
 
-from foldline.tui.blocks import MarkdownBlock, Styles
+from foldline.tui.blocks.markdown import MarkdownBlock
+from foldline.tui.blocks.styles import Styles
 from foldline.tui.panels import bodies
 from foldline.tui.panels.bodies import body_blocks
 from support.history import history

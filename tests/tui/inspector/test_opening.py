@@ -8,7 +8,7 @@ from textual import events
 from textual._styles_cache import StylesCache
 from textual.screen import Screen
 
-from foldline.tui.blocks import BlockView
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.inspector import InspectorPanels, InspectorScreen
 from support.live import Live, Spoken, live
 

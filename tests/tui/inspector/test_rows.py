@@ -4,7 +4,9 @@ from foldline.context import numbers
 from foldline.context.budget import Size
 from foldline.context.projection import Projection
 from foldline.protocol import Compaction, FileImage, Kept, Revert, ToolCallPart, UserMessage, text_parts
-from foldline.tui.blocks import Block, Styles, lines_of_diff
+from foldline.tui.blocks.block import Block
+from foldline.tui.blocks.diff import lines_of_diff
+from foldline.tui.blocks.styles import Styles
 from foldline.tui.inspector.files import FileBlock, file_table
 from foldline.tui.inspector.sheets import ViewSheet, news_of
 from foldline.tui.panels.bodies import body_blocks

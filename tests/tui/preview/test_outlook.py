@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from foldline.compaction import CompactionStrategy, DigestCompaction, ToolResultHidingCompaction, plan
-from foldline.tui.blocks import Styles
+from foldline.tui.blocks.styles import Styles
 from foldline.tui.panels.entry_rows import Source
 from foldline.tui.preview.outlook import Outlook, outlook_of
 from foldline.tui.preview.rows import CUT_KEY, HELD_KEY, NOTE_KEY, PREAMBLE_KEY, Row, cut_rows

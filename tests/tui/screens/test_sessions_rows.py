@@ -7,10 +7,10 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foldline.context.harmless import clean
 from foldline.context.text_search import parse_query
 from foldline.history.session_search import SessionHit
-from foldline.tui.blocks import Span, clean
-from foldline.tui.blocks.cells import width_of
+from foldline.tui.blocks.cells import Span, width_of
 from foldline.tui.screens.sessions_list import Listed, Scope
 from foldline.tui.screens.sessions_view import MATCH, Look, heading, hit_row, session_row
 from support.sessions_screen import NOON

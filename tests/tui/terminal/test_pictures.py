@@ -19,8 +19,8 @@ from PIL import Image
 from textual.driver import Driver
 
 from foldline.protocol import ImagePart
-from foldline.tui.blocks import BlockView
 from foldline.tui.blocks.pictures import Picture, PicturesBlock, fitted
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.terminal.app import TerminalApp
 from foldline.tui.terminal.pictures import shows_among_lines, unpacked, way_for
 from support.images import image

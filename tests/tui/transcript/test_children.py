@@ -7,7 +7,7 @@ import pytest
 from foldline.context.projection import project
 from foldline.context.subagents import Work
 from foldline.protocol import Subagent, events
-from foldline.tui.blocks import BlockView
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.transcript.children import Children, works_of
 from foldline.tui.transcript.feed import Transcript
 from support.asking import Asking

@@ -11,7 +11,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from foldline.protocol import AssistantMessage, text_parts
-from foldline.tui.blocks import BlockView, MarkdownBlock, StreamingMarkdown
+from foldline.tui.blocks.markdown import MarkdownBlock, StreamingMarkdown
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.transcript.feed import Transcript
 from support.agents import calling
 from support.answers import KINDS, in_pieces

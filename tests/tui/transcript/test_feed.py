@@ -7,7 +7,8 @@ import pytest
 from textual.app import App, ComposeResult
 
 from foldline.protocol import AssistantMessage, TextPart, ThinkingPart
-from foldline.tui.blocks import BlockView, RuleBlock
+from foldline.tui.blocks.plain import RuleBlock
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.themes import DEFAULT_THEME, load_theme
 from foldline.tui.transcript import feed
 from foldline.tui.transcript.feed import Transcript

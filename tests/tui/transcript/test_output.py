@@ -16,8 +16,8 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
-from foldline.tui.blocks import Styles
 from foldline.tui.blocks.pictures import Placement
+from foldline.tui.blocks.styles import Styles
 from foldline.tui.transcript.calls import call_title, tool_name
 from foldline.tui.transcript.output import (
     LINE_LENGTH,

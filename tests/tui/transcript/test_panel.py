@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from textual.pilot import Pilot
 
-from foldline.tui.blocks import Key
+from foldline.tui.blocks.block import Key
 from foldline.tui.terminal import app, clipboard
 from foldline.tui.transcript.feed import Transcript
 from foldline.tui.transcript.panel import ReadingPane, Search

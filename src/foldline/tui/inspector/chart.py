@@ -7,7 +7,7 @@ from typing import Final
 from rich.cells import cell_len
 
 from foldline.context import numbers
-from foldline.tui.blocks import Span
+from foldline.tui.blocks.cells import Span
 
 BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 COMPACTION, SHOWN, MARKED, SUBAGENT = "▼", "▲", "△", "═"

@@ -13,24 +13,16 @@ from textual.strip import Strip
 
 from foldline.context import numbers
 from foldline.context.budget import Size
+from foldline.context.harmless import clean, clean_line
 from foldline.context.moments import Change, ChangeSum, Moment, Pair, difference, runs, sums, weight_of
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
-from foldline.tui.blocks import (
-    Block,
-    BlockView,
-    DiffBlock,
-    DiffLine,
-    Key,
-    RowBlock,
-    Span,
-    Spans,
-    Styles,
-    TextBlock,
-    clean,
-    clean_line,
-)
-from foldline.tui.blocks.cells import Piece, cut_right, piece, row, to_strip
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.cells import Piece, Span, Spans, cut_right, piece, row, to_strip
+from foldline.tui.blocks.diff import DiffBlock, DiffLine
+from foldline.tui.blocks.plain import RowBlock, TextBlock
+from foldline.tui.blocks.styles import Styles
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.dialogs import open_help
 from foldline.tui.inspector.past import Comparison, Past
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, cursor_keys, hint_words, name_of, table, works

@@ -10,24 +10,16 @@ from textual.strip import Strip
 
 from foldline.context import numbers
 from foldline.context.files import FileLedger, FileState
+from foldline.context.harmless import clean_line
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind
 from foldline.context.weight import entry_weight
 from foldline.protocol import BaseMessage, FileTouch, ToolResultMessage
-from foldline.tui.blocks import (
-    Block,
-    Column,
-    Key,
-    RowBlock,
-    Span,
-    Spans,
-    Styles,
-    TextBlock,
-    clean_line,
-    cut_left,
-)
-from foldline.tui.blocks.cells import change_spans, to_strip, width_of, wrap_spans
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.cells import Span, Spans, change_spans, cut_left, to_strip, width_of, wrap_spans
+from foldline.tui.blocks.plain import Column, RowBlock, TextBlock
+from foldline.tui.blocks.styles import Styles
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.frame import Panel, Text

@@ -10,12 +10,12 @@ from typing import ClassVar, Final, Literal, NamedTuple
 from textual import events
 from textual.binding import BindingType
 
+from foldline.context.harmless import clean_line
 from foldline.context.outline import CompactionOutline, MessageOutline, OtherOutline, Outline, RequestOutline
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind, ViewItem
 from foldline.protocol import Approval, Checkpoint, Clear, Edit, ModelChange, Revert, Subagent, Title, Undo
-from foldline.tui.blocks import Span, clean_line
-from foldline.tui.blocks.cells import Piece, piece, row
+from foldline.tui.blocks.cells import Piece, Span, piece, row
 from foldline.tui.fates import LETTERS, gutter_sign, letter
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.screen import ListScreen

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from foldline.context.projection import Projection
-from foldline.tui.blocks import Key, Span, Spans
+from foldline.tui.blocks.block import Key
+from foldline.tui.blocks.cells import Span, Spans
 from foldline.tui.inspector.files import FileBlock, FilesPanel, file_table, names_of
 from foldline.tui.inspector.ledger_uses import LedgerUses
 from foldline.tui.inspector.sheets import HistorySheet, ViewSheet

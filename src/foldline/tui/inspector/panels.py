@@ -18,8 +18,9 @@ from foldline.context.projection import Projection
 from foldline.context.subagents import started_by
 from foldline.history.stored import without_gc
 from foldline.protocol import Compaction, Subagent
-from foldline.tui.blocks import Block, BlockView, Key, Span
-from foldline.tui.blocks.cells import Piece, piece, row
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.cells import Piece, Span, piece, row
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.dock import CHAT_COLUMNS
 from foldline.tui.inspector.compare import CompareScreen
 from foldline.tui.inspector.files import FileBlock

@@ -7,8 +7,8 @@ from textual.app import ComposeResult
 
 from foldline.context import numbers
 from foldline.context.budget import Size
+from foldline.context.harmless import clean_line
 from foldline.context.projection import Projection
-from foldline.tui.blocks import clean_line
 from foldline.tui.blocks.cells import Piece, Span, Spans, row
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.panels import InspectorPanels

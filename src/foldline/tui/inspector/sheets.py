@@ -15,8 +15,8 @@ from foldline.context.view import ViewItem
 from foldline.context.view_state import ViewMarker
 from foldline.history.stored import without_gc
 from foldline.protocol import AssistantMessage, Subagent, Undo
-from foldline.tui.blocks import Block, Key, TextBlock
-from foldline.tui.blocks.block import BlockBatch
+from foldline.tui.blocks.block import Block, BlockBatch, Key
+from foldline.tui.blocks.plain import TextBlock
 from foldline.tui.inspector.filters import EVERYTHING, Facet, Filter, Tally, facet_of, facet_of_item, facets
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.keys.table import name_of

@@ -11,13 +11,13 @@ from foldline.context import numbers
 from foldline.context.budget import Size
 from foldline.context.cache_use import CacheUse
 from foldline.context.compactions import compacted_count, sizes_words
+from foldline.context.harmless import clean_line
 from foldline.context.moments import Moment, SinceRequest, at_request, requests_before, since_request
 from foldline.context.numbers import many
 from foldline.context.projection import Projection, RequestSize
 from foldline.context.subagents import Answers
 from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord
-from foldline.tui.blocks import Span, clean_line
-from foldline.tui.blocks.cells import Spans, crop, width_of
+from foldline.tui.blocks.cells import Span, Spans, crop, width_of
 from foldline.tui.inspector import chart
 from foldline.tui.inspector.chart import Peaks, Spread
 from foldline.tui.inspector.keys import scrubbing_words

@@ -9,6 +9,7 @@ from typing import Final
 from textual.strip import Strip
 
 from foldline.context.audit import LEDGER
+from foldline.context.harmless import clean, clean_line
 from foldline.context.ledger import LedgerLine, ledger_lines
 from foldline.context.projection import Projection
 from foldline.protocol import (
@@ -27,20 +28,12 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
 )
-from foldline.tui.blocks import (
-    Block,
-    DiffBlock,
-    Key,
-    Styles,
-    TextBlock,
-    clean,
-    clean_line,
-    lines_of_diff,
-    markdown_blocks,
-    path_in,
-)
-from foldline.tui.blocks.block import PROSE
+from foldline.tui.blocks.block import PROSE, Block, Key
 from foldline.tui.blocks.cells import estimated_lines
+from foldline.tui.blocks.diff import DiffBlock, lines_of_diff, path_in
+from foldline.tui.blocks.markdown import markdown_blocks
+from foldline.tui.blocks.plain import TextBlock
+from foldline.tui.blocks.styles import Styles
 from foldline.tui.panels.entry_list import piece_key
 from foldline.tui.panels.states import sharer
 from foldline.tui.panels.words import call_of, note_text, usage_words

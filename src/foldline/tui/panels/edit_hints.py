@@ -19,8 +19,7 @@ from foldline.context.weight import item_weight, view_size
 from foldline.protocol import BaseMessage, Clear, Compaction, Edit, Revert, ToolResultMessage, Undo
 from foldline.protocol.entries import EditAction
 from foldline.protocol.operations import EditView, UndoCompaction
-from foldline.tui.blocks import Span
-from foldline.tui.blocks.cells import Piece, piece, row, width_of
+from foldline.tui.blocks.cells import Piece, Span, piece, row, width_of
 from foldline.tui.messages import OperationWanted
 from foldline.tui.panels.entry_list import TOOLS_KEY
 from foldline.tui.panels.states import signs, state_words

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from foldline.tui.blocks import Block, BlockView, Gutter, Key
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.view import BlockView, Gutter
 
 _STRIDE: Final = 1 << 20
 """Pieces an opened row may have: more than any text has screens."""

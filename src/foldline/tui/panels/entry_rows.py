@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from foldline.context import numbers
+from foldline.context.harmless import clean_line
 from foldline.context.language import within_frame
 from foldline.context.numbers import many
 from foldline.context.outline import CompactionOutline, MessageOutline, Outline, has_failed
@@ -25,20 +26,10 @@ from foldline.protocol import (
     ToolResultMessage,
     Undo,
 )
-from foldline.tui.blocks import (
-    Block,
-    Column,
-    Key,
-    RowBlock,
-    RuleBlock,
-    Span,
-    Spans,
-    Styles,
-    clean_line,
-    cut_left,
-    cut_right,
-)
-from foldline.tui.blocks.cells import Piece, piece, row, to_strip
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.cells import Piece, Span, Spans, cut_left, cut_right, piece, row, to_strip
+from foldline.tui.blocks.plain import Column, RowBlock, RuleBlock
+from foldline.tui.blocks.styles import Styles
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.panels.bodies import body_blocks
 from foldline.tui.panels.entry_list import DIVIDER_KEY, TOOLS_KEY, preview_key, row_key, row_of

@@ -8,7 +8,8 @@ from foldline.context.outline import CompactionOutline, MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW, Fate
 from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Revert, Undo
-from foldline.tui.blocks import Key, Span
+from foldline.tui.blocks.block import Key
+from foldline.tui.blocks.cells import Span
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.panels.entry_list import row_key
 

@@ -5,6 +5,7 @@ from typing import Final
 from foldline.context import numbers
 from foldline.context.calls import subject_of
 from foldline.context.compactions import sizes_words
+from foldline.context.harmless import clean_line
 from foldline.context.outline import CompactionOutline
 from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection
@@ -34,7 +35,6 @@ from foldline.protocol import (
     Usage,
     UserMessage,
 )
-from foldline.tui.blocks import clean_line
 from foldline.tui.panels.states import is_undone
 from foldline.tui.state import reason_words
 

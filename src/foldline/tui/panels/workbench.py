@@ -12,9 +12,11 @@ from textual.containers import Horizontal
 from textual.geometry import Region, Size
 from textual.widget import Widget
 
+from foldline.context.harmless import clean_line
 from foldline.history.stored import without_gc
-from foldline.tui.blocks import Block, BlockView, Key, Span, Spans, clean_line
-from foldline.tui.blocks.cells import Piece, row
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.cells import Piece, Span, Spans, row
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import ScreenKey, hint_words, name_of, works
 from foldline.tui.panels.edit_hints import Answer

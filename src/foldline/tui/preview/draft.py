@@ -20,20 +20,14 @@ from foldline.compaction.summary_text import (
     notes_of,
     unframed,
 )
+from foldline.context.harmless import clean, clean_line
 from foldline.context.ledger import LedgerLine
 from foldline.context.numbers import many
-from foldline.tui.blocks import (
-    Block,
-    DiffBlock,
-    Key,
-    Span,
-    Styles,
-    TextBlock,
-    clean,
-    clean_line,
-    lines_of_diff,
-)
-from foldline.tui.blocks.cells import crop, to_strip
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.cells import Span, crop, to_strip
+from foldline.tui.blocks.diff import DiffBlock, lines_of_diff
+from foldline.tui.blocks.plain import TextBlock
+from foldline.tui.blocks.styles import Styles
 from foldline.tui.keys.table import key_of
 from foldline.tui.panels.bodies import ledger_blocks
 from foldline.tui.panels.entry_list import EntryList

@@ -11,11 +11,13 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from foldline.context import numbers
+from foldline.context.harmless import clean, clean_line
 from foldline.protocol import operations
 from foldline.protocol.operations import LedgerChange, Operation
 from foldline.tui import dialogs
-from foldline.tui.blocks import Block, BlockView, Key, Span, Spans, clean, clean_line
-from foldline.tui.blocks.cells import Piece, piece, row
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.cells import Piece, Span, Spans, piece, row
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.keys.table import bindings, key_of
 from foldline.tui.lists.screen import Question
 from foldline.tui.messages import CancelRequested, EntryWanted

@@ -8,11 +8,14 @@ from textual.strip import Strip
 
 from foldline.context import numbers
 from foldline.context.audit import Audit, Lost
+from foldline.context.harmless import clean_line
 from foldline.context.view import FateKind
 from foldline.context.weight import Weight
 from foldline.protocol import UserMessage
-from foldline.tui.blocks import Block, Column, Key, RowBlock, Spans, Styles, TextBlock, clean_line
-from foldline.tui.blocks.cells import crop, to_strip
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.cells import Spans, crop, to_strip
+from foldline.tui.blocks.plain import Column, RowBlock, TextBlock
+from foldline.tui.blocks.styles import Styles
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.panels.entry_list import row_key
 from foldline.tui.panels.entry_rows import Source, message_row, row_gutter

@@ -5,8 +5,8 @@ from typing import Final
 
 from foldline.compaction import strategy_name
 from foldline.context import numbers
-from foldline.tui.blocks import Span, clean_line
-from foldline.tui.blocks.cells import Piece, piece, row
+from foldline.context.harmless import clean_line
+from foldline.tui.blocks.cells import Piece, Span, piece, row
 from foldline.tui.preview.draft import LedgerRow
 from foldline.tui.preview.keys import Facts, named
 from foldline.tui.preview.outlook import Outlook, draft_words, saving_words

@@ -13,24 +13,16 @@ from foldline.agent.state import AgentState
 from foldline.compaction import Plan
 from foldline.compaction.automation import INEFFECTIVE
 from foldline.context import numbers
+from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
 from foldline.context.tally import FIXED, KEPT, kind_of
 from foldline.context.view import ViewItem, total_tokens
 from foldline.context.weight import Category, Share, prompt_weight, usage_of
 from foldline.protocol import FoldlineError
-from foldline.tui.blocks import (
-    Block,
-    BlockView,
-    Column,
-    Key,
-    RowBlock,
-    RuleBlock,
-    Span,
-    Spans,
-    TextBlock,
-    clean_line,
-)
-from foldline.tui.blocks.cells import Piece, piece, row, width_of, wrap_spans
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.cells import Piece, Span, Spans, piece, row, width_of, wrap_spans
+from foldline.tui.blocks.plain import Column, RowBlock, RuleBlock, TextBlock
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.figures import view_moment
 from foldline.tui.keys.commands import key_of
 from foldline.tui.keys.table import (

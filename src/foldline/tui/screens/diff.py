@@ -11,17 +11,10 @@ from textual.screen import Screen
 from foldline.agent.rewind import FileDiff
 from foldline.context.harmless import clean_line, with_signs
 from foldline.context.numbers import many
-from foldline.tui.blocks import (
-    Block,
-    BlockView,
-    Column,
-    DiffBlock,
-    LaterBlock,
-    RowBlock,
-    TextBlock,
-    lines_of_diff,
-)
-from foldline.tui.blocks.diff import SHORT
+from foldline.tui.blocks.block import Block
+from foldline.tui.blocks.diff import SHORT, DiffBlock, lines_of_diff
+from foldline.tui.blocks.plain import Column, LaterBlock, RowBlock, TextBlock
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, cursor_keys, hint_words, table, works
 from foldline.tui.panels.entry_list import EntryList

@@ -19,8 +19,8 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 
 from foldline.protocol import ImagePart
-from foldline.tui.blocks import BlockView
 from foldline.tui.blocks.pictures import MOST_CELLS, Picture, PicturesBlock, fitted
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, hint_words, table, works
 from foldline.tui.panels.frame import Text, hints_row

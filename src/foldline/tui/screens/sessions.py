@@ -15,12 +15,12 @@ from textual import on
 from textual.binding import BindingType
 from textual.widgets import Input
 
+from foldline.context.harmless import clean_line
 from foldline.history import short_id
 from foldline.history.lock import holder_of
 from foldline.history.session_search import SessionHit
 from foldline.protocol import FoldlineError
-from foldline.tui.blocks import Spans, clean_line
-from foldline.tui.blocks.cells import crop, shorten, wrap_spans
+from foldline.tui.blocks.cells import Spans, crop, shorten, wrap_spans
 from foldline.tui.keys.commands import key_of as command_key
 from foldline.tui.keys.table import ScreenKey, bindings
 from foldline.tui.lists.screen import Field, ListScreen

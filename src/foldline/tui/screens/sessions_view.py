@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from foldline.agent.tools.text import sized
 from foldline.context import numbers
+from foldline.context.harmless import clean_line
 from foldline.context.text_search import Query, marks
 from foldline.formats.detection import FOREIGN
 from foldline.formats.homes import PLACES
@@ -18,8 +19,8 @@ from foldline.history import age, short_id
 from foldline.history.lock import Holder
 from foldline.history.paths import with_tilde
 from foldline.history.session_search import SessionHit
-from foldline.tui.blocks import Column, RowBlock, Span, Spans, clean_line, cut_left, cut_right
-from foldline.tui.blocks.cells import Side, crop, width_of
+from foldline.tui.blocks.cells import Side, Span, Spans, crop, cut_left, cut_right, width_of
+from foldline.tui.blocks.plain import Column, RowBlock
 from foldline.tui.keys.table import HELP, ScreenKey, moves, name_of, table
 from foldline.tui.screens.sessions_list import SCOPES, Listed, Scope, SessionsState
 

@@ -10,13 +10,16 @@ from typing import Final, Literal
 
 from foldline.context import numbers
 from foldline.context.calls import command_of, subject_of
+from foldline.context.harmless import clean, clean_line
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import item_from
 from foldline.context.weight import entry_weight, item_weight
 from foldline.protocol import AssistantMessage, Subagent, ToolCallPart, ToolResultMessage, UserMessage
-from foldline.tui.blocks import Block, Column, Key, RowBlock, TextBlock, clean, clean_line, cut_right
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.cells import cut_right
 from foldline.tui.blocks.links import to_file
+from foldline.tui.blocks.plain import Column, RowBlock, TextBlock
 from foldline.tui.transcript.output import OutputBlock, opens_by_itself
 from foldline.tui.transcript.panel import key_name
 

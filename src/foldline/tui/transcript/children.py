@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from foldline.context import numbers
+from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
 from foldline.context.subagents import Answers, Work, tokens_in_view, work_of
 from foldline.protocol import Subagent
-from foldline.tui.blocks import Key, RowBlock, Span, Spans, clean_line
+from foldline.tui.blocks.block import Key
+from foldline.tui.blocks.cells import Span, Spans
+from foldline.tui.blocks.plain import RowBlock
 
 if TYPE_CHECKING:
     from foldline.protocol.events import SubagentProgress

@@ -20,8 +20,11 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
-from foldline.tui.blocks import Block, BlockView, Key, LaterBlock, MarkdownBlock, StackBlock
+from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.cutter import Code
+from foldline.tui.blocks.markdown import MarkdownBlock
+from foldline.tui.blocks.plain import LaterBlock, StackBlock
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.transcript import calls, rows
 from foldline.tui.transcript.calls import Call, CallBook, Opening, altered_letter, call_row
 from foldline.tui.transcript.children import Children

@@ -28,7 +28,10 @@ from foldline.protocol import (
     Undo,
     UserMessage,
 )
-from foldline.tui.blocks import Block, BlockView, Key, RowBlock, StreamingMarkdown
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.markdown import StreamingMarkdown
+from foldline.tui.blocks.plain import RowBlock
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.transcript import calls, rows
 from foldline.tui.transcript.calls import INDENT, CallBook
 from foldline.tui.transcript.children import Children

@@ -19,30 +19,18 @@ from foldline.agent.tools.images import pixels_of
 from foldline.agent.tools.text import printed, sized
 from foldline.context.calls import subject_of
 from foldline.context.facts import NEW_ARGUMENTS, OLD_ARGUMENTS
-from foldline.context.harmless import TAB, clean_code
+from foldline.context.harmless import TAB, clean, clean_code, clean_line
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
 from foldline.protocol import BaseMessage, ImagePart, ToolCallPart, ToolResultMessage
-from foldline.tui.blocks import (
-    Block,
-    DiffBlock,
-    DiffLine,
-    Key,
-    LinesBlock,
-    Span,
-    Spans,
-    StackBlock,
-    Styles,
-    TextBlock,
-    clean,
-    clean_line,
-    lines_of_diff,
-    path_in,
-)
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.cells import Span, Spans
 from foldline.tui.blocks.code import highlighted
-from foldline.tui.blocks.diff import SHORT
+from foldline.tui.blocks.diff import SHORT, DiffBlock, DiffLine, lines_of_diff, path_in
 from foldline.tui.blocks.links import to_file
 from foldline.tui.blocks.pictures import Picture, PicturesBlock
+from foldline.tui.blocks.plain import LinesBlock, StackBlock, TextBlock
+from foldline.tui.blocks.styles import Styles
 from foldline.tui.transcript.panel import key_name
 
 LINE_LENGTH: Final = 2_000

@@ -18,7 +18,8 @@ from textual.widgets import Input, Label
 from textual.worker import Worker
 
 from foldline.context.harmless import clean_line
-from foldline.tui.blocks import BlockView, Key
+from foldline.tui.blocks.block import Key
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.keys.table import (
     KeyTable,
     ScreenKey,
@@ -264,7 +265,7 @@ class TranscriptPanel(BlockView):
 
     def on_click(self, event: events.Click) -> None:
         """A click on `u undo` in the line of a compaction takes it back; elsewhere it opens the line."""
-        from foldline.tui.blocks import RuleBlock
+        from foldline.tui.blocks.plain import RuleBlock
 
         at = event.get_content_offset_capture(self)
         if self.text_selection is not None or (place := self._place_at(at.y)) is None:

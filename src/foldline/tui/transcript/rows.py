@@ -12,6 +12,7 @@ from foldline.context.compactions import (
     sizes_words,
     why_compacted,
 )
+from foldline.context.harmless import clean, clean_line
 from foldline.context.numbers import many
 from foldline.context.outline import MessageOutline, Outline
 from foldline.context.permissions import approval_words
@@ -34,21 +35,12 @@ from foldline.protocol import (
     UserMessage,
     entered,
 )
-from foldline.tui.blocks import (
-    Block,
-    BlockView,
-    Key,
-    RowBlock,
-    RuleBlock,
-    Spans,
-    StackBlock,
-    TextBlock,
-    clean,
-    clean_line,
-    cut_right,
-    markdown_blocks,
-)
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.cells import Spans, cut_right
+from foldline.tui.blocks.markdown import markdown_blocks
 from foldline.tui.blocks.pictures import PicturesBlock
+from foldline.tui.blocks.plain import RowBlock, RuleBlock, StackBlock, TextBlock
+from foldline.tui.blocks.view import BlockView
 from foldline.tui.fates import GONE, GUTTER_SIGNS, gutter_sign
 from foldline.tui.prompting.attachments import named_pictures
 from foldline.tui.state import rung_words
