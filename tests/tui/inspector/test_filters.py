@@ -42,7 +42,7 @@ def test_any_of_a_group_and_all_groups(chosen: tuple[Option, ...], admitted: str
 
 def test_a_choice_is_counted_within_what_the_other_groups_leave() -> None:
     tally = Tally()
-    tally.add(
+    tally.counts.update(
         [Facet("tool bash", "live")] * 3 + [Facet("tool bash", "summarised"), Facet("tool read", "live")]
     )
     wanted = Filter(frozenset({BASH}))

@@ -281,7 +281,7 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
         before = self.roles
         super()._restyle()
         if self.roles != before:
-            self._lay_out()
+            self.lay_out()
 
     def _place(self) -> None:
         """Tell Textual what the viewport has found: the size once, then the position."""
@@ -302,14 +302,14 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
 
     def sized(self) -> None:
         if self._laid_out != self._content_size():
-            self._lay_out()
+            self.lay_out()
 
     def _content_size(self) -> tuple[int, int]:
         width, height = self.container_size
         return max(width - self.scrollbar_size_vertical, 0), max(height - self.scrollbar_size_horizontal, 0)
 
-    def _lay_out(self) -> None:
-        """Another size or theme: draw what is visible anew, with the top line where it was."""
+    def lay_out(self) -> None:
+        """Another size, theme or calibration: draw what is visible anew, with the top line where it was."""
         width, height = self._content_size()
         self._laid_out = width, height
         self._drawn.clear()

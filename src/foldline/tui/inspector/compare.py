@@ -14,7 +14,7 @@ from textual.strip import Strip
 from foldline.context import numbers
 from foldline.context.budget import Size
 from foldline.context.harmless import clean, clean_line
-from foldline.context.moments import Change, ChangeSum, Moment, Pair, difference, runs, sums, weight_of
+from foldline.context.moments import Change, Moment, Pair, difference, runs, sums, weight_of
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
 from foldline.tui.blocks.block import Block, Key
@@ -118,10 +118,6 @@ class Difference:
     pairs: tuple[Pair, ...]
     cwd: str = ""
 
-    @property
-    def sums(self) -> dict[Change, ChangeSum]:
-        return sums(self.after, self.pairs)
-
     def rows(self, opened: Container[Key]) -> list[Block]:
         """All rows. `opened` rows show all they hold."""
         room = min(max((cell_len(self.remark(pair)) for pair in self.pairs), default=0), _REMARK)
@@ -184,7 +180,7 @@ class Difference:
 
     def sum_spans(self) -> Iterator[list[Span]]:
         """What the views do not share, and last what they do, in tokens."""
-        totals = self.sums
+        totals = sums(self.after, self.pairs)
         for change in ("gone", "new", "changed"):
             total = totals[change]
             weight = f" {change_words(total.change)}" if total.count else ""
@@ -364,18 +360,17 @@ class CompareScreen(Screen[int | None]):
         where = Piece((("Inspector", "bold"), (" ▸ ", "muted"), ("Compare requests", "text bold")))
         help_key = Piece(hint(name_of(KEYS, "help"), "help"), rank=2)
         self._header.show(row([where], [piece(number, "muted", rank=1), help_key], width))
-        self._panel.head(self._sizes_words(wanted, found) if found else "", clean_line(wanted.title))
+        sizes = ""
+        if found is not None:  # `26.9k → 28.6k`: of the two requests, as all panels have them
+            both = self._size_of(wanted.before, found.before), self._size_of(wanted.after, found.after)
+            sizes = " → ".join(numbers.tokens(size.tokens, estimated=size.estimated) for size in both)
+        self._panel.head(sizes, clean_line(wanted.title))
         parts = [
             Piece(tuple(words), rank=rank) for rank, words in enumerate(found.sum_spans() if found else ())
         ]
         self._sums.show(row(parts, [], max(width - 2, 1)) if found else [])
         self._status.show(self._status_row(width))
         self._hints.show(hints_row(hint_words(KEYS, self), width))
-
-    def _sizes_words(self, wanted: Comparison, found: Difference) -> str:
-        """`26.9k → 28.6k`: of the two requests, as all panels have them."""
-        sizes = self._size_of(wanted.before, found.before), self._size_of(wanted.after, found.after)
-        return " → ".join(numbers.tokens(size.tokens, estimated=size.estimated) for size in sizes)
 
     def _status_row(self, width: int) -> list[Span]:
         """What the cursor is on."""

@@ -2,7 +2,7 @@
 entry for its text."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Final, Literal, NamedTuple
@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from foldline.context.harmless import clean_line
 from foldline.context.outline import CompactionOutline, MessageOutline, OtherOutline, Outline, RequestOutline
 from foldline.context.projection import Projection
-from foldline.context.view import FateKind, ViewItem
+from foldline.context.view import ViewItem
 from foldline.protocol import Approval, Checkpoint, Clear, Edit, ModelChange, Revert, Subagent, Title, Undo
 from foldline.tui.blocks.cells import Piece, Span, piece, row
 from foldline.tui.fates import LETTERS, gutter_sign, letter
@@ -29,16 +29,7 @@ SYSTEM_NOTES: Final = ("request", "notice", "approval", "edit", "checkpoint", "t
 shown where they are asked for."""
 _MESSAGES: Final = ("user", "machine", "assist", "summary", "system", "dev")
 _RULES: Final = ("compaction", "rewind", "clear", "undo", "subagent")
-FATES: Final[tuple[FateKind, ...]] = (
-    "live",
-    "clipped",
-    "hidden",
-    "summarised",
-    "truncated",
-    "reverted",
-    "cleared",
-    "dropped",
-)
+FATES: Final = tuple(fate for fate in LETTERS if fate != "aside")
 MARKS: Final[tuple[Mark, ...]] = ("pinned", "new", "failed", "thinking")
 TOOL: Final = "tool "
 """Stands before the name of a tool where that is a kind."""
@@ -87,9 +78,6 @@ class Filter:
             return False
         return (not fates or facet.fate in fates) and (not marks or not marks.isdisjoint(facet.marks))
 
-    def toggled(self, option: Option) -> "Filter":
-        return Filter(self.chosen ^ {option})
-
     def only(self, option: Option) -> "Filter":
         """With this choice alone in its group: what its count is about."""
         return Filter(frozenset(o for o in self.chosen if o.group != option.group) | {option})
@@ -111,9 +99,6 @@ class Tally:
     """How many entries there are of each facet: few, whatever the history's length."""
 
     counts: Counter[Facet] = field(default_factory=Counter)
-
-    def add(self, facets: Iterable[Facet]) -> None:
-        self.counts.update(facets)
 
     def shown(self, wanted: Filter) -> int:
         return sum(count for facet, count in self.counts.items() if wanted.admits(facet))
@@ -170,12 +155,6 @@ def facet_of_item(item: ViewItem, new_from: int | None = None) -> Facet:
     fresh = new_from is not None and item.index >= new_from
     kind = "summary" if item.written else _kind(item.outline)
     return Facet(kind, item.fate, _marks(item.outline, item.pinned, fresh))
-
-
-def facets(projection: Projection, start: int, stop: int, new_from: int | None) -> Iterator[Facet]:
-    """Those of the entries between two positions."""
-    for outline in projection.entries.outlines[start:stop]:
-        yield facet_of(projection, outline, new_from)
 
 
 _SENT: Final = ("live", "clipped", "hidden")
@@ -300,7 +279,7 @@ class FilterScreen(ListScreen[None, Option]):
         """Choose it, or no longer; the mark goes there."""
         if option in self.rows:
             self.at = self.rows.index(option)
-        self._show(self._filter.toggled(option))
+        self._show(Filter(self._filter.chosen ^ {option}))
 
     def _show(self, wanted: Filter) -> None:
         self._filter = wanted

@@ -181,7 +181,7 @@ class LinkedLists:
         self.files.put(then, table)
         self._widen()
         for sheet in self.sheets:
-            sheet.view.redraw()
+            sheet.view.lay_out()
 
     def _widen(self) -> None:
         width = gutter_width(self.projection.last_index)

@@ -42,7 +42,7 @@ from foldline.tui.inspector.time_travel import TimeTravel
 from foldline.tui.inspector.timeline import TimelinePanel, rows_for
 from foldline.tui.keys.table import bindings
 from foldline.tui.panels import edit_hints
-from foldline.tui.panels.entry_list import EntryList, Scroll, row_key, row_of
+from foldline.tui.panels.entry_list import Scroll, row_key, row_of
 from foldline.tui.panels.entry_rows import entry_row, is_compaction, is_prompt
 from foldline.tui.panels.states import compaction_of
 from foldline.tui.panels.workbench import Workbench
@@ -91,7 +91,7 @@ class InspectorPanels(Workbench):
         super().__init__(*self.lists.panels)
         self.history, self.view, self._files = self.lists.history, self.lists.view, self.lists.files
         self.travel = TimeTravel(projection, overhead, window)
-        self.timeline = TimelinePanel(self._timeline_asked, self._timeline_picked)
+        self.timeline = TimelinePanel(self.action_inspect, self._timeline_picked)
         limits = edit_hints.Limits(overhead, threshold)
         self._edit_hints = edit_hints.HintWorker(self, limits, self.describe) if live else None
         self.activity = activity
@@ -150,11 +150,6 @@ class InspectorPanels(Workbench):
     def priced(self) -> bool:
         """Whether the status row says by now what the edit keys would do."""
         return self._edit_hints is not None and self._edit_hints.known
-
-    @property
-    def _busy(self) -> bool:
-        """Whether the agent does something: edits then wait for its end."""
-        return bool(self.activity)
 
     @property
     def _index(self) -> int:
@@ -371,10 +366,6 @@ class InspectorPanels(Workbench):
         else:
             self.go_to(there)
 
-    def _timeline_asked(self, command: str) -> None:
-        self.go_by(command)
-        self.describe()
-
     def _timeline_picked(self, slot: int) -> None:
         there = self.travel.request(slot + 1)
         if not isinstance(there, str):
@@ -465,7 +456,7 @@ class InspectorPanels(Workbench):
         picked = tuple(sorted(self.lists.picked))
         found = self._edit_hints.at(self.projection, picked or index)
         found = found or edit_hints.EditHints(index, picked=picked)
-        later = self._busy
+        later = bool(self.activity)
         return edit_hints.edit_row(self.projection, found, self.key, later=later, width=width, more=uses)
 
     # --- Keys -----------------------------------------------------------------------------------------
@@ -480,7 +471,7 @@ class InspectorPanels(Workbench):
             self.news = f"This is the timeline: {self.key('panel-1')} goes to History."
         elif self.active == FILES and command.startswith(("older-", "newer-")) and command not in _STEPS:
             self.news = f"Nothing to jump to here: {self.key('panel-1')} goes to History."
-        elif command in _STEPS:
+        elif command in _STEPS or command.startswith("first-"):
             self.go_by(command)
         else:
             self.act(command)
@@ -570,14 +561,15 @@ class InspectorPanels(Workbench):
             self.news = f"Edits are of entries: {history} goes to History, {view} to the LLM view."
         else:
             picked = tuple(sorted(self.lists.picked))
-            answer = edit_hints.edit(self.projection, picked or self._index, key, self.key, later=self._busy)
+            place, later = picked or self._index, bool(self.activity)
+            answer = edit_hints.edit(self.projection, place, key, self.key, later=later)
             if picked and answer.wanted:
                 self.lists.pick(set())
             self.ask_for(answer)
 
     def _undo(self) -> None:
         if self.live:
-            self.ask_for(edit_hints.undo(self.projection, later=self._busy))
+            self.ask_for(edit_hints.undo(self.projection, later=bool(self.activity)))
         else:
             self.news = self._why_not_live()
 
@@ -622,7 +614,7 @@ class InspectorPanels(Workbench):
 
     # --- Search and filter ----------------------------------------------------------------------------
 
-    def search_text(self, view: EntryList, block: Block) -> str:
+    def search_text(self, block: Block) -> str:
         """An entry that is opened has its text below it."""
         return "" if self.active != FILES and block.key in self._sheet.opened else block.text()
 

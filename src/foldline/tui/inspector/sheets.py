@@ -17,7 +17,7 @@ from foldline.history.stored import without_gc
 from foldline.protocol import AssistantMessage, Subagent, Undo
 from foldline.tui.blocks.block import Block, BlockBatch, Key
 from foldline.tui.blocks.plain import TextBlock
-from foldline.tui.inspector.filters import EVERYTHING, Facet, Filter, Tally, facet_of, facet_of_item, facets
+from foldline.tui.inspector.filters import EVERYTHING, Facet, Filter, Tally, facet_of, facet_of_item
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.keys.table import name_of
 from foldline.tui.panels.entry_list import (
@@ -152,7 +152,7 @@ class Sheet:
         scale = self._projection.scale
         if scale != self._scale:
             self._scale = scale
-            self.view.redraw()
+            self.view.lay_out()
 
     # --- Opening in place -----------------------------------------------------------------------------
 
@@ -301,7 +301,7 @@ class Sheet:
         found, done = Tally(), 0
         while done < len(self):
             stop = min(done + _SLICE, len(self))
-            found.add(self.facets(done, stop))
+            found.counts.update(self.facets(done, stop))
             done = stop
             await asyncio.sleep(0)
         return found
@@ -432,7 +432,8 @@ class HistorySheet(Sheet):
         self._markers.clear()
 
     def facets(self, start: int, stop: int) -> Iterable[Facet]:
-        return facets(self._projection, start, stop, self.new_from)
+        outlines = self._projection.entries.outlines[start:stop]
+        return (facet_of(self._projection, outline, self.new_from) for outline in outlines)
 
     def _wanted(self, outline: Outline) -> bool:
         facet = facet_of(self._projection, outline, self.new_from)
@@ -547,7 +548,9 @@ class ViewSheet(Sheet):
         grown = (
             not compacted and old and len(self._items) >= len(old) and self._items[len(old) - 1] is old[-1]
         )
-        same = len(old) if grown else common_prefix(old, self._items)
+        least = min(len(old), len(self._items))
+        # Identity decides: items are never changed, only replaced.
+        same = least if grown else next((at for at in range(least) if old[at] is not self._items[at]), least)
         if compacted and same < len(old):
             self._keep_rows()
             self._changes += 1
@@ -637,11 +640,3 @@ def newest_change(projection: Projection) -> int:
     """Index of the newest entry that may have changed states or the view above its end; -1 without any."""
     newest = projection.newest_change
     return -1 if newest is None else newest.index
-
-
-def common_prefix(old: Sequence[ViewItem], new: Sequence[ViewItem]) -> int:
-    """How many items both begin with. Identity decides: items are never changed, only replaced."""
-    for count, (before, after) in enumerate(zip(old, new, strict=False)):
-        if before is not after:
-            return count
-    return min(len(old), len(new))

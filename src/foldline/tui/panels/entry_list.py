@@ -36,14 +36,6 @@ def preview_key(row: Key) -> Key:
     return (row[0], row[1] + _STRIDE - 1)
 
 
-def no_gutter(_key: Key, _line: int) -> tuple[()]:
-    return ()
-
-
-def never_faded(_key: Key) -> bool:
-    return False
-
-
 class EntryList(BlockView):
     """A `BlockView` whose cursor becomes `▷` (the counterpart) while another panel has the cursor."""
 
@@ -51,9 +43,9 @@ class EntryList(BlockView):
         self,
         *,
         id: str,
-        gutter: Gutter = no_gutter,
+        gutter: Gutter | None = None,
         gutter_width: int = 1,
-        faded: Callable[[Key], bool] = never_faded,
+        faded: Callable[[Key], bool] | None = None,
         follow: bool = False,
     ) -> None:
         super().__init__(
@@ -111,11 +103,7 @@ class EntryList(BlockView):
         """Make room for longer numbers."""
         if width != self._gutter_width:
             self._gutter_width = width
-            self._lay_out()
-
-    def redraw(self) -> None:
-        """Draw the visible blocks anew: numbers all of them show have changed."""
-        self._lay_out()
+            self.lay_out()
 
     def replace_below(self, key: Key, count: int, blocks: Sequence[Block]) -> None:
         """Replace so many blocks below the one with this key: it grows and shrinks downwards."""

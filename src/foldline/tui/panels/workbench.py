@@ -355,7 +355,7 @@ class Workbench(Movable):
         else:
             self.news = f"Nothing to look for yet: {self.key('search')} asks."
 
-    def search_text(self, view: EntryList, block: Block) -> str:
+    def search_text(self, block: Block) -> str:
         """The text of a block that is searched."""
         return block.text()
 
@@ -365,9 +365,7 @@ class Workbench(Movable):
 
     async def _look(self, number: int, step: int) -> None:
         view, shown = self.panels[number].view, f"“{clean_line(self.needle)}”"
-        key, wrapped = await find(
-            view, self.needle, view.cursor, step, lambda block: self.search_text(view, block)
-        )
+        key, wrapped = await find(view, self.needle, view.cursor, step, self.search_text)
         here = self.active == number
         if key is None:
             self.news = f"{shown} is nowhere in this panel."
