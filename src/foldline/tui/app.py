@@ -12,7 +12,7 @@ from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
+from textual import on, work
 from textual.binding import Binding, BindingType
 
 from foldline.tui import dialogs
@@ -229,24 +229,20 @@ class FoldlineApp(BaseApp[None]):
                 self.say("No other session is open: /quit ends the program")
             case "close":
                 self.ask_to_close(self.chat)
-            case _ if working := self._working():
-                self.run_worker(self._quit(working), group="quit", exclusive=True)
             case _:
-                self.exit()
+                several = self.sessions if len(self.sessions) > 1 else ()
+                if working := ", ".join(each.name_now for each in several if each.runs):
+                    self.run_worker(self._quit(working), group="quit", exclusive=True)
+                else:
+                    self.exit()
 
-    def ask_to_close(self, session: OpenSession) -> None:
+    @work(group="close")
+    async def ask_to_close(self, session: OpenSession) -> None:
         """Close one of several; where something runs in it, only once the user agrees."""
-        self.run_worker(self._close_asked(session), group="close")
-
-    async def _close_asked(self, session: OpenSession) -> None:
         loses = "what runs there is cancelled, the history is kept"
         question = f"Close {session.name_now}?"
         if not session.runs or await dialogs.confirmed(self.chat, question, "Close", loses):
             await self.close_session(session)
-
-    def _working(self) -> str:
-        """Of several sessions, those in which something would end with the program."""
-        return ", ".join(each.name_now for each in self.sessions if each.runs and len(self.sessions) > 1)
 
     async def _quit(self, working: str) -> None:
         loses = f"what runs is cancelled, the histories are kept: {working}"

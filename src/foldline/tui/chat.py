@@ -26,10 +26,7 @@ from foldline.tui.dock import Dock
 from foldline.tui.escape_actions import EscapeActions
 from foldline.tui.keys.commands import BY_ID, COMMANDS, check_handlers
 from foldline.tui.keys.table import bindings
-from foldline.tui.messages import (
-    CommandInvoked,
-    PromptSubmitted,
-)
+from foldline.tui.messages import CommandInvoked, PromptSubmitted
 from foldline.tui.prompting.completion import CompletionList
 from foldline.tui.prompting.prompt import Prompt
 from foldline.tui.state import ChatState
@@ -142,11 +139,6 @@ class ChatScreen(Screen[None]):
 
     def show(self, state: ChatState) -> None:
         self.state = state
-
-    def invite(self) -> None:
-        """Welcome the reader in the place of the transcript, until something is there."""
-        self.welcome.display, self.reading.display = True, False
-        self._show()
 
     def remark(self, text: str) -> None:
         """Answer a key in the status row, for a few seconds."""

@@ -115,17 +115,14 @@ class Figures:
         projection = self._state.projection
         if projection.newest_change is not self._undo_for:
             self._undo_for = projection.newest_change
-            self._undo_more = self._comes_back()
+            target = projection.undoable
+            then = None if target is None else projection.foreseen(Undo(target=target))
+            self._undo_more = None if then is None else then.sent - projection.sent
         if self._undo_more is None:
             return None
         # No report is true of the view that comes back: all of it is estimated, as it will be then.
         estimate = projection.sent + self._state.overhead + self._undo_more
         return round(estimate * projection.scale) - self._state.size()
-
-    def _comes_back(self) -> int | None:
-        projection = self._state.projection
-        target = projection.undoable
-        return None if target is None else projection.foreseen(Undo(target=target)).sent - projection.sent
 
     def cut_index(self) -> int | None:
         """Index of the entry where a compaction would cut now."""

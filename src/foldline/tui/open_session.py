@@ -146,7 +146,8 @@ class OpenSession(ChatScreen):
         self._look_around()
         self._read_children()
         if not opened.blocks:
-            self.invite()
+            self.welcome.display, self.reading.display = True, False
+            self._show()
             self._find_last_sessions()
         self.run_worker(import_ahead(opened.agent.state), group="screens", exit_on_error=False)
         self._typing()
@@ -155,7 +156,7 @@ class OpenSession(ChatScreen):
     async def aclose(self) -> None:
         """Cancel what runs, keep what was not sent, and give the session back."""
         self._ended = True
-        self._opening.give_up()
+        self._opening.given_up = True
         if self.runner is not None:
             from foldline.tui.runner import keep_unsent_prompts
 
@@ -383,6 +384,7 @@ class OpenSession(ChatScreen):
 
     def _commands(self, shown: Shown) -> "Commands":
         from foldline.tui.runner import compaction_commands
+        from foldline.tui.screens.context import open_context
         from foldline.tui.screens.jobs import open_jobs
         from foldline.tui.screens.permissions import open_permissions
         from foldline.tui.screens.rewind import open_rewind
@@ -394,7 +396,7 @@ class OpenSession(ChatScreen):
         return {
             "open-tools": lambda _, __: in_slices(shown.transcript.openings.toggle_all_calls(), "opening"),
             "background": lambda runner, _: self._to_background(runner, shown),
-            "context": lambda _, __: self._open_context(shown),
+            "context": lambda _, __: open_context(shown),
             "rewind": lambda runner, _: open_rewind(self, runner),
             "tree": lambda runner, _: open_tree(self, runner),
             "approvals": lambda runner, _: open_permissions(self, runner),
@@ -417,8 +419,3 @@ class OpenSession(ChatScreen):
             (each for each in awaited if chosen is not None and each.child == chosen.child), awaited[0]
         )
         runner.submit(SendToBackground(call_id=one.call_id))
-
-    def _open_context(self, shown: Shown) -> None:
-        from foldline.tui.screens.context import open_context
-
-        open_context(shown)

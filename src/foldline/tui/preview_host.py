@@ -37,10 +37,11 @@ class PreviewHost:
         if self._screen is not None and self._screen.is_open:  # its key came twice, or something lies over it
             self._screen.uncover()
             return
-        review = self._runner.agent.state.review
+        agent_state = self._runner.agent.state
+        made = agent_state.review.proposal
         if self._state.drafting is not None:
             self._runner.submit(operations.HoldCommit())
-        elif review.proposal is None or not self._fits() or focus:
+        elif made is None or not made.fits(agent_state.projection) or focus:
             self._state = self._from_plan("manual", focus or None)
             if self._state.plan is None and not self._runner.agent.executor.busy:
                 self._chat.remark(self._state.error or "There is nothing to compact")
@@ -161,11 +162,6 @@ class PreviewHost:
         except FoldlineError as failure:
             return PreviewState(reason=reason, focus=focus, error=str(failure))
         return PreviewState(reason=reason, plan=planned, focus=focus)
-
-    def _fits(self) -> bool:
-        agent_state = self._runner.agent.state
-        made = agent_state.review.proposal
-        return made is not None and made.fits(agent_state.projection)
 
     def _why_ended(self, event: events.CompactionEnd) -> str:
         if event.nothing:

@@ -49,7 +49,8 @@ class Opening:
     def __init__(self, load: Load, view: "BlockView", prompt: str = "") -> None:
         self._load = load
         self._view = view
-        self._given_up = False
+        self.given_up = False
+        """The program ends, and its end waits for its threads."""
         self.share_read = 0.0
         """Of its file; 0 where that is no work."""
         self.prompts = [prompt] if prompt else []
@@ -72,10 +73,6 @@ class Opening:
             self.commands.append((command, argument))
         return f"{asked.title}: as soon as the session is open"
 
-    def give_up(self) -> None:
-        """The program ends, and its end waits for its threads."""
-        self._given_up = True
-
     def run(self) -> "Opened | str":
         """The agent and what its session looks like, or why there is none. In a thread: all of it may take
         long, its imports first."""
@@ -83,7 +80,7 @@ class Opening:
         from foldline.protocol import FoldlineError
 
         def far(share: float) -> None:
-            if self._given_up:
+            if self.given_up:
                 raise asyncio.CancelledError
             self.share_read = share
 

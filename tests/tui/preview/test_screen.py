@@ -10,10 +10,10 @@ from textual.pilot import Pilot
 from foldline.compaction import Proposal, ToolResultHidingCompaction, plan
 from foldline.compaction.summary_text import ledger_of
 from foldline.protocol.operations import ApplyProposal, DiscardProposal, RedraftProposal, ReviseProposal
-from foldline.tui.keys.table import bindings
+from foldline.tui.keys.table import bindings, hint_words
 from foldline.tui.messages import CancelRequested, EntryWanted
 from foldline.tui.preview import Drafting, PreviewState
-from foldline.tui.preview.keys import KEYS, Facts, hints
+from foldline.tui.preview.keys import KEYS, Facts
 from foldline.tui.preview.panels import KEEP_TEXT
 from foldline.tui.screens.help import HelpScreen
 from support.chat_app import screen_text
@@ -261,14 +261,14 @@ async def test_the_draft_goes_to_the_readers_own_editor_and_comes_back(
         assert lent[0] == ("hi" if len(keys) > 1 else "") + NOTES
         taken = app.posted[-1]
         assert isinstance(taken, ReviseProposal) and taken.notes.endswith("one more line")
-        assert "\x1b" not in taken.notes and not app.preview.panels.draft.editing
+        assert "\x1b" not in taken.notes and not app.preview.panels.draft.editor.display
         assert "edited" in text(app)
 
 
 async def test_leaving_the_text_as_it_was_asks_for_nothing() -> None:
     async with running() as (app, pilot):
         await pilot.press("e", "escape", "e", "ctrl+s", "e", "tab")
-        assert app.posted == [] and not app.preview.panels.draft.editing
+        assert app.posted == [] and not app.preview.panels.draft.editor.display
 
 
 async def test_a_text_that_is_not_taken_is_kept_for_the_next_try() -> None:
@@ -604,14 +604,10 @@ def test_every_key_of_its_own_has_an_action() -> None:
 @pytest.mark.parametrize("panel", [0, 1, 2])
 def test_hints_offer_only_what_works(panel: int) -> None:
     facts = Facts(panel=panel, proposal=True, stale=True, has_cut=True, facts=True, editable=True)
-    words = [word for _, word in hints(facts, "close")]
+    words = [word for _, word in hint_words(KEYS, facts)]
     assert "apply" not in words and ("mark" in words) == (panel == 2)
-    assert [word for _, word in hints(replace(facts, drafting=True), "cancels")] == [
-        "panel",
-        "search",
-        "keys",
-        "cancels",
-    ]
+    drafting = [word for _, word in hint_words(KEYS, replace(facts, drafting=True))]
+    assert drafting == ["panel", "search", "keys", "close"]
 
 
 async def test_help_lists_every_key() -> None:

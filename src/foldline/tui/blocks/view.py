@@ -41,17 +41,13 @@ Faded = Callable[[Key], bool]
 
 
 class ViewMessage(Message):
-    """A message of a view; `@on(..., "#id")` selects by the view."""
+    """A message of a view."""
 
     def __init__(self, view: "BlockView") -> None:
         super().__init__()
         # Ours also where another widget made us post it: messages do not bubble past their sender.
         self.set_sender(view)
         self.view = view
-
-    @property
-    def control(self) -> "BlockView":
-        return self.view
 
 
 class KeyMessage(ViewMessage):
@@ -596,7 +592,9 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
         index, line = place
         block = self._sheet[index]
         at_cursor, mark = False, ""
-        if block.key in (self._cursor, self._counterpart) and line == self._cursor_line(index):
+        top, top_line = self._viewport.top
+        first = max(block.gap, top_line) if index == top else block.gap  # of its lines, on the screen
+        if block.key in (self._cursor, self._counterpart) and line == first:
             # Exactly one cursor on the screen: a view without the focus shows none.
             at_cursor = block.key == self._cursor and self.has_focus
             mark = "▶" if at_cursor else "▷" if block.key == self._counterpart else ""
@@ -611,12 +609,6 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
         if selection is not None and (span := selection.get_span(at)) is not None:
             strip = with_selection(strip, *span, self.roles["reverse"])
         return strip.apply_style(self.rich_style).apply_offsets(0, at)
-
-    def _cursor_line(self, index: int) -> int:
-        """The line of a block that shows the cursor: its first one, or the first on screen."""
-        top, line = self._viewport.top
-        first = self._sheet[index].gap
-        return max(first, line) if index == top else first
 
     def _repaint(self, *keys: Key | None) -> None:
         """Paint blocks again that are on screen."""

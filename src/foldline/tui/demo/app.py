@@ -5,7 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual import events
 from textual.binding import BindingType
@@ -18,10 +18,6 @@ from foldline.tui.dock import CHAT_COLUMNS
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, table
 from foldline.tui.themes import DEFAULT_THEME
 from foldline.tui.widgets.lines import Frame, Lines, edge, hints_in, sides
-
-if TYPE_CHECKING:
-    from foldline.agent import Agent
-
 
 KEYS: Final[tuple[ScreenKey[None], ...]] = table(
     "tour",
@@ -54,7 +50,12 @@ class DemoApp(FoldlineApp):
         theme: str = DEFAULT_THEME,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(lambda: self._recorded_agent(), root=root, theme=theme, clock=clock)
+        super().__init__(
+            lambda: replaying_agent(Path("/home/you/foldline"), Path(self._kept.name), pace),
+            root=root,
+            theme=theme,
+            clock=clock,
+        )
         self._demo_pace = pace
         self._kept = tempfile.TemporaryDirectory(prefix="foldline-demo-")
         """Holds the session of the tour; goes with the program."""
@@ -62,9 +63,6 @@ class DemoApp(FoldlineApp):
         """Whether the last recorded prompt has been answered, or playing was stopped."""
         self._previewed = self._asked = False
         self.tour: Tour | None = None
-
-    def _recorded_agent(self) -> "Agent":
-        return replaying_agent(Path("/home/you/foldline"), Path(self._kept.name), self._demo_pace)
 
     def agent_ready(self) -> None:
         self.tour = Tour(steps())
@@ -121,16 +119,12 @@ class DemoApp(FoldlineApp):
     def action_tour(self, command: str) -> None:
         """What a key of the table does."""
         match command:
-            case "skip-step":
-                self._skip()
+            case "skip-step" if self.tour is not None:
+                self._stop_playing()
+                self.tour = further(self.tour, self._facts())
+                self._show_strip(self.tour)
             case "end-tour":
                 self._end()
-
-    def _skip(self) -> None:
-        if self.tour is not None:
-            self._stop_playing()
-            self.tour = further(self.tour, self._facts())
-            self._show_strip(self.tour)
 
     def _end(self) -> None:
         self._stop_playing()
@@ -182,9 +176,7 @@ _RULE: Final = Frame("───── ", "muted")
 class TourStrip(Lines):
     """Docked at the top. Its height depends on nothing but the width: no step moves the screen."""
 
-    DEFAULT_CSS: ClassVar[str] = """
-    TourStrip { dock: top; height: 4; background: $role-background; }
-    """
+    DEFAULT_CSS: ClassVar[str] = "TourStrip { dock: top; height: 4; background: $role-background; }"
 
     def __init__(self, tour: Tour) -> None:
         super().__init__(id="tour")

@@ -13,7 +13,7 @@ from foldline.history import Session, read_log
 from foldline.llm.offline.model import ReplayLLM
 from foldline.protocol import AssistantMessage, ToolResultMessage, UserMessage
 from foldline.tui.inspector.keys import KEYS as INSPECTOR
-from foldline.tui.keys.commands import BY_ID
+from foldline.tui.keys.commands import key_of
 from foldline.tui.keys.table import name_of, names_of
 from foldline.tui.preview.keys import KEYS as PREVIEW
 from foldline.tui.transcript.panel import KEYS as READING
@@ -56,10 +56,6 @@ class Step:
     """Whether it can be done at all; else it is left out."""
 
 
-def _key(command: str) -> str:
-    return name_of([BY_ID[command]], command)
-
-
 def steps() -> tuple[Step, ...]:
     """The whole tour, with the keys that are in force."""
     jumps = names_of(READING, "older-compaction", "newer-compaction")
@@ -73,14 +69,14 @@ def steps() -> tuple[Step, ...]:
         Step(
             "Nothing is gone",
             "Left of each line the gutter says what the model still has: ┃ word for word, ┊ only through the "
-            f"summary. {_key('complete')} goes to the transcript, {jumps} "
+            f"summary. {key_of('complete')} goes to the transcript, {jumps} "
             f"from compaction to compaction, {name_of(READING, 'open')} opens one.",
             lambda begun, now: now.summary_open,
             lambda now: now.compactions > 0,
         ),
         Step(
             "Two sides",
-            f"{_key('inspector')} opens the Inspector: every entry since the first, and beside it what the "
+            f"{key_of('inspector')} opens the Inspector: every entry since the first, and beside it what the "
             "model is sent.",
             lambda begun, now: "inspector" in now.screens,
         ),
@@ -119,8 +115,8 @@ def steps() -> tuple[Step, ...]:
         ),
         Step(
             "Before it happens",
-            f"{_key('preview')} in the chat shows the next compaction before it is made; "
-            f"{_key('inspector')} leads back there from the Inspector.",
+            f"{key_of('preview')} in the chat shows the next compaction before it is made; "
+            f"{key_of('inspector')} leads back there from the Inspector.",
             lambda begun, now: now.previewed,
         ),
         Step(
@@ -139,7 +135,7 @@ def steps() -> tuple[Step, ...]:
         ),
         Step(
             "Everything",
-            f"{_key('palette')} finds everything by name; {_key('help')} lists the keys of where you are.",
+            f"{key_of('palette')} finds everything by name, {key_of('help')} lists the keys where you are.",
             lambda begun, now: bool(now.screens & {"palette", "picker", "help"}),
         ),
     )

@@ -27,15 +27,7 @@ from foldline.tui.inspector.files import FileBlock
 from foldline.tui.inspector.filters import EVERYTHING, Filter, FilterScreen
 from foldline.tui.inspector.keys import EDIT, KEYS, hints, time_hints
 from foldline.tui.inspector.ledger_uses import LedgerUses
-from foldline.tui.inspector.link import (
-    FILES,
-    HISTORY,
-    TIMELINE,
-    VIEW,
-    LinkedLists,
-    files_width,
-    panels_at,
-)
+from foldline.tui.inspector.link import FILES, HISTORY, TIMELINE, VIEW, LinkedLists, files_width, panels_at
 from foldline.tui.inspector.past import comparisons
 from foldline.tui.inspector.sheets import PanelState, Sheet
 from foldline.tui.inspector.time_travel import TimeTravel

@@ -137,10 +137,6 @@ class Picker(ListScreen[str | None, Ranked]):
     def height_wanted(self) -> int:
         return min(len(self._choices), ROWS) + 3 + self._note_rows(min(_WIDTH, self.app.size.width))
 
-    def add(self, more: Iterable[Choice]) -> None:
-        """Further choices, below those there are."""
-        self.offer((*self._choices, *more))
-
     def offer(self, choices: Iterable[Choice]) -> None:
         """These from now on. The mark stays on its choice, once the user has moved it."""
         self._choices = tuple(choices)

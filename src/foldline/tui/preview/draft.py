@@ -238,10 +238,6 @@ class DraftPanel(Panel):
         self.editor = NotesEditor()
         super().__init__(EntryList(id="draft", follow=True), title="2 Draft", below=self.editor)
 
-    @property
-    def editing(self) -> bool:
-        return bool(self.editor.display)
-
     def edit(self, text: str, line: int) -> None:
         """Show the field, the text's `line` under its cursor."""
         self.editor.load_text(clean(text))

@@ -208,7 +208,8 @@ def named(command: str) -> str:
     return name_of(KEYS, command)
 
 
-def _in_a_mode(mode: Mode) -> tuple[tuple[str, str], ...]:
+def hints_in_mode(mode: Mode) -> tuple[tuple[str, str], ...]:
+    """(keys, word) of what works beside the panels; the last one belongs at the right end."""
     leave = named("close")
     match mode:
         case "editing":
@@ -218,12 +219,3 @@ def _in_a_mode(mode: Mode) -> tuple[tuple[str, str], ...]:
             return (("Enter", "finds"), (leave, "leaves"))
         case _:
             return (("Enter", "drafts"), (leave, "leaves, nothing is drafted"))
-
-
-def hints(facts: Facts, closes: str) -> tuple[tuple[str, str], ...]:
-    """(keys, word) of what works now; the last one belongs at the right end. `closes` is what Esc does."""
-    if facts.mode != "panels":
-        return _in_a_mode(facts.mode)
-    return tuple(
-        (key.name, closes if key.id == "close" else key.hint) for key in KEYS if key.hint and key.works(facts)
-    )

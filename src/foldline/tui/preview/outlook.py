@@ -12,10 +12,9 @@ from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import FateKind, ViewItem, is_preamble, total_tokens
 from foldline.protocol import NEW
+from foldline.tui.blocks.block import Key
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.state import Weights
-
-Key = tuple[int, int]
 
 _GONE: Final = frozenset({"summarised", "truncated"})
 _HELD_OVERHEAD: Final = 4

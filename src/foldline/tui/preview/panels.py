@@ -27,7 +27,7 @@ from foldline.tui.panels.frame import Panel
 from foldline.tui.panels.workbench import Workbench
 from foldline.tui.preview import words
 from foldline.tui.preview.draft import DraftPanel, DraftSheet, LedgerRow, NotesEditor, earlier_notes
-from foldline.tui.preview.keys import KEYS, Facts, Mode, hints, named
+from foldline.tui.preview.keys import KEYS, Facts, Mode, hints_in_mode, named
 from foldline.tui.preview.outlook import Outlook, redraft_words
 from foldline.tui.preview.rows import (
     CUT_KEY,
@@ -325,7 +325,8 @@ class PreviewPanels(Workbench):
 
     def hint_pairs(self) -> Sequence[tuple[str, str]]:
         if self._question is None:
-            return hints(self.facts, self.esc_words())
+            mode = self.facts.mode
+            return super().hint_pairs() if mode == "panels" else hints_in_mode(mode)
         answers = self._question.answers.items()
         keys = [("Enter" if command == "enter" else named(command), word) for command, (word, _) in answers]
         return (*keys, ("any other key", "no"))

@@ -62,7 +62,8 @@ class Attachments:
         shown = re.sub(r"[\[\]]", "", clean_line(name)) or "picture"
         shown = shown if len(shown) <= _NAME else f"…{shown[1 - _NAME :]}"
         size = f" {part.width}×{part.height}" if part.width and part.height else ""
-        placeholder = f"[picture {self._next_number()}: {shown}{size}]"
+        numbers = (int(found[1]) for each in self._pictures if (found := _PLACEHOLDER.fullmatch(each)))
+        placeholder = f"[picture {max(numbers, default=0) + 1}: {shown}{size}]"
         self._pictures[placeholder] = part
         return placeholder
 
@@ -81,10 +82,6 @@ class Attachments:
         named = (found[0] for found in _PLACEHOLDER.finditer(message.text) if found[1])
         images = (part for part in message.parts if isinstance(part, ImagePart))
         self._pictures.update(zip(dict.fromkeys(named), images, strict=False))
-
-    def _next_number(self) -> int:
-        numbers = (int(found[1]) for name in self._pictures if (found := _PLACEHOLDER.fullmatch(name)))
-        return max(numbers, default=0) + 1
 
     # --- asking ----------------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class EarlierPrompts(Picker):
             fresh = [text for text in dict.fromkeys(prompts) if text not in known]
             first = len(self._texts)
             self._texts += fresh[: max(_MOST - first, 0)]
-            self.add(self._listed(title, first))
+            self.offer((*self._choices, *self._listed(title, first)))
             await asyncio.sleep(0)
 
 

@@ -143,17 +143,10 @@ _IN_QUEUE: Final = ("queue-up", "queue-down", "queue-delete")
 """What its keys do to the marked prompt; without one they are the editor's."""
 
 
-def _own_keys() -> dict[str, str]:
-    """The keys that mean something in the editor only, and what."""
-    return {key: command.id for command in COMMANDS if command.place == "prompt" for key in command.pressed}
-
-
 class Prompt(Lines):
     """Text and queue grow upwards; the lower edge stays where it is."""
 
-    DEFAULT_CSS: ClassVar[str] = """
-    Prompt { height: auto; }
-    """
+    DEFAULT_CSS: ClassVar[str] = "Prompt { height: auto; }"
 
     @dataclass
     class Submitted(Message):
@@ -190,7 +183,9 @@ class Prompt(Lines):
         self._root = root
         self._tall = True
         self._active = True
-        self._own_keys = _own_keys()
+        own = [command for command in COMMANDS if command.place == "prompt"]
+        self._own_keys = {key: command.id for command in own for key in command.pressed}
+        """The keys that mean something in the editor only, and what."""
         self._recall = Recall()
         self._marked: int | None = None
         self._shell: Shell | None = None
@@ -330,11 +325,6 @@ class Prompt(Lines):
         """Put the text aside; ↑ returns it."""
         self._recall = self._recall.with_item(self.editor.text)
         self.editor.put("")
-
-    @property
-    def _title(self) -> Span:
-        """What stands in its upper edge."""
-        return ("prompt", "muted") if self.edited is None else (f"editing prompt {self.edited[1]}", "altered")
 
     def edit(self, index: int, number: int, text: str) -> None:
         """Edit an earlier prompt in place: what is sent next takes its place."""
@@ -578,7 +568,11 @@ class Prompt(Lines):
         look = frame(self.editor.has_focus and self._active)
         waiting = self._state.waiting
         mode: Spans = () if self.vim is None else ((f" · {clean_line(self.vim.words)}", "accent"),)
-        top = edge(look, True, (self._title, *mode), self._count(waiting), width)
+        title: Span = ("prompt", "muted")
+        if self.edited is not None:
+            title = (f"editing prompt {self.edited[1]}", "altered")
+        count = ((waiting_words(waiting), "altered" if waiting.paused else "text"),) if waiting.count else ()
+        top = edge(look, True, (title, *mode), count, width)
         most = self._queue_rows()
         asked = self._state.asks_choice
         queue = queue_rows(waiting, self._marked, look, width, most, asked=asked) if most else []
@@ -587,7 +581,3 @@ class Prompt(Lines):
         marks, edits = self._marked is not None, self.edited is not None
         left, right = frame_words(self._state, marks=marks, edits=edits, shell=self._shell, width=width)
         return [top, *queue, *text, edge(look, False, left, right, width)]
-
-    def _count(self, waiting: Waiting) -> Spans:
-        words = waiting_words(waiting)
-        return ((words, "altered" if waiting.paused else "text"),) if words else ()

@@ -272,11 +272,7 @@ class RewindScreen(PlacesScreen[RewindPoint]):
                 self.moved()
 
     def word(self, key: ScreenKey[Any]) -> str:
-        match key.id:
-            case "steps" if self.steps:
-                return "hide steps"
-            case _:
-                return super().word(key)
+        return "hide steps" if key.id == "steps" and self.steps else super().word(key)
 
     def draw(self, width: int, height: int) -> list[Line]:
         title = "Rewind to right before …"

@@ -62,9 +62,7 @@ Work = Callable[[], Awaitable[str | None]]
 class SessionsScreen(ListScreen[Path | None, ListRow]):
     """Gives back the event file of the session to go on with, or None to stay in this chat."""
 
-    DEFAULT_CSS: ClassVar[str] = """
-    SessionsScreen > ListBox { width: 100%; height: 100%; color: $role-text; }
-    """
+    DEFAULT_CSS: ClassVar[str] = "SessionsScreen > ListBox { width: 100%; height: 100%; color: $role-text; }"
     KEYS = view.KEYS
     state: SessionsState
     BINDINGS: ClassVar[list[BindingType]] = bindings(view.KEYS, "list")
@@ -318,7 +316,8 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
         else:
             read, fork = partial(self._open, listed, None), partial(self._fork, listed, None)
             answers = {"r": ("read along", read), "f": ("fork: go on in a copy", fork)}
-            self.ask(view.held_question(listed, holder), answers)
+            name = view.session_name(listed)
+            self.ask(f"{name} is being written by {holder}: only one may write to a session.", answers)
 
     def _fork(self, listed: Listed, until: int | None) -> None:
         copy = partial(fork_session, listed.path, self._home, self._root, until)

@@ -16,7 +16,6 @@ from foldline.context.text_search import Query, marks
 from foldline.formats.detection import FOREIGN
 from foldline.formats.homes import PLACES
 from foldline.history import age, short_id
-from foldline.history.lock import Holder
 from foldline.history.paths import with_tilde
 from foldline.history.session_search import SessionHit
 from foldline.tui.blocks.cells import Side, Span, Spans, crop, cut_left, cut_right, width_of
@@ -237,13 +236,10 @@ def tabs(scope: Scope) -> Spans:
     """`1 This folder  2 All folders  3 Archived  4 Other agents`, the chosen one bold."""
     spans: list[Span] = []
     for at, each in enumerate(SCOPES):
-        spans.append((f"{'  ' if at else ''}{_scope_key(each)} ", "muted"))
+        key = called(f"scope-{at + 1}")
+        spans.append((f"{'  ' if at else ''}{key} ", "muted"))
         spans.append((_NAMES[each], "text bold" if each == scope else "muted"))
     return tuple(spans)
-
-
-def _scope_key(scope: Scope) -> str:
-    return called(f"scope-{SCOPES.index(scope) + 1}")
 
 
 def count(state: SessionsState, shown: int) -> str:
@@ -363,7 +359,3 @@ def delete_question(listed: Listed, look: Look) -> str:
     known.append(numbers.many(listed.entries, "entry", "entries") if listed.readable else "unreadable")
     known.append(sized(listed.size))
     return f"Delete {session_name(listed)} ({', '.join(known)}) for good? Nothing brings it back."
-
-
-def held_question(listed: Listed, holder: Holder) -> str:
-    return f"{session_name(listed)} is being written by {holder}: only one may write to a session."

@@ -251,15 +251,14 @@ class Transcript:
             blocks += self._blocks(entry, blocks[-1] if blocks else None, places)
 
     def _with_results(self, blocks: Sequence[Block]) -> list[Block]:
+        """These, and of calls whatever more is known than their answer says."""
+        calls = [(block, self.calls.get(block.key)) for block in blocks]
         return [
-            self.openings.call_block(block.key, block.gap) if self._has_changed(block.key) else block
-            for block in blocks
+            block
+            if call is None or (call.result is None and call.child is None)
+            else self.openings.call_block(block.key, block.gap)
+            for block, call in calls
         ]
-
-    def _has_changed(self, key: Key) -> bool:
-        """Whether more is known of a call than its answer says."""
-        call = self.calls.get(key)
-        return call is not None and (call.result is not None or call.child is not None)
 
     def add(self, entry: Entry) -> None:
         """Show one more entry. A marker that changes the view repaints the gutter, and moves nothing."""
@@ -293,15 +292,10 @@ class Transcript:
         }
         for key in self.openings.altered | altered:
             self.openings.redraw_call(key)
-        for index in {*(key[0] for key in self.compactions[-2:]), *self._undoable()}:
+        before, self._said_undoable = self._said_undoable, self.projection.undoable or 0
+        for index in {*(key[0] for key in self.compactions[-2:]), before, self._said_undoable}:
             self.openings.redraw((index, 0))  # what its line offers is another thing now
         self._view.refresh()
-
-    def _undoable(self) -> Iterator[int]:
-        """The compaction that said it can be undone, and that which can be now."""
-        yield self._said_undoable
-        self._said_undoable = self.projection.undoable or 0
-        yield self._said_undoable
 
     def _blocks(
         self, entry: Entry, above: Block | None, places: tuple[list[Key], list[Key]] | None = None
@@ -358,19 +352,16 @@ class Transcript:
         """Open or close what stands at this key, in place."""
         writing = self._writing
         if writing is not None and key[0] == writing.index and key[1] < 0:
-            self._toggle_streamed_thought(writing)
+            opened = self.openings.flip((writing.index, THOUGHT))
+            if not opened:
+                self.openings.close_pieces(writing.index)
+            writing.open_thought(self._view, opened)
         else:
             self.openings.toggle(key)
 
     def pictures(self, key: Key) -> Sequence[ImagePart]:
         """The pictures of what stands there."""
         return pictures_at(key, self.calls.get(key), self.projection)
-
-    def _toggle_streamed_thought(self, writing: Writing) -> None:
-        opened = self.openings.flip((writing.index, THOUGHT))
-        if not opened:
-            self.openings.close_pieces(writing.index)
-        writing.open_thought(self._view, opened)
 
     def reweigh(self) -> Iterator[None]:
         """The weights of calls, in slices, where the model's reports have changed what a token is worth."""

@@ -290,9 +290,7 @@ class TranscriptPanel(BlockView):
 class ReadingPane(Vertical):
     """Owns the view, the search, and what was copied last. `source` is there once a session is open."""
 
-    DEFAULT_CSS: ClassVar[str] = """
-    ReadingPane { width: 1fr; height: 1fr; }
-    """
+    DEFAULT_CSS: ClassVar[str] = "ReadingPane { width: 1fr; height: 1fr; }"
 
     class Changed(Message):
         """Other keys work now, or Esc does something else."""

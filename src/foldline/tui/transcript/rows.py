@@ -6,12 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from foldline.context import numbers
-from foldline.context.compactions import (
-    compacted_count,
-    describe_compaction,
-    sizes_words,
-    why_compacted,
-)
+from foldline.context.compactions import compacted_count, describe_compaction, sizes_words, why_compacted
 from foldline.context.harmless import clean, clean_line
 from foldline.context.numbers import many
 from foldline.context.outline import MessageOutline, Outline
@@ -207,15 +202,10 @@ def compaction_block(compaction: Compaction, projection: Projection, *, opened: 
 def _summary(compaction: Compaction, projection: Projection) -> list[Block]:
     if compaction.summary.strip():
         return list(markdown_blocks(compaction.summary, compaction.index, gap=0))
-    return [TextBlock((compaction.index, 0), _without_summary(projection, compaction), "folded")]
-
-
-def _without_summary(projection: Projection, compaction: Compaction) -> str:
-    """What a compaction without a text shows when opened: an empty line would look like a failed summary."""
-    return (
-        f"No summary was written: {describe_compaction(projection, compaction)}. The history has all of it, "
-        "and /undo brings it back."
-    )
+    # An empty line would look like a failed summary.
+    none = f"No summary was written: {describe_compaction(projection, compaction)}."
+    words = f"{none} The history has all of it, and /undo brings it back."
+    return [TextBlock((compaction.index, 0), words, "folded")]
 
 
 def prompt_block(

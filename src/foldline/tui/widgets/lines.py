@@ -25,9 +25,7 @@ Line = list[Span]
 class Lines(Themed, SelectedByDragging):
     """Draws what `lines(width)` says; repaints only when that changed. Text in spans must be clean."""
 
-    DEFAULT_CSS: ClassVar[str] = """
-    Lines { height: 1; width: 1fr; background: transparent; }
-    """
+    DEFAULT_CSS: ClassVar[str] = "Lines { height: 1; width: 1fr; background: transparent; }"
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)

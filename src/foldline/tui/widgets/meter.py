@@ -129,18 +129,16 @@ def meter_row(state: ChatState, width: int) -> list[Span]:
     room = state.room
     right: list[Piece] = []
     if state.cached is not None:
-        right.append(piece(f"cached {_cached(state.cached)}", "muted", rank=3))
+        # As the size beside it, while there is room: `26.6k`, `113k`.
+        shown = numbers.tokens if state.cached < 99_950 else numbers.short_tokens
+        right.append(piece(f"cached {shown(state.cached)}", "muted", rank=3))
     if state.git:
         git = clean_line(state.git)
         right.append(piece(f"git {git}" if width >= 100 else git.split(" ")[-1], "muted", rank=4))
     opens = key_of("context")
-    bar = Piece(button(_bar(room, bar_cells(width)), opens), rank=1)
-    left = [bar, Piece(button(_numbers(state), opens), gap=1)]
+    bar = (("▐", "muted"), *bar_spans(room, bar_cells(width)), ("▌", "muted"))
+    left = [Piece(button(bar, opens), rank=1), Piece(button(_numbers(state), opens), gap=1)]
     return row(left, right, width)
-
-
-def _bar(room: Room, cells: int) -> Spans:
-    return (("▐", "muted"), *bar_spans(room, cells), ("▌", "muted"))
 
 
 def bar_spans(room: Room, cells: int) -> Spans:
@@ -170,11 +168,6 @@ def _numbers(state: ChatState) -> Spans:
     if after := _after(state):
         spans.append((f" → {after}", "folded"))
     return tuple(spans)
-
-
-def _cached(tokens: int) -> str:
-    """As the size beside it, while there is room: `26.6k`, `113k`."""
-    return numbers.tokens(tokens) if tokens < 99_950 else numbers.short_tokens(tokens)
 
 
 def _after(state: ChatState) -> str:

@@ -134,9 +134,7 @@ class QuestionDock(Lines, can_focus=True):
     """Up to 60 % of the screen; longer questions scroll. A call is allowed once all of it was painted; until
     then what would allow it reads on."""
 
-    DEFAULT_CSS: ClassVar[str] = """
-    QuestionDock { display: none; }
-    """
+    DEFAULT_CSS: ClassVar[str] = "QuestionDock { display: none; }"
 
     @dataclass
     class NotTaken(Message):

@@ -127,9 +127,7 @@ def _compaction(row: CompactionRow, inner: int) -> Line:
 class Sidebar(Lines):
     """Beside the transcript from 100 columns on."""
 
-    DEFAULT_CSS: ClassVar[str] = f"""
-    Sidebar {{ width: {WIDTH}; height: 1fr; }}
-    """
+    DEFAULT_CSS: ClassVar[str] = f"Sidebar {{ width: {WIDTH}; height: 1fr; }}"
 
     def __init__(self) -> None:
         super().__init__(id="sidebar")

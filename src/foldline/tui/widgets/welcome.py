@@ -41,9 +41,7 @@ class _Row:
 class Welcome(Lines, can_focus=True):
     """Stands in the place of an empty transcript. A prompt that is picked is for the editor."""
 
-    DEFAULT_CSS: ClassVar[str] = """
-    Welcome { display: none; height: 1fr; }
-    """
+    DEFAULT_CSS: ClassVar[str] = "Welcome { display: none; height: 1fr; }"
 
     @dataclass
     class Picked(Message):
