@@ -85,9 +85,10 @@ class ChatScreen(Screen[None]):
         self.transcript: BlockView = self.reading.view
         self.welcome = Welcome()
         self.sidebar = Sidebar()
-        self.dock = QuestionDock(clock, lambda: self.completion.open, self._typed_elsewhere, self._edited)
         self.completion = CompletionList()
-        self.prompt = Prompt(self.completion, root)
+        covered = lambda: self.completion.open  # noqa: E731
+        self.dock = QuestionDock(clock, self.remark, covered, self._typed_elsewhere, self._edited)
+        self.prompt = Prompt(self.completion, root, self.remark, self.run_command)
         self.meter = Row("meter")
         self.status = Row("status")
         self.hints = Row("hints")
@@ -315,17 +316,6 @@ class ChatScreen(Screen[None]):
             self.transcript.cursor_to(None)  # out of sight, it would be what the next keys act on
         self.post_message(PromptSubmitted(event.text))
 
-    @on(Prompt.CommandTyped)
-    def _command_typed(self, event: Prompt.CommandTyped) -> None:
-        event.stop()
-        self.run_command(event.command.id, event.argument)
-
-    @on(Prompt.Refused)
-    @on(QuestionDock.NotTaken)
-    def _refused(self, event: Prompt.Refused | QuestionDock.NotTaken) -> None:
-        event.stop()
-        self.remark(event.sentence)
-
     @on(QuestionDock.WhyUnsent)
     def _why_unsent(self, event: QuestionDock.WhyUnsent) -> None:
         event.stop()
@@ -336,11 +326,6 @@ class ChatScreen(Screen[None]):
         typed = events.Key(event.key, event.character) if isinstance(event, events.Key) else event
         self.set_focus(self.prompt.editor)
         self.prompt.editor.post_message(typed)
-
-    @on(Prompt.EndWanted)
-    def _end_wanted(self, event: Prompt.EndWanted) -> None:
-        event.stop()
-        self.transcript.follow_end()
 
     @on(Prompt.EnteredNothing)
     def _entered_nothing(self, event: Prompt.EnteredNothing) -> None:

@@ -172,14 +172,10 @@ def _written(cells: Row) -> str:
     for (codes, link), group in groupby(cells, key=itemgetter(1)):
         text = "".join(cell for cell, _ in group)
         if not codes and not link:
-            text = _BLANKS.sub(_erased, text)
+            # Cells erased (ECH) and gone over (CUF).
+            text = _BLANKS.sub(lambda blanks: f"\x1b[{len(blanks[0])}X\x1b[{len(blanks[0])}C", text)
         if codes != before:
             text = f"\x1b[{_RESET * bool(before and codes)}{codes}m{text}"
         before = codes
         written += f"\x1b]8;{link}\x1b\\{text}\x1b]8;;\x1b\\" if link else text
     return written + "\x1b[m" * bool(before)
-
-
-def _erased(blanks: re.Match[str]) -> str:
-    """Cells erased (ECH) and gone over (CUF)."""
-    return f"\x1b[{len(blanks[0])}X\x1b[{len(blanks[0])}C"

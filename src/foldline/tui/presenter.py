@@ -138,8 +138,6 @@ class Presenter:
                 transcript.add(event.entry)
             case events.TaskFinished():
                 transcript.drop_stream()
-            case _:
-                pass
 
     def _follow_figures(self, shown: Shown, event: "Event") -> None:
         """Whether the figures are still true, and what of the view a compaction is about to take."""

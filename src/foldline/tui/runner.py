@@ -204,8 +204,6 @@ class Runner:
                     sent, held, self._held = True, self._held, None
                     if held is not None:
                         self._announce()
-                case _:
-                    pass
 
         self._announce()
         stop = executor.subscribe(hear)

@@ -257,11 +257,6 @@ class Tab:
     """What it does, or how it ended since it was seen."""
     shown: bool
 
-    @property
-    def is_news(self) -> bool:
-        """Whether it is to be said of one that is not shown."""
-        return not self.shown and self.state in ("waits for you", "failed", "finished")
-
 
 @dataclass(frozen=True, slots=True)
 class ChatState:

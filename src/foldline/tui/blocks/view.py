@@ -344,13 +344,6 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
             self._viewport.scroll_by(line)
             self._place()
 
-    def scroll_to_place(self, key: Key, line: int) -> None:
-        """Bring a line of a block to the top row."""
-        index = self._sheet.find(key)
-        if index is not None:
-            self._viewport.to_place((index, line))
-            self._place()
-
     def scroll_to_key(self, key: Key, only_if_hidden: bool = True) -> None:
         """Bring a block into view, moving as little as possible; without `only_if_hidden` to the top row."""
         index = self._sheet.find(key)
@@ -639,7 +632,7 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
             return
         row = self._sheet.heights.offset(index) + line - self._viewport.position
         if index < self._viewport.top[0] or not 0 <= row < self._viewport.height:
-            self.scroll_to_place(key, line)
+            self.scroll_to_line(key, line)
             self.scroll_lines(-(self._viewport.height // 3))
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:

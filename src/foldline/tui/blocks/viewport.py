@@ -82,10 +82,6 @@ class Viewport:
         """Show the last line in the last row, and follow from here on."""
         self._move(self._end())
 
-    def to_place(self, place: Place) -> None:
-        """Show this line in the top row, as far as there are lines below."""
-        self._move(min(place, self._end()))
-
     def fill(self) -> None:
         """Leave no row blank below the last line while there are lines above the top one."""
         if self.height and len(self.sheet):

@@ -258,8 +258,6 @@ def request_words(
             model, state = entry.model, f"failed: {clean_line(entry.error)}" if entry.error else ""
         case AssistantMessage():
             model = entry.model
-        case _:
-            pass
     lines: list[Spans] = [_head(moment.name, entry, model, state, failed=bool(state))]
     lines.append(((asked_words(asked, on_record=moment.sent is not None), "text"),))
     lines.append((_proof_words(moment, then, proof),))

@@ -75,28 +75,8 @@ def idle(state: ChatState) -> bool:
     return not state.busy
 
 
-def not_compacting(state: ChatState) -> bool:
-    return state.compacting is None
-
-
-def would_be_cheaper(state: ChatState) -> bool:
-    return not state.busy and state.cache is not None and bool(state.cache.compacted)
-
-
-def broke_off(state: ChatState) -> bool:
-    return state.unanswered and not state.busy
-
-
 def asked(state: ChatState) -> bool:
     return state.question is not None and not state.asks_choice
-
-
-def awaits_subagents(state: ChatState) -> bool:
-    return bool(state.awaited)
-
-
-def has_other_rules(state: ChatState) -> bool:
-    return state.question is not None and len(state.question.promises) > 1
 
 
 COMMANDS: Final[KeyTable[Command]] = table(
@@ -176,7 +156,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Continues a turn that failed or was stopped: the same request once more, without a new prompt.",
         hint="try again",
         title="Try again",
-        works=broke_off,
+        works=lambda state: state.unanswered and not state.busy,
     ),
     Command(
         "background",
@@ -186,7 +166,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         hint="to the background",
         title="Send a subagent to the background",
         scope="app",
-        works=awaits_subagents,
+        works=lambda state: bool(state.awaited),
     ),
     "Context",
     SlashCommand(
@@ -201,7 +181,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         help="Compacts the older part of the conversation into a summary now; a focus is what it dwells on.",
         title="Compact the context",
         argument="[--preview] [focus]",
-        works=not_compacting,
+        works=lambda state: state.compacting is None,
         aliases=("compress", "summarize"),
     ),
     Command(
@@ -210,7 +190,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Compacts before the next request: what the status row offers where the provider's cache ends.",
         title="Compact before the next request",
         scope="app",
-        works=would_be_cheaper,
+        works=lambda state: not state.busy and state.cache is not None and bool(state.cache.compacted),
     ),
     SlashCommand(
         "preview",
@@ -346,7 +326,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
         ("alt+w",),
         "Shows what else always may stand for, such as exactly this command.",
         title="Mean another rule by always",
-        works=has_other_rules,
+        works=lambda state: state.question is not None and len(state.question.promises) > 1,
     ),
     Command(
         "decline",

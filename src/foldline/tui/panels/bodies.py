@@ -210,8 +210,6 @@ def _result(pieces: _Pieces, projection: Projection, result: ToolResultMessage) 
                 pieces.plain(part.text, "alert" if result.is_error else "text")
             case ImagePart():
                 pieces.image(part)
-            case _:
-                pass
     if not result.parts:
         pieces.plain("(no output)", "muted")
     if result.details.full_output:

@@ -373,18 +373,15 @@ def _hint_words(hint: EditHint, hints: EditHints, level: int) -> Iterator[Span]:
         yield f": {numbers.tokens(hint.size - hint.change)} → {size}" if level < 2 else f" {change}", "muted"
         return
     if level < 3:
-        yield f" {hint.action}{_alone(hint, hints) if level == 0 else ''}", "text"
+        # Hiding acts on one result of a group, where all other keys act on the whole.
+        one_of_many = hint.action == "hide" and len(hints.group) > 2 and hint.target != hints.group[0]
+        alone = f" {hint.target} alone" if one_of_many and level == 0 else ""
+        yield f" {hint.action}{alone}", "text"
     yield f" {change}{money_words(hint.change, hints.price) if level < 2 else ''}", "muted"
     if level < 2 and hint.change and hint.action in ("restore", "show"):
         yield f" → {numbers.tokens(hint.size)}", "muted"
     if level == 0 and hint.action == "pin":
         yield ", kept later too", "muted"
-
-
-def _alone(hint: EditHint, hints: EditHints) -> str:
-    """Hiding acts on one result of a group, where all other keys act on the whole."""
-    one_of_many = hint.action == "hide" and len(hints.group) > 2 and hint.target != hints.group[0]
-    return f" {hint.target} alone" if one_of_many else ""
 
 
 def money_words(tokens: int, price: float | None) -> str:

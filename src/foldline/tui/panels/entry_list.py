@@ -177,8 +177,7 @@ class ViewAnchor:
         if follows:
             view.follow_end()
         elif top is not None and view.index_of(top[0]) is not None:
-            view.scroll_to_key(top[0], only_if_hidden=False)
-            view.scroll_lines(top[1])
+            view.scroll_to_line(*top)
         if cursor is not None and view.cursor is not None:
             last = view.last_row() if at_end else None
             view.cursor_to(last or cursor, quiet=True, scroll=False)

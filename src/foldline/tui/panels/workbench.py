@@ -169,8 +169,6 @@ class Workbench(Movable):
                 open_help(self.app)
             case "close" if not self.end_search():
                 self.leave()
-            case _:
-                pass
 
     def is_prompt(self, block: Block) -> bool:
         """Whether a row is something the user asked."""

@@ -98,18 +98,13 @@ def cut_rows(outlook: Outlook, source: Source, held: str | None = None, strategy
     if outlook.cut is not None:
         place = outlook.cut
         behind = (at for at, row in enumerate(rows) if row.stands_for_items and row.position >= place)
-        rows.insert(next(behind, len(rows)), Row(CutBlock(CUT_KEY, cut_words(outlook)), place))
+        compacted, kept = numbers.tokens(outlook.compacted), numbers.tokens(outlook.kept_below)
+        label = f"cut {outlook.index_at(place)} ━ {compacted} compacted above, {kept} kept below"
+        rows.insert(next(behind, len(rows)), Row(CutBlock(CUT_KEY, label), place))
     if held is not None:
         line = _line(HELD_KEY, "held    ", first_words(held), held_tokens(outlook, held))
         rows.append(Row(line, len(outlook.parts)))
     return rows
-
-
-def cut_words(outlook: Outlook) -> str:
-    """`cut 352 ━ 82.9k compacted above, 16.2k kept below`."""
-    assert outlook.cut is not None
-    compacted, kept = numbers.tokens(outlook.compacted), numbers.tokens(outlook.kept_below)
-    return f"cut {outlook.index_at(outlook.cut)} ━ {compacted} compacted above, {kept} kept below"
 
 
 def _line(key: Key, kind: str, words: str, tokens: int) -> RowBlock:

@@ -176,7 +176,8 @@ def about_facts(outlook: Outlook, chosen: Sequence[Fact], marked: bool, stale: b
     after = f"{numbers.tokens(outlook.after)} → {numbers.tokens(outlook.after + cost)}"
     what, verb = f"{len(groups)} entries and tool groups", "stay"
     if len(groups) == 1:
-        what, verb = group_words(groups[0]), "stays"
+        first, *_, last = (*groups[0], groups[0][-1])
+        what, verb = f"entry {first}" if first == last else f"tool group {first}–{last}", "stays"
     lead = f"Enter: {f'{len(chosen)} marked: ' if marked else ''}{what}"
     if outlook.after + cost >= outlook.before:
         return f"{lead}, {after}: nothing would be saved any more."
@@ -187,8 +188,3 @@ def about_ledger(row: LedgerRow) -> str:
     """Of a line of the ledger: what the keys would do."""
     pin = "unpins it" if row.pinned else "keeps it in later compactions, too"
     return f"From entry {row.line.entry}. {named('pin')} {pin}; {named('drop')} drops it."
-
-
-def group_words(group: Sequence[int]) -> str:
-    """`tool group 287–288`, `entry 131`."""
-    return f"entry {group[0]}" if len(group) == 1 else f"tool group {group[0]}–{group[-1]}"

@@ -1,6 +1,6 @@
 """The prompt: the editor in its frame, its keys, and the prompts that wait above the text."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -154,31 +154,23 @@ class Prompt(Lines):
 
         text: str
 
-    @dataclass
-    class CommandTyped(Message):
-        """A slash command was entered."""
-
-        command: Command
-        argument: str
-
-    @dataclass
-    class Refused(Message):
-        """Enter did nothing, and why. The text is still there."""
-
-        sentence: str
-
     class FactsChanged(Message):
         """What Esc would do may be another thing now."""
 
     class EnteredNothing(Message):
         """Enter in an empty prompt, where nothing waits to be sent."""
 
-    class EndWanted(Message):
-        """`End` at the end of the text: the transcript's end is meant."""
-
-    def __init__(self, completion: CompletionList, root: Path | None) -> None:
-        """`root` is the folder whose files `@` completes, and pictures are named from."""
+    def __init__(
+        self,
+        completion: CompletionList,
+        root: Path | None,
+        remark: Callable[[str], None],
+        run: Callable[[str, str], None],
+    ) -> None:
+        """`root` is the folder whose files `@` completes, and pictures are named from. `remark` says why
+        Enter did nothing, `run` carries out a command with what was typed behind it."""
         super().__init__(id="prompt")
+        self._remark, self._run_command = remark, run
         self._state = ChatState()
         self._root = root
         self._tall = True
@@ -189,7 +181,7 @@ class Prompt(Lines):
         self._recall = Recall()
         self._marked: int | None = None
         self._shell: Shell | None = None
-        self.attaching = PromptAttachments(root, self._refuse, partial(self._in_background, "pictures"))
+        self.attaching = PromptAttachments(root, remark, partial(self._in_background, "pictures"))
         self.editor = self.attaching.editor = Editor(self._take_key, self.attaching.take_paste)
         self.editor.delete_whole = self.attaching.delete_placeholder
         finder = FileFinder(root, self.refresh_completion, partial(self._in_background, "files"))
@@ -362,9 +354,6 @@ class Prompt(Lines):
     def _in_background(self, group: str, work: Work) -> None:
         _: Worker[object] = self.run_worker(work, group=group, exclusive=True)
 
-    def _refuse(self, sentence: str) -> None:
-        self.post_message(self.Refused(sentence))
-
     # --- Keys -----------------------------------------------------------------------------------------
 
     async def _take_key(self, key: str) -> bool:
@@ -386,8 +375,8 @@ class Prompt(Lines):
             case command if command in _IN_QUEUE and self._marked is not None:
                 self._change_queue(command, self._marked)
                 return True
-        if key == "end" and self.editor.at_end:
-            self.post_message(self.EndWanted())
+        if key == "end" and self.editor.cursor_location == self.editor.document.end:
+            self._run_command("end", "")  # the transcript's end is meant
             return True
         if self._marked is not None and key not in ("left", "right"):
             self.leave_queue()
@@ -422,9 +411,9 @@ class Prompt(Lines):
                 self._sent(text)
                 self.post_message(self.Submitted(text.rstrip()))
             case inputs.NoCommand():
-                self._refuse("Behind ! stands a command for your shell; behind !! the model does not see it")
+                self._remark("Behind ! stands a command for your shell; behind !! the model does not see it")
             case inputs.UnknownSlash() as unknown:
-                self._refuse(f"{unknown} Type / to see what there is")
+                self._remark(f"{unknown} Type / to see what there is")
             case inputs.SlashCall(command=command, argument=argument):
                 self._enter_command(text, command, argument)
 
@@ -437,12 +426,12 @@ class Prompt(Lines):
 
     def _enter_command(self, text: str, command: Command, argument: str) -> None:
         if argument and not command.argument:
-            self._refuse(f"/{command.slash} takes nothing behind it")
+            self._remark(f"/{command.slash} takes nothing behind it")
         elif not command.works(self._state):
-            self._refuse(f"/{command.slash} does nothing now: Esc cancels what runs")
+            self._remark(f"/{command.slash} does nothing now: Esc cancels what runs")
         else:
             self._sent(text)
-            self.post_message(self.CommandTyped(command, argument))
+            self._run_command(command.id, argument)
 
     def _continues(self) -> bool:
         """Enter behind a backslash begins a new line in its place; to a shell both mean that, so it has both.
@@ -491,7 +480,7 @@ class Prompt(Lines):
         self.post_message(QueueEdited(waiting.queued, after, waiting.paused))
 
     def _older(self) -> bool:
-        if not self.editor.on_first_line:
+        if not self.editor.navigator.is_first_wrapped_line(self.editor.cursor_location):
             return False
         queued = self._state.waiting.queued
         if self._marked is not None:
@@ -507,7 +496,7 @@ class Prompt(Lines):
             last = self._marked >= len(self._state.waiting.queued) - 1
             self._mark(None if last else self._marked + 1)
             return True
-        if not self.editor.on_last_line:
+        if not self.editor.navigator.is_last_wrapped_line(self.editor.cursor_location):
             return False
         self._go(self._recall.newer())
         return True

@@ -154,12 +154,8 @@ def _title(row: Listed, look: Look) -> list[Span]:
     sign = ("! " if row.note else "", "alert")
     if not row.readable:
         return [sign, (clean_line(named_note(row)), "alert")]
-    return [sign, remark, *_asked_for(clean_line(title_of(row)), look, "text" if row.title else "muted")]
-
-
-def title_of(row: Listed) -> str:
-    """What a session is called."""
-    return row.title or ("(nothing typed near its beginning)" if row.agent else "(nothing said yet)")
+    title = row.title or ("(nothing typed near its beginning)" if row.agent else "(nothing said yet)")
+    return [sign, remark, *_asked_for(clean_line(title), look, "text" if row.title else "muted")]
 
 
 def named_note(row: Listed) -> str:

@@ -35,11 +35,6 @@ def to_tmux(text: str) -> None:
     subprocess.run(command, input=given, capture_output=True, timeout=5, check=False)
 
 
-def editor_command() -> list[str]:
-    """`$VISUAL`, else `$EDITOR`, else `vi`."""
-    return shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-
-
 def edit_text(text: str) -> str:
     """`text` after the reader edited it in a file; blocks until the editor ends.
 
@@ -48,7 +43,7 @@ def edit_text(text: str) -> str:
         ValueError: there is no such editor, it ended with an error, the file is no UTF-8, or `$EDITOR` is no
             command line.
     """
-    command = editor_command()
+    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     if not command or shutil.which(command[0]) is None:
         raise ValueError(f"{command[0] if command else 'it'} is not there, set $VISUAL or $EDITOR to another")
     with tempfile.TemporaryDirectory(prefix="foldline-") as folder:

@@ -311,8 +311,6 @@ class Transcript:
                 return spaced(self.openings.answer_blocks(entry), above)
             case Subagent():
                 return spaced([self.children.block(entry)], above)
-            case _:
-                pass
         return spaced(rows.entry_blocks(entry, self.projection), above)
 
     def _last(self) -> Block | None:

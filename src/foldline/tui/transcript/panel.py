@@ -382,7 +382,7 @@ class ReadingPane(Vertical):
         if self.source is not None:
             self.source.openings.conceal()
         if typing and self._began is not None:
-            self.view.scroll_to_place(*self._began)
+            self.view.scroll_to_line(*self._began)
         self.screen.set_focus(self.view)  # at once: `focus()` lets the next key go by
         self.post_message(self.Changed())
 

@@ -147,19 +147,6 @@ class Editor(OrderedTextArea):
     def action_insert_deleted(self) -> None:
         self.move_cursor(self.replace(self._deleted, *self.selection).end_location)
 
-    @property
-    def on_first_line(self) -> bool:
-        """Whether ↑ would leave the text, soft-wrapped lines counted."""
-        return self.navigator.is_first_wrapped_line(self.cursor_location)
-
-    @property
-    def on_last_line(self) -> bool:
-        return self.navigator.is_last_wrapped_line(self.cursor_location)
-
-    @property
-    def at_end(self) -> bool:
-        return self.cursor_location == self.document.end
-
     def put(self, text: str) -> None:
         """Replace everything, cursor at the end; can be undone like typing. It may be an imported prompt."""
         edit = self.replace(clean(text), (0, 0), self.document.end)

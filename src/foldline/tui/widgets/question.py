@@ -137,12 +137,6 @@ class QuestionDock(Lines, can_focus=True):
     DEFAULT_CSS: ClassVar[str] = "QuestionDock { display: none; }"
 
     @dataclass
-    class NotTaken(Message):
-        """An answer that was not taken, and why."""
-
-        sentence: str
-
-    @dataclass
     class WhyUnsent(Message):
         """The question is gone, and with it whom this sentence was for."""
 
@@ -151,14 +145,16 @@ class QuestionDock(Lines, can_focus=True):
     def __init__(
         self,
         clock: Callable[[], float],
-        covered: Callable[[], bool] = lambda: False,
-        typed: Callable[[events.Key | events.Paste], None] = lambda _: None,
-        edit: Callable[[str], str | None] = lambda _: None,
+        remark: Callable[[str], None],
+        covered: Callable[[], bool],
+        typed: Callable[[events.Key | events.Paste], None],
+        edit: Callable[[str], str | None],
     ) -> None:
-        """`covered`: whether something of the same screen lies over it. `typed` takes text that was not meant
-        for it, and the focus; `edit` lends a text to the reader's editor."""
+        """`remark` says why an answer was not taken. `covered`: whether something of the same screen lies
+        over it. `typed` takes text that was not meant for it, and the focus; `edit` lends a text to the
+        reader's editor."""
         super().__init__(id="question")
-        self._clock = clock
+        self._clock, self._remark = clock, remark
         self._covered = covered
         self._typed = typed
         self._edit = edit
@@ -232,16 +228,16 @@ class QuestionDock(Lines, can_focus=True):
         if answer == "deny":
             self._pass_on(question, answer, why)
         elif answer in _ALWAYS and not question.promises:
-            self.post_message(self.NotTaken(_NO_RULE))
+            self._remark(_NO_RULE)
         elif answer in _ALWAYS and not self._layout(question, self.size.width).promise:
-            self.post_message(self.NotTaken(_NOT_SEEN))
+            self._remark(_NOT_SEEN)
         elif self._unread:
             self._turned_at = self._clock()
             if self._text is not None:
                 self._move_to(self._text.line_at(self._read))
-            self.post_message(self.NotTaken(_UNREAD))
+            self._remark(_UNREAD)
         elif answer in _ALWAYS and self._nth not in self._rules_read:
-            self.post_message(self.NotTaken(_NOT_SEEN))
+            self._remark(_NOT_SEEN)
         elif self._hears(self._turned_at):
             self._pass_on(question, answer)
 
@@ -290,7 +286,7 @@ class QuestionDock(Lines, can_focus=True):
     def _hears(self, since: float) -> bool:
         hears = self._clock() - since >= DEAF_SECONDS
         if not hears:
-            self.post_message(self.NotTaken(TOO_SOON))
+            self._remark(TOO_SOON)
         return hears
 
     def _take(self, option: Answerable) -> None:
