@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -106,6 +106,8 @@ class Bounds:
     """Holds a session to its limits."""
 
     limits: Limits = field(default_factory=Limits)
+    called: Mapping[str, str] = field(default_factory=dict)
+    """What sets one of them, where that is not the setting of its name."""
     then: str = "/retry continues"
     """What to do after a turn that was ended, as the end of a sentence."""
     above: "Bounds | None" = None
@@ -191,8 +193,8 @@ class Bounds:
         self.reached = True
         bound = getattr(self.limits, key)
         shown = f"${bound:,.2f}" if key.endswith("cost") else f"{bound:,}"
-        name = key if self.above is None else key.replace("turn", "subagent")
-        raise LimitReached(f"Stopped {after}, before the work was done: limits.{name} is {shown}; {then}.")
+        name = self.called.get(key, f"limits.{key}")
+        raise LimitReached(f"Stopped {after}, before the work was done: {name} is {shown}; {then}.")
 
     def stop_loop(self, sentence: str) -> None:
         """Raises LimitReached: the turn went round in circles."""

@@ -51,6 +51,7 @@ from .skills import listing
 from .state import SEARCH_TOOL, SKILL_TOOL, TASK_TOOL, AgentState
 from .tools import Arguments, BaseTool, FileMemory, Tool, ToolContext, ToolFailure, ToolOutcome
 from .tools.base import fitted
+from .tools.bash import BashTool, LimitedBash
 from .tools.history import RECALL_TOOLS, DmailTool, recall_tools
 from .tools.text import one_line
 
@@ -316,7 +317,7 @@ class Subagents:
         projection = state.projection
         if self._delivered_at == (projection.newest_change,):
             return False
-        owed = [each for each in self._answers.owed(projection) if self._may_answer(each)]
+        owed = [each for each in self._answers.owed(projection) if each.child not in self.running]
         self._delivered_at = (projection.newest_change,)  # before another one ends, while this is written
         try:
             for started in owed:
@@ -327,12 +328,11 @@ class Subagents:
             raise
         return bool(owed)
 
-    def _may_answer(self, started: Subagent) -> bool:
-        """Whether it has ended; what was not written here may be anybody's word, and is never passed on."""
-        return started.child not in self.running and started.index > self._state.session.foreign
-
     async def _answer_of(self, started: Subagent, room: int) -> str:
         """What the model is told of a child that nobody has waited for."""
+        if started.index <= self._state.session.foreign:  # anybody's word is never passed on in this place
+            where = "`history_read` with `child` shows what this agent said, if anything:"
+            return f"{where}\n{_named(started)}"
         assert self._state.session.path is not None, "a session that can be appended to has a file"
         events_file = child_events(self._state.session.path, started.child)
         try:
@@ -374,12 +374,13 @@ def _named(started: Subagent) -> str:
 
 def child_state(parent: AgentState, session: Session, agent: Custom, own: LLM | None) -> AgentState:
     """All that a child works with, made of what its parent has."""
-    limits = parent.bounds.limits
+    limits, called = parent.bounds.limits, {"turn_tokens": "limits.subagent_tokens"}
+    steps, called["turn_steps"] = limits.subagent_steps, "limits.subagent_steps"
+    if agent.steps and not 0 < steps <= agent.steps:
+        steps, called["turn_steps"] = agent.steps, f"maxTurns of {agent.name}"
     known = FileMemory()
     known.lock = parent.known_files.lock  # two children must not lose one another's edits
-    bounds = Limits(
-        turn_steps=limits.subagent_steps, turn_tokens=limits.subagent_tokens, equal_steps=limits.equal_steps
-    )
+    bounds = Limits(turn_steps=steps, turn_tokens=limits.subagent_tokens, equal_steps=limits.equal_steps)
     state = AgentState(
         session=session,
         llm=own or parent.llm,
@@ -392,7 +393,7 @@ def child_state(parent: AgentState, session: Session, agent: Custom, own: LLM | 
         fallback=parent.fallback,
         budget_settings=parent.budget_settings,
         policy=parent.policy,
-        bounds=Bounds(bounds, then="its part is left undone", above=parent.bounds),
+        bounds=Bounds(bounds, called, "its part is left undone", parent.bounds),
         known_files=known,
         catalogue=parent.catalogue,
         reserved=parent.reserved,
@@ -413,15 +414,28 @@ def child_state(parent: AgentState, session: Session, agent: Custom, own: LLM | 
 
 
 def tools_of(agent: Custom, tools: Iterable[Tool]) -> list[Tool]:
-    """Those of these tools that the agent may use."""
-    named = [tool for tool in tools if agent.tools is None or _is_among(tool, agent.tools)]
-    return [tool for tool in named if not _is_among(tool, agent.without_tools)]
+    """Those of these tools that the agent may use, as far as it may."""
+    return [own for tool in tools if (own := _of_agent(agent, tool)) is not None]
 
 
-def _is_among(tool: Tool, patterns: Iterable[str]) -> bool:
-    """Whether one of these means the tool, by our name or Claude Code's: `bash`, `Bash`, `mcp__github__*`."""
+def _of_agent(agent: Custom, tool: Tool) -> Tool | None:
+    """The tool as the agent has it; what cannot be kept of what its file says gives it less."""
+    only = _parts_among(tool, ("*",) if agent.tools is None else agent.tools)
+    never = _parts_among(tool, agent.without_tools)
+    if not only or "" in never or (agent.only_reads and tool.level != "read"):
+        return None
+    if "" in only and not never:
+        return tool
+    return LimitedBash(() if "" in only else only, never) if isinstance(tool, BashTool) else None
+
+
+def _parts_among(tool: Tool, patterns: Iterable[str]) -> list[str]:
+    """What these mean of a tool, by our name or Claude Code's: `git *` for `Bash(git *)`, and an empty text
+    for all of it: `bash`, `mcp__github__*`."""
     names = [name.casefold() for name in tool_subjects(tool.spec.name)]
-    return any(fnmatchcase(name, pattern.casefold()) for pattern in patterns for name in names)
+    parts = (pattern.removesuffix(")").partition("(") for pattern in patterns)
+    fitting = (part for part in parts if any(fnmatchcase(name, part[0].strip().casefold()) for name in names))
+    return [what.strip() if what.strip() != "*" else "" for _, _, what in fitting]
 
 
 def _same_strategy(parent: AgentState, state: AgentState) -> CompactionStrategy:
