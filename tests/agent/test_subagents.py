@@ -463,7 +463,7 @@ async def test_an_agent_has_the_tools_its_file_names_and_never_task(tmp_path: Pa
         ("tools: Read, mcp__github__*", {"read", "mcp__github__search"}),
         ("disallowedTools: Bash, Edit", {"read", "mcp__github__search"}),
         ("tools: [Read, Bash]\ndisallowedTools: ba*", {"read"}),
-        ("tools: Read, Edit(src/**)", {"read"}),
+        ("tools: Read, Edit(src/**), Bash(git *)", {"read"}),
         ("disallowedTools: Edit(src/**), Read(.env)", {"bash", "mcp__github__search"}),
         ("permissionMode: plan", {"read"}),
         ("permissionMode: plan\ntools: Read, Bash", {"read"}),
@@ -491,7 +491,6 @@ NO_GIT = ("rm -r src", "git status; rm -r src", "git log $(rm x)", 'sh -c "git p
 @pytest.mark.parametrize(
     ("fields", "runs", "refused"),
     [
-        ("tools: Bash(git *), Bash(cd *), Bash(head:*)", GIT, NO_GIT),
         ("disallowedTools: Bash(git push *)", (*GIT, "digit pusher"), ("git push", "sh -c 'git  push -f'")),
         ("disallowedTools: Bash(git:*), Bash(rm)", ("ls .gitignore git.txt", "rmdir x"), (*GIT, *NO_GIT)),
     ],
@@ -520,7 +519,9 @@ async def test_what_an_agents_file_forbids_is_not_asked_about(tmp_path: Path, mo
     await run_to_end(agent)
     assert not watch.of(ApprovalRequested) and not (tmp_path / "made").exists()
     [child] = children(agent)
-    assert [each.text for each in results(child)] == ["Not run: this agent's file forbids `touch *`."] * 2
+    assert [each.text for each in results(child)] == [
+        "Not run: by its file, this agent never runs ['touch *']."
+    ] * 2
     assert "maxTurns of careful is 2" in results(agent.session)[0].text
     await agent.aclose()
 

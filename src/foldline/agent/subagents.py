@@ -51,7 +51,7 @@ from .skills import listing
 from .state import SEARCH_TOOL, SKILL_TOOL, TASK_TOOL, AgentState
 from .tools import Arguments, BaseTool, FileMemory, Tool, ToolContext, ToolFailure, ToolOutcome
 from .tools.base import fitted
-from .tools.bash import BashTool, LimitedBash
+from .tools.bash import BashTool
 from .tools.history import RECALL_TOOLS, DmailTool, recall_tools
 from .tools.text import one_line
 
@@ -82,7 +82,7 @@ class Child:
     doing: str = ""
     in_background: asyncio.Event = field(default_factory=asyncio.Event)
     work: asyncio.Task[ToolOutcome] | None = None
-    _spent: Spent = field(default_factory=Spent)
+    spent: Spent = field(default_factory=Spent)
     _asking: dict[str, events.ApprovalRequested] = field(default_factory=dict)
     """The questions that wait for the user, by their calls."""
     _later: asyncio.TimerHandle | None = None
@@ -105,8 +105,8 @@ class Child:
                 agent=self.begun.agent,
                 title=self.begun.title,
                 state=self.now,
-                steps=self._spent.steps,
-                tokens=self._spent.tokens,
+                steps=self.spent.steps,
+                tokens=self.spent.tokens,
                 doing=self.doing,
             )
         )
@@ -122,10 +122,12 @@ class Child:
             case events.ApprovalRequested():
                 self._asking[event.call_id] = event
                 self.tell()
-                self.report(event.model_copy(update={**self._call(event.call_id), "who": self.begun.agent}))
+                named = {"call_id": f"{self.begun.child}/{event.call_id}", "who": self.begun.agent}
+                self.report(event.model_copy(update=named))
             case events.ApprovalResolved():
                 self._asking.pop(event.call_id, None)
-                self.report(event.model_copy(update=self._call(event.call_id)))
+                named = {"call_id": f"{self.begun.child}/{event.call_id}"}
+                self.report(event.model_copy(update=named))
                 self.tell()
             case events.ToolStarted():
                 self.doing = one_line(f"{event.name} {event.title}")
@@ -134,25 +136,16 @@ class Child:
                 self.doing = ""
                 self._tell_later()
             case events.EntryAppended(entry=RequestRecord() as record):
-                self._spent = self._spent.after(record)
+                self.spent = self.spent.after(record)
                 self._tell_later()
             case events.Notice(level="warning" | "error"):
                 self.report(event.model_copy(update={"text": f"{self.begun.agent}: {event.text}"}))
             case _:
                 pass
 
-    def _call(self, call_id: str) -> dict[str, str]:
-        """How one of its calls is named to the user."""
-        return {"call_id": f"{self.begun.child}/{call_id}"}
-
     def _tell_later(self) -> None:
         if self._later is None and self.now in ("running", "waiting", "background"):
             self._later = asyncio.get_running_loop().call_later(_EVERY, self.tell)
-
-    @property
-    def spent(self) -> str:
-        """How much it worked, in words."""
-        return f"{many(self._spent.steps, 'step')}, {short_tokens(self._spent.tokens)} tokens"
 
 
 class Subagents:
@@ -209,7 +202,8 @@ class Subagents:
 
     def list_agents(self) -> None:
         """Tell the model of the agents there are: between two turns, as it changes every request."""
-        self.tool.list_agents(self.agents.values(), self._state.window)
+        listed = listing(self.agents.values(), self._state.window, head=_DESCRIPTION)
+        self.tool.spec = ToolSpec(TASK_TOOL, listed, self.tool.spec.parameters)
 
     # --- a child ---------------------------------------------------------------------------------------
 
@@ -300,7 +294,8 @@ class Subagents:
         why = finished.error or child.state.unsent or why
         notes = [f"[{child.begun.agent} did not finish: {one_line(why)}]"] if why else []
         text, whole = await fitted(said, context, TASK_TOOL, *notes, _named(child.begun))
-        brief = f"{child.spent} ✗" if why else child.spent
+        brief = f"{many(child.spent.steps, 'step')}, {short_tokens(child.spent.tokens)} tokens"
+        brief += " ✗" if why else ""
         return ToolOutcome(text, bool(why), brief, full_output=whole, child=child.begun.child)
 
     # --- the background ----------------------------------------------------------------------------------
@@ -420,13 +415,15 @@ def tools_of(agent: Custom, tools: Iterable[Tool]) -> list[Tool]:
 
 def _of_agent(agent: Custom, tool: Tool) -> Tool | None:
     """The tool as the agent has it; what cannot be kept of what its file says gives it less."""
-    only = _parts_among(tool, ("*",) if agent.tools is None else agent.tools)
+    named = agent.tools is None or "" in _parts_among(tool, agent.tools)
     never = _parts_among(tool, agent.without_tools)
-    if not only or "" in never or (agent.only_reads and tool.level != "read"):
+    if not named or "" in never or (agent.only_reads and tool.level != "read"):
         return None
-    if "" in only and not never:
+    if never and isinstance(tool, BashTool):
+        tool = BashTool()
+        tool.never = never
         return tool
-    return LimitedBash(() if "" in only else only, never) if isinstance(tool, BashTool) else None
+    return None if never else tool
 
 
 def _parts_among(tool: Tool, patterns: Iterable[str]) -> list[str]:
@@ -469,10 +466,6 @@ class TaskTool(BaseTool[TaskArguments]):
     def __init__(self, subagents: Subagents) -> None:
         super().__init__()
         self._subagents = subagents
-
-    def list_agents(self, agents: Iterable[Custom], window: int) -> None:
-        """Say which agents there are, within a part of the window."""
-        self.spec = ToolSpec(self.name, listing(agents, window, head=_DESCRIPTION), self.spec.parameters)
 
     def headline(self, arguments: TaskArguments) -> str:
         return f"{arguments.agent or USUAL}: {arguments.prompt.strip().partition(chr(10))[0]}"

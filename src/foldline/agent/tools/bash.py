@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,6 +64,14 @@ class BashTool(BaseTool[BashArguments]):
     level = "run"
     in_sandbox = True
     arguments = BashArguments
+    never: Sequence[str] = ()
+    """Commands that an agent's file forbids, as patterns: `git push *`."""
+
+    def parsed(self, arguments: dict[str, Any]) -> BashArguments:
+        found = super().parsed(arguments)
+        if any(_is_named(pattern, found.command) for pattern in self.never):
+            raise ToolFailure(f"Not run: by its file, this agent never runs {self.never}.", "forbidden ✗")
+        return found
 
     def headline(self, arguments: BashArguments) -> str:
         return arguments.command
@@ -135,42 +142,11 @@ class BashTool(BaseTool[BashArguments]):
         return replace(outcome, refused=seen.refused, made=seen.made) if seen else outcome
 
 
-class LimitedBash(BashTool):
-    """`bash` for an agent whose file says what it may run, or not, by patterns as Claude Code has them."""
-
-    def __init__(self, only: Sequence[str], never: Sequence[str]) -> None:
-        """`only` is empty where all may run that is not among `never`."""
-        super().__init__()
-        self._only, self._never = only, never
-
-    def parsed(self, arguments: dict[str, Any]) -> BashArguments:
-        found = super().parsed(arguments)
-        forbidden = [pattern for pattern in self._never if _is_named(pattern, found.command)]
-        if forbidden:
-            raise ToolFailure(f"Not run: this agent's file forbids `{forbidden[0]}`.", brief="forbidden ✗")
-        if self._only and not _is_all_of(self._only, found.command):
-            allowed = ", ".join(f"`{pattern}`" for pattern in self._only)
-            raise ToolFailure(f"Not run: by its file, this agent runs only {allowed}.", brief="forbidden ✗")
-        return found
-
-
 def _is_named(pattern: str, command: str) -> bool:
     """Whether a command line names what a pattern forbids, wherever that stands: `sh -c 'git push'` runs it,
     too, and a ban had better forbid too much."""
-    words = pattern.replace(":*", " *").removesuffix("*").split()
-    named = r"\s+".join(re.escape(word).replace(r"\*", r"\S*") for word in words)
-    return re.search(rf"(?<![\w.-]){named}(?![\w./-])", command) is not None
-
-
-def _is_all_of(patterns: Sequence[str], command: str) -> bool:
-    """Whether each command of a line fits one of these; one that cannot be read for certain does not."""
-    reading = read(command)
-    if reading is None or not reading.is_plain:
-        return False
-    lines = [" ".join(word.text for word in each.words) for each in reading.commands]
-    wanted = [pattern.replace(":*", " *") for pattern in patterns]
-    wanted += [pattern.removesuffix(" *") for pattern in wanted]  # `git *` means `git`, too
-    return all(any(fnmatchcase(line, pattern) for pattern in wanted) for line in lines)
+    named = r"\s+".join(map(re.escape, pattern.replace(":*", " *").removesuffix("*").split()))
+    return re.search(rf"(?<![\w.-]){named}(?![\w./-])".replace(r"\*", r"\S*"), command) is not None
 
 
 async def _in_background(argv: list[str], arguments: BashArguments, context: ToolContext) -> ToolOutcome:
