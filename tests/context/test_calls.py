@@ -122,6 +122,10 @@ def test_only_an_answer_breaks_off() -> None:
     assert not broke_off(broken_answer("length")) and not broke_off(asked().entries[-1])  # type: ignore[arg-type]
 
 
+def test_a_task_is_about_the_first_line_of_its_prompt() -> None:
+    assert subject_of(call("task", prompt="\nLook around\nin all of it.")) == ("Look around", "words")
+
+
 _PATCH = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-old\n+new\n*** End Patch"
 
 

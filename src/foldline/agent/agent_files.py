@@ -38,6 +38,9 @@ def parsed_agent(data: bytes, parts: Sequence[str]) -> Custom:
     if not description:
         raise ValueError("it has no description, by which it is chosen")
     model = str(fields.get("model", "")).strip()
+    steps = str(fields.get("maxTurns", ""))
+    if steps and (not steps.isdecimal() or int(steps) == 0):
+        raise ValueError(f"its maxTurns {steps!r} is no number of steps")
     return Custom(
         "agents",
         name,
@@ -45,6 +48,8 @@ def parsed_agent(data: bytes, parts: Sequence[str]) -> Custom:
         body.strip(),
         tools=None if fields.get("tools", "") == "" else _listed(fields["tools"]),
         without_tools=_listed(fields.get("disallowedTools", "")),
+        only_reads=fields.get("permissionMode") == "plan",  # the other modes would ask for less than the user
+        steps=int(steps or 0),
         model="" if model in _NOT_OURS else model,
     )
 

@@ -52,9 +52,13 @@ class Custom:
     counts: bool = True
     """Whether it may be used: it is the user's own, or was agreed to."""
     tools: tuple[str, ...] | None = None
-    """Those that an agent may use, by name; None: all."""
+    """Those that an agent may use, by name, or as far as it may: `bash`, `Bash(git *)`; None: all."""
     without_tools: tuple[str, ...] = ()
     """Those of them that it may not."""
+    only_reads: bool = False
+    """Whether an agent has but tools that read."""
+    steps: int = 0
+    """What an agent may take for a task at most; 0: what the settings say."""
     model: str = ""
     """The model that an agent asks; empty: that of the session."""
 

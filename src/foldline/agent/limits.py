@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -106,6 +106,8 @@ class Bounds:
     """Holds a session to its limits."""
 
     limits: Limits = field(default_factory=Limits)
+    called: Mapping[str, str] = field(default_factory=dict)
+    """What sets one of them, where that is not the setting of its name."""
     then: str = "/retry continues"
     """What to do after a turn that was ended, as the end of a sentence."""
     above: "Bounds | None" = None
@@ -171,28 +173,27 @@ class Bounds:
         """
         if self.above is not None:
             self.above.demand(0, 0)
-        limits, turn, session = self.limits, self._turn, self._session or Spent()
+        turn, session = self._turn, self._session or Spent()
         of_these = f" ({summaries} of them for summaries)" if summaries else ""
-        if limits.turn_steps and steps and steps >= limits.turn_steps:
-            self._stop(f"after {many(steps, 'step')}{of_these}", "turn_steps", self.then)
-        if limits.turn_tokens and turn.tokens >= limits.turn_tokens:
-            self._stop(f"after {turn.tokens:,} tokens", "turn_tokens", self.then)
-        if limits.turn_cost and turn.cost >= limits.turn_cost:
-            self._stop(f"after ${turn.cost:.2f}", "turn_cost", self.then)
-        raise_it = "raise it in the settings, or begin another session with /new"
-        if limits.session_steps and session.steps >= limits.session_steps:
-            self._stop(f"after {many(session.steps, 'step')} of this session", "session_steps", raise_it)
-        if limits.session_tokens and session.tokens >= limits.session_tokens:
-            self._stop(f"after {session.tokens:,} tokens of this session", "session_tokens", raise_it)
-        if limits.session_cost and session.cost >= limits.session_cost:
-            self._stop(f"after ${session.cost:.2f} of this session", "session_cost", raise_it)
-
-    def _stop(self, after: str, key: str, then: str) -> None:
-        self.reached = True
-        bound = getattr(self.limits, key)
-        shown = f"${bound:,.2f}" if key.endswith("cost") else f"{bound:,}"
-        name = key if self.above is None else key.replace("turn", "subagent")
-        raise LimitReached(f"Stopped {after}, before the work was done: limits.{name} is {shown}; {then}.")
+        spent = {
+            "turn_steps": (steps, f"{many(steps, 'step')}{of_these}"),
+            "turn_tokens": (turn.tokens, f"{turn.tokens:,} tokens"),
+            "turn_cost": (turn.cost, f"${turn.cost:.2f}"),
+            "session_steps": (session.steps, f"{many(session.steps, 'step')} of this session"),
+            "session_tokens": (session.tokens, f"{session.tokens:,} tokens of this session"),
+            "session_cost": (session.cost, f"${session.cost:.2f} of this session"),
+        }
+        for key, (amount, words) in spent.items():
+            bound = getattr(self.limits, key)
+            if bound and amount >= bound:
+                self.reached = True
+                anew = "raise it in the settings, or begin another session with /new"
+                then = anew if key.startswith("session") else self.then
+                name = self.called.get(key, f"limits.{key}")
+                shown = f"${bound:,.2f}" if key.endswith("cost") else f"{bound:,}"
+                raise LimitReached(
+                    f"Stopped after {words}, before the work was done: {name} is {shown}; {then}."
+                )
 
     def stop_loop(self, sentence: str) -> None:
         """Raises LimitReached: the turn went round in circles."""

@@ -51,6 +51,7 @@ from .skills import listing
 from .state import SEARCH_TOOL, SKILL_TOOL, TASK_TOOL, AgentState
 from .tools import Arguments, BaseTool, FileMemory, Tool, ToolContext, ToolFailure, ToolOutcome
 from .tools.base import fitted
+from .tools.bash import BashTool
 from .tools.history import RECALL_TOOLS, DmailTool, recall_tools
 from .tools.text import one_line
 
@@ -81,7 +82,7 @@ class Child:
     doing: str = ""
     in_background: asyncio.Event = field(default_factory=asyncio.Event)
     work: asyncio.Task[ToolOutcome] | None = None
-    _spent: Spent = field(default_factory=Spent)
+    spent: Spent = field(default_factory=Spent)
     _asking: dict[str, events.ApprovalRequested] = field(default_factory=dict)
     """The questions that wait for the user, by their calls."""
     _later: asyncio.TimerHandle | None = None
@@ -104,8 +105,8 @@ class Child:
                 agent=self.begun.agent,
                 title=self.begun.title,
                 state=self.now,
-                steps=self._spent.steps,
-                tokens=self._spent.tokens,
+                steps=self.spent.steps,
+                tokens=self.spent.tokens,
                 doing=self.doing,
             )
         )
@@ -121,10 +122,12 @@ class Child:
             case events.ApprovalRequested():
                 self._asking[event.call_id] = event
                 self.tell()
-                self.report(event.model_copy(update={**self._call(event.call_id), "who": self.begun.agent}))
+                named = {"call_id": f"{self.begun.child}/{event.call_id}", "who": self.begun.agent}
+                self.report(event.model_copy(update=named))
             case events.ApprovalResolved():
                 self._asking.pop(event.call_id, None)
-                self.report(event.model_copy(update=self._call(event.call_id)))
+                named = {"call_id": f"{self.begun.child}/{event.call_id}"}
+                self.report(event.model_copy(update=named))
                 self.tell()
             case events.ToolStarted():
                 self.doing = one_line(f"{event.name} {event.title}")
@@ -133,25 +136,16 @@ class Child:
                 self.doing = ""
                 self._tell_later()
             case events.EntryAppended(entry=RequestRecord() as record):
-                self._spent = self._spent.after(record)
+                self.spent = self.spent.after(record)
                 self._tell_later()
             case events.Notice(level="warning" | "error"):
                 self.report(event.model_copy(update={"text": f"{self.begun.agent}: {event.text}"}))
             case _:
                 pass
 
-    def _call(self, call_id: str) -> dict[str, str]:
-        """How one of its calls is named to the user."""
-        return {"call_id": f"{self.begun.child}/{call_id}"}
-
     def _tell_later(self) -> None:
         if self._later is None and self.now in ("running", "waiting", "background"):
             self._later = asyncio.get_running_loop().call_later(_EVERY, self.tell)
-
-    @property
-    def spent(self) -> str:
-        """How much it worked, in words."""
-        return f"{many(self._spent.steps, 'step')}, {short_tokens(self._spent.tokens)} tokens"
 
 
 class Subagents:
@@ -208,7 +202,8 @@ class Subagents:
 
     def list_agents(self) -> None:
         """Tell the model of the agents there are: between two turns, as it changes every request."""
-        self.tool.list_agents(self.agents.values(), self._state.window)
+        listed = listing(self.agents.values(), self._state.window, head=_DESCRIPTION)
+        self.tool.spec = ToolSpec(TASK_TOOL, listed, self.tool.spec.parameters)
 
     # --- a child ---------------------------------------------------------------------------------------
 
@@ -299,7 +294,8 @@ class Subagents:
         why = finished.error or child.state.unsent or why
         notes = [f"[{child.begun.agent} did not finish: {one_line(why)}]"] if why else []
         text, whole = await fitted(said, context, TASK_TOOL, *notes, _named(child.begun))
-        brief = f"{child.spent} ✗" if why else child.spent
+        brief = f"{many(child.spent.steps, 'step')}, {short_tokens(child.spent.tokens)} tokens"
+        brief += " ✗" if why else ""
         return ToolOutcome(text, bool(why), brief, full_output=whole, child=child.begun.child)
 
     # --- the background ----------------------------------------------------------------------------------
@@ -316,7 +312,7 @@ class Subagents:
         projection = state.projection
         if self._delivered_at == (projection.newest_change,):
             return False
-        owed = [each for each in self._answers.owed(projection) if self._may_answer(each)]
+        owed = [each for each in self._answers.owed(projection) if each.child not in self.running]
         self._delivered_at = (projection.newest_change,)  # before another one ends, while this is written
         try:
             for started in owed:
@@ -327,12 +323,11 @@ class Subagents:
             raise
         return bool(owed)
 
-    def _may_answer(self, started: Subagent) -> bool:
-        """Whether it has ended; what was not written here may be anybody's word, and is never passed on."""
-        return started.child not in self.running and started.index > self._state.session.foreign
-
     async def _answer_of(self, started: Subagent, room: int) -> str:
         """What the model is told of a child that nobody has waited for."""
+        if started.index <= self._state.session.foreign:  # anybody's word is never passed on in this place
+            where = "`history_read` with `child` shows what this agent said, if anything:"
+            return f"{where}\n{_named(started)}"
         assert self._state.session.path is not None, "a session that can be appended to has a file"
         events_file = child_events(self._state.session.path, started.child)
         try:
@@ -374,12 +369,13 @@ def _named(started: Subagent) -> str:
 
 def child_state(parent: AgentState, session: Session, agent: Custom, own: LLM | None) -> AgentState:
     """All that a child works with, made of what its parent has."""
-    limits = parent.bounds.limits
+    limits, called = parent.bounds.limits, {"turn_tokens": "limits.subagent_tokens"}
+    steps, called["turn_steps"] = limits.subagent_steps, "limits.subagent_steps"
+    if agent.steps and not 0 < steps <= agent.steps:
+        steps, called["turn_steps"] = agent.steps, f"maxTurns of {agent.name}"
     known = FileMemory()
     known.lock = parent.known_files.lock  # two children must not lose one another's edits
-    bounds = Limits(
-        turn_steps=limits.subagent_steps, turn_tokens=limits.subagent_tokens, equal_steps=limits.equal_steps
-    )
+    bounds = Limits(turn_steps=steps, turn_tokens=limits.subagent_tokens, equal_steps=limits.equal_steps)
     state = AgentState(
         session=session,
         llm=own or parent.llm,
@@ -392,7 +388,7 @@ def child_state(parent: AgentState, session: Session, agent: Custom, own: LLM | 
         fallback=parent.fallback,
         budget_settings=parent.budget_settings,
         policy=parent.policy,
-        bounds=Bounds(bounds, then="its part is left undone", above=parent.bounds),
+        bounds=Bounds(bounds, called, "its part is left undone", parent.bounds),
         known_files=known,
         catalogue=parent.catalogue,
         reserved=parent.reserved,
@@ -413,15 +409,30 @@ def child_state(parent: AgentState, session: Session, agent: Custom, own: LLM | 
 
 
 def tools_of(agent: Custom, tools: Iterable[Tool]) -> list[Tool]:
-    """Those of these tools that the agent may use."""
-    named = [tool for tool in tools if agent.tools is None or _is_among(tool, agent.tools)]
-    return [tool for tool in named if not _is_among(tool, agent.without_tools)]
+    """Those of these tools that the agent may use, as far as it may."""
+    return [own for tool in tools if (own := _of_agent(agent, tool)) is not None]
 
 
-def _is_among(tool: Tool, patterns: Iterable[str]) -> bool:
-    """Whether one of these means the tool, by our name or Claude Code's: `bash`, `Bash`, `mcp__github__*`."""
+def _of_agent(agent: Custom, tool: Tool) -> Tool | None:
+    """The tool as the agent has it; what cannot be kept of what its file says gives it less."""
+    named = agent.tools is None or "" in _parts_among(tool, agent.tools)
+    never = _parts_among(tool, agent.without_tools)
+    if not named or "" in never or (agent.only_reads and tool.level != "read"):
+        return None
+    if never and isinstance(tool, BashTool):
+        tool = BashTool()
+        tool.never = never
+        return tool
+    return None if never else tool
+
+
+def _parts_among(tool: Tool, patterns: Iterable[str]) -> list[str]:
+    """What these mean of a tool, by our name or Claude Code's: `git *` for `Bash(git *)`, and an empty text
+    for all of it: `bash`, `mcp__github__*`."""
     names = [name.casefold() for name in tool_subjects(tool.spec.name)]
-    return any(fnmatchcase(name, pattern.casefold()) for pattern in patterns for name in names)
+    parts = (pattern.removesuffix(")").partition("(") for pattern in patterns)
+    fitting = (part for part in parts if any(fnmatchcase(name, part[0].strip().casefold()) for name in names))
+    return [what.strip() if what.strip() != "*" else "" for _, _, what in fitting]
 
 
 def _same_strategy(parent: AgentState, state: AgentState) -> CompactionStrategy:
@@ -455,10 +466,6 @@ class TaskTool(BaseTool[TaskArguments]):
     def __init__(self, subagents: Subagents) -> None:
         super().__init__()
         self._subagents = subagents
-
-    def list_agents(self, agents: Iterable[Custom], window: int) -> None:
-        """Say which agents there are, within a part of the window."""
-        self.spec = ToolSpec(self.name, listing(agents, window, head=_DESCRIPTION), self.spec.parameters)
 
     def headline(self, arguments: TaskArguments) -> str:
         return f"{arguments.agent or USUAL}: {arguments.prompt.strip().partition(chr(10))[0]}"

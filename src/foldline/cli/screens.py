@@ -15,8 +15,7 @@ from .streams import has_terminal
 
 if TYPE_CHECKING:
     from foldline.tui.app import FoldlineApp
-    from foldline.tui.inspector.app import InspectorApp
-    from foldline.tui.inspector.following import Followed
+    from foldline.tui.inspector.following import Followed, InspectorApp
 
 _FIRST_LINE: Final = 1_000_000
 """Bytes of a first line that may still be a header."""
@@ -99,7 +98,7 @@ def read_along(path: Path, theme: str | None) -> int:
 
 
 def _inspect(followed: "Followed[Any]", name: str, theme: str | None) -> int:
-    from foldline.tui.inspector.app import InspectorApp
+    from foldline.tui.inspector.following import FollowingInspector, InspectorApp
     from foldline.tui.terminal.app import run_app
 
     from .agents import window_of
@@ -108,7 +107,7 @@ def _inspect(followed: "Followed[Any]", name: str, theme: str | None) -> int:
     use_chosen_keys()
     window = window_of(followed.session.projection, followed.session.header.cwd)
     known = 0 if window.assumed else window.tokens
-    app = InspectorApp(followed.session, name, followed=followed, window=known)
+    app = InspectorApp(FollowingInspector(followed.session, name, followed, window=known))
     _prepare(app, theme)
     run_app(app)
     return app.return_code or 0

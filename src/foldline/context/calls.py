@@ -37,7 +37,7 @@ class Subject(NamedTuple):
 
 def subject_of(call: ToolCallPart) -> Subject:
     """The path a call acts on, else its command or pattern, else its first text; of a todo list, the item at
-    hand; of a script or a patch, what it calls or changes."""
+    hand; of a script or a patch, what it calls or changes; of a prompt, its first line."""
     arguments = call.parsed()
     todos = todo_list(arguments)
     if todos is not None:
@@ -51,7 +51,8 @@ def subject_of(call: ToolCallPart) -> Subject:
         if value.strip() and name in paths:
             return Subject(value, "path")
         if value.strip():
-            return Subject(value.strip(), "search" if name in _SEARCHES else "words")
+            words = value.strip().partition("\n")[0] if name == "prompt" else value.strip()
+            return Subject(words, "search" if name in _SEARCHES else "words")
     return Subject("", "words")
 
 

@@ -73,7 +73,9 @@ def tokens_in_view(projection: Projection, answers: Iterable[MessageOutline]) ->
     return sum(item_weight(projection, item).tokens for item in projection.view if item.index in indices)
 
 
-_BROUGHT_BY: Final = re.compile(r"\[child ([\w-]+)\]\s*\Z")
+_NAME: Final = re.compile(r"[\w-]+")
+"""Of a child; what has another was not written by us, and never told of."""
+_BROUGHT_BY: Final = re.compile(rf"\[child ({_NAME.pattern})\]\s*\Z")
 """The end of what brings the answer of a child that was in the background."""
 
 
@@ -101,7 +103,8 @@ class Answers:
     def owed(self, projection: Projection) -> Iterator[Subagent]:
         """Those of which the model has yet to hear, as they were in the background, or the program ended
         before their call had a result. On a branch where nobody asked for it, no answer is missing."""
-        return (each for each in projection.subagents if self.is_owed(projection, each))
+        named = (each for each in projection.subagents if _NAME.fullmatch(each.child))
+        return (each for each in named if self.is_owed(projection, each))
 
     def is_owed(self, projection: Projection, started: Subagent) -> bool:
         """Whether the model has yet to hear of this one."""

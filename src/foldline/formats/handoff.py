@@ -61,7 +61,7 @@ def hand_over(original: Original, agent: str, folder: str) -> HandedOver:
         raise FoldlineError("There is nothing to go on with: the view is empty.")
     written = write(replace(view, header=header))
     thoughts = sum(item.thinking > 0 for item in original.projection.view)
-    left_out = [f"The thinking of {many(thoughts, 'answer is', 'answers are')} left out."] if thoughts else []
+    left_out = [f"The thinking of {many(thoughts, 'answer')} is left out."] if thoughts else []
     path = _path(agent, folder, name)
     try:
         if agent == "kimi-cli":

@@ -14,8 +14,7 @@ from foldline.history import Session
 from foldline.history.follower import Follower
 from foldline.history.lock import Holder
 from foldline.protocol import NoticeRecord, UserMessage, text_parts
-from foldline.tui.inspector.app import InspectorApp
-from foldline.tui.inspector.following import turn_words, writer_words
+from foldline.tui.inspector.following import FollowingInspector, InspectorApp, turn_words, writer_words
 from foldline.tui.panels.states import row_key
 from support.holders import holder
 from support.stories import long_story, screen_rows
@@ -43,7 +42,7 @@ async def following(
 ) -> AsyncIterator[tuple[InspectorApp, Pilot[None]]]:
     assert session.path is not None
     follower = Follower(session.path)
-    app = InspectorApp(follower.session, TITLE, followed=follower, every=NEVER)
+    app = InspectorApp(FollowingInspector(follower.session, TITLE, follower, every=NEVER))
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         yield app, pilot
@@ -73,7 +72,7 @@ async def test_what_another_process_writes_is_shown_and_so_is_its_end(tmp_path: 
 async def test_it_looks_by_itself(writer: Session) -> None:
     assert writer.path is not None
     follower = Follower(writer.path)
-    app = InspectorApp(follower.session, TITLE, followed=follower, every=0.001)
+    app = InspectorApp(FollowingInspector(follower.session, TITLE, follower, every=0.001))
     async with app.run_test(size=(160, 30)):
         came = asyncio.Event()
         follower.session.on_append.append(lambda _: came.set())

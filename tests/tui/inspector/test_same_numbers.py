@@ -9,7 +9,7 @@ from foldline.context import numbers
 from foldline.history.meta import describe
 from foldline.history.session import Session
 from foldline.tui.figures import compaction_rows
-from foldline.tui.inspector.app import InspectorApp
+from foldline.tui.inspector.following import FollowingInspector, InspectorApp
 from foldline.tui.transcript.rows import compaction_block
 from support.front_door import FrontDoor, door
 from support.recorded import SHARED, needs_recorded
@@ -28,7 +28,7 @@ SESSIONS = (*COMPACTED, "kimi/ctx-a/context.jsonl")
 async def inspected(source: str, *commands: str, size: tuple[int, int] = (200, 60)) -> str:
     """The words on the Inspector's screen after these commands."""
     found = read_source(source, None)
-    app = InspectorApp(Session.from_entries(found.header, found.entries), "it")
+    app = InspectorApp(FollowingInspector(Session.from_entries(found.header, found.entries), "it"))
     async with app.run_test(size=size) as pilot:
         for command in ("", *commands):
             if command:

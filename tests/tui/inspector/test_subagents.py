@@ -11,8 +11,7 @@ from foldline.history import Session
 from foldline.history.children import child_events
 from foldline.history.follower import Follower
 from foldline.protocol import UserMessage, text_parts
-from foldline.tui.inspector.app import InspectorApp
-from foldline.tui.inspector.following import FollowingInspector
+from foldline.tui.inspector.following import FollowingInspector, InspectorApp
 from foldline.tui.inspector.timeline import subagent_words
 from support.children import CALLERS, all_back, kept
 from support.stories import screen_rows
@@ -23,7 +22,7 @@ NEVER = 3600.0
 
 def inspector(tmp_path: Path) -> InspectorApp:
     follower = Follower(kept(tmp_path, all_back()))
-    return InspectorApp(follower.session, "Retries", followed=follower, every=NEVER)
+    return InspectorApp(FollowingInspector(follower.session, "Retries", follower, every=NEVER))
 
 
 @asynccontextmanager

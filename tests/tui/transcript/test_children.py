@@ -6,12 +6,14 @@ import pytest
 
 from foldline.context.projection import project
 from foldline.context.subagents import Work
-from foldline.protocol import Subagent, events
+from foldline.protocol import AssistantMessage, Subagent, events
 from foldline.tui.blocks.view import BlockView
+from foldline.tui.transcript.calls import CALL_PIECE
 from foldline.tui.transcript.children import Children, works_of
 from foldline.tui.transcript.feed import Transcript
 from support.asking import Asking
 from support.children import CALLERS, DOCS, TASKS, TESTS, all_back, at_work, kept, parent
+from support.history import call
 
 
 def words(children: Children, started: Subagent) -> str:
@@ -110,6 +112,25 @@ def test_a_resumed_session_shows_them_below_their_calls() -> None:
     assert sorted(transcript.children.unread) == sorted(TASKS)
     places = [transcript.calls.of_child(each) for each in transcript.projection.subagents]
     assert [transcript.child_at(place) for place in places if place] == transcript.projection.subagents
+
+
+def test_one_that_has_no_room_to_begin_waits() -> None:
+    story = Asking().user("go").ask("", call("task", agent="explore", prompt="Look around\nin all of it."))
+    transcript, shown = transcript_of(story)
+    assert "Look around  " in shown[-1] and "waits" not in shown[-1]  # nobody is at work on what was stored
+    transcript.show(transcript.read(transcript.projection.entries))
+    answer = next(entry for entry in story.entries if isinstance(entry, AssistantMessage))
+    [made] = answer.calls
+    transcript.start_tool(made.call_id)
+    transcript.flush()
+    key = (answer.index, CALL_PIECE)
+    assert "waits" in transcript._view.block(key).text()  # type: ignore[union-attr]
+    begun = Subagent(
+        child="c", call_id=made.call_id, agent="explore", title="Look around", index=answer.index + 2
+    )
+    transcript.projection.append(begun)
+    transcript.add(begun)
+    assert "waits" not in transcript._view.block(key).text()  # type: ignore[union-attr]
 
 
 def test_one_whose_call_nobody_knows_is_an_entry_of_its_own() -> None:

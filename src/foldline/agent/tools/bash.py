@@ -2,8 +2,9 @@
 
 import asyncio
 import codecs
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -63,6 +64,14 @@ class BashTool(BaseTool[BashArguments]):
     level = "run"
     in_sandbox = True
     arguments = BashArguments
+    never: Sequence[str] = ()
+    """Commands that an agent's file forbids, as patterns: `git push *`."""
+
+    def parsed(self, arguments: dict[str, Any]) -> BashArguments:
+        found = super().parsed(arguments)
+        if any(_is_named(pattern, found.command) for pattern in self.never):
+            raise ToolFailure(f"Not run: by its file, this agent never runs {self.never}.", "forbidden ✗")
+        return found
 
     def headline(self, arguments: BashArguments) -> str:
         return arguments.command
@@ -131,6 +140,13 @@ class BashTool(BaseTool[BashArguments]):
         text, full = await fitted(text, context, self.name, *notes)
         outcome = ToolOutcome(text, is_error, brief, full_output=full)
         return replace(outcome, refused=seen.refused, made=seen.made) if seen else outcome
+
+
+def _is_named(pattern: str, command: str) -> bool:
+    """Whether a command line names what a pattern forbids, wherever that stands: `sh -c 'git push'` runs it,
+    too, and a ban had better forbid too much."""
+    named = r"\s+".join(map(re.escape, pattern.replace(":*", " *").removesuffix("*").split()))
+    return re.search(rf"(?<![\w.-]){named}(?![\w./-])".replace(r"\*", r"\S*"), command) is not None
 
 
 async def _in_background(argv: list[str], arguments: BashArguments, context: ToolContext) -> ToolOutcome:

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from foldline.context.numbers import many
@@ -12,6 +13,7 @@ from foldline.history import Session
 from foldline.history.follower import NoLongerFollowed
 from foldline.history.lock import Holder
 from foldline.protocol import Entry, FoldlineError, Subagent
+from foldline.tui.base_app import BaseApp
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.inspector.screen import InspectorScreen
 from foldline.tui.textual_private import in_mode_of
@@ -163,3 +165,24 @@ def open_child(
             await over.app.push_screen(FollowingInspector(followed.session, title, followed))
 
     over.run_worker(opened(), group="child", exclusive=True)
+
+
+class InspectorApp(BaseApp[None]):
+    """`foldline open FILE`: the Inspector as a program of its own. `q` or Esc quits."""
+
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "Quit", show=False),
+        Binding("f2", "stay", show=False, priority=True),  # who presses it wants what is there already
+    ]
+
+    def __init__(self, inspector: FollowingInspector) -> None:
+        super().__init__()
+        self.inspector = inspector
+
+    def action_stay(self) -> None:
+        """The key that opens, and elsewhere closes, the Inspector: here it would end the program."""
+        self.inspector.tell("This is the Inspector. Esc ends the program.")
+
+    async def on_mount(self) -> None:
+        await self.push_screen(self.inspector, lambda _: self.exit())

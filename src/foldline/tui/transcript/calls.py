@@ -115,7 +115,7 @@ def call_row(
 
 def _columns(call: Call, projection: Projection) -> tuple[Column, ...]:
     if call.result is None:
-        return (Column("…", _BRIEF, "accent", align="left"),) if call.child is None else ()
+        return (Column(call.brief or "…", _BRIEF, "accent", align="left"),) if call.child is None else ()
     letter = altered_letter(projection, call.result)
     weight = f"{letter} {numbers.tokens(_tokens(projection, call.result))}".strip()
     columns = [Column(weight, _TOKENS, "altered" if letter else "muted", drop="last")]

@@ -405,6 +405,8 @@ class Transcript:
         if call_id == calls.SHELL_CALL:
             self._shell = calls.Running(title)
             self._draw_shell()
+        elif (call := self.calls.running(call_id)) is not None and call.name == "task":
+            call.brief = "waits"  # until its subagent begins: so many work at once, and no more
         self._stale_outputs.add(call_id)
 
     def tool_output(self, call_id: str, text: str) -> None:

@@ -12,7 +12,7 @@ from foldline.formats import read_foreign
 from foldline.history import Session
 from foldline.protocol import SessionHeader
 from foldline.tui.inspector import InspectorPanels, InspectorScreen
-from foldline.tui.inspector.app import InspectorApp
+from foldline.tui.inspector.following import FollowingInspector, InspectorApp
 from foldline.tui.inspector.keys import EDIT, KEYS
 from foldline.tui.inspector.screen import Headline
 from foldline.tui.keys.table import bindings
@@ -24,7 +24,7 @@ PI = SHARED / "pi"
 
 
 def app_of(story: Story, title: str = "shop.jsonl") -> InspectorApp:
-    return InspectorApp(Session.from_entries(HEADER, story.entries), title)
+    return InspectorApp(FollowingInspector(Session.from_entries(HEADER, story.entries), title))
 
 
 @pytest.mark.parametrize("key", ["q", "escape"])
@@ -116,7 +116,7 @@ async def test_without_colour_marks_letters_and_the_cursor_stay(monkeypatch: pyt
 @pytest.mark.parametrize("size", [(80, 24), (160, 44)], ids=str)
 async def test_recorded_sessions_can_be_walked_through(path: Path, size: tuple[int, int]) -> None:
     session = read_foreign(path)
-    app = InspectorApp(Session.from_entries(session.header, session.entries), path.name)
+    app = InspectorApp(FollowingInspector(Session.from_entries(session.header, session.entries), path.name))
     async with app.run_test(size=size) as pilot:
         await app.workers.wait_for_complete()
         walk = "{ g up enter up up enter [ enter ] 2 home down enter tab down enter 1 end pageup enter"
@@ -130,7 +130,7 @@ async def test_recorded_sessions_can_be_walked_through(path: Path, size: tuple[i
 @needs_recorded
 async def test_every_entry_of_a_recorded_session_can_be_opened() -> None:
     session = read_foreign(PI / "prsui-v3-a.jsonl")
-    app = InspectorApp(Session.from_entries(session.header, session.entries), "prsui")
+    app = InspectorApp(FollowingInspector(Session.from_entries(session.header, session.entries), "prsui"))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("home")
         panels = app.inspector.panels
