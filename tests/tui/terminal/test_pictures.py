@@ -285,7 +285,7 @@ def test_a_picture_scrolls_with_the_lines_is_sent_once_and_deleted_at_the_end(tm
         assert len(term.raw) - written < 30_000
 
         term.send("\t")
-        term.until("inspect")
+        term.until("Esc to the prompt")
         for keys in (
             *["\x1b[A"] * 20,  # the cursor goes over it, which is a row in reverse elsewhere
             "\x1b[<0;10;4M\x1b[<32;40;12M\x1b[<0;40;12m",  # a selection across it
