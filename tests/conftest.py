@@ -4,6 +4,7 @@ import atexit
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -35,6 +36,11 @@ atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
+# In the background, or under nohup, these are ignored, and would be in each program a test starts: what is
+# handled here begins there as usual.
+for ignored in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        signal.signal(ignored, lambda *_: None)
 os.environ["TZ"] = "UTC"
 time.tzset()
 quiet.install()

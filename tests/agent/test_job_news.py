@@ -1,10 +1,9 @@
 """Jobs of an agent: they outlive turns, both sides learn of their end, and none outlives the agent."""
 
-import asyncio
 from pathlib import Path
 
-from foldline.protocol import AssistantMessage, DeveloperMessage, UserMessage, events
-from support.agents import PATIENCE, PlayedLLM, agent_in, calling
+from foldline.protocol import AssistantMessage, DeveloperMessage, UserMessage
+from support.agents import PlayedLLM, agent_in, calling
 
 from .tools.test_bash import gone, is_running, pids
 
@@ -28,10 +27,7 @@ async def test_reader_and_model_learn_that_a_job_has_ended(tmp_path: Path) -> No
     await agent.prompt("start it")
     before = [item.message for item in agent.session.projection.view]
     (tmp_path / "go").touch()
-    await agent.state.jobs.all()[0].wait(PATIENCE)
-    await asyncio.sleep(0)
-    said = [event.text for event in watch.events if isinstance(event, events.Notice)]
-    assert [text for text in said if text.startswith("Job 1 ended: exit 4: while")]
+    await watch.until(lambda: any(text.startswith("Job 1 ended: exit 4: while") for text in watch.notices))
     await agent.prompt("and now?")
     view = [item.message for item in agent.session.projection.view]
     assert view[: len(before)] == before, "what was sent stays as it was"

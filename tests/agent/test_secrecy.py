@@ -136,9 +136,9 @@ async def test_a_file_that_holds_a_key_is_read_without_it(home: Path, tmp_path: 
 @pytest.mark.parametrize("command", [[], ["run", "stop and go"]])
 def test_from_its_start_on_no_program_reads_a_key_out_of_it(tmp_path: Path, command: list[str]) -> None:
     """Read by root, from whom nothing else could hide it."""
-    with terminal(
-        tmp_path / "work", *command, program=COLD, OPENAI_API_KEY=KEY, FOLDLINE_MODEL="offline"
-    ) as started:
+    # So slow that it has not ended when it is looked at.
+    env = {"OPENAI_API_KEY": KEY, "FOLDLINE_MODEL": "offline", "FOLDLINE_OFFLINE__PACE": "5"}
+    with terminal(tmp_path / "work", *command, program=COLD, **env) as started:
         process = Path(f"/proc/{started.child.pid}")
         started.until(lambda _: b"OPENAI_API_KEY=xxx" in (process / "environ").read_bytes())
         assert KEY.encode() not in (process / "environ").read_bytes()

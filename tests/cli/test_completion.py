@@ -42,7 +42,7 @@ def test_bash_completes_commands_options_choices_and_files(door: FrontDoor) -> N
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=60,
     )
     assert done.stdout.split("\n")[:5] == ["verify", "--from", "--model", "fish", "notes.jsonl"]
 

@@ -3,11 +3,11 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
+from support import warm
 from support.front_door import FrontDoor
 from support.mcp_server import is_alive
 from support.server import MODEL, running_server
@@ -25,7 +25,7 @@ def test_no_job_is_left_behind(door: FrontDoor, number: signal.Signals | None) -
     then = {"text": "It runs."} if number is None else {"tool_calls": [wait]}
     with running_server(script=[start, {"answer": then}], window=65_536) as server:
         environ = {**os.environ, "OPENAI_BASE_URL": server.base_url}
-        command = [sys.executable, "-m", "foldline", "run", "--yes", "--json", "-m", MODEL, "start it"]
+        command = warm.command("foldline", "run", "--yes", "--json", "-m", MODEL, "start it")
         process = subprocess.Popen(command, env=environ, cwd=door.cwd, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         begun = 0
@@ -35,11 +35,11 @@ def test_no_job_is_left_behind(door: FrontDoor, number: signal.Signals | None) -
                 break
         if number is not None:
             process.send_signal(number)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     assert process.returncode == (0 if number is None else 128 + number)
     started = [int(word) for word in (door.cwd / "p").read_text().split()]
     assert len(started) == 2
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while any(map(is_alive, started)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not any(map(is_alive, started))

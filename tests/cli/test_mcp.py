@@ -13,6 +13,7 @@ import pytest
 
 from foldline.agent.mcp import sign_in
 from foldline.cli import tool_servers
+from support import warm
 from support.front_door import FrontDoor
 from support.mcp_server import TESTS, Diary, http_server, is_alive
 from support.server import MODEL, running_server
@@ -70,22 +71,23 @@ def test_a_run_uses_them_ends_them_and_writes_no_secret(
     assert not any(SECRET.encode() in path.read_bytes() for path in written)
 
 
+@pytest.mark.timeout(300)  # the first one waits for all imports of the program and of a server, too
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_ended_from_outside_in_mid_call_no_server_is_left_behind(
     door: FrontDoor, diary: Diary, number: signal.Signals
 ) -> None:
     with running_server(script=rules(SLOW), window=65_536) as server:
         environ = {**os.environ, "OPENAI_BASE_URL": server.base_url}
-        command = [sys.executable, "-m", "foldline", "run", "--yes", "-m", MODEL, "sleep"]
+        command = warm.command("foldline", "run", "--yes", "-m", MODEL, "sleep")
         process = subprocess.Popen(command, env=environ, cwd=door.cwd, stderr=subprocess.PIPE)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 200
         while not diary.of("called"):
             assert time.monotonic() < deadline
             assert process.poll() is None, process.communicate()
             time.sleep(0.01)
         process.send_signal(number)
-        process.communicate(timeout=20)
-    assert process.returncode in (128 + number, -signal.SIGALRM), "on a slow machine the system ends it"
+        process.communicate(timeout=60)
+    assert process.returncode == 128 + number
     assert not any(map(is_alive, diary.pids))
 
 

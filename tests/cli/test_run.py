@@ -206,7 +206,7 @@ def test_a_signal_ends_it_with_its_code_and_a_history_that_says_so(
             if json.loads(line)["type"] == "tool_started":
                 break
         running.send_signal(number)
-        rest, err = running.communicate(timeout=30)
+        rest, err = running.communicate(timeout=60)
     assert running.returncode == code
     last = json.loads(rest.splitlines()[-1])
     assert (last["type"], last["outcome"]) == ("run_finished", "cancelled")

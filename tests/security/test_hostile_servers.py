@@ -53,12 +53,12 @@ async def test_a_server_gets_no_more_than_calls_and_gives_no_more_than_text(
 
         (tmp_path / "project").mkdir()
         outcome = await asyncio.wait_for(
-            tools["mcp__evil__ask"].run({}, tool_context(tmp_path / "project")), 30
+            tools["mcp__evil__ask"].run({}, tool_context(tmp_path / "project")), 60
         )
         assert "\x1b" not in outcome.text
         assert outcome.images == (), "a broken picture would have every later request refused"
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(answers := answered(diary)) < len(WANTS):
                 await asyncio.sleep(0.01)
         assert all("error" in line and "result" not in line for line in answers)

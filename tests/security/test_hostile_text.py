@@ -1,6 +1,7 @@
 """Invariant 13: untrusted text stays text, wherever it comes in and wherever it is shown."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -236,6 +237,11 @@ def _read_on(term: Terminal, asks: str) -> bool:
     return asks not in term.text
 
 
+def waits_a_while(term: Terminal, asks: str) -> None:
+    """In its first second a question takes no answer: a key was meant for something else."""
+    term.until(lambda t: re.search(rf"{re.escape(asks)} · (?!0:00)\d+:\d\d", t.text))
+
+
 def lived_through(term: Terminal) -> None:
     """What every hostile text would have ended, cleared, or left behind it."""
     raw = term.raw
@@ -276,11 +282,11 @@ def test_the_screens_show_it_as_text(tmp_path: Path) -> None:
     ):
         term.until("Enter sends")
         term.ask("begin", wait=False)
-        term.until("Use AGENTS.md? · 0:01")
+        waits_a_while(term, "Use AGENTS.md?")
         term.until("Esc leaves it undecided")
         term.send("1")
         for asks in ("Allow this bash call?", "Allow this write?"):
-            term.until(f"{asks} · 0:01")  # before that, a key was meant for something else
+            waits_a_while(term, asks)
             term.until(lambda t, asks=asks: _read_on(t, asks))
         term.until("Done.")
         term.send("\x0f")  # Ctrl+O: all tool calls open

@@ -16,7 +16,7 @@ from foldline.llm import Answer, Chunk, LLMError, ModelInfo, Request, TextChunk,
 from foldline.protocol import AssistantMessage, ToolCallPart, Usage, text_parts
 from foldline.protocol.events import Event
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which a test that waits for something fails."""
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from foldline import termination
 from foldline.agent.turn import Turn
 from foldline.cli import main
 
@@ -36,4 +37,6 @@ async def _turn(*_: Any, **__: Any) -> None:
 if __name__ == "__main__":
     _HOW = sys.argv.pop(1)
     Turn.run = _turn  # type: ignore[assignment]
+    if _HOW != "backtrack":  # which only the system ends; the others need not be so quick on a busy machine
+        termination._LAST_SECONDS = 60.0  # type: ignore[misc]
     sys.exit(main())

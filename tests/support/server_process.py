@@ -105,7 +105,7 @@ class RunningServer:
         lines = self._log.read_text(encoding="utf-8").splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
-    def wait_for(self, condition: Callable[[list[Seen]], bool], seconds: float = 20.0) -> list[Seen]:
+    def wait_for(self, condition: Callable[[list[Seen]], bool], seconds: float = 60.0) -> list[Seen]:
         """The requests, once they meet a condition. Fails the test where they do not in time."""
         deadline = time.monotonic() + seconds
         pause = threading.Event()

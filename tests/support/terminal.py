@@ -6,7 +6,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 
@@ -14,11 +14,12 @@ import pexpect
 import pyte
 from pexpect.fdpexpect import fdspawn
 
+from foldline.tui.keys.commands import QUIT_WITHIN
 from support import warm
 
 COLD = (str(Path(sys.executable).with_name("foldline")),)
 """`foldline` as a `program`: started as people do."""
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a test that waits for something on the screen fails."""
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 CLEARS = (b"\x1b[2J", b"\x1b[3J", b"\x1b[J", b"\x1b[0J", b"\x1bc", b"\x1b[!p")
@@ -171,6 +172,18 @@ class Terminal:
             if time.monotonic() > deadline:
                 break
         return alive
+
+    def quit_by_keys(self) -> int | None:
+        """Ctrl+C twice, and its exit status; again where the first one cancelled a compaction, or where the
+        machine stalled so long between the two that each was a first one."""
+        for _ in range(3):
+            self.send("\x03")
+            with suppress(AssertionError):
+                self.until("Ctrl+C again quits", patience=4 * QUIT_WITHIN)
+            self.send("\x03")
+            if not self.lives_for(4 * QUIT_WITHIN):
+                break
+        return self.ended()
 
     def ended(self) -> int | None:
         """Wait for the end; the exit status, or minus the signal that ended it."""

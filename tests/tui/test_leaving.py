@@ -86,7 +86,7 @@ async def test_what_opens_a_long_session_gives_up_when_the_program_ends(tmp_path
 
     def load() -> Agent:
         begun.set()
-        for _ in range(5_000):
+        for _ in range(60_000):
             try:
                 index._listener.get()(0.5)
             except asyncio.CancelledError:

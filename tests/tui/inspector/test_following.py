@@ -77,7 +77,7 @@ async def test_it_looks_by_itself(writer: Session) -> None:
         came = asyncio.Event()
         follower.session.on_append.append(lambda _: came.set())
         await writer.append(user())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await came.wait()
 
 

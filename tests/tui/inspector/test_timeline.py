@@ -54,7 +54,7 @@ class Seen:
             await self.rest()
 
     async def rest(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not self.panels.travel.settled:
                 await asyncio.sleep(0.005)
             await self.app.workers.wait_for_complete()

@@ -37,7 +37,7 @@ def test_a_picture_is_drawn_as_the_terminal_can_and_nothing_of_it_stays(
         term.send("\r")
         term.until("I could not follow")
         term.send("\t")
-        term.until("inspect")
+        term.until("Esc to the prompt")
         term.send("[")
         term.until("▶┃ ❯ [picture")
         before = len(term.raw)

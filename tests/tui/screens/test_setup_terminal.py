@@ -44,10 +44,7 @@ def test_from_nothing_to_an_answer_and_it_is_kept(tmp_path: Path, columns: int, 
             term.ask("hello")
             assert KEY.encode() not in term.raw
             assert not [clear for clear in CLEARS if clear in term.between]
-            term.send("\x03")
-            term.until("Ctrl+C again quits")
-            term.send("\x03")
-            assert term.ended() == 0 and term.not_restored() == []
+            assert term.quit_by_keys() == 0 and term.not_restored() == []
         with terminal(tmp_path / "shop", columns=columns, rows=rows, FOLDLINE_MODEL="") as term:
             term.until(lambda now: MODEL in now.rows[0] and "Enter sends" in now.text)
             assert "Choose a model" not in term.text

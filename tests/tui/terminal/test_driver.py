@@ -39,6 +39,7 @@ def heard(*reads: str) -> list[object]:
         (("x\x1b]11;rgb:ffff/ff", "ff/ffff\x1b", "\\y"), ["x", False, "y"]),
         (("\x1b[?997;1n\x1b[?997;2n",), [True, False]),
         (("\x1b[?99", "7;2nq"), [False, "q"]),
+        (("\x1by\x1by", "\x1by", "\x1b[A"), ["alt+y", "alt+y", "alt+y", "up"]),
         (("\x1b[A", "]11;"), ["up", "right_square_bracket", "1", "1", "semicolon"]),
     ],
 )
@@ -75,10 +76,7 @@ def test_in_a_real_terminal_it_is_asked_once_heard_and_left_as_it_was(tmp_path: 
         term.send("\x1b[?997;1n")
         term.until(lambda t: b"38;2;108;182;255" in t.raw[t.raw.rindex(b"38;2;8;96;202") :])
         assert "rgb:" not in term.text and "997" not in term.text
-        term.send("\x03")
-        term.until("again quits")
-        term.send("\x03")
-        assert term.ended() == 0
+        assert term.quit_by_keys() == 0
         assert Control.REPORT_NO_MORE.value.encode() in term.raw
 
 

@@ -28,6 +28,8 @@ _BEGUN: Final = re.compile(r"\x1b(?:\]1(?:1(?:;[^\x07\x1b]*\x1b?)?)?|\[\?9(?:97?
 """The start of one at the end of what was read."""
 _LONGEST: Final = 64
 """Characters of a reply that has begun; more than that is none."""
+_ALT: Final = re.compile(r"\x1b([ac-eg-z])")
+"""Alt and a letter: Textual waits whether more follows, and where it does, types `^` and the letter."""
 _LIGHT_FROM: Final = 0.5
 """Brightness, of 1, from which a background counts as light."""
 
@@ -109,17 +111,15 @@ class TerminalParser(KeyParser):
             yield from self._guarded(data[start : reply.start()])
             yield BackgroundReported(_is_dark(reply))
             start = reply.end()
-        rest = data[start:]
-        begun = _BEGUN.search(rest)
-        if begun is not None and len(begun[0]) <= _LONGEST:
-            rest, self._held = rest[: begun.start()], begun[0]
-        yield from self._guarded(rest)
+        begun = _BEGUN.search(data, start)
+        end = begun.start() if begun and len(begun[0]) <= _LONGEST else len(data)
+        self._held = data[end:]
+        yield from self._guarded(data[start:end])
 
     def _guarded(self, data: str) -> Iterable[Message]:
         if passed := self._guard.passed(data):
-            for message in super().feed(passed):
-                is_paste = isinstance(message, events.Paste)
-                yield events.Paste(self._guard.texts.pop(0)) if is_paste else message
+            for message in super().feed(_ALT.sub(lambda alt: f"\x1b[{ord(alt[1])};3u", passed)):
+                yield events.Paste(self._guard.texts.pop(0)) if isinstance(message, events.Paste) else message
 
 
 read_keys_with(TerminalParser)
