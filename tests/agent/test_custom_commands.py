@@ -11,6 +11,7 @@ from foldline.agent.discovery import Custom
 from foldline.context.conversation import serialise, with_piped
 from foldline.context.rewind_points import rewind_points
 from foldline.protocol import FoldlineError, UserMessage, entered
+from foldline.protocol.events import Notice
 from support.agents import PlayedLLM, agent_in
 from support.homes import put, skill, usual_home, usual_project
 from support.trusting import agree
@@ -77,7 +78,7 @@ def test_the_nearer_command_wins_and_a_skill_of_the_same_name_before_it(project:
     [
         ("empty.md", "", "it is empty"),
         ("head.md", "---\ndescription: only that\n---\n", "it is empty"),
-        ("broken.md", "---\ndescription: a: b\n---\nDo it.", "is no YAML"),
+        ("broken.md", "---\ndescription: 'a: b\n---\nDo it.", "is no YAML"),
         ("two words.md", "Do it.", "cannot be typed"),
         ("-x.md", "Do it.", "cannot be typed"),
         ("vast.md", "x" * 100_000, "more than 64,000 bytes"),
@@ -130,6 +131,22 @@ async def test_the_model_gets_what_a_command_stands_for_and_the_users_words_stay
     assert "[User]: /review src/shop now\n\n[Tool result]: the command called:" in serialise([sent])
     [turn] = [place for place in rewind_points(agent.state.projection) if place.kind == "turn"]
     assert turn.prompt == "/review src/shop now"
+    await agent.aclose()
+
+
+async def test_a_command_with_lines_for_a_shell_says_once_that_they_are_not_run(
+    project: Path, home: Path
+) -> None:
+    put(home / ".claude/commands/state.md", "Explain:\n!`touch ran`")
+    llm = PlayedLLM()
+    agent, watch = agent_in(project, llm)
+    for prompt in ("/state", "/review src", "/state"):
+        await agent.prompt(prompt)
+    said = [event.text for event in watch.events if isinstance(event, Notice)]
+    assert [text for text in said if "!`" in text] == [
+        "The !`…` lines of ~/.claude/commands/state.md are not run: the model may, with `bash`."
+    ]
+    assert "!`touch ran`" in llm.requests[0].messages[-1].text and not (project / "ran").exists()
     await agent.aclose()
 
 

@@ -237,7 +237,9 @@ async def test_start_and_end_of_a_session_and_a_question_are_heard(work: Path, h
         ("echo broken >&2; exit 1", {}, "failed: exit 1, broken"),
         ("sleep 60", {"timeout": 0.2}, "was ended after"),
         ("echo '{oops'", {}, "answered with what is no JSON"),
-        ("yes", {}, "failed: exit 141"),
+        ("yes", {"timeout": 0.2}, "was ended after"),
+        ("kill -SEGV $$", {}, "failed: exit 139"),
+        ("(sleep 60) & (sleep 60 >/dev/null) &", {"timeout": 0.2}, "was ended after"),
     ],
 )
 async def test_one_that_fails_is_a_notice_and_the_call_runs(
@@ -249,6 +251,16 @@ async def test_one_that_fails_is_a_notice_and_the_call_runs(
     assert (work / "b.txt").read_text() == "new"
     [notice] = notices(watch)
     assert says in notice and "hooks.json" in notice
+    await agent.aclose()
+
+
+@pytest.mark.parametrize("end", ["; echo Not there. >&2", " >&2; echo Not there. >&2"])
+async def test_a_hook_that_writes_a_lot_refuses_all_the_same(work: Path, home: Path, end: str) -> None:
+    own(home, "PreToolUse", f"head -c 2000000 /dev/zero | tr '\\0' x{end}; exit 2")
+    agent, _ = agent_in(work, PlayedLLM(WRITE, "done"))
+    await agent.prompt("go")
+    assert not (work / "b.txt").exists()
+    assert len(results(agent)[0]) < 11_000, "why is said in bounds"
     await agent.aclose()
 
 

@@ -101,6 +101,15 @@ def test_skills_above_the_repository_and_of_the_home_folder_are_not_the_projects
     assert [*found(tmp_path / "project").skills] == ["mine"]
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_description_with_a_colon_and_a_mark_of_its_bytes_are_taken(
+    mark: str, home: Path, project: Path
+) -> None:
+    said = 'Use this when asked. Examples: <example>It\'s a "test" # one</example>'
+    put(home / ".claude/skills/odd/SKILL.md", f"{mark}---\nname: odd\ndescription: {said}\n---\nDo it.")
+    assert found(project).skills["odd"].description == said and not found(project).left_aside
+
+
 @pytest.mark.parametrize(
     ("text", "because"),
     [
@@ -115,7 +124,7 @@ def test_skills_above_the_repository_and_of_the_home_folder_are_not_the_projects
         ("---\nname: ../odd\ndescription: x\n---\n", "other signs"),
         ("---\nname: Odd\ndescription: x\n---\n", "other signs"),
         ("---\nname: -odd\ndescription: x\n---\n", "a hyphen at an end"),
-        ("---\nname: odd\ndescription: use it when: asked\n---\n", "is no YAML: mapping values"),
+        ("---\nname: odd\ndescription: x\nlicense: MIT: or so\n---\n", "is no YAML: mapping values"),
         ("---\nname: odd\nname: odd\ndescription: x\n---\n", "a field twice"),
         ("---\n- name\n---\n", "is no list of fields"),
         ("---\na: &a [x]\nb: [*a, *a]\n---\n", "anchors or tags"),

@@ -49,7 +49,6 @@ ALIKE = {
     "spaced name": "name: spaced name\ndescription: x\n",
     "sla": "name: sla/sh\ndescription: x\n",
     "another": "name: other\ndescription: x\n",
-    "colon": "name: colon\ndescription: use it when: asked\n",
     "twice": "name: twice\nname: twice\ndescription: x\n",
     "deep-twice": "name: deep-twice\ndescription: x\nmetadata:\n  a: 1\n  a: 2\n",
     "anchor": "name: &a anchor\ndescription: x\n",
@@ -62,6 +61,7 @@ ALIKE = {
 }
 MORE = {
     "of-claude": "name: of-claude\ndescription: x\nargument-hint: '[a]'\nmodel: opus\n",
+    "colon": "name: colon\ndescription: use it when: asked\n",
     "flowing": "name: flowing\ndescription: x\nallowed-tools: [Read, Write]\n",
 }
 """Refused there and taken here, on purpose: see docs/skills.md."""
@@ -82,6 +82,7 @@ def test_what_the_validator_takes_is_taken_and_what_it_refuses_is_refused(tmp_pa
     put(tmp_path / "headless" / "SKILL.md", "# Do it\n")
     put(tmp_path / "endless" / "SKILL.md", "---\nname: endless\ndescription: x\n")
     put(tmp_path / "windows" / "SKILL.md", "---\r\nname: windows\r\ndescription: x\r\n---\r\n# Do it\r\n")
+    put(tmp_path / "marked" / "SKILL.md", "\ufeff---\nname: marked\ndescription: x\n---\n# Do it\n")
     put(tmp_path / "bodiless" / "SKILL.md", "---\nname: bodiless\ndescription: x\n---")
     ran = subprocess.run([PYTHON, "-c", VALIDATES, tmp_path], capture_output=True, text=True, check=False)
     if "skills_ref" in ran.stderr:
@@ -90,5 +91,5 @@ def test_what_the_validator_takes_is_taken_and_what_it_refuses_is_refused(tmp_pa
     ours = {path.name: is_taken(path / "SKILL.md") for path in tmp_path.iterdir()}
     theirs = {name: not faults for name, faults in said.items()}
     others = {name for name in ours if ours[name] != theirs[name]}
-    assert others == {*MORE}, {name: said[name] for name in others}
+    assert others == {*MORE, "marked"}, {name: said[name] for name in others}
     assert 10 < sum(theirs.values()) < len(theirs) - 10, "both are put to the test"

@@ -26,7 +26,7 @@ def parsed_agent(data: bytes, parts: Sequence[str]) -> Custom:
     Raises:
         ValueError: it is no agent; why, as the end of a sentence.
     """
-    fields, body = front_matter(data.decode("utf-8-sig", "replace"))
+    fields, body = front_matter(data.decode("utf-8", "replace"))
     if fields is None:
         raise ValueError("it does not begin with front matter")
     if not body.strip():

@@ -13,6 +13,8 @@ from .discovery import Custom, front_matter
 NAME: Final = re.compile(r"\w[\w.-]*(:\w[\w.-]*)*")
 CALL: Final = re.compile(r"/(\w[\w.:-]*)(?:\s+(.*))?", re.DOTALL)
 """A prompt that may be a call: its name, and what stands behind it."""
+SHELL_LINE: Final = re.compile(r"!`[^`\n]+`")
+"""What Claude Code runs before it sends a command; here the model sees it."""
 _PLACE: Final = re.compile(r"\$(ARGUMENTS|[1-9])(?!\w)")
 
 
@@ -23,7 +25,7 @@ def parsed_command(data: bytes, parts: Sequence[str]) -> Custom:
     Raises:
         ValueError: it is no command; why, as the end of a sentence.
     """
-    fields, body = front_matter(data.decode("utf-8-sig", "replace"))
+    fields, body = front_matter(data.decode("utf-8", "replace"))
     if not body.strip():
         raise ValueError("it is empty")
     said = {"description": body.strip().partition("\n")[0].strip("# "), **(fields or {})}

@@ -147,8 +147,11 @@ def hook_files(cwd: Path, environ: Mapping[str, str] = os.environ) -> Iterator[t
 
 # --- front matter -----------------------------------------------------------------------------------------
 
-_HINT: Final = re.compile(r"^(argument-hint:[ \t]*)(\[.*?)[ \t]*$", re.MULTILINE)
-"""`[one] [two]`, as people write it, is no YAML."""
+_LOOSE: Final = re.compile(
+    r"^(argument-hint:[ \t]*(?=\[)|description:[ \t]+(?=[^\s'\"|>&*!{\[#].*:(?:\s|$)))(.*?)[ \t]*$",
+    re.MULTILINE,
+)
+"""`[one] [two]`, and a text with a colon, as people and other agents write them, are no YAML."""
 _FRONT: Final = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -159,7 +162,7 @@ def front_matter(text: str) -> tuple[Mapping[str, object] | None, str]:
     Raises:
         ValueError: it cannot be read; why, as the end of a sentence.
     """
-    text = text.replace("\r\n", "\n")
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     match = _FRONT.match(text)
     if match is None:
         if text.startswith("---\n"):
@@ -167,7 +170,7 @@ def front_matter(text: str) -> tuple[Mapping[str, object] | None, str]:
         return None, text
     if len(match[1]) > _MOST_FRONT:
         raise ValueError(f"its front matter has more than {_MOST_FRONT:,} characters")
-    front = _HINT.sub(lambda hint: hint[1] + "'{}'".format(hint[2].replace("'", "''")), match[1])
+    front = _LOOSE.sub(lambda line: line[1] + "'{}'".format(line[2].replace("'", "''")), match[1])
     return _fields(front), text[match.end() :].strip()
 
 

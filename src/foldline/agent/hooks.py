@@ -52,7 +52,8 @@ _PATIENCE, _LONGEST = 60.0, 600.0
 """Seconds a hook may take: unless its file says otherwise, and at most."""
 _AT_THE_END = 1.0
 """Seconds for those of `SessionEnd`: whoever quits waits for them."""
-_MOST_BYTES, _MOST_OUTPUT = 256_000, 600_000
+_MOST_BYTES = 256_000
+"""Of a file, and of what a hook writes on stdout, and on stderr: the rest is read and dropped."""
 _MOST_SAID = 10_000
 """Characters of what one hook says to the model."""
 _SHOWN = 60
@@ -65,7 +66,7 @@ _NAMES: Final = {
 _KEYS: Final = {"path": "file_path", "old": "old_string", "new": "new_string"}
 """And their arguments, which have these names beside their own."""
 _SCRIPT = r"""set -o pipefail
-out=$("$0" -c "$1" | head -c 256000)
+out=$("$0" -c "$1" | { head -c 256000; cat >/dev/null; })
 status=$?
 printf %s%s "$2" "$out"
 exit $status"""
@@ -262,7 +263,8 @@ async def _run(
 
     async def take(chunk: bytes) -> bool:
         output.extend(chunk)
-        return len(output) < _MOST_OUTPUT
+        del output[_MOST_BYTES : -_MOST_BYTES - len(mark)]  # the start of stderr, and all of stdout
+        return True
 
     patience = min(hook.timeout, _AT_THE_END) if hook.event == "SessionEnd" else hook.timeout
     try:
@@ -279,7 +281,7 @@ async def _run(
     except OSError as error:
         return None, "", f"could not be started: {system_words(error)}"
     stderr, _, stdout = output.decode("utf-8", "replace").partition(mark)
-    return status, stdout, stderr if status is not None else "wrote too much, or left a process behind"
+    return status, stdout, stderr if status is not None else "left a process behind"
 
 
 def _take(answer: Answer, hook: Hook, status: int | None, stdout: str, stderr: str) -> None:
@@ -287,7 +289,7 @@ def _take(answer: Answer, hook: Hook, status: int | None, stdout: str, stderr: s
     if status is None:
         raise ValueError(stderr)
     if status == _BLOCKED:
-        answer.refused = answer.refused or one_line(stderr) or "no reason given"
+        answer.refused = answer.refused or clip(one_line(stderr), _MOST_SAID) or "no reason given"
         return
     if status:
         written = clip(one_line(stderr), _SHOWN)
@@ -302,7 +304,8 @@ def _take(answer: Answer, hook: Hook, status: int | None, stdout: str, stderr: s
     decision = of_event.get("permissionDecision") or said.get("decision")
     if decision in ("block", "deny") or said.get("continue") is False:
         reasons = (of_event.get("permissionDecisionReason"), said.get("reason"), said.get("stopReason"))
-        answer.refused = answer.refused or one_line(str(next(filter(None, reasons), "no reason given")))
+        reason = one_line(str(next(filter(None, reasons), "no reason given")))
+        answer.refused = answer.refused or clip(reason, _MOST_SAID)
     elif decision == "ask" or (decision == "allow" and not hook.of_project and answer.decision != "ask"):
         answer.decision = str(decision)
     context = of_event.get("additionalContext") or said.get("additionalContext") or of_event.get("focus")

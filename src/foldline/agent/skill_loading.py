@@ -17,7 +17,7 @@ from foldline.protocol import DeveloperMessage, Edit, Entry, FoldlineError, Text
 from foldline.protocol.events import Notice
 
 from .catalogue import catalogue_of
-from .custom_commands import CALL, filled
+from .custom_commands import CALL, SHELL_LINE, filled
 from .discovery import Custom
 from .instructions import session_preamble
 from .server_prompts import server_prompt, server_prompts, with_resources
@@ -184,6 +184,8 @@ async def opened_prompt(state: AgentState, prompt: UserMessage) -> UserMessage:
     given = (call[2] or "").strip()
     is_file = found.kind == "commands"
     stands_for = filled(found.body, given) if is_file else await server_prompt(state, found.name, given)
+    if is_file and SHELL_LINE.search(found.body):
+        state.warn_once([f"The !`…` lines of {found.shown} are not run: the model may, with `bash`."])
     text = with_called(prompt.typed.rstrip(), found.shown, stands_for) + prompt.piped
     others = (part for part in prompt.parts if not isinstance(part, TextPart))
     return prompt.model_copy(update={"parts": (TextPart(text=text), *others)})
