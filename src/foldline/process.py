@@ -1,4 +1,4 @@
-"""This process, as other programs of its user see it: no keys in its first environment, no memory to read.
+"""Hides keys in this process from the user's other programs: in its environment and its memory.
 
 The system shows the environment a process was started with while it runs (/proc/PID/environ, `ps e`).
 `os.environ` is a copy of ours and keeps what is overwritten there.

@@ -1,4 +1,4 @@
-"""The end of the program at the system's word: in order where that can be, and soon in any case.
+"""Ends the program on SIGTERM and SIGHUP: in order where possible, and soon in any case.
 
 An event loop hears of a signal only between two callbacks, and the interpreter waits for every thread before
 it ends. So the first SIGTERM or SIGHUP also starts a thread that waits for neither.

@@ -189,7 +189,10 @@ def test_a_variable_for_one_model_wins_over_one_for_all(house: dict[str, str]) -
             ["compaction.modus", "did you mean compaction.mode?", "soft_ratio"],
         ),
         ("modell = 'x'\n", ["modell", "did you mean model?"]),
-        ("[colours]\nred = 1\n", ["colours.red", "there are model, provider, fallback, effort, theme"]),
+        (
+            "[colours]\nred = 1\n",
+            ["colours.red", "there are model, provider, fallback, effort, theme", "vim, [context]"],
+        ),
         ("compaction = 3\n", ["no setting compaction"]),
         ("[compaction]\nmode = 'maybe'\n", ["compaction.mode", "'maybe'", "allowed: auto"]),
         ("[compaction]\nreserve_tokens = 'lots'\n", ["reserve_tokens", "32k", "share of the window (20%)"]),
@@ -391,10 +394,24 @@ def test_the_client_of_the_summaries_has_a_window_of_its_own(house: dict[str, st
     assert (offline.info.id, offline.info.window) == ("offline", 16_384)
 
 
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("gpt-5", "No provider is set up for gpt-5: name one, as in gpt-5@openai,"),
+        ("gpt-5@nobody", "There is no provider nobody: name one, as in gpt-5@openai,"),
+    ],
+)
+def test_a_model_that_nobody_can_be_asked_for_says_how_to_name_a_provider(
+    house: dict[str, str], model: str, words: str
+) -> None:
+    with pytest.raises(FoldlineError, match=f"^{words}"):
+        connect_llm(load(house, FOLDLINE_MODEL=model), {})
+
+
 def test_a_model_for_summaries_that_cannot_be_reached_is_named_by_its_key(house: dict[str, str]) -> None:
     own(house, "model = 'offline'\n[compaction]\nmodel = 'gpt-4.1-mini'\n")
     with pytest.raises(
-        FoldlineError, match=r"^compaction.model, gpt-4.1-mini, cannot be used: Nobody is set up"
+        FoldlineError, match=r"^compaction.model, gpt-4.1-mini, cannot be used: No provider is set up"
     ):
         connect_summariser(load(house), {})
 

@@ -236,6 +236,7 @@ def test_a_strategy_that_fails_leaves_its_record_too(door: FrontDoor) -> None:
 def test_a_log_that_cannot_be_written_is_one_sentence(door: FrontDoor) -> None:
     said = door("compact", door.keep(long().entries), "--log", "nowhere/log.jsonl")
     assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+    assert "--log: nowhere/log.jsonl cannot be written: no such file or directory." in said.err
 
 
 def test_a_copy_leaves_our_own_session_alone(door: FrontDoor) -> None:

@@ -201,6 +201,20 @@ def test_output_is_utf8_whatever_the_locale(door: FrontDoor) -> None:
     assert "┃" in done.stdout.decode("utf-8")
 
 
+def test_a_folder_that_is_gone_is_named_as_the_trouble(
+    door: FrontDoor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "foldline", "run", "hello"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == "foldline: The folder this was started in is gone: change to another one.\n"
+
+
 def test_a_full_disk_is_one_sentence(door: FrontDoor) -> None:
     folder = door.keep(history().turn("hello", "hi").entries)
     full = Path("/dev/full")

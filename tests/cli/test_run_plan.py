@@ -74,5 +74,6 @@ def test_a_question_is_answered_by_the_next_line_of_a_file(
 
 def test_answers_that_cannot_be_read_are_said_before_anything_is_sent(door: FrontDoor, server: Any) -> None:
     said = door("run", "choose", "--answers", "nowhere.txt")
-    assert said.code == 2 and "The answers in nowhere.txt cannot be read" in said.err
+    assert said.code == 2
+    assert "The answers in nowhere.txt cannot be read: no such file or directory.\n" in said.err
     assert not server.requests()

@@ -550,7 +550,7 @@ async def test_throttling_and_other_failures_are_never_overflow(server: RunningS
 
 
 async def test_a_rate_limit_that_comes_as_413_is_called_one(server: RunningServer) -> None:
-    with pytest.raises(LLMError, match=r"limits how often .* \(413\): wait") as failure:
+    with pytest.raises(LLMError, match=r"limits how often .* \(413\): it says .*\. Wait and try") as failure:
         await ask(server, "Groq TPM")
     assert "images" not in str(failure.value)
 

@@ -1,4 +1,4 @@
-"""Doing: the agent, its executor, the turn loop, tools and approvals."""
+"""The agent: its executor, the turn loop, tools and approvals."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The agent as a library offers it: a session, a model, prompts in, answers out."""
+"""The agent for library users: a session, a model, prompts in, answers out."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

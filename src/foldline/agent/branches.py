@@ -1,4 +1,4 @@
-"""What one branch of a session gets of another: an answer that is copied, a note on what was left."""
+"""Carries things from one branch of a session to another: a copied answer, a note on the branch left."""
 
 from foldline.context.digest import clip, one_line
 from foldline.context.numbers import some

@@ -1,4 +1,4 @@
-"""The skills and commands of a folder: its project's that were agreed to, and the user's own."""
+"""The skills and commands available in a folder: those of a trusted project, and the user's own."""
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What people keep on disk for their agents: where it lies, nearest first, and front matter.
+"""Finds skills, commands and agents on disk, nearest folder first, and reads their front matter.
 
 Imports little: trust, which is asked before the first paint, walks up from here.
 """

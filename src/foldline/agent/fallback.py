@@ -1,4 +1,4 @@
-"""Another model in place of one that fails for good in a turn: the next of the setting `fallback`."""
+"""Switches to the next model of the setting `fallback` where one fails for good in a turn."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a prompt has from tool servers: a prompt of theirs that it calls, resources that it names."""
+"""Expands server prompts that the user's prompt calls, and reads server resources that it names."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -260,9 +260,11 @@ def _client(
 
         return OfflineLLM(window_of(OFFLINE) or settings.offline.window, pace=settings.offline.pace)
     if provider is None:
+        model, at, called = name.rpartition("@")
+        missing = f"There is no provider {called}" if at else f"No provider is set up for {name}"
         raise FoldlineError(
-            f"Nobody is set up who could be asked for {name}: name a provider, as in {name}@openai, set "
-            "OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own, or use -m offline."
+            f"{missing}: name one, as in {model or called}@openai, set OPENAI_API_KEY, or OPENAI_BASE_URL "
+            "for a server of your own, or use -m offline."
         )
     if not name and provider.key_name == "OPENAI_API_KEY" and settings.provider in ("", ENVIRONMENT):
         name = environ.get("OPENAI_MODEL", "").strip()

@@ -539,7 +539,8 @@ def _unknown(names: Sequence[str]) -> str:
         return f"{sentence}; {_unknown_of_a_table(names, TABLES[names[0]])}"
     beside = [name.rpartition(".")[2] for name in KEYS if section and name.rpartition(".")[0] == section]
     where = f"[{section}] has" if beside else "there are"
-    listed = _listed(beside or [*KEYS, *(f"{any_of(name)}.KEY" for name in BY_NAME)], "and")
+    top = dict.fromkeys(f"[{name.partition('.')[0]}]" if "." in name else name for name in KEYS)
+    listed = _listed(beside or [*top, *(f"[{any_of(name)}]" for name in BY_NAME)], "and")
     return f"{sentence}; {_close(key, KEYS)}{where} {listed}"
 
 

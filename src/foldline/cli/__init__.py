@@ -82,6 +82,8 @@ def _version() -> int:
 def _system_failed(error: OSError) -> int:
     if error.filename == "stdout":
         forget(sys.stdout)
+    if isinstance(error, FileNotFoundError) and not error.filename:  # of `os.getcwd`
+        return _fail("The folder this was started in is gone: change to another one.", 1)
     where = f"{error.filename}: " if error.filename else ""
     return _fail(f"{where}{error.strerror or error}.", 1)
 

@@ -370,7 +370,12 @@ def _compactions_logged(path: str | None) -> Iterator[None]:
             return json.dumps({"at": at, "message": record.getMessage(), **fields}, ensure_ascii=False)
 
     log = logging.getLogger("foldline.compaction")
-    handler = logging.FileHandler(typed_path(path), encoding="utf-8")
+    try:
+        handler = logging.FileHandler(typed_path(path), encoding="utf-8")
+    except OSError as error:
+        from foldline.protocol import FoldlineError, system_words
+
+        raise FoldlineError(f"--log: {path} cannot be written: {system_words(error)}.") from None
     handler.setFormatter(JsonLine())
     log.addHandler(handler)
     log.setLevel(logging.INFO)

@@ -18,7 +18,7 @@ from foldline.context.conversation import with_piped
 from foldline.context.numbers import tokens
 from foldline.files import read_regular
 from foldline.history import Session, short_id, typed_path
-from foldline.protocol import AssistantMessage, FoldlineError, events, operations, text_parts
+from foldline.protocol import AssistantMessage, FoldlineError, events, operations, system_words, text_parts
 from foldline.protocol.events import Event
 from foldline.termination import run_async
 
@@ -101,8 +101,10 @@ def _answers_in(file: str) -> list[str]:
     """The lines of a file that say something."""
     try:
         text = read_regular(typed_path(file)).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The answers in {file} cannot be read: {error}.") from None
+    except OSError as error:
+        raise UsageError(f"The answers in {file} cannot be read: {system_words(error)}.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"The answers in {file} are not UTF-8 text.") from None
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 

@@ -16,7 +16,7 @@ from foldline.protocol import BaseMessage
 from .note_writer import Memory
 from .notes import Note, Record, fitted, joined, overview_in, parsed, promotion, size_of
 from .strategy import CompactionContext, load_prompt
-from .summary import ERRS_HIGH, Writer, asides, can_shrink, clipped_only, cut_for, with_summary
+from .summary import ERRS_HIGH, Writer, can_shrink, clipped_only, cut_for, extra_instructions, with_summary
 from .summary_text import notes_of, unframed
 from .turns import BREVITIES, parts_of, shortened
 
@@ -88,7 +88,7 @@ def _instructions(ctx: CompactionContext, language: Language, tokens: int) -> li
     written again."""
     draft = ctx.earlier_draft and overview_in(ctx.earlier_draft)
     prompt = load_prompt("overview", language).replace("{tokens}", str(tokens))
-    return [prompt, *asides(replace(ctx, earlier_draft=draft), language)]
+    return [prompt, *extra_instructions(replace(ctx, earlier_draft=draft), language)]
 
 
 async def _overview(

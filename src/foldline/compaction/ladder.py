@@ -1,4 +1,4 @@
-"""`LadderCompaction`: a summary, a harder one, truncation. One straight line."""
+"""`LadderCompaction`: a summary, a harder one, truncation."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Keeping some of the old beside the newest: `ImportanceCompaction` and `SemanticCompaction`."""
+"""Strategies that keep some old items, too: `ImportanceCompaction` and `SemanticCompaction`."""
 
 import asyncio
 import logging

@@ -101,7 +101,7 @@ async def cached_notes(ctx: CompactionContext, position: int, form: str) -> str 
     if not ctx.prefix_cached:
         return None
     language = language_of(ctx.history)
-    instructions = "\n\n".join([load_prompt(form, language), *asides(ctx, language)])
+    instructions = "\n\n".join([load_prompt(form, language), *extra_instructions(ctx, language)])
     text = load_prompt("summary-cached", language).replace("{instructions}", instructions)
     before = paired(ctx.history[:position])
     messages = (*before, UserMessage(origin="machine", parts=text_parts(text)))
@@ -134,7 +134,7 @@ def _repair(language: Language, rejected: DraftRejected, tokens: int) -> str:
     return repair.replace("{tokens}", str(tokens * 2 // 3))
 
 
-def asides(ctx: CompactionContext, language: Language) -> list[str]:
+def extra_instructions(ctx: CompactionContext, language: Language) -> list[str]:
     """What the user adds to the instructions: a focus, and what to do better than in the last draft."""
     parts = []
     if ctx.guidance:
@@ -227,7 +227,7 @@ class Writer:
         return await self._summarised("summary-prefix", "", messages)
 
     async def _summarised(self, prompt: str, previous: str, messages: Sequence[BaseMessage]) -> str:
-        instructions = [load_prompt(prompt, self._language), *asides(self._ctx, self._language)]
+        instructions = [load_prompt(prompt, self._language), *extra_instructions(self._ctx, self._language)]
         sections = sections_of(instructions[0])
         earlier = await self.within_half(previous, *instructions)
         room = self.room(*earlier, *instructions)

@@ -1,1 +1,1 @@
-"""The heart, pure: projection, tokens, budget, cut, serialisation, files, overflow. No I/O, no clock."""
+"""The pure core: projection, tokens, budget, cut, serialisation, files, overflow. No I/O, no clock."""

@@ -1,4 +1,4 @@
-"""What a tool call is about, in its own words: for rows, titles and lists. Knows our tools and others'."""
+"""Titles of tool calls for rows and lists: of our tools and of other agents'."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple

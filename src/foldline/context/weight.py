@@ -1,4 +1,4 @@
-"""What the view weighs: the one source of all token numbers that decisions use and screens show."""
+"""The view's size in tokens: the one source of all token numbers that decisions use and screens show."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is compared: the strategies, and references beside them. An arm is made anew for each run.
+"""The arms of a comparison: strategies and references. An arm is made anew for each run.
 
 `oracle`, which nobody can build, is the digest and a ledger that knows what the recorded answers use. That is
 the ledger of every other arm, in the same room, with another score: so it tells how much of what is forgotten

@@ -1,4 +1,4 @@
-"""The instrument tests itself before it measures: on a made session whose figures are known beforehand."""
+"""Tests the measurements before they are used: on a made session whose figures are known."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What other agents write down beside their sessions: titles, folders, and whose session one is."""
+"""Reads what other agents store beside their sessions: titles, folders, and a subagent's parent."""
 
 from dataclasses import dataclass
 from hashlib import md5, sha256

@@ -1,4 +1,4 @@
-"""The truth on disk: the event file of a session, sessions, the list of all, the search in them."""
+"""Sessions on disk: their event files, the list of all of them, and search."""
 
 from foldline.data import EVENTS, archive_dir, data_home, sessions_dir, typed_path
 

@@ -1,4 +1,4 @@
-"""What a language model is to the rest of Foldline: a thing that streams one answer to one request."""
+"""The interface of a language model: it streams one answer to one request."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing

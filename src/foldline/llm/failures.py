@@ -235,7 +235,7 @@ def _sentence(at: Endpoint, status: int | None, code: str | None, detail: str) -
     because = _because(at, detail)
     if status == 429 or code in RATE_CODES:
         shown = "" if status is None else f" ({status})"
-        return f"{at.shown} limits how often {at.model} may be asked{shown}: wait and try again{because}"
+        return f"{at.shown} limits how often {at.model} may be asked{shown}{because} Wait and try again."
     match status:
         case None:
             return f"{at.shown} broke off with an error{because}"
@@ -251,9 +251,9 @@ def _sentence(at: Endpoint, status: int | None, code: str | None, detail: str) -
                 f"FOLDLINE_MODEL, or check that {at.url_name} ends where the API starts, often in /v1."
             )
         case 413:
-            return f"{at.shown} finds the request too large in bytes (413): leave out images{because}"
+            return f"{at.shown} finds the request too large in bytes (413){because} Leave out images."
         case 408 | 409 | 500 | 502 | 503 | 504 | 529:
-            return f"{at.shown} has trouble of its own ({status}): try again later{because}"
+            return f"{at.shown} cannot answer now ({status}){because} Try again later."
         case _ if code == "model_not_found":
             return f"{at.shown} has no model {at.model}{because} Choose another with -m or FOLDLINE_MODEL."
         case _:

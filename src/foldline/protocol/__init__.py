@@ -1,4 +1,4 @@
-"""The words everybody speaks: messages, entries, events, operations, errors. Imports nothing of ours."""
+"""Types that all packages share: messages, entries, events, operations, errors. Imports no other package."""
 
 from . import events, operations
 from .entries import (

@@ -1,4 +1,4 @@
-"""What the projection says, as the plain figures that meter and side list show."""
+"""Figures of the projection that meter and side list show."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache

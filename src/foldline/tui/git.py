@@ -1,4 +1,4 @@
-"""Branch and number of changed files of the working folder, for the meter's row.
+"""The git branch and number of changed files of the working folder, for the meter's row.
 
 Run automatically, in folders that may be somebody else's: nothing that the repository's own configuration
 names may run (docs/security.md).

@@ -1,4 +1,4 @@
-"""The agent's hands: tools that read, search, change files and run commands, each a `Tool`."""
+"""The agent's tools: they read, search, change files and run commands, each a `Tool`."""
 
 from .base import Arguments, BaseTool, FileMemory, Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from .bash import BashTool, JobsTool

@@ -1,4 +1,4 @@
-"""Text on its way to the model and to titles: free of what JSON, terminals and readers stumble over."""
+"""Cleans text for the model and for titles of what JSON, terminals and readers cannot handle."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""What happens in a session, as updates to its client, in order."""
+"""Sends the events of a session to its client as updates, in order."""
 
 import asyncio
 from collections import deque

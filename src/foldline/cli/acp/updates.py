@@ -1,4 +1,4 @@
-"""What the history says, as session updates: after each entry, and where a session is loaded. Pure."""
+"""Entries of the history as session updates: after each entry, and when a session is loaded. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What happens in a plain chat, as lines that come one after the other, and the questions among them."""
+"""Prints the events of a plain chat as lines, one after the other, and asks its questions."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""Asks: the probes of each view one after the other, so that the provider's cache serves the view; then the
+"""Asks the probes of each view one after the other, so that the provider's cache serves the view; then the
 judge, which never learns which strategy it grades. What has been answered is kept, however it ends: a table
 of arms and dimensions, and everything that tells how far to trust it.
 """

@@ -1,4 +1,4 @@
-"""Which lines of a sheet are on screen: a place is (block, line inside), rows are derived from it.
+"""The lines of a sheet that are on screen. A place is (block, line inside); rows are derived from it.
 
 Rule 1: the top line stays on its row whatever happens to other blocks. Rule 2: following is earned.
 """

@@ -1,4 +1,4 @@
-"""Other programs at the reader's hand: the clipboard, for text and pictures, and the editor. All block."""
+"""The system clipboard, for text and pictures, and the user's editor. All calls block."""
 
 import base64
 import os

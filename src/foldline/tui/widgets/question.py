@@ -1,4 +1,4 @@
-"""What waits for the reader's word, docked above the prompt: the question of a tool call, or a choice.
+"""Questions that wait for an answer, docked above the prompt: the question of a tool call, or a choice.
 
 What was not shown cannot be allowed: nothing of it is left out, hidden in a sequence or looks like a blank.
 """

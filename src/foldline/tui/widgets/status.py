@@ -237,7 +237,7 @@ _SERVER = re.compile(r"https?://([^/\s]+)\S*?(?=[:.]?(?:\s|$))")
 def retry_pieces(again: Retry, now: float) -> list[Piece]:
     """How long until the request leaves again, and why: of that the server, what it did, and the status."""
     left = f"{max(1, math.ceil(again.until - now))} s"
-    why = _SERVER.sub(r"\1", clean_line(again.sentence)).partition(": ")[0].rstrip(".")
+    why = _SERVER.sub(r"\1", clean_line(again.sentence)).partition(": ")[0].partition(". ")[0].rstrip(".")
     said, bracket, status = why.rpartition(" (")
     if not (bracket and status.removesuffix(")").isdigit()):
         said, status = why, ""
