@@ -164,10 +164,11 @@ def test_no_text_names_a_tool_that_the_other_agent_has_not(door: FrontDoor, home
 
 @agents
 def test_thinking_is_left_out_and_counted(door: FrontDoor, homes: Path, agent: str) -> None:
-    folder = door.keep(history().user("go").assistant("Well.", thinking="deep thought").entries)
+    story = history().user("go").assistant("Well.", thinking="deep thought").user("on")
+    folder = door.keep(story.assistant("So.", thinking="deep thought").entries)
     said = door("handoff", folder, "--to", agent, "--json").json
     assert "deep thought" not in Path(said["path"]).read_text()
-    assert "The thinking of 1 answer is left out." in said["notes"]
+    assert "The thinking of 2 answers is left out." in said["notes"]
 
 
 @agents

@@ -628,3 +628,20 @@ def test_subagents_of_kimi_code_lie_beside_the_main_agent(tmp_path: Path) -> Non
     assert (child.call_id, child.agent, child.title) == ("c1", "coder", "Look around")
     assert session.entries[-1].type == "subagent"
     assert read_foreign(tmp_path / "agents" / "agent-0" / "wire.jsonl").children == ()
+
+
+def test_a_subagent_that_kimi_code_was_killed_with_stands_below_its_call(tmp_path: Path) -> None:
+    main, helper = Code().user("go"), Code().user("look").answer("I look")
+    main.event("step.begin", uuid="s").event(
+        "tool.call", stepUuid="s", toolCallId="c1", name="Agent", args={}
+    )
+    begun = {"subagentName": "coder", "parentToolCallId": "c1", "description": "Look around"}
+    main.add("subagent.spawned", subagentId="agent-0", **begun).add("subagent.started", subagentId="agent-0")
+    main.add("agent.turn.started").add("prompt.completed")
+    for name, code in {"main": main, "agent-0": helper}.items():
+        (tmp_path / "agents" / name).mkdir(parents=True)
+        write(tmp_path / "agents" / name / "wire.jsonl", code.records)
+    session = read_foreign(tmp_path / "agents" / "main" / "wire.jsonl")
+    [child] = session.children
+    assert (child.call_id, child.agent, child.title) == ("c1", "coder", "Look around")
+    assert not any("unknown" in note for note in session.notes)

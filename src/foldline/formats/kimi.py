@@ -5,9 +5,10 @@ compacts, rewinds or clears. A wire file holds events of the screen; that of Kim
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from foldline.files import is_file, is_folder, read_regular
 from foldline.history import Damage
@@ -81,7 +82,7 @@ def read_kimi(data: bytes, path: Path) -> ForeignSession:
     lines, damage = json_lines(data)
     if any(_is_code_wire(line.record) for line in lines):
         code = CodeWire(lines)
-        return _session(path, code.log, damage, code.notes(), code.cwd, code.counted)
+        return _session(path, code.log, damage, code.notes(), code.cwd, code.counted, code.begun)
     if any(_is_wire(line.record) for line in lines):
         wire = _Wire()
         for line in lines:
@@ -107,16 +108,17 @@ def _session(
     notes: Iterable[str],
     cwd: str = "",
     counted: Sequence[Counted] = (),
+    begun: Mapping[str, JsonObject] = MappingProxyType({}),
 ) -> ForeignSession:
     name = session_id_of(path)
-    log.children = {child.id: child for child in _children(path, log)}
+    log.children = {child.id: child for child in _children(path, log, begun)}
     cwd = cwd or Neighbours().of("kimi-cli", path, name).cwd
     return log.session("kimi-cli", name, cwd, damage, notes, counted=counted)
 
 
-def _children(path: Path, log: Transcript) -> Iterator[ForeignChild]:
+def _children(path: Path, log: Transcript, begun: Mapping[str, JsonObject]) -> Iterator[ForeignChild]:
     """The subagents, in folders of their own below the session's; in older sessions, in files beside it. Kimi
-    Code has them beside the folder of the main agent. A result names the subagent that gave it."""
+    Code has them beside the folder of the main agent. A record, or a result, names the subagent."""
     is_main = path.parts[-3:-1] == ("agents", "main")
     folder = path.parents[1] if is_main else path.parent / "subagents"
     inside = sorted(folder.iterdir()) if is_folder(folder) and path.name in _NAMES else []
@@ -131,10 +133,11 @@ def _children(path: Path, log: Transcript) -> Iterator[ForeignChild]:
     for name, file in files.items():
         session = child_in(read_kimi, file)
         if session is not None:
-            about = object_in(file.with_name("meta.json"))
+            about = begun.get(name) or object_in(file.with_name("meta.json"))
             gave = (result.call_id for result in results if f"agent_id: {name}\n" in result.text)
-            agent, title = about.text("subagent_type"), about.text("description")
-            yield child_of(session, name, agent=agent, title=title, call_id=next(gave, ""))
+            agent, title = about.first("subagent_type", "subagentName"), about.text("description")
+            call_id = about.text("parentToolCallId") or next(gave, "")
+            yield child_of(session, name, agent=agent, title=title, call_id=call_id)
 
 
 _NAMES = ("context.jsonl", "wire.jsonl")

@@ -35,9 +35,9 @@ from .tool_results import line_count, tool_result, touched
 from .transcript import Moment, Transcript
 
 _SILENT = (
-    "config.", "context.append_loop_event", "forked", "full_compaction.", "goal.", "llm.", "mcp.",
-    "metadata", "micro_compaction.", "permission.", "plan_mode.", "plugin.", "profile.", "runtime.",
-    "spine.", "swarm_mode.", "token_counting.", "tools.", "turn.", "usage.",
+    "agent.", "config.", "context.append_loop_event", "forked", "full_compaction.", "goal.", "llm.", "mcp.",
+    "metadata", "micro_compaction.", "permission.", "plan_mode.", "plugin.", "profile.", "prompt.",
+    "runtime.", "spine.", "subagent.", "swarm_mode.", "token_counting.", "tools.", "turn.", "usage.",
 )  # fmt: skip
 """How the types of records begin that say nothing to the model, or that other records repeat."""
 _USAGE = UsageFields(
@@ -223,6 +223,9 @@ class CodeWire(StepReader):
         """The system prompt the model had last: a view has only one."""
         self._has_undos = any(line.record.get("type") == "context.undo" for line in lines)
         self._spine = _Spine(on_record=any(line.record.get("type") in _RECORDS for line in lines))
+        begun = (line.record for line in lines if line.record.get("type") == "subagent.spawned")
+        self.begun = {record.text("subagentId"): record for record in begun}
+        """What is on record of each subagent, since Kimi Code 2."""
         self.cwd = ""
         self.counted: list[Counted] = []
         self._notes: list[str] = []
