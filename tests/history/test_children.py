@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from foldline.history import Session, child_events, children_of, parent_events, spawned_of, tree_of
+from foldline.history import Session, child_events, children_of, spawned_of, tree_of
 from foldline.protocol import UserMessage, text_parts
 
 
@@ -21,8 +21,6 @@ async def test_children_are_found_in_the_folder_of_their_parent_oldest_first(tmp
     paths = [await spoken(later), await spoken(earlier)][::-1]
     assert children_of(events) == paths
     assert [*tree_of(events)] == [events, *paths]
-    assert [parent_events(path) for path in paths] == [events, events]
-    assert parent_events(events) is None
     spawned = spawned_of(Session.open(paths[0]).header)
     assert spawned is not None
     assert (spawned.session, spawned.call, spawned.agent) == (parent.id, "c1", "explore")

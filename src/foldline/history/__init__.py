@@ -4,7 +4,7 @@ from foldline.data import EVENTS, archive_dir, data_home, sessions_dir, typed_pa
 
 from .archive import Deleted, archive, delete, unarchive
 from .catalog import SessionInfo, age, find_session, info_of, latest, list_sessions, read_header, title_entry
-from .children import CHILDREN, child_events, children_of, parent_events, tree_of
+from .children import CHILDREN, child_events, children_of, tree_of
 from .contents import CONTENTS, Contents, content_id
 from .lock import SessionHeld
 from .log import Damage, LoadedLog, Log, WriteFailed, is_our_header, parse_log, read_log
@@ -56,7 +56,6 @@ __all__ = [
     "latest",
     "list_sessions",
     "new_session_id",
-    "parent_events",
     "parent_of",
     "parse_log",
     "read_header",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from foldline.context.numbers import some
 from foldline.data import EVENTS
-from foldline.files import is_file, is_there, make_private, read_regular, write_new
+from foldline.files import is_file, make_private, read_regular, write_new
 from foldline.protocol import Entry, FoldlineError, SessionHeader, dump_entry
 
 from .contents import share_files
@@ -48,12 +48,6 @@ def tree_of(events: Path) -> Iterator[Path]:
     yield events
     for child in children_of(events):
         yield from tree_of(child)
-
-
-def parent_events(events: Path) -> Path | None:
-    """The event file of the session in whose folder this one lies; None for one that is no child."""
-    folder = events.parent.parent
-    return folder.parent / EVENTS if folder.name == CHILDREN and is_there(folder.parent / EVENTS) else None
 
 
 def named_child(session: object, wanted: str, ids: Iterable[str]) -> str:
