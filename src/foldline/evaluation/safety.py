@@ -1,22 +1,84 @@
 """What must hold of every request a server gets and of every compaction, as sentences on what does not.
 
-W1 window, P1 pairing, P7 a user message, C1 coverage, C3 pins, K1 stable prefix, T1 fresh messages, T2 whole
-batches, E2 smaller views. Reasoning that must come back is not modelled: the records hold no dialect.
+W1 window, P1 to P7 pairing, C1 coverage, C3 pins, K1 stable prefix, T1 fresh messages, T2 whole batches, E2
+smaller views. P8, reasoning that must come back, is not modelled: the records hold no dialect. P5 cannot
+fail: the calls of an answer without any are not sent at all.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import is_
+from typing import NamedTuple
 
-from foldline.context.calls import pairing_faults
 from foldline.context.view import is_preamble
+from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage
+from foldline.protocol.messages import json_object
 
 from .cost import as_sent
 from .record import Compacted, Meter, PerMessage, Run, Sent
 
 Fault = tuple[str, str]
 """A rule, and what breaks it."""
+
+
+class _OnTheWire(NamedTuple):
+    role: str
+    faults: tuple[Fault, ...]  # what is wrong with the message by itself
+
+
+def _on_the_wire(message: BaseMessage) -> _OnTheWire | None:
+    """None for a message with nothing to say: it is not sent."""
+    rendered = to_openai([message], OPENAI)
+    if not rendered:
+        return None
+    chat = rendered[0]  # the images of a result come after it, when its group is whole
+    return _OnTheWire(chat["role"], tuple(_own_faults(chat, message.index)))
+
+
+def _own_faults(chat: ChatMessage, index: int) -> Iterator[Fault]:
+    calls: Sequence[ChatMessage] = chat.get("tool_calls", ())
+    if chat["role"] == "assistant" and not calls and not (chat["content"] or "").strip():
+        yield "P6", f"the answer in entry {index} has neither text nor calls"
+    if len({call["id"] for call in calls}) < len(calls):
+        yield "P3", f"two calls of entry {index} have the same id"
+    for call in calls:
+        if json_object(call["function"]["arguments"]) is None:
+            yield "P4", f"the arguments of call {call['id']} in entry {index} are not JSON"
+
+
+def _pairing_faults(
+    messages: Iterable[BaseMessage], wire: Callable[[BaseMessage], _OnTheWire | None]
+) -> Iterator[Fault]:
+    """Every reason for which a server would refuse these messages, with its rule."""
+    waiting: list[tuple[str, int]] = []  # the id of each open call, and the entry that made it
+    has_user = False
+    for message in messages:
+        sent = wire(message)
+        if sent is None:
+            continue
+        if isinstance(message, ToolResultMessage):
+            answered = next((call for call in waiting if call[0] == message.call_id), None)
+            if answered:
+                waiting.remove(answered)
+            else:
+                yield "P2", f"the result in entry {message.index} answers no open call"
+            continue
+        yield from _without_result(waiting)
+        calls = message.calls if isinstance(message, AssistantMessage) else ()
+        waiting = [(call.call_id, message.index) for call in calls]
+        has_user = has_user or sent.role == "user"
+        yield from sent.faults
+    yield from _without_result(waiting)
+    if not has_user:
+        yield "P7", "no user message is there"
+
+
+def _without_result(waiting: Iterable[tuple[str, int]]) -> Iterator[Fault]:
+    for call_id, caller in waiting:
+        yield "P1", f"call {call_id} of entry {caller} has no result right after it"
+
+
 FRESH_SHARE = 4
 """Results that no request has carried yet may come clipped where together they are more than this part of the
 window, with the way to recall the rest."""
@@ -51,6 +113,7 @@ class _Check:
         self.tokens = tokens
         self.positions = {message.index: at for at, message in enumerate(run.history)}
         self.pins = [message for message in run.history if message.index in run.pins]
+        self.wire = PerMessage(_on_the_wire)
 
     def all(self) -> Iterator[tuple[str, Fault]]:
         """Each fault behind the place it is in."""
@@ -64,9 +127,7 @@ class _Check:
 
     def of_request(self, sent: Sent) -> Iterator[Fault]:
         yield from self.window(sent)
-        yield from (("P1", fault) for fault in pairing_faults(sent.messages))
-        if not any(isinstance(message, UserMessage) for message in sent.messages):
-            yield "P7", "no user message is there"
+        yield from _pairing_faults(sent.messages, self.wire)
         if sent.kind == "step" and sent.answer in self.positions:
             # From the end: the stated result of a call without one has its caller's index.
             shown = {message.index: message for message in reversed(sent.messages)}
