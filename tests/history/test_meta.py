@@ -10,6 +10,7 @@ from foldline.protocol import Entry, SessionHeader, UserMessage, parse_entry, te
 from support.history import History, history
 from support.stories import Story
 
+CODEX = "## My request for Codex:"
 HEADER = SessionHeader(id="s", created_at=datetime(2026, 1, 1, tzinfo=UTC), cwd="/work")
 
 
@@ -68,3 +69,16 @@ def test_the_size_before_an_undo_is_not_that_after_it() -> None:
     assert describe(HEADER, built.entries).tokens == 2_000
     built.undo(built.last)
     assert describe(HEADER, built.entries).tokens == 0, "not known"
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        (f"# Files mentioned by the user:\n\n## a.py: /x/a.py\n\n{CODEX}\nFix a.py\n", "Fix a.py"),
+        (f"# Context from my IDE setup:\n\n## Open tabs:\n- b\n\n{CODEX}\n\nGo on", "Go on"),
+        (f"\n# Files mentioned by the user:\n\n## A plan: /x/p.txt\n\n{CODEX}\n\n", "A plan: /x/p.txt"),
+        ("# Files I mention:\nall", "# Files I mention:"),
+    ],
+)
+def test_the_title_is_what_was_asked_and_not_what_an_editor_put_above_it(text: str, title: str) -> None:
+    assert describe(HEADER, history().user(text).entries).title == title

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from foldline.compaction import BUILT_IN, strategy_name
 from foldline.llm.models import price_of
 from foldline.protocol import Compaction, RequestRecord, Usage
 from foldline.tui.screens.jobs import TextScreen
@@ -57,3 +58,13 @@ async def test_the_pages_open_over_the_chat_and_close_again(tmp_path: Path) -> N
                 assert "strategy  summary, auto" in running.text
             await running.press("escape")
             assert running.app.screen is running.app.chat
+
+
+async def test_a_strategy_is_picked_from_a_list_that_says_all_of_each(tmp_path: Path) -> None:
+    async with live(tmp_path / "shop", "an answer") as running:
+        await running.ask("hello")
+        await running.enter("/strategy")
+        await running.until(lambda: "Choose a strategy" in running.text)
+        assert all(name in running.text for name in BUILT_IN)
+        await running.press(*"digest", "enter")
+        await running.until(lambda: strategy_name(running.agent.state.strategy) == "digest")

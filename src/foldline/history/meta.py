@@ -25,6 +25,9 @@ from .origin import foreign_upto, parent_of
 TITLE_CELLS = 60
 _LOOKED_AT = 4096
 """Characters of a prompt among which its first line is looked for: a pasted file may be one of megabytes."""
+_HEADINGS = ("# Files mentioned by the user:", "# Context from my IDE setup:")
+_REQUEST = "## My request for Codex:"
+"""What Codex's editors put above a prompt."""
 
 
 class Meta(Record):
@@ -138,8 +141,12 @@ def describer_of(header: SessionHeader, entries: Iterable[Entry]) -> Describer:
 
 
 def prompt_line(message: UserMessage) -> str:
-    """The first line of a prompt, as titles and lists show it."""
-    for line in message.text.lstrip()[:_LOOKED_AT].splitlines():
+    """The first line of what a prompt asks, as titles and lists show it."""
+    text = message.text.lstrip()
+    if text.startswith(_HEADINGS):
+        files, _, asked = text.partition(_REQUEST)
+        text = asked.lstrip() or files.partition("\n")[2].lstrip("\n# ")
+    for line in text[:_LOOKED_AT].splitlines():
         if shown := clip_cells(line, TITLE_CELLS):
             return shown
     return ""

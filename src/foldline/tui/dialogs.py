@@ -87,6 +87,25 @@ def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> Non
     app.push_screen(picker, back)
 
 
+def switch_strategy(chat: "OpenSession", runner: "Runner", name: str) -> None:
+    """Switch to the strategy of that name; without one, let the reader pick one."""
+    from foldline.compaction import strategy_name
+    from foldline.protocol.operations import SwitchStrategy
+    from foldline.tui.lists.picker import Choice, Picker
+    from foldline.tui.prompting.completion import arguments
+
+    def switch(name: str | None) -> None:
+        if name:
+            runner.submit(SwitchStrategy(strategy=name))
+
+    if name:
+        switch(name)
+        return
+    choices = [Choice(each.label, each.label, each.note) for each in arguments("strategy", "", chat.program)]
+    now = strategy_name(runner.agent.state.strategy)
+    chat.push_screen(Picker("Choose a strategy", choices, marked=now, notes_in_full=True), switch)
+
+
 def edited(app: App[Any], text: str, remark: Remark) -> str | None:
     """The text after the reader's own editor; None, with a remark, where that did not work."""
     from foldline.tui.terminal.clipboard import edit_text

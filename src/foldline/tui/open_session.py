@@ -405,6 +405,7 @@ class OpenSession(ChatScreen):
             "mcp": partial(dialogs.show_servers, self),
             "skill": partial(dialogs.show_skills, self),
             **compaction_commands(shown.previewing.open, self.remark),
+            "strategy": partial(dialogs.switch_strategy, self),
             **shown.setup.commands,
             **session_commands(self),
         }

@@ -142,3 +142,13 @@ async def test_the_marked_one_is_in_sight_at_every_size(tmp_path: Path, size: tu
             await seen.press("down")
         await seen.pilot.resize_terminal(size[0], size[1] + 7)
         await seen.until(lambda: "▶" in seen.text and "Esc close" in seen.text)
+
+
+async def test_a_small_terminal_says_what_goes_before_the_file_first_and_no_more_than_must_be_is_cut(
+    tmp_path: Path,
+) -> None:
+    async with settings_on(Kept(tmp_path, environ={"FOLDLINE_MODEL": "offline"}), size=(40, 10)) as seen:
+        await seen.mark("model")
+        assert "! FOLDLINE_MODEL goes before" in seen.text.split("\n")[4]
+        await seen.mark("context.cache_life")
+        assert "…" not in seen.text

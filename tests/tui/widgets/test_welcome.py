@@ -55,3 +55,10 @@ async def test_it_is_gone_where_something_was_said_and_for_a_command_of_the_shel
         await running.enter("!echo seen")
         await asyncio.wait_for(running.at_rest(), 60)
         assert not running.app.chat.welcome.display and "echo seen" in running.text
+
+
+@pytest.mark.parametrize("width", [70, 60])
+async def test_a_key_stands_beside_its_word_in_narrow_terminals(tmp_path: Path, width: int) -> None:
+    async with live(tmp_path, size=(width, 24)) as running:
+        lines = [line.strip() for line in running.screen]
+        assert "Ctrl+P everything" in lines and "F2 see what the model sees" in lines

@@ -210,7 +210,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
     ),
     SlashCommand(
         "strategy",
-        help="How the next compactions are made; without a name, lists the strategies.",
+        help="How the next compactions are made; without a name, you choose from a list.",
         title="Switch the compaction strategy",
         argument="[name]",
         works=idle,

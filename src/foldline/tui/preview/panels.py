@@ -313,7 +313,7 @@ class PreviewPanels(Workbench):
         audit.head(*words.audit_head(state))
         usable = self.active == AUDIT and facts.facts and not facts.drafting
         keys = f"Enter pins · {named('focus')} adds to the focus · {named('mark')} marks several"
-        audit.foot(keys if usable else "", f"{named('entry')} opens the entry" if usable else "")
+        audit.foot(keys if usable else "", f"{named('entry')} to the entry" if usable else "")
 
     def status_row(self, width: int) -> list[Span]:
         """What the key under the finger would do, and that nothing has been done."""

@@ -242,12 +242,13 @@ class SettingsScreen(ListScreen[None, Setting]):
         rule, details = Rule(), list[Line]()
         if setting is not None:
             rule = Rule(((setting.label, "text bold"), (f"  {setting.key}", "muted")))
-            details = [[(" ", ""), *line] for line in self._details(setting, width - 4)]
+            details = self._details(setting, width - 4)
         below = 6 if height >= 20 else max(3, min(len(details), height - 5))
-        if len(details) > below:
-            details[below - 1] = crop(
-                [*details[below - 1], *details[below]], width - 3
-            )  # says that it is cut
+        if setting is not None and len(details) > below:
+            details = self._details(setting, width - 4, flowing=True)
+        if len(details) > below:  # the cut is seen
+            details[below - 1] = crop([*details[below - 1], *details[below]], width - 4)
+        details = [[(" ", ""), *line] for line in details]
         column = min(max(map(len, LABELS.values())), width // 2 - 4)
         draw = partial(_row_line, column=column, width=width - 2)
         rows = self.row_lines(max(height - 4 - below, 1), 2, draw, [[("   No setting holds that.", "muted")]])
@@ -259,24 +260,28 @@ class SettingsScreen(ListScreen[None, Setting]):
         count = f"{self.at + 1} of {len(self.rows)}" if self.rows else ""
         return boxed(width, title, count, body, *self.foot(width))
 
-    def _details(self, setting: Setting, width: int) -> list[Line]:
-        """What became of a change, what the setting means, what it may be, who set it."""
+    def _details(self, setting: Setting, width: int, *, flowing: bool = False) -> list[Line]:
+        """What became of a change, what goes before it, what the setting means, what it may be, who set it;
+        `flowing` without a new line for each, nor what Enter lists."""
         declared = SETTINGS[setting.key]
         may_be = f"one of {len(setting.choices)}" if setting.key == "theme" else allowed(declared)
         default = shown(declared.default) or unset_words(setting.key)
         derived, source = setting.derived
+        takes = f"Takes {may_be}. Default: {default}."
         who = f"Not set: {derived}, {source}." if derived and source else "Not set: the default holds."
         if setting.origin:
             who = f"Set by {setting.origin}."
-        if setting.is_overruled:
-            who = f"! {setting.origin} goes before {self._keeper.file}."
+        overruled = f"! {setting.origin} goes before {self._keeper.file}." if setting.is_overruled else ""
         spans = [
             self.said,
+            (overruled, "text"),
             (setting.meaning, "text"),
-            (f"Takes {may_be}. Default: {default}.", "muted"),
-            (who, "text" if setting.is_overruled else "muted"),
+            (f"Default: {default}." if flowing and setting.choices else takes, "muted"),
+            ("" if overruled else who, "muted"),
         ]
         cleaned = [(clean_line(text), style) for text, style in spans if text]
+        if flowing:
+            return wrap_spans([(f"{text} ", style) for text, style in cleaned], width)
         return [line for each in cleaned for line in wrap_spans([each], width)]
 
     def word(self, key: ScreenKey[Any]) -> str:

@@ -72,13 +72,14 @@ class Welcome(Lines, can_focus=True):
 
     def _fitting(self, width: int, height: int) -> list[_Row]:
         inside = max(width - 4, 8)
-        keys = key_words(
-            (
-                (key_of("inspector"), "see what the model sees"),
-                (key_of("preview"), "preview a compaction"),
-                (key_of("palette"), "everything"),
-            )
+        keys = (
+            (key_of("inspector"), "see what the model sees"),
+            (key_of("preview"), "preview a compaction"),
+            (key_of("palette"), "everything"),
         )
+        hints = wrap_spans(key_words(keys), inside)
+        if len(hints) > 1:  # a key stays beside its word
+            hints = [list(key_words([each])) for each in keys]
         what = "Foldline, an agent whose context you can see and edit."
         rows = [_Row([], 7)]
         rows += [_Row(line, 2) for line in wrap_spans([(what, "text bold")], inside)]
@@ -89,7 +90,7 @@ class Welcome(Lines, can_focus=True):
             rows += [_Row([], 7), _Row([("Go on with", "muted")], 6)]
         for at, each in enumerate(self._sessions, start=len(PROMPTS)):
             rows.append(_Row(self._item(at, clean_line(each.title), each.age, inside), 2 + at, at))
-        rows += [_Row([], 7), *(_Row(line, 4) for line in wrap_spans(keys, inside))]
+        rows += [_Row([], 7), *(_Row(line, 4) for line in hints)]
         while len(rows) > height:
             rows.remove(max(reversed(rows), key=lambda each: each.rank))
         return [_Row([("  ", ""), *each.line], each.rank, each.at) for each in rows]
