@@ -136,12 +136,11 @@ class FollowingInspector(InspectorScreen):
         read = None if followed is None else partial(open_child, self, followed.child, title, self.tell)
         panels = InspectorPanels(session.projection, cwd=session.header.cwd, window=window, open_child=read)
         super().__init__(panels, title)
-        self.following = None if followed is None else Following(followed, self)
-        self._every = every
+        self._begin = None if followed is None else partial(Following(followed, self).begin, every)
 
     def on_mount(self) -> None:
-        if self.following is not None:
-            self.following.begin(self._every)
+        if self._begin is not None:
+            self._begin()
 
 
 def open_child(
