@@ -189,10 +189,10 @@ class Bounds:
                 self.reached = True
                 anew = "raise it in the settings, or begin another session with /new"
                 then = anew if key.startswith("session") else self.then
-                name = self.called.get(key, f"limits.{key}")
                 shown = f"${bound:,.2f}" if key.endswith("cost") else f"{bound:,}"
                 raise LimitReached(
-                    f"Stopped after {words}, before the work was done: {name} is {shown}; {then}."
+                    f"Stopped after {words}, before the work was done: "
+                    f"{self.called.get(key, f'limits.{key}')} is {shown}; {then}."
                 )
 
     def stop_loop(self, sentence: str) -> None:

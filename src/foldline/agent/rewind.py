@@ -4,12 +4,12 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, TypeVar
+from typing import Literal
 
 from foldline.compaction import load_prompt
 from foldline.context.numbers import some
@@ -19,6 +19,7 @@ from foldline.data import real_path
 from foldline.files import folder_at, opened, read_regular, status_in
 from foldline.history import Contents, Session
 from foldline.history.contents import LARGEST_KEPT
+from foldline.history.session import finished
 from foldline.protocol import (
     BaseMessage,
     Checkpoint,
@@ -38,8 +39,6 @@ from .tools.files import change as change_of
 from .tools.files import replace
 from .tools.history import Dmail
 from .tools.text import decoded, is_binary, one_line
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ async def rewind(state: AgentState, asked: operations.Rewind) -> None:
     index = _index_of(state, asked)
     if not asked.context and not asked.files:
         raise FoldlineError("Neither context nor files are to go back: nothing was done.")
-    await _finished(_rewind(state, asked, index))
+    await finished(_rewind(state, asked, index))
 
 
 async def put_files_back(state: AgentState, revert: Revert) -> None:
@@ -106,7 +105,7 @@ async def put_files_back(state: AgentState, revert: Revert) -> None:
     if revert.files and index is not None:
         later = {image.path for at, image in state.projection.images if at > revert.index}
         spared = dict.fromkeys(later, "written again after the rewind")
-        restored = await _finished(restore(state, index, spared=spared))
+        restored = await finished(restore(state, index, spared=spared))
         state.emit(events.Notice(text=str(restored), level=restored.level))
 
 
@@ -176,16 +175,6 @@ def _index_of(state: AgentState, asked: operations.Rewind) -> int:
     if index is None:
         raise FoldlineError(f"There is no checkpoint {asked.checkpoint} in this session.")
     return index
-
-
-async def _finished(work: Coroutine[None, None, T]) -> T:
-    """The result of the work, which a cancel does not stop: the cancel is raised once it has ended."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
 
 
 _NONE: Mapping[str, str] = MappingProxyType({})

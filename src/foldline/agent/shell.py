@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from contextlib import suppress
 
+from foldline.history.session import finished
 from foldline.protocol import Edit, FoldlineError, TextPart, UserMessage, events
 
 from .approvals import SANDBOXED
@@ -47,12 +48,10 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
         raise FoldlineError(f"The command could not be started: {error.strerror or error}.") from None
     finally:
         output.close()
-    keeping = asyncio.ensure_future(_keep(state, command, output, note, context, aside=aside))
-    try:
-        await asyncio.shield(keeping)
+    try:  # an Esc must not lose what the command has done
+        await finished(_keep(state, command, output, note, context, aside=aside))
     except asyncio.CancelledError:
         cancelled = True
-        await asyncio.wait([keeping])  # an Esc must not lose what the command has done
     state.emit(events.ToolFinished(call_id=SHELL_CALL, name="!", is_error=cancelled, brief=note))
     if cancelled:
         raise asyncio.CancelledError

@@ -7,7 +7,7 @@ spend, and what is recorded of changed files is one for parent and children.
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -21,7 +21,6 @@ from foldline.context.subagents import IN_BACKGROUND, Answers
 from foldline.history import Session, new_session_id, short_id
 from foldline.history.children import child_events
 from foldline.llm import LLM
-from foldline.llm.base import ToolSpec
 from foldline.protocol import (
     Approval,
     AssistantMessage,
@@ -96,8 +95,9 @@ class Child:
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        at_work: SubagentState = "background" if self.in_background.is_set() else "running"
-        self.now = now or ("waiting" if self._asking else at_work)
+        self.now = now or (
+            "waiting" if self._asking else "background" if self.in_background.is_set() else "running"
+        )
         self.report(
             events.SubagentProgress(
                 call_id=self.begun.call_id,
@@ -126,8 +126,7 @@ class Child:
                 self.report(event.model_copy(update=named))
             case events.ApprovalResolved():
                 self._asking.pop(event.call_id, None)
-                named = {"call_id": f"{self.begun.child}/{event.call_id}"}
-                self.report(event.model_copy(update=named))
+                self.report(event.model_copy(update={"call_id": f"{self.begun.child}/{event.call_id}"}))
                 self.tell()
             case events.ToolStarted():
                 self.doing = one_line(f"{event.name} {event.title}")
@@ -202,8 +201,8 @@ class Subagents:
 
     def list_agents(self) -> None:
         """Tell the model of the agents there are: between two turns, as it changes every request."""
-        listed = listing(self.agents.values(), self._state.window, head=_DESCRIPTION)
-        self.tool.spec = ToolSpec(TASK_TOOL, listed, self.tool.spec.parameters)
+        described = listing(self.agents.values(), self._state.window, head=_DESCRIPTION)
+        self.tool.spec = replace(self.tool.spec, description=described)
 
     # --- a child ---------------------------------------------------------------------------------------
 
@@ -290,12 +289,11 @@ class Subagents:
                 await llm.aclose()
 
     async def _outcome(self, child: Child, finished: TaskFinished, context: ToolContext) -> ToolOutcome:
-        said, why = last_words(child.state.session)
+        spent, (said, why) = child.spent, last_words(child.state.session)
         why = finished.error or child.state.unsent or why
         notes = [f"[{child.begun.agent} did not finish: {one_line(why)}]"] if why else []
         text, whole = await fitted(said, context, TASK_TOOL, *notes, _named(child.begun))
-        brief = f"{many(child.spent.steps, 'step')}, {short_tokens(child.spent.tokens)} tokens"
-        brief += " ✗" if why else ""
+        brief = f"{many(spent.steps, 'step')}, {short_tokens(spent.tokens)} tokens{' ✗' * bool(why)}"
         return ToolOutcome(text, bool(why), brief, full_output=whole, child=child.begun.child)
 
     # --- the background ----------------------------------------------------------------------------------
@@ -326,8 +324,7 @@ class Subagents:
     async def _answer_of(self, started: Subagent, room: int) -> str:
         """What the model is told of a child that nobody has waited for."""
         if started.index <= self._state.session.foreign:  # anybody's word is never passed on in this place
-            where = "`history_read` with `child` shows what this agent said, if anything:"
-            return f"{where}\n{_named(started)}"
+            return f"`history_read` with `child` shows what this agent said, if anything:\n{_named(started)}"
         assert self._state.session.path is not None, "a session that can be appended to has a file"
         events_file = child_events(self._state.session.path, started.child)
         try:
@@ -431,8 +428,11 @@ def _parts_among(tool: Tool, patterns: Iterable[str]) -> list[str]:
     for all of it: `bash`, `mcp__github__*`."""
     names = [name.casefold() for name in tool_subjects(tool.spec.name)]
     parts = (pattern.removesuffix(")").partition("(") for pattern in patterns)
-    fitting = (part for part in parts if any(fnmatchcase(name, part[0].strip().casefold()) for name in names))
-    return [what.strip() if what.strip() != "*" else "" for _, _, what in fitting]
+    return [
+        what.strip() if what.strip() != "*" else ""
+        for called, _, what in parts
+        if any(fnmatchcase(name, called.strip().casefold()) for name in names)
+    ]
 
 
 def _same_strategy(parent: AgentState, state: AgentState) -> CompactionStrategy:

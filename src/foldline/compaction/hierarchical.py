@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from foldline.context.conversation import delimited, labelled_blocks
 from foldline.context.cut import Cut
@@ -13,10 +12,9 @@ from foldline.context.tokens import estimate_tokens
 from foldline.llm import ContextOverflow
 from foldline.protocol import BaseMessage
 
-from .note_writer import Memory
 from .notes import Note, Record, fitted, joined, overview_in, parsed, promotion, size_of
 from .strategy import CompactionContext, load_prompt
-from .summary import ERRS_HIGH, Writer, can_shrink, clipped_only, cut_for, extra_instructions, with_summary
+from .summary import ERRS_HIGH, SummaryCompaction, Writer, extra_instructions
 from .summary_text import notes_of, unframed
 from .turns import BREVITIES, parts_of, shortened
 
@@ -28,27 +26,14 @@ _PASSAGE_SHARE, _PASSAGE = 4, 160
 """Of the room beside the notes, what passages about the focus may take at most; and tokens of one of them."""
 
 
-class HierarchicalCompaction:
+class HierarchicalCompaction(SummaryCompaction):
     """Compacts into an overview, milestones of what lies far back, and a note on each newer turn.
 
     Each level is made from the one below, once: a later compaction reads notes and milestones back from the
     summary, a draft made again finds them in memory. The request of a split turn stays verbatim.
     """
 
-    in_chunks = True
-    """Whether it takes a limit of how much to send at once (`CompactionContext.draft_window`)."""
-
-    def __init__(self) -> None:
-        self._memory = Memory()
-
-    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
-        cut = cut_for(ctx)
-        if cut is None or not await can_shrink(ctx, cut.compacted, partial(with_summary, ctx, cut)):
-            return clipped_only(ctx)
-        record = await self._record(ctx, cut)
-        return await with_summary(ctx, cut, record.rendered())
-
-    async def _record(self, ctx: CompactionContext, cut: Cut[BaseMessage]) -> Record:
+    async def notes(self, ctx: CompactionContext, cut: Cut[BaseMessage]) -> str:
         limit = int(ctx.max_summary_tokens / ERRS_HIGH)
         for_overview = int(limit * _OVERVIEW_SHARE)
         language = language_of(ctx.history)
@@ -72,7 +57,7 @@ class HierarchicalCompaction:
             (*milestones, *promoted.turns),
             compacted,
         )
-        return fitted(Record(overview, milestones, promoted.turns), limit)
+        return fitted(Record(overview, milestones, promoted.turns), limit).rendered()
 
 
 def _together(records: Sequence[Record]) -> Record:

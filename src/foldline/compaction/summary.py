@@ -57,8 +57,10 @@ class SummaryCompaction:
         cut = cut_for(ctx)
         if cut is None or not await can_shrink(ctx, cut.compacted, partial(with_summary, ctx, cut)):
             return clipped_only(ctx)
-        notes = await cached_notes(ctx, cut.position, _form(cut)) or await self.summarise(ctx, cut)
-        return await with_summary(ctx, cut, notes)
+        return await with_summary(ctx, cut, await self.notes(ctx, cut))
+
+    async def notes(self, ctx: CompactionContext, cut: Cut[BaseMessage]) -> str:
+        return await cached_notes(ctx, cut.position, _form(cut)) or await self.summarise(ctx, cut)
 
     async def summarise(self, ctx: CompactionContext, cut: Cut[BaseMessage]) -> str:
         """The notes for the compacted part, the earlier summary always among the input

@@ -73,19 +73,13 @@ def tokens_in_view(projection: Projection, answers: Iterable[MessageOutline]) ->
     return sum(item_weight(projection, item).tokens for item in projection.view if item.index in indices)
 
 
-_NAME: Final = re.compile(r"[\w-]+")
-"""Of a child; what has another was not written by us, and never told of."""
+_NAME: Final = re.compile(r"[\w-]+")  # of a child; what has another was not written by us
 _BROUGHT_BY: Final = re.compile(rf"\[child ({_NAME.pattern})\]\s*\Z")
 """The end of what brings the answer of a child that was in the background."""
 
 
 IN_BACKGROUND: Final = "in the background"
 """What a result says in brief of one whose answer comes later."""
-
-
-def _went_on(projection: Projection, result: MessageOutline) -> bool:
-    message = projection.entries.message(result)
-    return isinstance(message, ToolResultMessage) and message.details.brief == IN_BACKGROUND
 
 
 class Answers:
@@ -103,15 +97,16 @@ class Answers:
     def owed(self, projection: Projection) -> Iterator[Subagent]:
         """Those of which the model has yet to hear, as they were in the background, or the program ended
         before their call had a result. On a branch where nobody asked for it, no answer is missing."""
-        named = (each for each in projection.subagents if _NAME.fullmatch(each.child))
-        return (each for each in named if self.is_owed(projection, each))
+        begun = projection.subagents
+        return (each for each in begun if _NAME.fullmatch(each.child) and self.is_owed(projection, each))
 
     def is_owed(self, projection: Projection, started: Subagent) -> bool:
         """Whether the model has yet to hear of this one."""
         caller, result = _caller_of(projection, started), result_of(projection, started)
         if caller is None or projection.fate(caller.index).kind not in STANDING:
             return False
-        if result is not None and not _went_on(projection, result):
+        message = None if result is None else projection.entries.message(result)
+        if isinstance(message, ToolResultMessage) and message.details.brief != IN_BACKGROUND:
             return False
         later = self._later_of(projection, started)
         return all(projection.fate(message.index).kind == "reverted" for message in later)

@@ -81,8 +81,9 @@ def read_kimi(data: bytes, path: Path) -> ForeignSession:
     ended it."""
     lines, damage = json_lines(data)
     if any(_is_code_wire(line.record) for line in lines):
-        code = CodeWire(lines)
-        return _session(path, code.log, damage, code.notes(), code.cwd, code.counted, code.begun)
+        code, spawned = CodeWire(lines), [line.record for line in lines if "parentToolCallId" in line.record]
+        begun = {record.text("subagentId"): record for record in spawned}  # since Kimi Code 2
+        return _session(path, code.log, damage, code.notes(), code.cwd, code.counted, begun)
     if any(_is_wire(line.record) for line in lines):
         wire = _Wire()
         for line in lines:
@@ -136,8 +137,8 @@ def _children(path: Path, log: Transcript, begun: Mapping[str, JsonObject]) -> I
             about = begun.get(name) or object_in(file.with_name("meta.json"))
             gave = (result.call_id for result in results if f"agent_id: {name}\n" in result.text)
             agent, title = about.first("subagent_type", "subagentName"), about.text("description")
-            call_id = about.text("parentToolCallId") or next(gave, "")
-            yield child_of(session, name, agent=agent, title=title, call_id=call_id)
+            call = about.text("parentToolCallId") or next(gave, "")
+            yield child_of(session, name, agent=agent, title=title, call_id=call)
 
 
 _NAMES = ("context.jsonl", "wire.jsonl")

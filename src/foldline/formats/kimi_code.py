@@ -223,9 +223,6 @@ class CodeWire(StepReader):
         """The system prompt the model had last: a view has only one."""
         self._has_undos = any(line.record.get("type") == "context.undo" for line in lines)
         self._spine = _Spine(on_record=any(line.record.get("type") in _RECORDS for line in lines))
-        begun = (line.record for line in lines if line.record.get("type") == "subagent.spawned")
-        self.begun = {record.text("subagentId"): record for record in begun}
-        """What is on record of each subagent, since Kimi Code 2."""
         self.cwd = ""
         self.counted: list[Counted] = []
         self._notes: list[str] = []

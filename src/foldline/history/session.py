@@ -2,11 +2,11 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from foldline.context.outline import Entries, MemoryEntries
 from foldline.context.projection import Projection
@@ -276,12 +276,7 @@ class Session:
 
         if self._appending is None:
             self._appending = asyncio.Lock()
-        task = asyncio.ensure_future(self._append(entries, durable, self._appending))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await asyncio.wait([task])
-            raise
+        return await finished(self._append(entries, durable, self._appending))
 
     async def _append(self, entries: Sequence[Entry], durable: bool, turn: "asyncio.Lock") -> list[Entry]:
         async with turn:
@@ -389,3 +384,18 @@ def take_unsent(folder: Path) -> Unsent:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return Unsent()
     return unsent
+
+
+_T = TypeVar("_T")
+
+
+async def finished(work: Coroutine[None, None, _T]) -> _T:
+    """The result of the work, which a cancel does not stop: the cancel is raised once it has ended."""
+    import asyncio
+
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

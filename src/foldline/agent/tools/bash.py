@@ -64,8 +64,7 @@ class BashTool(BaseTool[BashArguments]):
     level = "run"
     in_sandbox = True
     arguments = BashArguments
-    never: Sequence[str] = ()
-    """Commands that an agent's file forbids, as patterns: `git push *`."""
+    never: Sequence[str] = ()  # what an agent's file forbids: `git push *`
 
     def parsed(self, arguments: dict[str, Any]) -> BashArguments:
         found = super().parsed(arguments)

@@ -44,22 +44,21 @@ class Followed(Protocol[LookT]):
 class Following(Generic[LookT]):
     """Keeps a screen in step with what it follows. Nothing the reader looks at moves."""
 
-    def __init__(self, followed: Followed[LookT], screen: InspectorScreen) -> None:
-        self._followed = followed
-        self._screen = screen
+    def __init__(self, followed: Followed[LookT], screen: InspectorScreen, every: float) -> None:
+        self._followed, self._screen, self._every = followed, screen, every
         self._came = 0
         """Entries since the screen was opened."""
         self.ended = False
 
-    def begin(self, every: float = EVERY) -> None:
+    def begin(self) -> None:
         """Say who writes, before anything has come; then look again and again."""
         self._screen.show_writer(writer_words(self._followed.holder))
-        self._screen.run_worker(self._run(every), group="follow")
+        self._screen.run_worker(self._run(), group="follow")
 
-    async def _run(self, every: float) -> None:
+    async def _run(self) -> None:
         """Until the file is not the one that was read."""
         while not self.ended:
-            await asyncio.sleep(every)
+            await asyncio.sleep(self._every)
             await self.look()
 
     async def look(self) -> None:
@@ -136,12 +135,11 @@ class FollowingInspector(InspectorScreen):
         read = None if followed is None else partial(open_child, self, followed.child, title, self.tell)
         panels = InspectorPanels(session.projection, cwd=session.header.cwd, window=window, open_child=read)
         super().__init__(panels, title)
-        self.following = None if followed is None else Following(followed, self)
-        self._every = every
+        self.following = None if followed is None else Following(followed, self, every)
 
     def on_mount(self) -> None:
         if self.following is not None:
-            self.following.begin(self._every)
+            self.following.begin()
 
 
 def open_child(
