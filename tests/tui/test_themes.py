@@ -120,11 +120,11 @@ async def test_a_theme_file_is_read_again_when_it_is_chosen_and_a_broken_one_say
     app = BaseApp[None](themes_dir=tmp_path)
     async with app.run_test() as pilot:
         (tmp_path / "mine.toml").write_text(GOOD)
-        app.wear("mine")
+        app.use_theme("mine")
         await pilot.pause()
         assert app.theme_variables["role-text"] == "#102030"
         (tmp_path / "mine.toml").write_text(GOOD.replace("#102030", "#405060"))
-        app.wear("mine")
+        app.use_theme("mine")
         await pilot.pause()
         assert app.theme_variables["role-text"] == "#405060"
         (tmp_path / "mine.toml").write_text("dark = [")
@@ -172,7 +172,7 @@ async def test_the_background_is_the_terminals_until_the_themes_own_is_wanted() 
         app.paint_background(True)
         await pilot.pause()
         assert app.theme_variables["role-background"] == "#282828"
-        app.wear(DEFAULT_THEME)
+        app.use_theme(DEFAULT_THEME)
         await pilot.pause()
         assert app.theme_variables["role-background"] == "#1e1e1e"
         assert app.theme_variables["role-text"] == "#e0e0e0", "the terminal's own may be as dark"

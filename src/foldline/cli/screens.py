@@ -75,7 +75,7 @@ def check_chosen_keys() -> None:
 def _prepare(app: "FoldlineApp | InspectorApp", theme: str | None) -> None:
     """Gives an app that knows the shipped themes only the user's own, and the one that was chosen."""
     app.themes_dir = own_themes()
-    app.wear(chosen_theme(theme, Path.cwd()))
+    app.use_theme(chosen_theme(theme, Path.cwd()))
 
 
 # --- foldline open ------------------------------------------------------------------------------------

@@ -55,9 +55,9 @@ class BaseApp(TerminalApp[Result]):
         self._dark = is_dark(os.environ)
         """Of the terminal's background; None as long as nobody has said."""
         self._few_colours = self.console.color_system == "standard"
-        worn = load_theme(theme, themes_dir, dark=self._dark is not False, few_colours=self._few_colours)
-        if worn is not None:
-            self.register_theme(worn)
+        chosen = load_theme(theme, themes_dir, dark=self._dark is not False, few_colours=self._few_colours)
+        if chosen is not None:
+            self.register_theme(chosen)
         self.theme = theme
         self.recent: list[str] = []
         """What was chosen in the palette, the last one first."""
@@ -81,7 +81,7 @@ class BaseApp(TerminalApp[Result]):
 
     @property
     def themes(self) -> Collection[Theme]:
-        """All there are, as their files are now. A start reads the one that is worn only."""
+        """All there are, as their files are now. A start reads only the one in use."""
         self.load_themes()
         return self.available_themes.values()
 
@@ -89,7 +89,7 @@ class BaseApp(TerminalApp[Result]):
         """What is wrong with the user's theme files that are broken, by the names of their themes."""
         return theme_faults(self.themes_dir)
 
-    def wear(self, name: str) -> None:
+    def use_theme(self, name: str) -> None:
         """Take a theme, as its file is now."""
         self.load_themes()
         again = self.theme == name

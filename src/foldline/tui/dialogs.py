@@ -37,7 +37,7 @@ def change_theme(app: "BaseApp[Any]", name: str, remark: Remark) -> None:
     if name in (faults := app.theme_faults()):
         remark(faults[name])
     elif name in names:
-        app.wear(name)
+        app.use_theme(name)
         app.run_worker(_keep_theme(name, app.theme_clash(name), remark), group="theme")
     elif name:
         remark(f"There is no theme {name}; there are {', '.join(names)}")
@@ -65,7 +65,7 @@ async def _keep_theme(name: str, clash: str, remark: Remark) -> None:
 
 
 def pick_theme(app: "BaseApp[Any]", picked: Callable[[str | None], None]) -> None:
-    """Moving through the list shows each theme; then it is as before, until what was picked is worn."""
+    """Moving through the list shows each theme; then it is as before, until what was picked is in use."""
     from foldline.tui.lists.picker import Choice, Picker
     from foldline.tui.themes import described
 

@@ -59,7 +59,7 @@ async def test_auto_changes_with_the_terminal_and_another_theme_does_not(
         app.post_message(BackgroundReported(dark=True))
         await pilot.pause()
         assert app.theme_variables["role-accent"] == "#6cb6ff"
-        app.wear("gruvbox")
+        app.use_theme("gruvbox")
         await pilot.pause()
         app.post_message(BackgroundReported(dark=False))
         await pilot.pause()

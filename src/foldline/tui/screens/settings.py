@@ -386,7 +386,7 @@ class OwnSettings:
         """Let a change hold in this session, where it can; what is to be said of that."""
         now = self._agent.settings = self._now
         if key in ("theme", "theme_background"):
-            self._app.wear(now.theme)
+            self._app.use_theme(now.theme)
             self._app.paint_background(now.theme_background == "theme")
             return ""
         if key == "approvals.mode":
