@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from foldline.context.numbers import many
-from foldline.tui.keys.commands import InterruptFacts, interrupt_step
+from foldline.tui.keys.commands import interrupt_step
 from foldline.tui.messages import CancelRequested, CommandInvoked, QueueEdited
 from foldline.tui.terminal import clipboard
 
@@ -85,13 +85,13 @@ class EscapeActions:
         front = chat.app.screen
         typed = chat.prompt.editor.selected_text if front is chat else ""
         selected = typed or front.get_selected_text() or ""
-        facts = InterruptFacts(
+        step = interrupt_step(
             selection=bool(selected),
             running=chat.state.busy,
             cancelling=chat.state.cancelling,
             since_last=None if self._quit_warned is None else now - self._quit_warned,
         )
-        match interrupt_step(facts):
+        match step:
             case "copy":
                 clipboard.copy(chat.app, selected)
                 chat.prompt.unselect()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from foldline.tui.chat import ChatScreen
-from foldline.tui.keys.commands import COMMANDS, COMMON, InterruptFacts, check_handlers, ids, interrupt_step
+from foldline.tui.keys.commands import COMMANDS, COMMON, check_handlers, ids, interrupt_step
 from foldline.tui.keys.names import key_name
 from foldline.tui.keys.table import hint_words
 from foldline.tui.prompting.completion import commands, slash_matches
@@ -191,19 +191,22 @@ def test_while_a_request_runs_idle_commands_are_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "action"),
+    ("selection", "running", "cancelling", "since_last", "action"),
     [
-        (InterruptFacts(selection=True, running=True), "copy"),
-        (InterruptFacts(running=True), "cancel"),
-        (InterruptFacts(running=True, cancelling=True), "warn"),
-        (InterruptFacts(running=True, cancelling=True, since_last=0.5), "quit"),
-        (InterruptFacts(), "warn"),
-        (InterruptFacts(since_last=1.9), "quit"),
-        (InterruptFacts(since_last=2.1), "warn"),
+        (True, True, False, None, "copy"),
+        (False, True, False, None, "cancel"),
+        (False, True, True, None, "warn"),
+        (False, True, True, 0.5, "quit"),
+        (False, False, False, None, "warn"),
+        (False, False, False, 1.9, "quit"),
+        (False, False, False, 2.1, "warn"),
     ],
 )
-def test_ctrl_c_copies_cancels_warns_quits(facts: InterruptFacts, action: str) -> None:
-    assert interrupt_step(facts) == action
+def test_ctrl_c_copies_cancels_warns_quits(
+    selection: bool, running: bool, cancelling: bool, since_last: float | None, action: str
+) -> None:
+    step = interrupt_step(selection=selection, running=running, cancelling=cancelling, since_last=since_last)
+    assert step == action
 
 
 def test_a_name_that_is_not_its_own_is_explained_by_the_commands_title() -> None:

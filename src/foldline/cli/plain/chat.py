@@ -19,7 +19,7 @@ from foldline.agent.skill_loading import look_around
 from foldline.cli.streams import UNREAD
 from foldline.protocol.operations import Approve, Operation
 from foldline.termination import end_soon
-from foldline.tui.keys.commands import InterruptFacts, interrupt_step
+from foldline.tui.keys.commands import interrupt_step
 from foldline.tui.prompting.inputs import (
     NoCommand,
     Nothing,
@@ -206,12 +206,11 @@ class PlainChat:
     def _interrupted(self) -> None:
         """Ctrl+C cancels what runs; else the second one quits."""
         state, now = self._narrator.state, time.monotonic()
-        facts = InterruptFacts(
+        step = interrupt_step(
             running=state.busy,
             cancelling=state.cancelling,
             since_last=None if self._warned is None else now - self._warned,
         )
-        step = interrupt_step(facts)
         if step == "quit":
             raise Ended(128 + signal.SIGINT)
         if step == "cancel":

@@ -1,12 +1,11 @@
 """The Inspector on a screen of its own; what stands above its panels there, and where they are docked."""
 
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from textual import events
 from textual.app import ComposeResult
 
 from foldline.context import numbers
-from foldline.context.budget import Size
 from foldline.context.harmless import clean_line
 from foldline.context.projection import Projection
 from foldline.tui.blocks.cells import Piece, Span, Spans, row
@@ -22,54 +21,6 @@ _NAMED: Final = 16
 _NAMED_WITH_WRITER: Final = 0
 """The same where it is said who writes to it, which is of more use then."""
 _PANELS: Final = ("History", "LLM view", "Files", "Timeline")
-
-
-class Headline(NamedTuple):
-    """` shop-api ▸ Idempotent orders ▸ Inspector        now · 28.6k of 131k 22% · F1 help `."""
-
-    title: str
-    live: bool
-    size: Size | None
-    """At the moment that is shown; None while it is not known."""
-    window: int
-    activity: str = ""
-    as_of: str = ""
-    """The moment that is shown; empty where that is now."""
-    writer: str = ""
-    """Who writes to the session; empty: nobody does."""
-
-    def row(self, width: int) -> list[Span]:
-        # A file's name says most at its end, a title at its beginning.
-        least = _NAMED_WITH_WRITER if self.writer and not self.as_of else _NAMED
-        name = Piece(((clean_line(self.title), "bold"),), cut="right" if self.live else "left", least=least)
-        here = Piece(((" ▸ ", "muted"), ("Inspector", "text bold")), gap=0)
-        return row([name, here], self._facts(), width)
-
-    def _facts(self) -> list[Piece]:
-        """The right end: `now · 28.6k of 131k 22% · F1 help`."""
-        moment: Spans = (("now" if self.live else "read-only", "text"),)
-        if self.as_of:
-            moment = ((f"as of {self.as_of}", "accent bold"),)
-        elif self.writer:
-            moment = (("live", "accent"),)
-        point: Spans = ((" · ", "muted"),)
-        goes_first = self.live and not (self.as_of or self.writer)
-        before, behind = ((), point) if goes_first else (point, ())
-        parts = [Piece((*moment, *behind), 4 if goes_first else 0)]
-        if self.writer and not self.as_of:
-            parts.append(Piece(((f" · {clean_line(self.writer)}", "text"),), 1, gap=0))
-        if self.activity and not self.as_of:
-            parts.append(Piece((*before, (clean_line(self.activity), "text"), *behind), 2, gap=0))
-        parts.append(Piece((*before, (self._share, "text")), 0 if goes_first else 1, gap=0))
-        return [*parts, Piece((*point, *hint(key_of("help"), "help")), 3, gap=0)]
-
-    @property
-    def _share(self) -> str:
-        size, window = self.size, self.window
-        if size is None:
-            return "…"
-        share = f" of {numbers.short_tokens(window)} {numbers.percent(size.tokens, window)}" if window else ""
-        return f"{numbers.tokens(size.tokens, estimated=size.estimated)}{share}"
 
 
 def docked_head(panels: InspectorPanels, width: int) -> list[Span]:
@@ -126,10 +77,32 @@ class InspectorScreen(LeftOnce[None]):
         self.panels.describe()
 
     def _head(self, panels: InspectorPanels, width: int) -> list[Span]:
-        travel = panels.travel
-        as_of = "" if travel.moment is None else travel.moment.name
-        size = travel.chosen_weight(panels.projection)
-        line = Headline(
-            self._title, panels.has_hints, size, travel.window, panels.activity, as_of, self._writer
-        )
-        return line.row(width)
+        """` shop-api ▸ Idempotent orders ▸ Inspector        now · 28.6k of 131k 22% · F1 help `."""
+        live, writer = panels.has_hints, self._writer
+        moment: Spans = (("now" if live else "read-only", "text"),)
+        if panels.travel.moment is not None:
+            moment, writer = ((f"as of {panels.travel.moment.name}", "accent bold"),), ""
+        elif writer:
+            moment = (("live", "accent"),)
+        # A file's name says most at its end, a title at its beginning.
+        least = _NAMED_WITH_WRITER if writer else _NAMED
+        name = Piece(((clean_line(self._title), "bold"),), cut="right" if live else "left", least=least)
+        here = Piece(((" ▸ ", "muted"), ("Inspector", "text bold")), gap=0)
+        point: Spans = ((" · ", "muted"),)
+        goes_first = live and not (panels.travel.moment or writer)
+        before, behind = ((), point) if goes_first else (point, ())
+        facts = [Piece((*moment, *behind), 4 if goes_first else 0)]
+        if writer:
+            facts.append(Piece(((f" · {clean_line(writer)}", "text"),), 1, gap=0))
+        if panels.activity and panels.travel.moment is None:
+            facts.append(Piece((*before, (clean_line(panels.activity), "text"), *behind), 2, gap=0))
+        size, window = panels.travel.chosen_weight(panels.projection), panels.travel.window
+        share = "…"
+        if size is not None:
+            of = (
+                f" of {numbers.short_tokens(window)} {numbers.percent(size.tokens, window)}" if window else ""
+            )
+            share = f"{numbers.tokens(size.tokens, estimated=size.estimated)}{of}"
+        facts.append(Piece((*before, (share, "text")), 0 if goes_first else 1, gap=0))
+        facts.append(Piece((*point, *hint(key_of("help"), "help")), 3, gap=0))
+        return row([name, here], facts, width)

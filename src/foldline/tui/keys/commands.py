@@ -588,23 +588,14 @@ QUIT_WITHIN = 2.0
 InterruptAction = Literal["copy", "cancel", "warn", "quit"]
 
 
-@dataclass(frozen=True, slots=True)
-class InterruptFacts:
-    """What decides what Ctrl+C does."""
-
-    selection: bool = False
-    running: bool = False
-    cancelling: bool = False
-    since_last: float | None = None
-    """Seconds since the Ctrl+C that warned; None where there was none."""
-
-
-def interrupt_step(facts: InterruptFacts) -> InterruptAction:
-    """Copy a selection; else cancel what runs; else quit at the second press."""
-    if facts.selection:
+def interrupt_step(
+    *, running: bool, cancelling: bool, since_last: float | None, selection: bool = False
+) -> InterruptAction:
+    """Copy a selection; else cancel what runs; else quit at the second press, `since_last` seconds later."""
+    if selection:
         return "copy"
-    if facts.running and not facts.cancelling:
+    if running and not cancelling:
         return "cancel"
-    if facts.since_last is not None and facts.since_last <= QUIT_WITHIN:
+    if since_last is not None and since_last <= QUIT_WITHIN:
         return "quit"
     return "warn"
