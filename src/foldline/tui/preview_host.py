@@ -93,7 +93,9 @@ class PreviewHost:
                 again = Retry(until, event.sentence, event.attempt, event.attempts)
                 return replace(state, drafting=replace(state.drafting, again=again), error="")
             case events.CompactionEnd():
-                error = event.error or self._why_ended(event)
+                error = event.error or ("Cancelled: nothing has changed." if event.aborted else "")
+                if event.nothing and not event.error:
+                    error = "There is nothing to compact."
                 return replace(state, drafting=None, waits=False, error=error)
             case _:
                 return None
@@ -162,11 +164,6 @@ class PreviewHost:
         except FoldlineError as failure:
             return PreviewState(reason=reason, focus=focus, error=str(failure))
         return PreviewState(reason=reason, plan=planned, focus=focus)
-
-    def _why_ended(self, event: events.CompactionEnd) -> str:
-        if event.nothing:
-            return "There is nothing to compact."
-        return "Cancelled: nothing has changed." if event.aborted and not event.error else ""
 
     def _forget(self) -> None:
         self._screen = None

@@ -124,20 +124,15 @@ class Difference:
         blocks: list[Block] = []
         for change, run in runs(self.pairs):
             if change == "same":
-                head = self._same_row(run)
-                blocks.append(head)
-                if head.key not in opened:
+                total, key = sums(self.after, run)["same"], preview_key(row_key(*run[0].item.key))
+                weight = numbers.tokens(total.after, estimated=total.estimated)
+                words = f"… {many(total.count, 'item')} the same, {weight}"
+                blocks.append(RowBlock(key, (), ((words, "muted"),)))
+                if key not in opened:
                     continue
             for pair in run:
                 blocks += self._pair_rows(pair, room, opened)
         return blocks or [TextBlock((-4, 0), "Both views are empty.", "muted", stop=False)]
-
-    def _same_row(self, run: Sequence[Pair]) -> RowBlock:
-        """`… 41 items the same, 18.2k`."""
-        total = sums(self.after, run)["same"]
-        weight = numbers.tokens(total.after, estimated=total.estimated)
-        words = f"… {many(total.count, 'item')} the same, {weight}"
-        return RowBlock(preview_key(row_key(*run[0].item.key)), (), ((words, "muted"),))
 
     def _pair_rows(self, pair: Pair, room: int, opened: Container[Key]) -> Iterator[Block]:
         """The row of an item, and what is open below it."""

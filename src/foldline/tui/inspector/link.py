@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from foldline.context.projection import Projection
@@ -23,7 +24,7 @@ from foldline.tui.panels.entry_rows import (
 )
 from foldline.tui.panels.frame import Panel
 from foldline.tui.panels.states import compaction_of, first_compacted, in_view, is_gone, row_index
-from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.lines import Row
 
 HISTORY, VIEW, FILES, TIMELINE = 0, 1, 2, 3
 """The panels by the order of their keys."""
@@ -63,24 +64,12 @@ class Link:
         return self.key[0]
 
 
-class Columns(Lines):
+def _column_names(what: str, gutter: int, width: int) -> list[Span]:
     """The names of the columns of a list of entries."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__()
-        self._what = what
-        self._gutter = 10
-
-    def show(self, gutter: int) -> None:
-        self._gutter = gutter
-        self.update()
-
-    def lines(self, width: int) -> list[list[Span]]:
-        left = f"state{'no.':>{self._gutter - 6}} {self._what}"
-        right = "tokens "
-        if len(left) + len(right) + 1 > width:
-            right = ""
-        return [[(left + " " * max(width - len(left) - len(right), 0) + right, "muted")]]
+    left, right = f"state{'no.':>{gutter - 6}} {what}", "tokens "
+    if len(left) + len(right) + 1 > width:
+        right = ""
+    return [(left + " " * max(width - len(left) - len(right), 0) + right, "muted")]
 
 
 class LinkedLists:
@@ -112,7 +101,7 @@ class LinkedLists:
         self.history = HistorySheet(history, cwd)
         self.view = ViewSheet(view, overhead, cwd)
         self.files = FilesPanel(cwd, changed)
-        self._columns = (Columns("entry"), Columns("item"))
+        self._columns = (Row("entry-columns"), Row("item-columns"))
         self.panels = (
             Panel(history, title="1 History", above=self._columns[0]),
             Panel(view, title="2 LLM view", above=self._columns[1]),
@@ -133,8 +122,7 @@ class LinkedLists:
         self.view.begin(projection, self.history.last_change)
         self.history.new_from = self.view.new_from
         self.files.refresh_from(projection, changed=True)
-        for columns in self._columns:
-            columns.show(gutter_width(projection.last_index))
+        self._widen()
 
     def grow(self, active: int) -> tuple[int, bool]:
         """Show what has come since: growth touches only the tails, a compaction repaints gutters in place.
@@ -185,9 +173,9 @@ class LinkedLists:
 
     def _widen(self) -> None:
         width = gutter_width(self.projection.last_index)
-        for columns, sheet in zip(self._columns, self.sheets, strict=True):
+        for columns, what, sheet in zip(self._columns, ("entry", "item"), self.sheets, strict=True):
             sheet.view.widen_gutter(width)
-            columns.show(width)
+            columns.show(partial(_column_names, what, width))
 
     def pick(self, picked: set[int]) -> None:
         """Mark these entries for the edit keys, and no others."""

@@ -8,7 +8,7 @@ from typing import Final
 from foldline.context.cache_use import CacheUse, cache_use, is_known, reported_before
 from foldline.context.moments import Moment, at_compaction, at_request, empty_prefix, replay_to
 from foldline.context.projection import Projection
-from foldline.context.proof import RecordedRequest, proof_by
+from foldline.context.proof import proof_by
 
 _KEPT: Final = 2
 """States that are kept: the one shown, and one before it from which those between are near. Each is as large
@@ -77,7 +77,9 @@ class Past:
     async def prove(self, moment: Moment, projection: Projection) -> None:
         """Hold what is shown of a request against its record: the whole view is hashed, in a thread."""
         if moment.sent is not None and moment.number not in self._proofs:
-            self._proofs[moment.number] = await asyncio.to_thread(_verdict, moment.sent, projection)
+            proof = await asyncio.to_thread(proof_by, moment.sent, projection)
+            # Without the messages it was made of: they are the text of the whole view.
+            self._proofs[moment.number] = Verdict(proof.holds, str(proof))
 
     def cache_use(self, moment: Moment) -> CacheUse | None:
         """What a request had from the cache, where that is known by now."""
@@ -93,12 +95,6 @@ class Past:
         if before is not None:
             earlier = (await self.at(at_request(self._now, before.number))).forked()
         self._uses[moment.number] = cache_use(earlier, before, sent)
-
-
-def _verdict(sent: RecordedRequest, projection: Projection) -> Verdict:
-    """What is said of a proof, without the messages it was made of: they are the text of the whole view."""
-    proof = proof_by(sent, projection)
-    return Verdict(proof.holds, str(proof))
 
 
 @dataclass(frozen=True, slots=True)

@@ -297,13 +297,9 @@ def asked_words(asked: RequestSize, *, on_record: bool) -> str:
         return f"~{asked.estimated:,} estimated, nothing reported"
     if not on_record:
         return f"{asked.reported:,} reported; what the history holds of it: ~{asked.estimated:,}"
-    return f"{asked.reported:,} reported, {asked.estimated:,} estimated ({off_by(asked.error)})"
-
-
-def off_by(error: float) -> str:
-    """`−1.0 %`: how far an estimate is off."""
-    value = round(error * 100, 1)
-    return f"{'−' if value < 0 else '+' if value > 0 else '±'}{abs(value):.1f} %"
+    off = round(asked.error * 100, 1)
+    sign = "−" if off < 0 else "+" if off > 0 else "±"
+    return f"{asked.reported:,} reported, {asked.estimated:,} estimated ({sign}{abs(off):.1f} %)"
 
 
 def against_words(against: SinceRequest) -> str:

@@ -251,12 +251,6 @@ def _size_style(room: Room) -> str:
 # --- Largest: the heaviest items of the next request ----------------------------------------------------
 
 
-def large_rows(state: ContextState) -> list[ItemRow]:
-    """A row for each of the largest items, the heaviest first."""
-    source = Source(state.projection, state.agent.session.cwd)
-    return [ItemRow(row_key(*item.key), source, item) for item in state.items]
-
-
 # --- Above the panels -----------------------------------------------------------------------------------
 
 
@@ -464,7 +458,9 @@ class ContextPanels(Workbench):
         items = self.panels[LARGEST].view
         self._gutter_width = gutter_width(state.projection.last_index)
         items.widen_gutter(self._gutter_width)
-        items.set_blocks(large_rows(state) or [TextBlock((-1, 1), _EMPTY, "muted", stop=False)])
+        source = Source(state.projection, state.agent.session.cwd)
+        rows = [ItemRow(key, source, item) for key, item in self._items.items()]
+        items.set_blocks(rows or [TextBlock((-1, 1), _EMPTY, "muted", stop=False)])
         self.lay_out()
 
     def _gutter(self, key: Key, line: int) -> Spans:
