@@ -53,7 +53,7 @@ class ViewApp(App[None]):
         self.opened.append(message.key)
 
     def on_block_view_below_changed(self, message: BlockView.BelowChanged) -> None:
-        self.below.append(message.count)
+        self.below.append(message.view.new_below)
 
 
 def rows(view: BlockView) -> list[str]:

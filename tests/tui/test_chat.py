@@ -302,7 +302,7 @@ async def test_ctrl_c_copies_a_selection_and_cancels_what_runs() -> None:
         app.chat.prompt.editor.select_all()
         await pilot.press("ctrl+c")
         assert app.clipboard == "copy me"
-        assert not app.posted and not app.chat.prompt.has_selection
+        assert not app.posted and not app.chat.prompt.editor.selected_text
         await pilot.press("ctrl+c")
         await pilot.pause()
         assert [type(event) for event in app.posted] == [CancelRequested]

@@ -23,7 +23,7 @@ STEPS: list[tuple[str, object, str]] = [
     ("state.busy", True, "Esc cancels"),
     ("state.waiting", Waiting(queued=("one",)), "Esc pauses the queue"),
     ("prompt.edited", (4, 2), "Esc ends the edit, ↑ returns the text"),
-    ("prompt.has_selection", True, "Esc unselects"),
+    ("prompt.editor.selected_text", "x", "Esc unselects"),
     ("prompt.editor.text", "hello", "Esc stashes it, ↑ returns it"),
 ]
 
@@ -41,7 +41,7 @@ def chat() -> Any:
         subagents=(),
     )
     state.waiting, state.retry_at = Waiting(), lambda now: state.again
-    prompt = SimpleNamespace(in_queue=False, has_selection=False, editor=SimpleNamespace(text=""))
+    prompt = SimpleNamespace(in_queue=False, editor=SimpleNamespace(text="", selected_text=""))
     prompt.edited = None
     prompt.between_modes = False
     for name in ("to_normal_mode", "close_completion", "leave_queue", "leave_edit", "unselect", "stash"):

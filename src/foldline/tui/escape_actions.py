@@ -59,7 +59,7 @@ class EscapeActions:
         yield EscStep(state.drafting_ahead and not state.busy, "Esc cancels the draft", cancel)
         yield EscStep(waiting.count > 0 and not waiting.paused, "Esc pauses the queue", pause)
         yield EscStep(prompt.edited is not None, "Esc ends the edit, ↑ returns the text", prompt.leave_edit)
-        yield EscStep(prompt.has_selection, "Esc unselects", prompt.unselect)
+        yield EscStep(bool(prompt.editor.selected_text), "Esc unselects", prompt.unselect)
         yield EscStep(bool(prompt.editor.text.strip()), "Esc stashes it, ↑ returns it", prompt.stash)
         yield EscStep(bool(state.subagents) and not state.busy, "Esc ends the subagents", cancel)
         yield EscStep(again, "Esc again: rewind", partial(chat.run_command, "rewind"))

@@ -95,10 +95,6 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
     class BelowChanged(ViewMessage):
         """Another number of unseen lines below."""
 
-        def __init__(self, view: "BlockView", count: int) -> None:
-            super().__init__(view)
-            self.count = count
-
     new_below: var[int] = var(0, init=False)
     """Lines below the last visible one that came while the view did not follow."""
 
@@ -525,8 +521,8 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
         if self._cursor_at_row(row) and was_there and line == self._sheet[index].gap:
             self.action_open()
 
-    def watch_new_below(self, count: int) -> None:
-        self.post_message(self.BelowChanged(self, count))
+    def watch_new_below(self) -> None:
+        self.post_message(self.BelowChanged(self))
 
     # --- Drawing --------------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ from foldline.tui.blocks.cells import Span, Spans, wrap
 from foldline.tui.demo.tour import LAST, Facts, Tour, further, look, recorded_prompts, replaying_agent, steps
 from foldline.tui.dock import CHAT_COLUMNS
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, table
-from foldline.tui.themes import DEFAULT_THEME
 from foldline.tui.widgets.lines import Frame, Lines, edge, hints_in, sides
 
 KEYS: Final[tuple[ScreenKey[None], ...]] = table(
@@ -47,13 +46,11 @@ class DemoApp(FoldlineApp):
         root: Path,
         *,
         pace: float = PACE,
-        theme: str = DEFAULT_THEME,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(
             lambda: replaying_agent(Path("/home/you/foldline"), Path(self._kept.name), pace),
             root=root,
-            theme=theme,
             clock=clock,
         )
         self._demo_pace = pace

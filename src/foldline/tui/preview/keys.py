@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Literal
 
 from foldline.tui.keys.table import (
@@ -202,10 +203,8 @@ KEYS: Final[tuple[ScreenKey[Facts], ...]] = table(
     title="Compact preview",
 )
 
-
-def named(command: str) -> str:
-    """How sentences call the key of a command."""
-    return name_of(KEYS, command)
+named = partial(name_of, KEYS)
+"""How sentences call the key of a command."""
 
 
 def hints_in_mode(mode: Mode) -> tuple[tuple[str, str], ...]:

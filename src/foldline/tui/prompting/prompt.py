@@ -274,10 +274,6 @@ class Prompt(Lines):
         return self._marked is not None
 
     @property
-    def has_selection(self) -> bool:
-        return bool(self.editor.selected_text)
-
-    @property
     def is_untouched(self) -> bool:
         """Whether it has the focus, and nothing is being written or chosen in it."""
         busy = self.editor.text.strip() or self.in_queue or self.completer.open

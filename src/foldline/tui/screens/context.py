@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from textual import events, on
@@ -366,9 +367,7 @@ KEYS: Final[tuple["ScreenKey[ContextPanels]", ...]] = table(
     ScreenKey("close", ("escape", "f4"), "Ends the search, else closes.", hint="close", shown="Esc"),
 )
 
-
-def _key(command: str) -> str:
-    return name_of(KEYS, command)
+_key = partial(name_of, KEYS)
 
 
 EVERY: Final = 0.2

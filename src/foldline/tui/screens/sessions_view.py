@@ -69,10 +69,8 @@ KEYS: Final = table(
     ),
 )
 
-
-def called(command: str) -> str:
-    """How a sentence calls the key of a command."""
-    return name_of(KEYS, command)
+called = partial(name_of, KEYS)
+"""How a sentence calls the key of a command."""
 
 
 MATCH: Final = "accent bold underline"

@@ -121,10 +121,8 @@ KEYS: Final[KeyTable[ScreenKey[ReadingFacts]]] = table(
     ),
 )
 
-
-def key_name(command: str) -> str:
-    """How a sentence calls the key of one of these."""
-    return name_of(KEYS, command)
+key_name = partial(name_of, KEYS)
+"""How a sentence calls the key of one of these."""
 
 
 @dataclass(frozen=True, slots=True)

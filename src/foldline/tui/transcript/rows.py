@@ -300,8 +300,8 @@ def _failure(request: RequestRecord, projection: Projection) -> Iterator[Block]:
         yield _aside(key, CANCELLED if request.stop_reason == "cancelled" else EMPTY)
 
 
-def _aside(key: Key, text: str, style: str = "muted") -> TextBlock:
-    return TextBlock(key, cut_right(clean_line(text), 400), style, lead=((" " * INDENT, ""),), gap=1)
+def _aside(key: Key, text: str) -> TextBlock:
+    return TextBlock(key, cut_right(clean_line(text), 400), "muted", lead=((" " * INDENT, ""),), gap=1)
 
 
 def _failed(key: Key, sentence: str) -> TextBlock:
