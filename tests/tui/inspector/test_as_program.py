@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -14,7 +16,6 @@ from foldline.protocol import SessionHeader
 from foldline.tui.inspector import InspectorPanels, InspectorScreen
 from foldline.tui.inspector.following import FollowingInspector, InspectorApp
 from foldline.tui.inspector.keys import EDIT, KEYS
-from foldline.tui.inspector.screen import Headline
 from foldline.tui.keys.table import bindings
 from support.recorded import SHARED, needs_recorded, recorded
 from support.stories import Story, chinese, screen_rows, shop
@@ -149,9 +150,13 @@ async def test_every_entry_of_a_recorded_session_can_be_opened() -> None:
 def test_a_long_title_pushes_nothing_out_of_the_header_that_says_where_one_is(
     live: bool, starts: str, says: str, width: int
 ) -> None:
-    as_of = "request 18" if live else ""
     title = "shop-api ▸ a title " + "that goes on " * 20
-    header = Headline(title, live, Size(28_600, False), 131_072, as_of=as_of)
-    row = "".join(text for text, _ in header.row(width))
+    travel = SimpleNamespace(
+        moment=SimpleNamespace(name="request 18") if live else None,
+        window=131_072,
+        chosen_weight=lambda _: Size(28_600, False),
+    )
+    panels: Any = SimpleNamespace(has_hints=live, activity="", travel=travel, projection=None)
+    row = "".join(text for text, _ in InspectorScreen(panels, title)._head(panels, width))
     assert cell_len(row) == width and row.startswith(f" {starts}")
     assert " ▸ Inspector" in row and says in row and not row.rstrip().endswith("·")
