@@ -11,11 +11,11 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 97_509,
-    "statements": 63_090,
-    "files": 403,
-    "lines in tui": 32_542,
-    "files in tui": 133,
+    "lines": 97_050,
+    "statements": 62_954,
+    "files": 402,
+    "lines in tui": 32_043,
+    "files in tui": 132,
     "files under 40 lines": 1,
     "files over 700 lines": 0,
     "import circles": 0,
