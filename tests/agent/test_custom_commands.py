@@ -97,6 +97,7 @@ def test_deep_folders_and_loops_of_links_end(home: Path, project: Path) -> None:
     put(commands / "a/b/c/d/deep.md", "Deep.")
     put(commands / "a/b/c/d/e/deeper.md", "Deeper.")
     (commands / "a/loop").symlink_to(commands)
+    (commands / "a/up").symlink_to(home)
     assert "a:b:c:d:deep" in commands_in(project)
     assert "frontend:component" in commands_in(project) and len(commands_in(project)) == 5
 

@@ -121,15 +121,16 @@ def _skills_in(folder: Path) -> Iterator[Path]:
 
 
 def _commands_in(folder: Path) -> Iterator[Path]:
-    waiting, seen = [folder], {real_path(folder)}
+    real = Path(real_path(folder))
+    waiting, seen = [folder], {str(each) for each in (real, *real.parents)}  # a link may lead up
     for below in waiting:  # grows on the way
         for name in _names(below):
             path = below / name
             if name.endswith(".md"):
                 yield path
-            elif len(waiting) < _MOST_FILES and is_folder(path) and (real := real_path(path)) not in seen:
+            elif len(waiting) < _MOST_FILES and is_folder(path) and (leads_to := real_path(path)) not in seen:
                 waiting.append(path)
-                seen.add(real)
+                seen.add(leads_to)
 
 
 def hook_files(cwd: Path, environ: Mapping[str, str] = os.environ) -> Iterator[tuple[Path, Path | None]]:
