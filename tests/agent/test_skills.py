@@ -129,7 +129,7 @@ def test_a_description_with_a_colon_and_a_mark_of_its_bytes_are_taken(
         ("---\n- name\n---\n", "is no list of fields"),
         ("---\na: &a [x]\nb: [*a, *a]\n---\n", "anchors or tags"),
         ("---\nname: !!python/object:os.system odd\n---\n", "anchors or tags"),
-        (f"---\na: {'[' * 9_000}\n---\n", "nested too deep"),
+        (f"---\na: {'[' * 19_000}\n---\n", "nested too deep"),
         (f"---\nname: odd\ndescription: x\n---\n{'x' * 1_000_000}", f"more than {MOST_BYTES:,} bytes"),
         (f"---\n{'#' * 30_000}\n---\n", "more than 20,000 characters"),
         ("---\nname: odd\ndescription: \x07\n---\n", "is no YAML"),
