@@ -74,6 +74,7 @@ def pytest_collection_finish() -> None:
     """Eleven thousand tests live until the end: no collection of garbage looks at them again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 10, 10)  # each app leaves much that a look at 700 objects does not find dead
 
 
 @pytest.fixture

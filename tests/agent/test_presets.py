@@ -14,9 +14,13 @@ from foldline.llm.providers import PROVIDERS
 from foldline.protocol import Compaction, FoldlineError, ToolResultMessage, events
 from support.agents import Watch, agent_in, write_lines
 from support.clients import preset_at
+from support.limits import few
 from support.server import RunningServer, running_server
 
-pytestmark = pytest.mark.parametrize("preset", PROVIDERS)
+APIS = ("openai", "openai-responses", "anthropic", "openrouter")
+"""What all others say of a failure is what one of these says: it is read by its API."""
+each_preset = pytest.mark.parametrize("preset", PROVIDERS)
+each_api = pytest.mark.parametrize("preset", few([*PROVIDERS], *map([*PROVIDERS].index, APIS)))
 
 SENT_BACK = {
     "openai": "",
@@ -60,6 +64,7 @@ def results(agent: Agent) -> Sequence[ToolResultMessage]:
     return [entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)]
 
 
+@each_preset
 async def test_it_streams_thinks_calls_tools_and_counts(tmp_path: Path, preset: str) -> None:
     # Mistral refuses fields it does not know, and reports usage always.
     flags = [] if PROVIDERS[preset].asks_usage else ["--refuse-stream-options", "--usage-always"]
@@ -83,6 +88,7 @@ async def test_it_streams_thinks_calls_tools_and_counts(tmp_path: Path, preset: 
             await agent.aclose()
 
 
+@each_api
 async def test_a_refusal_keeps_the_servers_words(tmp_path: Path, preset: str) -> None:
     with running_server(script=SCRIPT) as server:
         agent, _ = agent_at(server, tmp_path / "shop", preset, server.window)
@@ -94,6 +100,7 @@ async def test_a_refusal_keeps_the_servers_words(tmp_path: Path, preset: str) ->
         assert len(server.requests()) == 1
 
 
+@each_api
 async def test_a_window_smaller_than_believed_is_compacted_for(tmp_path: Path, preset: str) -> None:
     with running_server(window=12_000) as server:
         agent, _ = agent_at(server, tmp_path / "shop", preset, 200_000)

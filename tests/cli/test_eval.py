@@ -34,7 +34,7 @@ def kept(door: FrontDoor, built: History | None = None) -> Path:
 
 
 def test_every_strategy_has_a_row_with_its_costs_and_what_survives(door: FrontDoor) -> None:
-    said = door("eval", kept(door), "--window", "8k", "--json")
+    said = door("eval", kept(door, long(5)), "--window", "8k", "--json")
     assert said.code == 0
     rows = {row["strategy"]: row for row in said.json["rows"]}
     assert list(rows) == [
@@ -55,16 +55,17 @@ def test_every_strategy_has_a_row_with_its_costs_and_what_survives(door: FrontDo
 
 
 def test_what_a_digest_stood_in_for_is_marked_as_a_floor(door: FrontDoor) -> None:
-    said = door("eval", kept(door), "--window", "8k", "--strategies", "summary,hide,digest", "--json")
+    folder = kept(door, long(4))
+    said = door("eval", folder, "--window", "8k", "--strategies", "summary,hide,digest", "--json")
     assert said.json["summariser"] == "digest"
     floors = {row["strategy"]: row["floor"] for row in said.json["rows"]}
     assert floors == {"raw": False, "summary": True, "hide": False, "digest": False}
-    people = door("eval", kept(door), "--window", "8k", "--strategies", "summary").out
+    people = door("eval", folder, "--window", "8k", "--strategies", "summary").out
     assert "* summaries by the offline digest" in people
 
 
 def test_people_get_tables_that_fit_eighty_columns_and_are_told_what_lost(door: FrontDoor) -> None:
-    said = door("eval", kept(door), "--window", "8k", "--prices", "gpt-5")
+    said = door("eval", kept(door, long(4)), "--window", "8k", "--prices", "gpt-5")
     assert said.code == 0
     lines = said.out.splitlines()
     assert sum(line.startswith("strategy") for line in lines) == 4
@@ -90,9 +91,10 @@ def test_a_session_that_never_fills_the_window_says_so(door: FrontDoor) -> None:
 
 
 def test_several_windows_give_recall_at_budget(door: FrontDoor) -> None:
-    said = door("eval", kept(door), "--window", "8192,16384", "--strategies", "summary,hide")
+    folder = kept(door, long(6))
+    said = door("eval", folder, "--window", "8192,16384", "--strategies", "summary,hide")
     assert "recall at budget" in said.out
-    as_json = door("eval", kept(door), "--window", "8192,16384", "--strategies", "hide", "--json").json
+    as_json = door("eval", folder, "--window", "8192,16384", "--strategies", "hide", "--json").json
     assert [row["window"] for row in as_json["rows"]] == [8_192, 8_192, 16_384, 16_384]
 
 
@@ -108,7 +110,7 @@ def test_a_session_with_compactions_of_its_own_has_them_beside_recall_at_budget(
 
 
 def test_ten_sessions_give_intervals_and_one_gives_none(door: FrontDoor) -> None:
-    folder = kept(door)
+    folder = kept(door, long(3))
     one = door("eval", folder, "--window", "8k", "--strategies", "summary,hide", "--json").json
     assert one["differences"] == []
     copies = []

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from support import warm
 from support.front_door import FrontDoor
 from support.trusting import bring
 
@@ -45,7 +46,7 @@ def test_its_files_may_be_anything(door: FrontDoor, name: str, kind: str) -> Non
         (door.cwd / name).symlink_to("/dev/zero")
     (door.cwd / "a.txt").write_text("a needle in it")
     for prompt in ("read a.txt", "search for needle"):
-        command = [sys.executable, "-m", "foldline", "run", prompt, "-m", "offline"]
+        command = warm.command("foldline", "run", prompt, "-m", "offline")
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         assert "a needle in it" in done.stdout

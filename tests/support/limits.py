@@ -15,8 +15,8 @@ def examples(most: int) -> int:
 
 
 def moments(end: int) -> list[int]:
-    """The moments of a run at which something is tried: the first, then each third, others in each run."""
-    return [*range(1, end)] if ALL else [1, *range(random.randint(2, 4), end, 3)]
+    """The moments of a run at which something is tried: the first, then each fifth, others in each run."""
+    return [*range(1, end)] if ALL else [1, *range(random.randint(2, 6), end, 5)]
 
 
 def few(of: Sequence[T], *indices: int) -> list[T]:

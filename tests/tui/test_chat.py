@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from foldline.tui.state import ChatState, Question, Stepping, Waiting
 from foldline.tui.transcript.feed import Transcript
 from support.chat_app import ChatApp, Clock, folding_state, running_state, screen_text, sidebar_data
 from support.history import history
+from support.limits import few
 
 IDLE = ChatState(workdir="shop-api", model="offline")
 QUEUED = replace(IDLE, activity=Stepping(90.0), waiting=Waiting(queued=("one", "two")))
@@ -488,8 +490,18 @@ async def test_a_question_mark_in_the_prompt_is_a_letter() -> None:
         assert text_of(app) == "?"
 
 
-@pytest.mark.parametrize("state", [IDLE, folding_state(), running_state(), asked(), QUEUED])
-@pytest.mark.parametrize("size", [(40, 10), (80, 16), (80, 24), (100, 30), (120, 36), (200, 60)])
+@pytest.mark.parametrize(
+    ("size", "state"),
+    few(
+        [
+            *product(
+                [(40, 10), (80, 16), (80, 24), (100, 30), (120, 36), (200, 60)],
+                [IDLE, folding_state(), running_state(), asked(), QUEUED],
+            )
+        ],
+        *range(0, 30, 2),  # each size and each state, half of the pairs
+    ),
+)
 async def test_every_screen_ends_in_its_fixed_rows_at_any_size(
     state: ChatState, size: tuple[int, int]
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from foldline.context.invariants import broken
 from foldline.history import Session
 from foldline.tui.widgets.status import SPINNER
+from support.limits import few
 from support.server import MODEL, running_server
 from support.terminal import CLEARS, ENTER, LEAVE, PATIENCE, Terminal, terminal
 
@@ -58,7 +59,7 @@ def never_cleared(term: Terminal) -> bool:
     return not [clear for clear in CLEARS if clear in term.between]
 
 
-@pytest.mark.parametrize(("columns", "rows"), SIZES)
+@pytest.mark.parametrize(("columns", "rows"), few(SIZES))
 def test_a_session_from_start_to_quit_at_any_size(tmp_path: Path, columns: int, rows: int) -> None:
     folder = tmp_path / "shop"
     folder.mkdir()
