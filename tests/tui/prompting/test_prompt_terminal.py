@@ -59,7 +59,10 @@ def test_a_burst_inserts_nothing_that_was_not_shown_and_leaves_no_empty_list(
         term.until(
             lambda term: said(term).startswith(left) and (left or "Ask for" in term.text or not said(term))
         )
-        assert "projects/a.py" not in said(term) and "/approvals" not in said(term)
+        # A busy machine may draw a list between two keys of the burst: what was in it may be inserted.
+        shown = term.raw.decode(errors="replace")
+        assert "projects/a.py" not in said(term) or "┌─ files" in shown
+        assert "/approvals" not in said(term) or "┌─ commands" in shown
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 60)])
