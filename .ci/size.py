@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 97_050,
-    "statements": 62_954,
+    "lines": 97_057,
+    "statements": 62_962,
     "files": 402,
     "lines in tui": 32_043,
     "files in tui": 132,
