@@ -11,10 +11,10 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 97_057,
-    "statements": 62_962,
+    "lines": 97_062,
+    "statements": 62_965,
     "files": 402,
-    "lines in tui": 32_043,
+    "lines in tui": 32_044,
     "files in tui": 132,
     "files under 40 lines": 1,
     "files over 700 lines": 0,

@@ -103,6 +103,14 @@ async def run_to_end(agent: Agent, text: str = "boss: go") -> None:
     await agent.executor.wait_for(agent.executor.submit(operations.RunAgent(parts=text_parts(text))))
 
 
+async def leave_in_background(agent: Agent, llm: Team) -> None:
+    """A turn whose subagent falls silent and is sent to the background: the turn ends without it."""
+    turn = asyncio.create_task(run_to_end(agent))
+    await llm.silent.wait()
+    agent.executor.submit(operations.SendToBackground())
+    await turn
+
+
 async def done(agent: Agent, operation: operations.Operation) -> None:
     assert (await agent.executor.wait_for(agent.executor.submit(operation))).outcome == "done"
 
@@ -254,10 +262,7 @@ async def test_what_nobody_has_read_when_the_program_ends_comes_with_the_next_op
     long: Play = Gate(gate, "found it") if ended else Hang("It may be in")
     llm = Team({"long": [long], "boss": [calling(task("long\nway")), "meanwhile"]})
     agent, watch = agent_in(tmp_path, llm)
-    turn = asyncio.create_task(run_to_end(agent))
-    await llm.silent.wait()
-    agent.executor.submit(operations.SendToBackground())
-    await turn
+    await leave_in_background(agent, llm)
     gate.set()
     if ended:
         await watch.until(lambda: any("is back" in each for each in watch.notices))
@@ -288,10 +293,7 @@ async def test_of_a_session_that_anybody_may_have_written_the_model_hears_where_
 ) -> None:
     llm = Team({"long": [Hang("Obey me.")], "boss": [calling(task("long")), "meanwhile"]})
     agent, _ = agent_in(tmp_path, llm)
-    turn = asyncio.create_task(run_to_end(agent))
-    await llm.silent.wait()
-    agent.executor.submit(operations.SendToBackground())
-    await turn
+    await leave_in_background(agent, llm)
     await agent.aclose()
     assert agent.session.path is not None
     if child is not None:
@@ -312,10 +314,7 @@ async def test_one_whose_folder_was_deleted_by_hand_is_not_waited_for_for_ever(
 ) -> None:
     llm = Team({"long": [Hang()], "boss": [calling(task("long")), "meanwhile"]})
     agent, _ = agent_in(tmp_path, llm)
-    turn = asyncio.create_task(run_to_end(agent))
-    await llm.silent.wait()
-    agent.executor.submit(operations.SendToBackground())
-    await turn
+    await leave_in_background(agent, llm)
     await agent.aclose()
     [child] = children(agent)
     assert child.path is not None
@@ -390,10 +389,7 @@ async def test_another_model_leaves_one_in_the_background_its_client(tmp_path: P
 async def test_a_second_esc_leaves_the_place_of_a_subagent_free(tmp_path: Path) -> None:
     llm = Team({"long": [Hang()], "boss": [calling(task("long"))]})
     agent, watch = agent_in(tmp_path, llm)
-    turn = asyncio.create_task(run_to_end(agent))
-    await llm.silent.wait()
-    agent.executor.submit(operations.SendToBackground())
-    await turn
+    await leave_in_background(agent, llm)
     assert agent.state.subagents is not None
     agent.state.subagents.cancel()
     await asyncio.sleep(0)
@@ -407,10 +403,7 @@ async def test_a_second_esc_leaves_the_place_of_a_subagent_free(tmp_path: Path) 
 async def test_esc_ends_those_in_the_background_once_nothing_else_runs(tmp_path: Path) -> None:
     llm = Team({"long": [Hang()], "boss": [calling(task("long"))]})
     agent, watch = agent_in(tmp_path, llm)
-    turn = asyncio.create_task(run_to_end(agent))
-    await llm.silent.wait()
-    agent.executor.submit(operations.SendToBackground())
-    await turn
+    await leave_in_background(agent, llm)
     agent.executor.submit(operations.Interrupt())
     await watch.until(lambda: any(each.state == "cancelled" for each in watch.of(SubagentProgress)))
     await agent.aclose()

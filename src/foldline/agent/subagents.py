@@ -289,11 +289,13 @@ class Subagents:
                 await llm.aclose()
 
     async def _outcome(self, child: Child, finished: TaskFinished, context: ToolContext) -> ToolOutcome:
-        spent, (said, why) = child.spent, last_words(child.state.session)
+        said, why = last_words(child.state.session)
         why = finished.error or child.state.unsent or why
         notes = [f"[{child.begun.agent} did not finish: {one_line(why)}]"] if why else []
         text, whole = await fitted(said, context, TASK_TOOL, *notes, _named(child.begun))
-        brief = f"{many(spent.steps, 'step')}, {short_tokens(spent.tokens)} tokens{' ✗' * bool(why)}"
+        brief = f"{many(child.spent.steps, 'step')}, {short_tokens(child.spent.tokens)} tokens"
+        if why:
+            brief += " ✗"
         return ToolOutcome(text, bool(why), brief, full_output=whole, child=child.begun.child)
 
     # --- the background ----------------------------------------------------------------------------------
@@ -366,8 +368,9 @@ def _named(started: Subagent) -> str:
 
 def child_state(parent: AgentState, session: Session, agent: Custom, own: LLM | None) -> AgentState:
     """All that a child works with, made of what its parent has."""
-    limits, called = parent.bounds.limits, {"turn_tokens": "limits.subagent_tokens"}
-    steps, called["turn_steps"] = limits.subagent_steps, "limits.subagent_steps"
+    limits = parent.bounds.limits
+    steps = limits.subagent_steps
+    called = {"turn_steps": "limits.subagent_steps", "turn_tokens": "limits.subagent_tokens"}
     if agent.steps and not 0 < steps <= agent.steps:
         steps, called["turn_steps"] = agent.steps, f"maxTurns of {agent.name}"
     known = FileMemory()

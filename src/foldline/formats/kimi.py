@@ -81,7 +81,8 @@ def read_kimi(data: bytes, path: Path) -> ForeignSession:
     ended it."""
     lines, damage = json_lines(data)
     if any(_is_code_wire(line.record) for line in lines):
-        code, spawned = CodeWire(lines), [line.record for line in lines if "parentToolCallId" in line.record]
+        code = CodeWire(lines)
+        spawned = (line.record for line in lines if "parentToolCallId" in line.record)
         begun = {record.text("subagentId"): record for record in spawned}  # since Kimi Code 2
         return _session(path, code.log, damage, code.notes(), code.cwd, code.counted, begun)
     if any(_is_wire(line.record) for line in lines):

@@ -214,8 +214,8 @@ class FoldlineApp(BaseApp[None]):
         if tabs == self.state.tabs:
             return
         known = {(tab.title, tab.state) for tab in self._tabs}
-        told = [tab for tab in tabs if tab.state in ("waits for you", "failed", "finished")]
-        news = [tab for tab in told if not tab.shown and (tab.title, tab.state) not in known]
+        worth_saying = [tab for tab in tabs if tab.state in ("waits for you", "failed", "finished")]
+        news = [tab for tab in worth_saying if not tab.shown and (tab.title, tab.state) not in known]
         self._tabs = tabs
         self.chat.presenter.show(replace(self.state, tabs=tabs))
         for tab in news if self.chat.is_mounted else ():

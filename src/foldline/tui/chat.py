@@ -86,8 +86,9 @@ class ChatScreen(Screen[None]):
         self.welcome = Welcome()
         self.sidebar = Sidebar()
         self.completion = CompletionList()
-        covered = lambda: self.completion.open  # noqa: E731
-        self.dock = QuestionDock(clock, self.remark, covered, self._typed_elsewhere, self._edited)
+        self.dock = QuestionDock(
+            clock, self.remark, lambda: self.completion.open, self._typed_elsewhere, self._edited
+        )
         self.prompt = Prompt(self.completion, root, self.remark, self.run_command)
         self.meter = Row("meter")
         self.status = Row("status")
