@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from foldline.programs import keep_out, program, search_path
+
 _SECONDS = 2.0
 """A repository that takes longer to answer is shown without its state."""
 _RUNS_PROGRAMS = r"^(core\.fsmonitor|filter\..*\.(clean|process))$"
@@ -22,6 +24,7 @@ git(1), "Environment Variables". Older gits know the second only, and no protoco
 
 def git_state(folder: Path) -> str:
     """`main ±3`; empty without repository, git, or an answer in time. Blocks: call it in a thread."""
+    keep_out([folder])
     try:
         programs = tuple(_programs_of(folder))
         if any("=" in name for name in programs):
@@ -57,10 +60,10 @@ def _git(folder: Path, *words: str, may_be_none: bool = False) -> str:
     Raises:
         OSError, subprocess.SubprocessError, UnicodeDecodeError: it could not be asked, failed, or took long.
     """
-    command = ["git", "-C", str(folder), "--no-optional-locks", *words]
+    command = [program("git"), "-C", str(folder), "--no-optional-locks", *words]
     done = subprocess.run(
         command,
-        env={**os.environ, **_FETCHES_NOTHING},
+        env={**os.environ, **_FETCHES_NOTHING, "PATH": search_path()},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

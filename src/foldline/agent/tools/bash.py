@@ -3,7 +3,6 @@
 import asyncio
 import codecs
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import Field
 from foldline.context.digest import clip
 from foldline.context.numbers import many
 from foldline.context.tokens import estimate_tokens
+from foldline.programs import shell
 from foldline.protocol import FoldlineError, Rule
 
 from ..api_keys import Mask
@@ -107,7 +107,7 @@ class BashTool(BaseTool[BashArguments]):
         return (Rule(tool=self.name, pattern=leading),) if leading else ()
 
     async def act(self, arguments: BashArguments, context: ToolContext) -> ToolOutcome:
-        argv = [shutil.which("bash") or "/bin/sh", "-c", arguments.command]
+        argv = [shell(), "-c", arguments.command]
         if arguments.background:
             return await _in_background(argv, arguments, context)
         seconds = arguments.timeout or _SECONDS
