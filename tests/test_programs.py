@@ -16,9 +16,9 @@ from foldline.programs import (
     own_places,
     program,
     python_command,
-    search_path,
     shell,
     skipped_program,
+    trusted_environment,
     why_missing,
 )
 from foldline.tui.git import git_state
@@ -64,7 +64,7 @@ def test_a_program_of_the_working_folder_is_passed_over(
     (project / "x").mkdir()
     set_path(monkeypatch, first.format(project=project), outside)
     assert program("tool") == str(outside / "tool")
-    assert search_path() == str(outside)
+    assert trusted_environment(os.environ)["PATH"] == str(outside)
 
 
 @pytest.mark.parametrize("way", ["program", "folder", "back out", "the folder above"])
@@ -105,7 +105,7 @@ def test_a_circle_of_links_starts_nothing(
     (tmp_path / "b").symlink_to("a")
     set_path(monkeypatch, tmp_path / "a", outside)
     assert program("tool") == str(outside / "tool")
-    assert search_path() == str(outside)
+    assert trusted_environment(os.environ)["PATH"] == str(outside)
 
 
 def test_a_program_that_is_only_in_the_working_folder_counts_as_not_installed(
@@ -178,6 +178,33 @@ def test_what_a_program_of_ours_starts_in_turn_is_not_of_the_working_folder(
     (project / "a.txt").write_text("two\n")
     git_state(project)
     assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "trusted"),
+    [
+        ("PATH", "{project}/bin:{outside}:.:", "{outside}"),
+        ("LD_LIBRARY_PATH", "{project}/lib:{outside}::lib", "{outside}"),
+        ("LD_PRELOAD", "{project}/a.so {outside}/b.so:./c.so d.so", "{outside}/b.so:d.so"),
+        ("GCONV_PATH", "{project}", ""),
+        ("BASH_ENV", "{project}/x", None),
+        ("BASH_FUNC_exec%%", "() {{ touch x; }}", None),
+        ("HOME", "{project}", "{project}"),
+    ],
+)
+async def test_our_programs_load_nothing_of_the_working_folder_and_commands_what_they_did(
+    project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, trusted: str | None
+) -> None:
+    def put(text: str) -> str:
+        return text.format(project=project, outside=outside)
+
+    env = {"PATH": os.environ["PATH"], name: put(value)}
+    assert trusted_environment(env).get(name) == (None if trusted is None else put(trusted))
+    async with sandbox_in(project, "bubblewrap") as made:
+        entered = made.sandbox.entered(["printenv", name], env)
+    if name not in ("PATH", "HOME"):
+        assert entered.env.get(name) == (None if trusted is None else put(trusted))
+        assert entered.argv[-4:-2] == ["/usr/bin/env", f"{name}={put(value)}"]
 
 
 async def test_the_commands_of_the_model_have_the_users_path(

@@ -7,9 +7,10 @@ not looked up here: that goes by the PATH as it is.
 import errno
 import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,15 @@ from foldline.data import real_path
 
 _MOST_LINKS = 40
 """Symbolic links in one path, as in Linux: path_resolution(7)."""
+_FOLDER_LISTS = frozenset(
+    ("PATH", "LD_LIBRARY_PATH", "GCONV_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
+)
+_LIBRARY_LISTS = frozenset(("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"))
+"""Variables by which any program loads code: ld.so(8), dyld(1)."""
+_BETWEEN_LIBRARIES = re.compile(r"[: ]+")
+_SHELL_FILES = frozenset(("BASH_ENV", "ENV"))
+_SHELL_FUNCTION = "BASH_FUNC_"
+"""Variables by which a shell runs code at its start: bash(1)."""
 _ISOLATED = (
     "import json, runpy, sys; paths = json.loads(sys.argv.pop(1)); "
     "sys.path += [path for path in paths if path not in sys.path]; "
@@ -81,9 +91,18 @@ def shell() -> str:
     return find_program("bash") or "/bin/sh"
 
 
-def search_path() -> str:
-    """PATH for the programs started here: they look up others by it."""
-    return _trusted_path(_path(), _places())
+def trusted_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment for programs started here: they too look up programs and libraries by it."""
+    trusted = {
+        name: value
+        for name, value in environ.items()
+        if name not in _SHELL_FILES and not name.startswith(_SHELL_FUNCTION)
+    }
+    for name in _FOLDER_LISTS & trusted.keys():
+        trusted[name] = _without_writable(trusted[name].split(os.pathsep))
+    for name in _LIBRARY_LISTS & trusted.keys():
+        trusted[name] = _without_writable(_BETWEEN_LIBRARIES.split(trusted[name]), names=True)
+    return trusted
 
 
 def own_places(folders: Sequence[str]) -> list[str]:
@@ -172,6 +191,9 @@ def _located(name: str, path: str, places: frozenset[str]) -> Location:
     return locate(name, path, places)
 
 
-@lru_cache(16)
-def _trusted_path(path: str, places: frozenset[str]) -> str:
-    return os.pathsep.join(folder for folder in path.split(os.pathsep) if not is_writable(folder, places))
+def _without_writable(paths: Iterable[str], *, names: bool = False) -> str:
+    """Those of these paths that may be trusted; with `names`, also what has no folder."""
+    places = _places()
+    return os.pathsep.join(
+        path for path in paths if (names and "/" not in path) or not is_writable(path, places)
+    )

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from foldline.data import config_dir, data_home, real_path, typed_path
 from foldline.files import write_new
-from foldline.programs import find_program, keep_out, why_missing
+from foldline.programs import find_program, keep_out, trusted_environment, why_missing
 
 from .sandbox_launcher import filter_bytes, landlock_version
 from .sandbox_network import REFUSED, Reach, SandboxNetwork, python_words
@@ -233,13 +233,27 @@ class Sandbox:
             env = {**env, **network.environment}
         if at:
             policy = replace(policy, cwd=real_path(at))
-        return Entered(self._words(policy, argv, network), {**env, "TMPDIR": self.scratch})
+        return self._entered(policy, argv, {**env, "TMPDIR": self.scratch}, network)
 
     def entered_search(
         self, argv: Sequence[str], env: Mapping[str, str], real: str, programs: Sequence[str | Path]
     ) -> "Entered":
         """`entered`, for a search of this place by these programs: it sees little else, reaches nobody."""
-        return Entered(self._words(search_policy(self.policy(), real, programs), argv, None), env)
+        return self._entered(search_policy(self.policy(), real, programs), argv, env, None)
+
+    def _entered(
+        self,
+        policy: SandboxPolicy,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        network: SandboxNetwork | None,
+    ) -> "Entered":
+        """What of the environment would have a program load code is set only once it is inside."""
+        outside = {**trusted_environment(env), "PATH": env.get("PATH", os.defpath)}
+        inside = [f"{name}={value}" for name, value in env.items() if outside.get(name) != value]
+        if inside:
+            argv = ["/usr/bin/env", *inside, *argv]
+        return Entered(self._words(policy, argv, network), outside)
 
     def _words(self, policy: SandboxPolicy, argv: Sequence[str], network: SandboxNetwork | None) -> list[str]:
         words = ["/bin/sh", "-c", f'{self._limits(policy.cwd)}; exec "$@"', "sh"]

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from foldline.programs import keep_out, program, search_path
+from foldline.programs import keep_out, program, trusted_environment
 
 _SECONDS = 2.0
 """A repository that takes longer to answer is shown without its state."""
@@ -63,7 +63,7 @@ def _git(folder: Path, *words: str, may_be_none: bool = False) -> str:
     command = [program("git"), "-C", str(folder), "--no-optional-locks", *words]
     done = subprocess.run(
         command,
-        env={**os.environ, **_FETCHES_NOTHING, "PATH": search_path()},
+        env={**trusted_environment(os.environ), **_FETCHES_NOTHING},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

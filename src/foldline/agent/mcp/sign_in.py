@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 from foldline.files import make_private, put_private, read_regular
-from foldline.programs import find_program, search_path
+from foldline.programs import find_program, trusted_environment
 
 from .listing import Trouble
 
@@ -175,7 +175,7 @@ async def open_page(url: str) -> bool:
     try:
         await asyncio.create_subprocess_exec(
             *(browser, url),
-            env={**os.environ, "PATH": search_path()},
+            env=trusted_environment(os.environ),
             stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True,
         )  # fmt: skip
     except OSError:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
-from foldline.programs import python_command
+from foldline.programs import python_command, trusted_environment
 
 from .base import ToolFailure
 from .process import environment
@@ -43,7 +43,7 @@ async def markdown_of(html: str, base: str) -> str:
     """
     converter = await asyncio.create_subprocess_exec(
         *python_command(__name__, base),
-        env=environment(),
+        env=trusted_environment(environment()),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -17,7 +17,7 @@ from pathlib import Path
 from foldline.data import config_dir, real_path, typed_path
 from foldline.files import is_folder, is_there, listed_at
 from foldline.history import data_home
-from foldline.programs import find_program, own_places, search_path, skipped_program
+from foldline.programs import find_program, own_places, skipped_program, trusted_environment
 
 from ..discovery import up_to_top
 from ..sandbox_policy import CREDENTIALS
@@ -258,7 +258,7 @@ def _is_named_by_git(path: Path) -> bool:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PATIENCE,
-            env=environment() | {"PATH": search_path()},
+            env=trusted_environment(environment()),
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):

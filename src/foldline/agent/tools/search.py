@@ -16,7 +16,7 @@ from pydantic import Field
 from foldline.context.numbers import many
 from foldline.data import real_path
 from foldline.files import is_there, listed_at
-from foldline.programs import find_program, python_command, search_path
+from foldline.programs import find_program, python_command, trusted_environment
 
 from .base import (
     Arguments,
@@ -74,7 +74,7 @@ class GrepTool(BaseTool[GrepArguments]):
         found = _Found(context, _filter(arguments, context), root, real, kept_in(real))
         timed_out = False
         command = _command(arguments, real)
-        env: Mapping[str, str] = environment() | {"PATH": search_path()}
+        env: Mapping[str, str] = trusted_environment(environment())
         if context.box is not None:
             enter = context.box.entered_search
             command, env = await asyncio.to_thread(enter, command, env, str(real), _needed(command))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
 
-from foldline.programs import find_program
+from foldline.programs import find_program, trusted_environment
 
 if TYPE_CHECKING:
     from foldline.protocol import ImagePart
@@ -37,7 +37,8 @@ def to_tmux(text: str) -> None:
     if tmux is None:
         return
     command = [tmux, "load-buffer", "-w", "-"]
-    subprocess.run(command, input=given, capture_output=True, timeout=5, check=False)
+    env = trusted_environment(os.environ)
+    subprocess.run(command, input=given, env=env, capture_output=True, timeout=5, check=False)
 
 
 def edit_text(text: str) -> str:
@@ -136,8 +137,9 @@ def _fetched(command: Sequence[str]) -> bytes:
             command = (*command, "-e", _OSASCRIPT.format(path=file))
         try:
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
-            )
+                command, env=trusted_environment(os.environ), stdin=subprocess.DEVNULL, capture_output=True,
+                timeout=_SECONDS, check=False,
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise FoldlineError(
                 f"The clipboard did not answer within {_SECONDS:.0f} s ({Path(command[0]).name})."
