@@ -251,6 +251,22 @@ async def test_in_the_sandbox_what_foldline_is_started_from_stays_as_it_is(own: 
     assert (own / "a.py").exists()
 
 
+def test_the_workers_of_an_evaluation_take_no_module_of_the_working_folder(
+    project: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from foldline.cli.eval_corpus import processes\n"
+        "if __name__ == '__main__':\n"
+        "    with processes(1) as pool:\n"
+        "        print(pool.submit(abs, -1).result())\n"
+    )
+    (project / "multiprocessing.py").write_text("open('ran', 'w')\n")
+    done = subprocess.run([sys.executable, script], cwd=project, capture_output=True, text=True, check=False)
+    assert done.stdout == "1\n", done.stderr
+    assert not (project / "ran").exists()
+
+
 @pytest.mark.parametrize("variable", ["PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME"])
 def test_our_helpers_take_no_module_of_the_working_folder(
     project: Path, monkeypatch: pytest.MonkeyPatch, variable: str

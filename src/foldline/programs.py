@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from foldline.data import real_path
 
@@ -37,15 +36,6 @@ _ISOLATED = (
 """Runs one of our modules. `-I` ignores PYTHONPATH, which may be what Foldline itself is imported by."""
 
 
-class Location(NamedTuple):
-    """Where PATH has a program."""
-
-    path: str | None
-    """The whole path to start; None if there is none that may be started."""
-    skipped: str | None
-    """The first path that is not started, because commands may write it."""
-
-
 _writable: set[str] = set()
 """Real paths of the folders that commands may write, or edits without a question."""
 
@@ -57,7 +47,7 @@ def keep_out(folders: Iterable[Path | str]) -> None:
 
 def find_program(name: str) -> str | None:
     """The whole path of a program, or None if it counts as not installed."""
-    return _location(name).path
+    return _located(name, _path(), _places())
 
 
 def program(name: str) -> str:
@@ -73,9 +63,9 @@ def program(name: str) -> str:
 
 
 def skipped_program(name: str) -> str | None:
-    """The path of a program that PATH has only where commands may write."""
-    location = _location(name)
-    return location.skipped if location.path is None else None
+    """The path of a program that PATH has only where commands may write it."""
+    there = shutil.which(name)
+    return there if find_program(name) is None else None
 
 
 def why_missing(name: str) -> str:
@@ -130,17 +120,10 @@ def python_command(module: str, *words: str) -> list[str]:
 # --- looking up --------------------------------------------------------------------------------------------
 
 
-def locate(name: str, path: str, places: Iterable[str]) -> Location:
-    """Look a program up on this PATH, passing over what can be changed in `places`. Reads the disk."""
-    skipped = None
-    for folder in path.split(os.pathsep):
-        candidate = shutil.which(name, path=folder)
-        if candidate is None:
-            continue
-        if not is_writable(candidate, places):
-            return Location(candidate, skipped)
-        skipped = skipped or candidate
-    return Location(None, skipped)
+@lru_cache(256)
+def _located(name: str, path: str, places: frozenset[str]) -> str | None:
+    programs = (shutil.which(name, path=folder) for folder in path.split(os.pathsep))
+    return next((program for program in programs if program and not is_writable(program, places)), None)
 
 
 def is_writable(path: str, places: Iterable[str]) -> bool:
@@ -180,15 +163,6 @@ def _places() -> frozenset[str]:
     with suppress(OSError):  # the folder may be gone
         return frozenset((*_writable, real_path("")))
     return frozenset(_writable)
-
-
-def _location(name: str) -> Location:
-    return _located(name, _path(), _places())
-
-
-@lru_cache(256)
-def _located(name: str, path: str, places: frozenset[str]) -> Location:
-    return locate(name, path, places)
 
 
 def _without_writable(paths: Iterable[str], *, names: bool = False) -> str:

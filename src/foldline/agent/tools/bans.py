@@ -5,9 +5,10 @@ the command starts may run what it likes. Pure.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import takewhile
 
 from foldline.context.digest import clip
 
@@ -161,23 +162,15 @@ def _words_reason(banned: Sequence[str], words: Sequence[Word]) -> str:
     or so they may be."""
     options = [word for word in banned if word.startswith("-")]
     plain = [word for word in banned if not word.startswith("-")]
-    unclear = next((word for word in words if _is_unclear(word)), None)
-    if not all(_has_option(option, words) for option in options):
-        return _untold(unclear) if unclear else ""
     pending = iter(words)
-    if all(any(_is_same(word.text, wanted) for word in pending) for wanted in plain):
+    if all(_has_option(option, words) for option in options) and all(
+        any(_is_same(word.text, wanted) for word in pending) for wanted in plain
+    ):
         return _NAMED
-    before = _before_command(words) if len(plain) == 1 else words
-    unclear = next((word for word in before if _is_unclear(word)), None)
+    if not options and len(plain) == 1:  # the command of a program that has several: it comes first
+        words = [*takewhile(lambda word: _is_unclear(word) or word.text.startswith("-"), words)]
+    unclear = next(filter(_is_unclear, words), None)
     return _untold(unclear) if unclear else ""
-
-
-def _before_command(words: Sequence[Word]) -> Iterator[Word]:
-    """The words up to the first that is plain: the command of a program that has several, or its place."""
-    for word in words:
-        yield word
-        if not word.text.startswith("-") and not _is_unclear(word):
-            return
 
 
 def _is_same(text: str, banned: str) -> bool:
