@@ -267,6 +267,16 @@ def test_the_workers_of_an_evaluation_take_no_module_of_the_working_folder(
     assert not (project / "ran").exists()
 
 
+def test_python_m_foldline_takes_no_module_of_the_working_folder(project: Path, tmp_path: Path) -> None:
+    for name in ("json", "platformdirs", "pydantic", "shutil"):
+        (project / f"{name}.py").write_text("open('ran', 'w')\n")
+    env = {**os.environ, "FOLDLINE_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-m", "foldline", "sessions"]
+    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not (project / "ran").exists()
+
+
 @pytest.mark.parametrize("variable", ["PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME"])
 def test_our_helpers_take_no_module_of_the_working_folder(
     project: Path, monkeypatch: pytest.MonkeyPatch, variable: str
