@@ -92,7 +92,7 @@ def _reason(banned: Sequence[str], command: SimpleCommand, *, is_kept: bool) -> 
     starts = first in _STARTERS or any(word.text.startswith(("-exec", "-ok")) for word in words)
     for place, word in enumerate(words):
         name = _name(word)
-        if starts and name is None and not _ASSIGNED.match(word.text):
+        if starts and name is None and not _is_argument(words, place):
             return _untold(word)
         reason = _at(banned, words, place)
         if not reason and name in _SHELLS and (starts or command.is_fed):
@@ -102,6 +102,14 @@ def _reason(banned: Sequence[str], command: SimpleCommand, *, is_kept: bool) -> 
         if reason:
             return reason
     return ""
+
+
+def _is_argument(words: Sequence[Word], place: int) -> bool:
+    """Whether an unclear word is no program: `A=$B` of `env`; or `{}` of `find` and `xargs`, after one."""
+    before, text = words[place - 1].text, words[place].text
+    if text == "{}":
+        return before == "-I" or not before.startswith(("-", "{}"))
+    return text == "-I{}" or _ASSIGNED.match(text) is not None
 
 
 def _in_shell(banned: Sequence[str], words: Sequence[Word]) -> str:
@@ -140,6 +148,8 @@ def _at(banned: Sequence[str], words: Sequence[Word], place: int) -> str:
 
 def _git_reason(banned: Sequence[str], words: Sequence[Word]) -> str:
     """Why git with these words is banned: its command stands behind its global options."""
+    if banned[0].startswith("-"):
+        return _words_reason(banned, words)
     pending = list(words)
     while pending and pending[0].text.startswith("-"):
         taken = 2 if pending[0].text in _GIT_VALUES else 1
@@ -152,8 +162,6 @@ def _git_reason(banned: Sequence[str], words: Sequence[Word]) -> str:
     name = _SAME_COMMANDS.get(command.text, command.text)
     if fnmatchcase(name, _SAME_COMMANDS.get(banned[0], banned[0])):
         return _words_reason(banned[1:], rest) if banned[1:] else _NAMED
-    if banned[0].startswith("-"):
-        return _words_reason(banned, words)
     return "" if name in _GIT_COMMANDS else f"`git {_shown(command)}` may do the same"
 
 
@@ -180,15 +188,14 @@ def _is_same(text: str, banned: str) -> bool:
 
 def _has_option(banned: str, words: Sequence[Word]) -> bool:
     """Whether an option is among the words in one of its spellings: `-rf`, `-fr`, `-r -f`, `--recursive`."""
-    given = [word.text.partition("=")[0] for word in words if word.text.startswith("-")]
-    if banned in given:
+    options = [word.text.partition("=")[0] for word in words if word.text.startswith("-")]
+    long = [option for option in options if option.startswith("--")]
+    letters = set("".join(option[1:] for option in options if option not in long).replace("R", "r"))
+    if banned in options:
         return True
-    long = [option for option in given if option.startswith("--")]
-    letters = {letter for option in given if not option.startswith("--") for letter in option[1:].casefold()}
     if banned.startswith("--"):
-        return any(len(option) > 2 and banned.startswith(option) for option in long) or banned[2:3] in letters
-    letters |= {option[2] for option in long if option[2:]}
-    return letters.issuperset(banned[1:].casefold())
+        return banned[2:3] in letters or any(option != "--" and banned.startswith(option) for option in long)
+    return letters.union(option[2:3] for option in long).issuperset(banned[1:].replace("R", "r"))
 
 
 def _name(word: Word) -> str | None:
