@@ -202,6 +202,7 @@ async def test_our_programs_load_nothing_of_the_working_folder_and_commands_what
     assert trusted_environment(env).get(name) == (None if trusted is None else put(trusted))
     async with sandbox_in(project, "bubblewrap") as made:
         entered = made.sandbox.entered(["printenv", name], env)
+        assert "PATH" not in made.sandbox.entered(["true"], {name: "x"} if name != "PATH" else {}).env
     if name not in ("PATH", "HOME"):
         assert entered.env.get(name) == (None if trusted is None else put(trusted))
         assert entered.argv[-4:-2] == ["/usr/bin/env", f"{name}={put(value)}"]

@@ -249,7 +249,9 @@ class Sandbox:
         network: SandboxNetwork | None,
     ) -> "Entered":
         """What of the environment would have a program load code is set only once it is inside."""
-        outside = {**trusted_environment(env), "PATH": env.get("PATH", os.defpath)}
+        outside = trusted_environment(env)
+        if "PATH" in env:
+            outside["PATH"] = env["PATH"]  # what enters the sandbox is started by whole paths
         inside = [f"{name}={value}" for name, value in env.items() if outside.get(name) != value]
         if inside:
             argv = ["/usr/bin/env", *inside, *argv]

@@ -24,8 +24,8 @@ git(1), "Environment Variables". Older gits know the second only, and no protoco
 
 def git_state(folder: Path) -> str:
     """`main ±3`; empty without repository, git, or an answer in time. Blocks: call it in a thread."""
-    keep_out([folder])
     try:
+        keep_out([folder])
         programs = tuple(_programs_of(folder))
         if any("=" in name for name in programs):
             return ""  # `-c` takes the first of them for the end of the name: it would empty another setting
