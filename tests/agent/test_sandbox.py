@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent import sandbox
 from foldline.agent.sandbox import Engine, Sandbox, engine_here
 from foldline.agent.sandbox_launcher import filter_bytes
 from foldline.agent.sandbox_policy import (
@@ -21,8 +20,9 @@ from foldline.agent.sandbox_policy import (
     policy_for,
     seatbelt_profile,
 )
-from foldline.agent.tools import ToolContext
+from foldline.agent.tools import ToolContext, search
 from foldline.agent.tools.paths import acts_by_itself
+from foldline.programs import why_missing
 from support.sandboxes import EngineName, Trial, sandbox_in
 from support.tools import call, tool_context
 
@@ -142,11 +142,10 @@ async def test_where_there_is_none_no_command_pretends_to_be_in_one(tmp_path: Pa
 def test_without_bubblewrap_it_is_said_why(monkeypatch: pytest.MonkeyPatch) -> None:
     if not engine_here().name:
         pytest.skip("there is no Landlock here either")
-    which = shutil.which
-    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None if name == "bwrap" else which(name))
+    monkeypatch.setenv("PATH", "/nowhere")
     found = engine_here.__wrapped__()
     assert not found.holds
-    assert "bubblewrap is not installed" in found.why
+    assert why_missing("bwrap") in found.why
 
 
 # --- what people do -----------------------------------------------------------------------------------
@@ -203,7 +202,6 @@ async def test_grep_searches_in_it(
     found = shutil.which("rg") or shutil.which("rg", path=sysconfig.get_path("scripts"))
     if with_ripgrep and found is None:
         pytest.skip("ripgrep is not installed")
-    which = shutil.which
     for name in ("shop/part/a.py", "shop/b.txt", "beside/c.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("needle\n")
@@ -211,7 +209,7 @@ async def test_grep_searches_in_it(
     context = tool_context(tmp_path / "shop")
     async with sandbox_in(tmp_path / "shop", engine) as made:
         chosen = found if with_ripgrep else None
-        monkeypatch.setattr(shutil, "which", lambda name: chosen if name == "rg" else which(name))
+        monkeypatch.setattr(search, "find_program", lambda name: chosen)
         context.box = made.sandbox
         here = await call(context, "grep", pattern="needle")
         linked = await call(context, "grep", pattern="needle", path="link", glob="*.py")

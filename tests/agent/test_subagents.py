@@ -513,7 +513,7 @@ async def test_what_an_agents_file_forbids_is_not_asked_about(tmp_path: Path, mo
     assert not watch.of(ApprovalRequested) and not (tmp_path / "made").exists()
     [child] = children(agent)
     assert [each.text for each in results(child)] == [
-        "Not run: by its file, this agent never runs ['touch *']."
+        "Not run: this agent's file bans `touch *`, and this command runs it."
     ] * 2
     assert "maxTurns of careful is 2" in results(agent.session)[0].text
     await agent.aclose()

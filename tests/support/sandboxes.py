@@ -14,6 +14,7 @@ from foldline.agent.sandbox import Engine, Sandbox, engine_here
 from foldline.agent.sandbox_launcher import landlock_version
 from foldline.agent.sandbox_policy import SandboxOptions
 from foldline.agent.tools.process import environment, spawn
+from foldline.programs import shell
 
 EngineName = Literal["bubblewrap", "landlock"]
 
@@ -58,7 +59,7 @@ class Trial:
             written.extend(piece)
             return True
 
-        argv = [shutil.which("bash") or "/bin/sh", "-c", command, "sh", *words]
+        argv = [shell(), "-c", command, "sh", *words]
         async with spawn(argv, self.cwd, environment() | self.env, None, self.sandbox) as child:
             await child.follow(take)
         text = written.decode("utf-8", "replace")

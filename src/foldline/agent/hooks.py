@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from foldline.context.digest import clip
 from foldline.context.numbers import many
+from foldline.programs import shell
 from foldline.protocol import DeveloperMessage, system_words, text_parts
 from foldline.protocol.events import Notice
 from foldline.protocol.messages import json_object
@@ -259,7 +259,7 @@ async def _run(
         box = state.sandbox if (await state.sandbox_engine()).name else None
         if box is None:
             return None, "", f"was not run: the mode {state.policy.mode} needs a sandbox for it"
-    shell, mark, output = shutil.which("bash") or "/bin/sh", new_mark(), bytearray()
+    bash, mark, output = shell(), new_mark(), bytearray()
 
     async def take(chunk: bytes) -> bool:
         output.extend(chunk)
@@ -273,7 +273,7 @@ async def _run(
             given.write(text.encode("utf-8", "replace"))
             given.seek(0)
             async with asyncio.timeout(patience):
-                argv = [shell, "-c", _SCRIPT, shell, hook.command, mark]
+                argv = [bash, "-c", _SCRIPT, bash, hook.command, mark]
                 async with spawn(argv, state.cwd, env, box=box, stdin=given.fileno()) as child:
                     status = await child.follow(take)
     except TimeoutError:

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 from foldline.data import config_dir, data_home, real_path, typed_path
 from foldline.files import write_new
+from foldline.programs import find_program, keep_out, trusted_environment, why_missing
 
 from .sandbox_launcher import filter_bytes, landlock_version
 from .sandbox_network import REFUSED, Reach, SandboxNetwork, python_words
@@ -38,6 +39,7 @@ _PROCESSES = 4_096
 """A parallel build has hundreds; a fork bomb has as many as there may be."""
 _PART_OF_DISK = 2
 """No file becomes larger than so many times less than what is free."""
+_SEATBELT = "/usr/bin/sandbox-exec"
 _FILTER = 3
 """The descriptor by which bubblewrap is given its seccomp program."""
 
@@ -59,15 +61,15 @@ class Engine(NamedTuple):
 def engine_here() -> Engine:
     """The best there is on this machine. Tries it once: call it off the event loop."""
     if sys.platform == "darwin":
-        found = Path("/usr/bin/sandbox-exec").exists()
+        found = Path(_SEATBELT).exists()
         return Engine("seatbelt") if found else Engine("", "macOS has no sandbox-exec here.")
     if not sys.platform.startswith("linux"):
         return Engine("", "Foldline knows no sandbox of this system.")
-    if shutil.which("bwrap") is None:
-        why = "bubblewrap is not installed"
+    if find_program("bwrap") is None:
+        why = f"bubblewrap cannot be used: {why_missing('bwrap')}"
     else:
         tried = bubblewrap_words(SandboxPolicy("/"), is_root=os.geteuid() == 0, filter_from=None)
-        why = _failure([*tried, "true"])
+        why = _failure([*tried, "/bin/sh", "-c", ":"])
         if not why:
             return Engine("bubblewrap")
         why = f"bubblewrap does not work here ({why})"
@@ -169,7 +171,7 @@ class Sandbox:
         async with self._starting:
             engine = await asyncio.to_thread(engine_here) if self.engine is None else self.engine
             self.engine = engine
-            if engine.name == "bubblewrap" and self._network is None and shutil.which("nsenter"):
+            if engine.name == "bubblewrap" and self._network is None and find_program("nsenter"):
                 network = SandboxNetwork(self._allows)
                 try:
                     await network.start()
@@ -203,10 +205,12 @@ class Sandbox:
         """As it is now. Reads the disk."""
         may_change, set_by_user = self.may_change(), self.options
         own = [data_home(), config_dir(os.environ)]
+        writable = [self.scratch, *(map(typed_path, set_by_user.writable) if may_change else ())]
+        keep_out([self.cwd, *writable])
         return policy_for(
             self.cwd,
             acts=acts_by_itself,
-            writable=[self.scratch, *(map(typed_path, set_by_user.writable) if may_change else ())],
+            writable=writable,
             hidden=[*map(typed_path, set_by_user.hidden), *own, *_sockets()],
             shown=[*([self.kept] if self.kept else []), str(config_dir(os.environ) / "skills")],
             home=typed_path("~"),
@@ -229,13 +233,29 @@ class Sandbox:
             env = {**env, **network.environment}
         if at:
             policy = replace(policy, cwd=real_path(at))
-        return Entered(self._words(policy, argv, network), {**env, "TMPDIR": self.scratch})
+        return self._entered(policy, argv, {**env, "TMPDIR": self.scratch}, network)
 
     def entered_search(
         self, argv: Sequence[str], env: Mapping[str, str], real: str, programs: Sequence[str | Path]
     ) -> "Entered":
         """`entered`, for a search of this place by these programs: it sees little else, reaches nobody."""
-        return Entered(self._words(search_policy(self.policy(), real, programs), argv, None), env)
+        return self._entered(search_policy(self.policy(), real, programs), argv, env, None)
+
+    def _entered(
+        self,
+        policy: SandboxPolicy,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        network: SandboxNetwork | None,
+    ) -> "Entered":
+        """What of the environment would have a program load code is set only once it is inside."""
+        outside = trusted_environment(env)
+        if "PATH" in env:
+            outside["PATH"] = env["PATH"]  # what enters the sandbox is started by whole paths
+        inside = [f"{name}={value}" for name, value in env.items() if outside.get(name) != value]
+        if inside:
+            argv = ["/usr/bin/env", *inside, *argv]
+        return Entered(self._words(policy, argv, network), outside)
 
     def _words(self, policy: SandboxPolicy, argv: Sequence[str], network: SandboxNetwork | None) -> list[str]:
         words = ["/bin/sh", "-c", f'{self._limits(policy.cwd)}; exec "$@"', "sh"]
@@ -251,7 +271,7 @@ class Sandbox:
                 given = {"reads": policy.reads, "writable": policy.writable, "hidden": policy.hidden}
                 return [*words, *python_words("confine", json.dumps(given)), *argv]
             case "seatbelt":
-                return [*words, "sandbox-exec", "-p", seatbelt_profile(policy), *argv]
+                return [*words, _SEATBELT, "-p", seatbelt_profile(policy), *argv]
         raise OSError(0, "there is no sandbox here")
 
     def _limits(self, cwd: str) -> str:

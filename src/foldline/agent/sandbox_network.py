@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from foldline.data import real_path
+from foldline.programs import program
 from foldline.protocol import FoldlineError
 
 from . import sandbox_launcher
@@ -53,7 +54,7 @@ class SandboxNetwork:
     def entering(self) -> list[str]:
         """The words before a command that bring it there."""
         users = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
-        return ["nsenter", *users, "--net", "--target", str(self._pid)]
+        return [program("nsenter"), *users, "--net", "--target", str(self._pid)]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -69,7 +70,7 @@ class SandboxNetwork:
         """
         ours, theirs = socket.socketpair()
         users = [] if os.geteuid() == 0 else ["--unshare-user"]
-        words = ["bwrap", *users, "--unshare-net", "--die-with-parent", "--dev-bind", "/", "/", "--"]
+        words = [program("bwrap"), *users, "--unshare-net", "--die-with-parent", "--dev-bind", "/", "/", "--"]
         self._channel = ours
         with theirs:
             self._holder = await asyncio.create_subprocess_exec(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from foldline.data import real_path, typed_path
 from foldline.files import is_file, is_folder, is_there, read_regular
+from foldline.programs import own_places, program
 
 from .discovery import up_to_top
 
@@ -96,10 +97,13 @@ def policy_for(
         *(path for root in places if root not in git for path in _acting_in(root, acts)),
         *(f"{each}/{name}" for each in git for name in _OF_GIT),  # the folder may lie below its repository
         *(home / name for name in _SHELL_FILES),
+        *(own := own_places(places)),
     ]
+    # A mount cannot be renamed: so no folder above them is put aside for another.
+    above = (str(each) for place in own for each in Path(place).parents if lies_in(str(each), places))
     return SandboxPolicy(
         folder,
-        places,
+        tuple(_there([*places, *above])),
         tuple(path for path in _there(kept) if lies_in(path, places)),
         tuple(path for path in _there([*below_home, *_OF_THE_SYSTEM, *hidden]) if path != folder),
         tuple(_there(shown)),
@@ -188,8 +192,12 @@ _KEPT_OF_ROOT = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", 
 
 
 def bubblewrap_words(policy: SandboxPolicy, *, is_root: bool, filter_from: int | None) -> list[str]:
-    """The words of bubblewrap before the command; `filter_from` is the descriptor of a seccomp program."""
-    words = ["bwrap", "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    """The words of bubblewrap before the command; `filter_from` is the descriptor of a seccomp program.
+
+    Raises:
+        FileNotFoundError: bubblewrap counts as not installed.
+    """
+    words = [program("bwrap"), "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     words += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
     if is_root:
         words += [word for name in _KEPT_OF_ROOT for word in ("--cap-add", f"CAP_{name}")]

@@ -1,10 +1,10 @@
 """The user's own shell (`!command`): run at once without asking, and put into the history for the model."""
 
 import asyncio
-import shutil
 from contextlib import suppress
 
 from foldline.history.session import finished
+from foldline.programs import shell
 from foldline.protocol import Edit, FoldlineError, TextPart, UserMessage, events
 
 from .approvals import SANDBOXED
@@ -59,7 +59,7 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
 
 async def _run(command: str, context: ToolContext, output: Output) -> str:
     """Run the command; how it ended, where it did not end well, in the words of the tool `bash`."""
-    argv = [shutil.which("bash") or "/bin/sh", "-c", command]
+    argv = [shell(), "-c", command]
     box = context.box
     async with spawn(argv, context.cwd, environment(), context.jobs.left, box) as child:
         held = await child.follow(output.take) is None

@@ -29,6 +29,7 @@ from foldline.context.weight import Schemas, view_size
 from foldline.history import Session
 from foldline.llm import LLM, Embedder, LLMError, ToolSpec, brief, spec_tokens
 from foldline.llm.models import LongPrice, cached_price, price_of
+from foldline.programs import keep_out
 from foldline.protocol import (
     Approval,
     BaseMessage,
@@ -169,6 +170,7 @@ class AgentState:
 
     def __post_init__(self) -> None:
         self.project = ProjectRules(self.session.cwd)
+        keep_out([self.cwd])
         self.sandbox = Sandbox(
             self.cwd,
             kept=self.spill_dir,

@@ -45,6 +45,7 @@ from foldline.history.paths import HOLDER, with_tilde
 from foldline.history.repair import tidy_up
 from foldline.llm import LLM, Request, RetryChunk
 from foldline.llm.offline import OFFLINE
+from foldline.programs import find_program, why_missing
 from foldline.protocol import FoldlineError, UserMessage, system_words, text_parts
 from foldline.tui.keys.commands import BY_SLASH
 from foldline.version import __version__
@@ -131,9 +132,9 @@ def _tools() -> Iterator[Finding]:
         ("ripgrep", "rg", "searching files works without it, but slower"),
         ("git", "git", "the chat shows no branch, and respects no .gitignore"),
     ):
-        where = shutil.which(program)
+        where = find_program(program)
         if where is None:
-            yield Finding("warn", name, "not found", without)
+            yield Finding("warn", name, why_missing(program), without)
         else:
             yield Finding("ok", name, f"{_version_of(where) or 'does not tell its version'} ({where})")
     yield _sandbox()

@@ -154,6 +154,7 @@ def _line(task: Task, **found: object) -> Line:
 
 def processes(jobs: int) -> Executor:
     """So many processes of this machine."""
+    os.environ["PYTHONSAFEPATH"] = "1"  # else they would import `multiprocessing` from the working folder
     return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
 
 

@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from foldline.programs import keep_out, program, trusted_environment
+
 _SECONDS = 2.0
 """A repository that takes longer to answer is shown without its state."""
 _RUNS_PROGRAMS = r"^(core\.fsmonitor|filter\..*\.(clean|process))$"
@@ -23,6 +25,7 @@ git(1), "Environment Variables". Older gits know the second only, and no protoco
 def git_state(folder: Path) -> str:
     """`main ±3`; empty without repository, git, or an answer in time. Blocks: call it in a thread."""
     try:
+        keep_out([folder])
         programs = tuple(_programs_of(folder))
         if any("=" in name for name in programs):
             return ""  # `-c` takes the first of them for the end of the name: it would empty another setting
@@ -57,10 +60,10 @@ def _git(folder: Path, *words: str, may_be_none: bool = False) -> str:
     Raises:
         OSError, subprocess.SubprocessError, UnicodeDecodeError: it could not be asked, failed, or took long.
     """
-    command = ["git", "-C", str(folder), "--no-optional-locks", *words]
+    command = [program("git"), "-C", str(folder), "--no-optional-locks", *words]
     done = subprocess.run(
         command,
-        env={**os.environ, **_FETCHES_NOTHING},
+        env={**trusted_environment(os.environ), **_FETCHES_NOTHING},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

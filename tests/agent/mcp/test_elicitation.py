@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pytest
-from mcp.types import ElicitRequestFormParams
+from mcp.types import ElicitRequestFormParams, ElicitRequestURLParams
 
 from foldline.agent.mcp.elicitation import elicited
 from foldline.protocol import events
@@ -94,7 +94,23 @@ async def test_where_nobody_is_there_it_cannot_be_asked(house: House, old: tuple
 async def test_a_page_is_shown_by_its_address_before_it_is_opened(house: House, old: tuple[str]) -> None:
     person = Person("d")
     assert await answered(house, person, old, tool="page") == "decline null"
-    assert person.asked[0].detail == "Pay here\nhttps://example.org/a?b=c"
+    assert person.asked[0].detail == "https://example.org/a?b=c\nPay here"
+
+
+@pytest.mark.parametrize(
+    ("message", "url", "first"),
+    [
+        ("https://bank.example\n" + "\n" * 500, "https://evil.example/", "https://evil.example/"),
+        ("x", "https://evil.example/\nhttps://bank.example/", "https://evil.example/⏎https://bank.example/"),
+        ("x", "\n\nhttps://evil.example/", "⏎⏎https://evil.example/"),
+    ],
+)
+async def test_no_message_stands_before_the_address(message: str, url: str, first: str) -> None:
+    person = Person("d")
+    await elicited(
+        person.choices, "one", ElicitRequestURLParams(message=message, url=url, elicitation_id="1")
+    )
+    assert person.asked[0].detail.split("\n")[0] == first
 
 
 async def test_a_call_that_waits_for_the_user_is_not_too_slow(house: House) -> None:

@@ -85,7 +85,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     "name",
     [
         ".git/hooks/pre-commit", ".git", "sub/.git/config", ".GIT/config", ".g\u200cit/config",
-        "GIT~1/config",
+        "GIT~1/config", ".hg/hgrc", "sub/.hg/hgrc", "sub/hgrc", ".kiro/hooks/x.json", ".npmrc", "web/.npmrc",
+        ".github/workflows/ci.yml", ".github/ISSUE_TEMPLATE.md", ".gitattributes", "sub/.env", ".hidden",
+        ".gitlab-ci.yml", ".cargo/config.toml", ".yarnrc.yml", ".eslintrc.json", ".prettierrc",
+        ".python-version", ".NPMRC", ".\u200cnpmrc", ".gitignore/x", ".editorconfig/.gitignore",
+        ".cache/.gitignore",
+        "a/.b/c.txt", "crush.json", "mise.toml", "WARP.md",
         ".git./config", ".husky/pre-commit", ".vscode/tasks.json", ".VSCode/settings.json",
         ".claude/settings.json", ".foldline.toml", "sub/.foldline.toml", "AGENTS.md", "sub/agents.md",
         "CLAUDE.md", ".mcp.json", ".envrc", "HEAD", "link/config", "bare/config", "bare/hooks/post-commit",
@@ -114,9 +119,9 @@ def test_a_change_of_what_acts_by_itself_asks(context: ToolContext, tool: str, n
 
 @pytest.mark.parametrize(
     "name",
-    ["a.py", ".gitignore", ".gitattributes", ".github/workflows/ci.yml", "docs/agents.md.txt", "sub/.env",
-     "git/hooks/x", "Makefile", "sub/new/b.py", ".hidden", "lefthook/x", "zed/tasks.json", "head/x",
-     ".github/ISSUE_TEMPLATE.md", "instructions.md"],
+    ["a.py", ".gitignore", "sub/.gitignore", ".gitkeep", "docs/agents.md.txt", ".editorconfig",
+     ".dockerignore", "git/hooks/x", "Makefile", "sub/new/b.py", "lefthook/x", "zed/tasks.json", "head/x",
+     "instructions.md"],
 )  # fmt: skip
 def test_a_change_of_any_other_file_of_the_project_does_not(context: ToolContext, name: str) -> None:
     assert TOOLS["write"].inside({"path": name, "content": ""}, context)
@@ -160,12 +165,12 @@ def test_settings_of_git_that_cannot_be_told_ask(
 
 
 @pytest.mark.parametrize(
-    "name", [".bashrc", ".config/systemd/user/x.service", ".ssh/authorized_keys", ".new"]
+    "name", [".bashrc", ".config/systemd/user/x.service", ".ssh/authorized_keys", ".new", "work/.env"]
 )
 def test_hidden_files_of_the_home_folder_ask_where_one_works_above_them(home: Path, name: str) -> None:
     assert not may_be_changed(home / name, home)
     assert not may_be_changed(home / name, home.parent)
-    assert may_be_changed(home / "work" / ".env", home)
+    assert may_be_changed(home / "work" / "a.txt", home)
     assert may_be_changed(home / ".config" / "vim" / "rc", home / ".config")
 
 

@@ -20,7 +20,7 @@ def searcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if request.param == "ripgrep" and found is None:
         pytest.skip("ripgrep is not installed")
     chosen = found if request.param == "ripgrep" else None
-    monkeypatch.setattr(search.shutil, "which", lambda name: chosen)
+    monkeypatch.setattr(search, "find_program", lambda name: chosen)
     return str(request.param)
 
 

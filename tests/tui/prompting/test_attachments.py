@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -182,9 +181,9 @@ def test_the_clipboard_is_asked_by_what_is_there(
     there: set[str],
     command: str | None,
 ) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name, path=None: name if name in there else None)
+    monkeypatch.setattr(clipboard, "find_program", lambda name: f"/usr/bin/{name}" if name in there else None)
     found = clipboard.fetching_command(environ, platform)
-    assert (found[0] if found else None) == command
+    assert (Path(found[0]).name if found else None) == command
 
 
 def test_what_the_clipboard_gives_is_a_picture_or_a_sentence(
@@ -194,12 +193,13 @@ def test_what_the_clipboard_gives_is_a_picture_or_a_sentence(
     program.write_text(f"#!/bin/sh\nbase64 -d <<'END'\n{base64.b64encode(image('png')).decode()}\nEND\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert clipboard.clipboard_picture({"DISPLAY": ":0", "PATH": str(tmp_path)}, "linux").width == 640
+    assert clipboard.clipboard_picture({"DISPLAY": ":0"}, "linux").width == 640
     program.write_text("#!/bin/sh\necho no image >&2\nexit 1\n")
     with pytest.raises(FoldlineError, match="There is no picture in the clipboard"):
-        clipboard.clipboard_picture({"DISPLAY": ":0", "PATH": str(tmp_path)}, "linux")
+        clipboard.clipboard_picture({"DISPLAY": ":0"}, "linux")
+    monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(FoldlineError, match="install xclip"):
-        clipboard.clipboard_picture({"DISPLAY": ":0", "PATH": ""}, "linux")
+        clipboard.clipboard_picture({"DISPLAY": ":0"}, "linux")
 
 
 def test_a_paste_is_long_by_its_lines_or_its_characters() -> None:

@@ -44,7 +44,9 @@ async def elicited(choices: "Choices", server: str, wanted: "ElicitRequestParams
     try:
         if isinstance(wanted, ElicitRequestURLParams):
             title = f"The MCP server {clean_line(server)} wants a page opened."
-            await _agree(choices, title, "open it in the browser", f"{wanted.message}\n{wanted.url}")
+            # The address first: a message of any length may stand before what is on the screen.
+            detail = f"{clean_line(wanted.url)}\n{wanted.message}"
+            await _agree(choices, title, "open it in the browser", detail)
             await open_page(wanted.url)
             return ElicitResult(action="accept")
         return ElicitResult(action="accept", content=await _form(choices, server, wanted))

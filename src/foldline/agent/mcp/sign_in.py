@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 from foldline.files import make_private, put_private, read_regular
+from foldline.programs import find_program, trusted_environment
 
 from .listing import Trouble
 
@@ -157,23 +158,26 @@ def sign_out(log: Path) -> bool:
 
 
 def opener(environ: Mapping[str, str], platform: str = sys.platform) -> str:
-    """The program that opens pages; empty where there is no desktop: a browser of text would take the
+    """The program that opens pages; empty without it or without a desktop: a text browser would take the
     terminal."""
     if platform == "darwin":
-        return "open"
-    return "xdg-open" if environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") else ""
+        return "/usr/bin/open"
+    has_desktop = environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")
+    return (find_program("xdg-open") or "") if has_desktop else ""
 
 
 async def open_page(url: str) -> bool:
     """Whether the page was given to a browser. Only addresses of the web are."""
-    program = opener(os.environ)
-    if not program or not url.lower().startswith(("https://", "http://")):
+    browser = opener(os.environ)
+    if not browser or not url.lower().startswith(("https://", "http://")):
         return False
     nothing = asyncio.subprocess.DEVNULL
     try:
         await asyncio.create_subprocess_exec(
-            program, url, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
-        )
+            *(browser, url),
+            env=trusted_environment(os.environ),
+            stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True,
+        )  # fmt: skip
     except OSError:
         return False
     return True

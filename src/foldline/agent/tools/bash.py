@@ -2,8 +2,6 @@
 
 import asyncio
 import codecs
-import re
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +12,12 @@ from pydantic import Field
 from foldline.context.digest import clip
 from foldline.context.numbers import many
 from foldline.context.tokens import estimate_tokens
+from foldline.programs import shell
 from foldline.protocol import FoldlineError, Rule
 
 from ..api_keys import Mask
 from ..approvals import WRITES
+from .bans import why_banned
 from .base import Arguments, BaseTool, RuleSet, ToolContext, ToolFailure, ToolOutcome, fitted, named
 from .jobs import KEPT_END, KEPT_START, Job, file_of, gap
 from .known_commands import leading_words
@@ -66,17 +66,12 @@ class BashTool(BaseTool[BashArguments]):
     arguments = BashArguments
     never: Sequence[str] = ()  # what an agent's file forbids: `git push *`
 
-    def parsed(self, arguments: dict[str, Any]) -> BashArguments:
-        found = super().parsed(arguments)
-        if any(_is_named(pattern, found.command) for pattern in self.never):
-            raise ToolFailure(f"Not run: by its file, this agent never runs {self.never}.", "forbidden ✗")
-        return found
-
     def headline(self, arguments: BashArguments) -> str:
         return arguments.command
 
     def stays_inside(self, arguments: BashArguments, context: ToolContext) -> bool:
         """By the paths its words name: a hint for "always" rules, no wall. The unclear counts as outside."""
+        self._refuse_banned(arguments)
         # With a NUL in it, it will not run.
         return "\x00" in arguments.command or command_inside(arguments.command, context.cwd)
 
@@ -106,8 +101,22 @@ class BashTool(BaseTool[BashArguments]):
         leading = leading_words(reading.commands[0]) if reading is not None and reading.is_bare else ""
         return (Rule(tool=self.name, pattern=leading),) if leading else ()
 
+    def diff(self, arguments: BashArguments, context: ToolContext) -> str | None:
+        self._refuse_banned(arguments)
+        return None
+
+    def _refuse_banned(self, arguments: BashArguments) -> None:
+        """
+        Raises:
+            ToolFailure: the agent's file bans the command.
+        """
+        for ban in self.never:
+            if why := why_banned(ban, arguments.command):
+                raise ToolFailure(f"Not run: this agent's file bans `{ban}`, and {why}.", "forbidden ✗")
+
     async def act(self, arguments: BashArguments, context: ToolContext) -> ToolOutcome:
-        argv = [shutil.which("bash") or "/bin/sh", "-c", arguments.command]
+        await asyncio.to_thread(self._refuse_banned, arguments)
+        argv = [shell(), "-c", arguments.command]
         if arguments.background:
             return await _in_background(argv, arguments, context)
         seconds = arguments.timeout or _SECONDS
@@ -139,13 +148,6 @@ class BashTool(BaseTool[BashArguments]):
         text, full = await fitted(text, context, self.name, *notes)
         outcome = ToolOutcome(text, is_error, brief, full_output=full)
         return replace(outcome, refused=seen.refused, made=seen.made) if seen else outcome
-
-
-def _is_named(pattern: str, command: str) -> bool:
-    """Whether a command line names what a pattern forbids, wherever that stands: `sh -c 'git push'` runs it,
-    too, and a ban had better forbid too much."""
-    named = r"\s+".join(map(re.escape, pattern.replace(":*", " *").removesuffix("*").split()))
-    return re.search(rf"(?<![\w.-]){named}(?![\w./-])".replace(r"\*", r"\S*"), command) is not None
 
 
 async def _in_background(argv: list[str], arguments: BashArguments, context: ToolContext) -> ToolOutcome:

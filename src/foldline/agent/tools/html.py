@@ -1,8 +1,8 @@
-"""HTML as Markdown, as a program of its own: HTML on its input, Markdown on its output.
+"""HTML as Markdown, as a program of its own: HTML on its input, Markdown on its output, both in UTF-8.
 
 A process, because pages can be made on which parsers and regular expressions work for hours and hold Python's
-lock: in the agent that would freeze the screen, here it is ended. Run as
-`python -P -m foldline.agent.tools.html BASE`, where BASE is the URL that links are relative to.
+lock: in the agent that would freeze the screen, here it is ended. Its one argument is the URL that links are
+relative to.
 """
 
 import asyncio
@@ -11,6 +11,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
+
+from foldline.programs import python_command, trusted_environment
 
 from .base import ToolFailure
 from .process import environment
@@ -39,10 +41,9 @@ async def markdown_of(html: str, base: str) -> str:
     Raises:
         ToolFailure: it cannot be converted, or not within reason.
     """
-    # -P: else the modules of the folder Foldline was started in would come before Python's own.
     converter = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", __name__, base),
-        env=environment() | {"PYTHONUTF8": "1"},
+        *python_command(__name__, base),
+        env=trusted_environment(environment()),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -1,9 +1,9 @@
-"""Which paths lie in the working folder, and which changes act with nobody running them.
+"""Which paths lie in the working folder, and which changes act without anybody running them.
 
 Whether a shell command stays inside is read off its words: a hint for approvals, and no wall, for a program
-opens what it likes. The unclear counts as outside. What tools run at the user's word (tests, builds, scripts)
-is code like any other. What acts by itself, later, elsewhere, asks each time, whatever was allowed: hooks and
-settings of git, settings and instructions of agents, of editors and shells that look for them in a folder.
+opens what it likes. The unclear counts as outside. What runs at the user's word (tests, builds, scripts) is
+code like any other. An edit asks each time, whatever was allowed, if its file may act by itself: hidden
+files, of which a few are known to be inert, instructions of agents, and what git and Foldline are run from.
 """
 
 import difflib
@@ -17,6 +17,7 @@ from pathlib import Path
 from foldline.data import config_dir, real_path, typed_path
 from foldline.files import is_folder, is_there, listed_at
 from foldline.history import data_home
+from foldline.programs import find_program, own_places, skipped_program, trusted_environment
 
 from ..discovery import up_to_top
 from ..sandbox_policy import CREDENTIALS
@@ -147,21 +148,27 @@ def _path_inside(path: str, cwd: Path) -> bool:
         return False  # its target is not known
 
 
+_INERT = frozenset((".gitignore", ".gitkeep", ".keep", ".dockerignore", ".editorconfig", ".mailmap"))
+"""Hidden files that no program takes orders from: lists of names, and how text is laid out."""
 _FOLDERS = frozenset(
     (
         ".agents", ".foldline", ".git", ".githooks", ".husky", ".lefthook", ".ssh",
-        ".vscode", ".idea", ".zed", ".devcontainer",
-        ".claude", ".codex", ".cursor", ".gemini", ".kimi", ".klaude", ".opencode", ".pi", ".qwen",
+        ".vscode", ".idea", ".zed", ".devcontainer", ".direnv",
+        ".claude", ".codex", ".cursor", ".gemini", ".kimi", ".kiro", ".klaude", ".opencode", ".pi", ".qwen",
+        ".amazonq", ".augment", ".clinerules", ".continue", ".junie", ".roo", ".windsurf",
     )
 )  # fmt: skip
 _FILES = re.compile(
     r"""head  # makes a folder a repository, whose settings name programs, without any `.git`
+    | hgrc  # of Mercurial
     | \.pre-commit-config\.ya?ml | \.?lefthook(-local)?\.\w+  # hooks
     | \.foldline\.toml | opencode\.jsonc? | \.mcp\.json  # of agents
-    | (agents|claude|gemini|qwen)(\.local|\.override)?\.md | copilot-instructions\.md | .+\.instructions\.md
+    | (agents?|claude|crush|gemini|qwen|warp)(\.local|\.override)?\.md
+    | \.?crush\.json | copilot-instructions\.md | .+\.instructions\.md
     | \.(cursor|windsurf|cline|roo)rules
     | \.devcontainer\.json | \.exrc | \.nvimrc | \.nvim\.lua | \.dir-locals(-2)?\.el  # of editors
-    | \.envrc
+    | \.envrc | (\.?mise|\.rtx)(\.local)?\.toml  # of shells, as one enters the folder
+    | \.npmrc | \.yarnrc(\.yml)? | \.pnpmfile\.c?js | \.gdbinit | \.lldbinit | \.bazelrc  # name programs
     """,
     re.VERBOSE,
 )
@@ -187,15 +194,14 @@ def may_be_changed(path: Path, cwd: Path) -> bool:
 def is_changeable(real: Path, cwd: Path) -> bool:
     """`may_be_changed`, of a path whose links were followed: they are not followed again."""
     folder = Path(real_path(cwd))
-    return is_open(real, folder) and not (
-        _acts(real, folder) or _is_of_home(real, folder) or _is_named_by_git(real)
-    )
+    return is_open(real, folder) and not (_acts(real, folder) or _is_named_by_git(real))
 
 
 def _acts(path: Path, folder: Path) -> bool:
     above = [each for each in path.parents if each.is_relative_to(folder)]
     return (
-        _is_guarded(path.relative_to(folder).parts)
+        _may_act(path.relative_to(folder).parts)
+        or any(map(path.is_relative_to, own_places([str(folder)])))
         # Of `.git`, also where the folder lies within one: a work tree never does.
         or ".git" in map(_plain, folder.parts)
         # A dangling link will do: git once wrote `HEAD` as one.
@@ -204,21 +210,31 @@ def _acts(path: Path, folder: Path) -> bool:
     )
 
 
-def _is_guarded(parts: Sequence[str]) -> bool:
-    names = [_plain(name) for name in parts]
-    return not _FOLDERS.isdisjoint(names) or bool(names and _FILES.fullmatch(names[-1]))
+def _may_act(parts: Sequence[str]) -> bool:
+    """Return whether a file below the working folder may act by itself, by the names on its path."""
+    if not parts:
+        return False
+    *folders, name = map(_plain, parts)
+    is_hidden = name.startswith(".") and name not in _INERT
+    return is_hidden or _FILES.fullmatch(name) is not None or any(each.startswith(".") for each in folders)
 
 
 def acts_by_itself(name: str) -> bool:
-    """Whether what bears this name does, wherever it lies: of `.git`, only parts do."""
-    return _plain(name) not in (".git", "head") and _is_guarded([name])
+    """Return whether a file or folder of this name is known to act by itself. Of `.git`, only parts do.
+
+    For what commands make: most of their hidden folders are caches, which `_may_act` would ask about.
+    """
+    plain = _plain(name)
+    if plain in (".git", "head"):
+        return False
+    return plain in _FOLDERS or _FILES.fullmatch(plain) is not None
 
 
 def _led_to(folder: Path) -> Iterator[str]:
-    """What guarded names in a folder are links to: `AGENTS.md -> rules.md`."""
+    """What links in a folder lead to whose names may act: `AGENTS.md -> rules.md`."""
     try:
         with os.scandir(folder) as entries:
-            links = [entry.path for entry in entries if entry.is_symlink() and _is_guarded([entry.name])]
+            links = [entry.path for entry in entries if entry.is_symlink() and _may_act([entry.name])]
         for link in links:
             yield real_path(link)
     except OSError:
@@ -232,18 +248,19 @@ def _is_named_by_git(path: Path) -> bool:
     top = up_to_top(there)[-1]
     if not is_there(top / ".git"):
         return False
-    command = ["git", "-C", str(top), "config", "--null", "--list"]
+    git = find_program("git")
+    if git is None:
+        return skipped_program("git") is not None  # without git, nothing acts for it
+    command = [git, "-C", str(top), "config", "--null", "--list"]
     try:
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PATIENCE,
-            env=environment(),
+            env=trusted_environment(environment()),
             check=False,
         )
-    except FileNotFoundError:
-        return False  # without git, nothing acts for it
     except (OSError, subprocess.TimeoutExpired):
         return True
     if done.returncode or len(done.stdout) > _MOST_SETTINGS:
@@ -262,15 +279,6 @@ def _leads_to(path: Path, top: Path, key: str, value: str) -> bool:
             if is_inside(path, named) and (of_hooks or not is_folder(named)):
                 return True
     return False
-
-
-def _is_of_home(path: Path, folder: Path) -> bool:
-    """Whether it is one of the hidden files of the home folder, seen from there or from above: of shells,
-    programs, desktops."""
-    home = Path(real_path(os.path.expanduser("~")))  # noqa: PTH111 - `Path.home` raises for nobody
-    if not home.is_relative_to(folder) or not is_inside(path, home):
-        return False
-    return path != home and path.relative_to(home).parts[0].startswith(".")
 
 
 def _plain(name: str) -> str:

@@ -1,8 +1,7 @@
 """Searching without ripgrep, as a program of its own that writes ripgrep's JSON records.
 
 A process, because a regular expression that never ends holds Python's lock: in the agent it would freeze the
-screen, here it is ended like any other command. Run as `python -m foldline.agent.tools.pygrep
-'{"pattern":…,"root":…}'`.
+screen, here it is ended like any other command. Its one argument is `{"pattern":…,"root":…}`.
 """
 
 import json

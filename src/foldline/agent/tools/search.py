@@ -4,7 +4,6 @@ import asyncio
 import base64
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pydantic import Field
 from foldline.context.numbers import many
 from foldline.data import real_path
 from foldline.files import is_there, listed_at
+from foldline.programs import find_program, python_command, trusted_environment
 
 from .base import (
     Arguments,
@@ -74,7 +74,7 @@ class GrepTool(BaseTool[GrepArguments]):
         found = _Found(context, _filter(arguments, context), root, real, kept_in(real))
         timed_out = False
         command = _command(arguments, real)
-        env: Mapping[str, str] = environment()
+        env: Mapping[str, str] = trusted_environment(environment())
         if context.box is not None:
             enter = context.box.entered_search
             command, env = await asyncio.to_thread(enter, command, env, str(real), _needed(command))
@@ -118,11 +118,10 @@ def _check(root: Path, context: ToolContext) -> None:
 
 def _command(arguments: GrepArguments, root: Path) -> list[str]:
     """The searcher: both kinds write ripgrep's JSON records."""
-    ripgrep = shutil.which("rg")
+    ripgrep = find_program("rg")
     if ripgrep is None:
         options = {"pattern": arguments.pattern, "root": str(root), "ignore_case": arguments.ignore_case}
-        # -P: else the modules of the working folder, which may be anybody's, would come before Python's own.
-        return [sys.executable, "-P", "-m", "foldline.agent.tools.pygrep", json.dumps(options)]
+        return python_command("foldline.agent.tools.pygrep", json.dumps(options))
     command = [real_path(ripgrep), "--no-config", "--json", "--hidden", "--no-messages", "--sort", "path"]
     if not any(is_there(folder / ".git") for folder in (root, *root.parents)):
         # Ignore files count outside of repositories, too; within, the flag would carry them into inner ones.

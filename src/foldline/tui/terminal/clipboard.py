@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
 
+from foldline.programs import find_program, trusted_environment
+
 if TYPE_CHECKING:
     from foldline.protocol import ImagePart
 
@@ -31,12 +33,17 @@ def copy(app: App[Any], text: str) -> str:
 def to_tmux(text: str) -> None:
     """tmux as it is set up by default keeps OSC 52 of its programs to itself; this it hands on. Blocks."""
     given = text.encode("utf-8", "replace")
-    command = ["tmux", "load-buffer", "-w", "-"]
-    subprocess.run(command, input=given, capture_output=True, timeout=5, check=False)
+    tmux = find_program("tmux")
+    if tmux is None:
+        return
+    command = [tmux, "load-buffer", "-w", "-"]
+    env = trusted_environment(os.environ)
+    subprocess.run(command, input=given, env=env, capture_output=True, timeout=5, check=False)
 
 
 def edit_text(text: str) -> str:
-    """`text` after the reader edited it in a file; blocks until the editor ends.
+    """`text` after the reader edited it in a file; blocks until the editor ends. What `$EDITOR` names is
+    looked up by the user's own PATH.
 
     Raises:
         OSError: the editor cannot be started, or the file cannot be read back.
@@ -103,8 +110,10 @@ def fetching_command(environ: Mapping[str, str], platform: str) -> Sequence[str]
             choices.append(("xclip", "-selection", "clipboard", "-target", "image/png", "-out"))
         if environ.get("WSL_DISTRO_NAME"):
             choices.append(("powershell.exe", "-NoProfile", "-STA", "-Command", _POWERSHELL))
-    path = environ.get("PATH")
-    return next((command for command in choices if shutil.which(command[0], path=path)), None)
+    for name, *words in choices:
+        if program := find_program(name):
+            return (program, *words)
+    return None
 
 
 def _missing(environ: Mapping[str, str], platform: str) -> str:
@@ -124,15 +133,16 @@ def _fetched(command: Sequence[str]) -> bytes:
 
     with tempfile.TemporaryDirectory(prefix="foldline-") as folder:
         file = Path(folder) / "clipboard.png"
-        if command[0] == "osascript":
+        if Path(command[0]).name == "osascript":
             command = (*command, "-e", _OSASCRIPT.format(path=file))
         try:
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
-            )
+                command, env=trusted_environment(os.environ), stdin=subprocess.DEVNULL, capture_output=True,
+                timeout=_SECONDS, check=False,
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise FoldlineError(
-                f"The clipboard did not answer within {_SECONDS:.0f} s ({command[0]})."
+                f"The clipboard did not answer within {_SECONDS:.0f} s ({Path(command[0]).name})."
             ) from None
         except OSError as error:
             raise FoldlineError(f"{command[0]} could not be started: {error.strerror or error}.") from None
