@@ -44,6 +44,7 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
         note = await _run(command, context, output)
     except asyncio.CancelledError:
         cancelled = True
+        await state.look_after_cancel()
     except OSError as error:
         raise FoldlineError(f"The command could not be started: {error.strerror or error}.") from None
     finally:
@@ -65,8 +66,12 @@ async def _run(command: str, context: ToolContext, output: Output) -> str:
         held = await child.follow(output.take) is None
         status = child.status or 0
     how = ending_words(status, has_output=True)[1]
-    seen = await asyncio.to_thread(box.seen, output.text(), failed=bool(status)) if box else None
-    return "\n".join(filter(None, (_HELD if held else "", how, seen.words if seen else "")))
+    notes = [_HELD if held else "", how]
+    if box is not None:
+        seen = await asyncio.to_thread(box.seen, output.text(), failed=bool(status))
+        box.acting.settle(seen.made)
+        notes.append(seen.words)
+    return "\n".join(filter(None, notes))
 
 
 async def _keep(

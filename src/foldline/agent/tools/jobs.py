@@ -235,7 +235,9 @@ class Jobs:
                 job.why = f"could not be started: {system_words(error)}"
             finally:
                 if box is not None:
-                    job.seen = (await asyncio.to_thread(box.seen, "", failed=False)).words
+                    seen = await asyncio.to_thread(box.seen, "", failed=False)
+                    job.seen = seen.words
+                    box.acting.settle(seen.made)
 
         job.task = asyncio.create_task(run())
         job.task.add_done_callback(lambda _: self._ended(job))  # also where it was stopped before it began

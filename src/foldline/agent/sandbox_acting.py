@@ -1,0 +1,305 @@
+"""What acts by itself in the folders that commands write: found, and told from what is new.
+
+Files and folders act by their names. In a git repository all acts but what git writes in daily work: a list
+of what is allowed, so that a name nobody thought of is held, or asked about (decision 44).
+"""
+
+import errno
+import functools
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from foldline.data import real_path
+from foldline.files import is_there, put_aside
+
+from .sandbox_policy import SHELL_FILES, lies_in
+from .tools.paths import acts_by_itself
+
+# Seen with git 2.39, beside gitrepository-layout(5) and git's path.h, sequencer.c and notes-merge.c.
+_WRITTEN = re.compile(
+    r"""(?: (?:FETCH_|ORIG_|MERGE_|CHERRY_PICK_|REVERT_|REBASE_|BISECT_)?HEAD | AUTO_MERGE
+    | MERGE_(?:MODE|MSG|RR|AUTOSTASH) | SQUASH_MSG | (?:COMMIT|TAG|NOTES)_EDITMSG | EDIT_DESCRIPTION
+    | BISECT_(?:ANCESTORS_OK|EXPECTED_REV|FIRST_PARENT|LOG|NAMES|RUN|START|TERMS)
+    | NOTES_MERGE_(?:REF|PARTIAL|WORKTREE) | ADD_EDIT\.patch | addp-hunk-edit\.diff | rebased-patches
+    | index | next-index-\d+ | index\.stash\.\d+ | sharedindex[._]\w+
+    | packed-refs(?:\.new)? | shallow(?:_\w+)? | gc\.(?:pid|log)
+    | objects | refs | logs | reftable | rr-cache | lfs
+    )(?:\.lock)?""",
+    re.VERBOSE,
+)
+"""What git writes at the top of a repository: a lock file, which it renames."""
+_WRITTEN_IN_INFO = re.compile(r"(?:packs|commit-graphs?)(?:_\w+|\.lock)?")
+"""What git writes in `objects/info`."""
+_SEARCHED = ("objects", "refs", "logs", "reftable")
+"""Git writes through a link in these, wherever it leads."""
+_UNFINISHED = ("rebase-merge", "rebase-apply", "sequencer")
+"""Operations of git that stopped half way, with the programs that run when they are continued."""
+_PACKAGES = ("node_modules", "site-packages")
+"""Packages bring such files by the hundred, and no editor or agent is opened there. Git might be."""
+_MOST_FOLDERS = 20_000
+"""Folders looked into, the nearest first: half a second."""
+_CLOSED = "closed"
+"""State of a folder that could not be looked into."""
+
+
+class ActingEntry(NamedTuple):
+    """A directory entry that acts by itself, or makes its folder a repository."""
+
+    path: str
+    folder: tuple[int, int]
+    """Device and inode of its folder: the path may lead to another one later."""
+    leads_to: str = ""
+    """Target of a link."""
+    state: object = None
+    """Changes when another file takes its place; None for what git replaces in daily work."""
+    is_held: bool = True
+    """Whether commands get it read-only: not links, nor what git writes."""
+    part_of: str = ""
+    """Path of what makes its folder a repository: one new repository is one piece of news."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return (*self.folder, os.path.basename(self.path), self.leads_to)  # noqa: PTH119
+
+    @property
+    def is_repository(self) -> bool:
+        """Whether it is a folder `.git`."""
+        return self.path.endswith("/.git") and not (self.is_held or self.leads_to)
+
+
+class _Folder(NamedTuple):
+    """A folder to look into."""
+
+    path: str
+    part_of: str = ""
+    kind: Literal["tree", "packages", "objects", "info", "data"] = "tree"
+    """In `packages` repositories alone act. Git alone writes in the last three."""
+
+
+def acting_in(roots: Sequence[str], home: Path) -> Iterator[ActingEntry]:
+    """Find what acts by itself in folders and below, not through links. Reads the disk."""
+    for name in SHELL_FILES:
+        path = f"{home}/{name}"
+        if "/" in name and lies_in(path, roots) and is_there(path):
+            yield from _with_target(_entry(path))
+    waiting = deque(map(_Folder, roots))
+    searched = set[str]()
+    while waiting:
+        folder = waiting.popleft()
+        if folder.path in searched:
+            continue
+        searched.add(folder.path)
+        if len(searched) > _MOST_FOLDERS and not folder.part_of:
+            yield ActingEntry(roots[0], (0, 0), state=_CLOSED, is_held=False)
+            return
+        for item in _items(folder):
+            if isinstance(item, ActingEntry):
+                yield item
+            elif item.part_of:
+                waiting.appendleft(item)
+            else:
+                waiting.append(item)
+
+
+def _items(folder: _Folder) -> Iterator[ActingEntry | _Folder]:
+    """What acts in one folder, and the folders to look into next."""
+    try:
+        with os.scandir(folder.path) as listing:
+            entries = list(listing)
+        if folder.kind not in ("tree", "packages"):
+            yield from _in_data(folder, entries)
+        elif _is_repository(folder.path, entries):
+            yield from _in_repository(folder, entries)
+        else:
+            yield from _in_tree(folder, entries)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # else it was moved away
+            is_held = error.errno == errno.EACCES
+            yield ActingEntry(folder.path, _identity(folder.path), "", _CLOSED, is_held)
+
+
+def _is_repository(path: str, entries: Iterable["os.DirEntry[str]"]) -> bool:
+    """Whether git may take a folder for one: its is_git_directory(), setup.c. One named `.git` may be broken
+    for now."""
+    names = {entry.name.casefold() for entry in entries}
+    is_bare = "head" in names and ({"objects", "refs"} <= names or "commondir" in names)
+    return is_bare or path.endswith("/.git")
+
+
+def _in_tree(folder: _Folder, entries: Iterable["os.DirEntry[str]"]) -> Iterator[ActingEntry | _Folder]:
+    for entry in entries:
+        kind = _kind(entry.name)
+        if kind == "acts" and folder.kind == "tree":
+            yield from _with_target(_entry(entry.path, folder.part_of))
+        elif entry.is_dir(follow_symlinks=False):
+            if kind == "git":
+                yield _entry(entry.path, folder.part_of, is_held=False)
+                yield _Folder(entry.path, entry.path)
+            else:
+                below = "packages" if entry.name in _PACKAGES else folder.kind
+                yield folder._replace(path=entry.path, kind=below)
+        elif kind == "git":
+            yield _entry(entry.path, folder.part_of)
+
+
+@functools.lru_cache(50_000)
+def _kind(name: str) -> Literal["git", "acts", ""]:
+    if name.casefold() == ".git":
+        return "git"
+    return "acts" if name == "HEAD" or name in SHELL_FILES or acts_by_itself(name) else ""
+
+
+def _in_repository(folder: _Folder, entries: Iterable["os.DirEntry[str]"]) -> Iterator[ActingEntry | _Folder]:
+    made_by = folder.path if folder.path.endswith("/.git") else f"{folder.path}/HEAD"
+    for entry in entries:
+        name, path = entry.name, entry.path
+        is_written = _WRITTEN.fullmatch(name)
+        if entry.is_symlink() and is_written:
+            yield _entry(path, made_by)
+        elif name == "HEAD":
+            yield _entry(path, folder.part_of, is_held=False, is_replaced=True)
+        elif name in _SEARCHED:
+            yield _entry(path, made_by, is_held=False, is_replaced=True)
+            yield _Folder(path, made_by, "objects" if name == "objects" else "data")
+        elif name in ("modules", "worktrees") and entry.is_dir(follow_symlinks=False):
+            yield _Folder(path, made_by, "packages")
+        elif not is_written:
+            yield from _with_target(_entry(path, made_by, is_held=name not in _UNFINISHED))
+
+
+def _in_data(folder: _Folder, entries: Iterable["os.DirEntry[str]"]) -> Iterator[ActingEntry | _Folder]:
+    for entry in entries:
+        name, in_objects = entry.name, folder.kind == "objects"
+        is_strange = folder.kind == "info" and not _WRITTEN_IN_INFO.fullmatch(name)
+        if entry.is_symlink() or is_strange:
+            yield _entry(entry.path, folder.part_of)
+        elif entry.is_dir() and (not in_objects or name in ("info", "pack")):
+            is_info = in_objects and name == "info"
+            yield _Folder(entry.path, folder.part_of, "info" if is_info else "data")
+
+
+def _entry(path: str, part_of: str = "", *, is_held: bool = True, is_replaced: bool = False) -> ActingEntry:
+    """`is_replaced`: git writes it by a new file in its place."""
+    leads_to = os.readlink(path) if os.path.islink(path) else ""  # noqa: PTH114, PTH115
+    state = None if leads_to or is_replaced else _state(path)
+    return ActingEntry(path, _identity(path), leads_to, state, is_held and not leads_to, part_of)
+
+
+def _with_target(entry: ActingEntry) -> Iterator[ActingEntry]:
+    yield entry
+    if entry.leads_to and is_there(entry.path):
+        yield _entry(real_path(entry.path), entry.part_of)
+
+
+def _identity(path: str) -> tuple[int, int]:
+    """Device and inode of the folder that a path lies in."""
+    status = os.stat(os.path.dirname(path))  # noqa: PTH116, PTH120
+    return status.st_dev, status.st_ino
+
+
+def _state(path: str) -> object:
+    """Of an unfinished operation, which commands may write, all that is in it."""
+    if os.path.basename(path) not in _UNFINISHED:  # noqa: PTH119
+        return os.lstat(path).st_ino
+    with os.scandir(path) as listing:
+        files = [(entry.name, entry.stat(follow_symlinks=False)) for entry in listing]
+    return sorted(
+        (name, file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns) for name, file in files
+    )
+
+
+class ActingRecord:
+    """What acts by itself and is known, for all sandboxes of a session. Its methods read the disk, one at a
+    time.
+
+    What is there when a command enters is the user's own, unless others run, or one ran and nobody looked
+    after it.
+    """
+
+    def __init__(self) -> None:
+        self.running = 0
+        """Commands and servers that are in a sandbox now."""
+        self._known: dict[object, ActingEntry] = {}
+        self._of_user: set[object] = set()
+        """What the user had or agreed to: it is never renamed."""
+        self._pending: dict[object, ActingEntry] = {}
+        """What is new, until the user was told or asked."""
+        self._unseen = False
+        """Whether a command may have made something since the last look."""
+        self._lock = threading.Lock()
+
+    def enter(self, search: Callable[[], Iterable[ActingEntry]]) -> list[ActingEntry]:
+        """What is there when a command enters."""
+        with self._lock:
+            found = self._found(search)
+            was_opened = any(
+                entry.state == _CLOSED for entry in self._known.values() if entry.key not in found
+            )
+            if self._unseen or was_opened:
+                # What vanished is not held from here on: it may come back with another content.
+                self._known = {key: entry for key, entry in self._known.items() if key in found}
+            else:
+                self._known = found
+                self._of_user |= found.keys() - self._pending.keys()
+            self._unseen = True
+        return list(found.values())
+
+    def look(
+        self, search: Callable[[], Iterable[ActingEntry]], *, again: bool = False
+    ) -> tuple[ActingEntry, ...]:
+        """What is new, or was replaced: it is known from now on. `again`: also what is pending."""
+        with self._lock:
+            is_last = self.running == 0
+            found = self._found(search)
+            if again:
+                self._known = {key: self._known[key] for key in self._known.keys() - self._pending.keys()}
+            new = {key: entry for key, entry in found.items() if self._is_new(entry)}
+            self._known |= new
+            self._pending |= new
+            self._unseen = self._unseen and not is_last
+        paths = {entry.path for entry in new.values()}
+        news = (entry for entry in new.values() if entry.part_of not in paths)
+        return tuple(sorted(news, key=lambda entry: entry.path))
+
+    def settle(self, entries: Iterable[ActingEntry], *, are_kept: bool = False) -> None:
+        """The user was told of these, or keeps them."""
+        paths = {entry.path for entry in entries}
+        with self._lock:
+            settled = {key for key, entry in self._pending.items() if {entry.path, entry.part_of} & paths}
+            self._pending = {key: self._pending[key] for key in self._pending.keys() - settled}
+            if are_kept:
+                self._of_user |= settled
+
+    def put_aside(self, entry: ActingEntry) -> str:
+        """Give what a command made another name, which this returns.
+
+        Raises:
+            OSError: the user had it, or may have; or the disk refused.
+        """
+        if entry.key in self._of_user:
+            raise OSError(0, "it was there before")
+        if entry.state == _CLOSED:
+            raise OSError(0, "what is in it is not known")
+        return put_aside(Path(entry.path), entry.folder)
+
+    def _is_new(self, entry: ActingEntry) -> bool:
+        known = self._known.get(entry.key)
+        return known is None or known.state != entry.state
+
+    def _found(self, search: Callable[[], Iterable[ActingEntry]]) -> dict[object, ActingEntry]:
+        """By key; what is known counts also beyond the bound of a search."""
+        found: dict[object, ActingEntry] = {entry.key: entry for entry in search()}
+        for key, known in self._known.items():
+            if key not in found and known.state != _CLOSED:
+                with suppress(OSError):
+                    is_replaced = known.state is None
+                    again = _entry(known.path, known.part_of, is_held=known.is_held, is_replaced=is_replaced)
+                    if again.key == key:
+                        found[key] = again
+        return found
