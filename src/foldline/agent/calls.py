@@ -183,7 +183,7 @@ class Calls:
         asked = f"{title}\nmade {paths}, which acts by itself; keep it?"
         word = await self._ask(events.ApprovalRequested(call_id=call.call_id, name=call.name, title=asked))
         record = self._state.sandbox.acting
-        record.settle(outcome.made, are_kept=word.answer != "deny")
+        await asyncio.to_thread(record.settle, outcome.made, are_kept=word.answer != "deny")
         if word.answer != "deny":
             return outcome
         aside = []

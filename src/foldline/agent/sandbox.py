@@ -221,8 +221,11 @@ class Sandbox:
     def _search(self) -> list[ActingEntry]:
         """What acts by itself where commands write, but for temporary files."""
         scratch = self.scratch
-        found = acting_in([path for path in self._places() if path != scratch], typed_path("~"))
-        return [entry for entry in found if not lies_in(entry.path, [scratch])]
+        places = [path for path in self._places() if path != scratch]
+        found = acting_in(places)
+        return [
+            entry for entry in found if lies_in(entry.path, places) and not lies_in(entry.path, [scratch])
+        ]
 
     @asynccontextmanager
     async def entering(
@@ -295,10 +298,12 @@ class Sandbox:
         """Bytes that one program may fill; 0: as much as there is."""
         return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * self.options.memory / 100)
 
-    def seen(self, output: str, *, failed: bool, again: bool = False) -> Seen:
+    def seen(self, output: str, *, failed: bool, is_asked: bool = False) -> Seen:
         """What there is to say of the command that has just ended. What it made, or those that run still, is
-        said once, or `again` where nobody could be told. Reads the disk."""
-        made = self.acting.look(self._search, again=again) if self.may_change() else ()
+        said once; or, if it `is_asked` about, until that is settled. Reads the disk."""
+        made = self.acting.look(self._search) if self.may_change() else ()
+        if not is_asked:
+            self.acting.settle(made)
         return Seen(self.refused(output, failed=failed), made)
 
     def refused(self, output: str, *, failed: bool = True) -> Refused | None:

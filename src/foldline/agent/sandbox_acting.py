@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from foldline.data import real_path
-from foldline.files import is_there, put_aside
+from foldline.files import is_folder, is_there, put_aside
 
-from .sandbox_policy import SHELL_FILES, lies_in
+from .sandbox_policy import SHELL_FILES
 from .tools.paths import acts_by_itself
 
 # Seen with git 2.39, beside gitrepository-layout(5) and git's path.h, sequencer.c and notes-merge.c.
@@ -42,6 +42,7 @@ _UNFINISHED = ("rebase-merge", "rebase-apply", "sequencer")
 """Operations of git that stopped half way, with the programs that run when they are continued."""
 _PACKAGES = ("node_modules", "site-packages")
 """Packages bring such files by the hundred, and no editor or agent is opened there. Git might be."""
+_OF_SHELLS = tuple(f"/{name}" for name in SHELL_FILES if "/" in name)
 _MOST_FOLDERS = 20_000
 """Folders looked into, the nearest first: half a second."""
 _CLOSED = "closed"
@@ -61,7 +62,9 @@ class ActingEntry(NamedTuple):
     is_held: bool = True
     """Whether commands get it read-only: not links, nor what git writes."""
     part_of: str = ""
-    """Path of what makes its folder a repository: one new repository is one piece of news."""
+    """Path of the repository's entry, or of the link, by which it acts: if that is new, this is no news."""
+    is_target: bool = False
+    """Whether it acts because a link leads to it: it may be anything."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -82,12 +85,8 @@ class _Folder(NamedTuple):
     """In `packages` repositories alone act. Git alone writes in the last three."""
 
 
-def acting_in(roots: Sequence[str], home: Path) -> Iterator[ActingEntry]:
+def acting_in(roots: Sequence[str]) -> Iterator[ActingEntry]:
     """Find what acts by itself in folders and below, not through links. Reads the disk."""
-    for name in SHELL_FILES:
-        path = f"{home}/{name}"
-        if "/" in name and lies_in(path, roots) and is_there(path):
-            yield from _with_target(_entry(path))
     waiting = deque(map(_Folder, roots))
     searched = set[str]()
     while waiting:
@@ -121,7 +120,7 @@ def _items(folder: _Folder) -> Iterator[ActingEntry | _Folder]:
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # else it was moved away
             is_held = error.errno == errno.EACCES
-            yield ActingEntry(folder.path, _identity(folder.path), "", _CLOSED, is_held)
+            yield _entry(folder.path, is_held=is_held)._replace(state=_CLOSED)
 
 
 def _is_repository(path: str, entries: Iterable["os.DirEntry[str]"]) -> bool:
@@ -135,7 +134,7 @@ def _is_repository(path: str, entries: Iterable["os.DirEntry[str]"]) -> bool:
 def _in_tree(folder: _Folder, entries: Iterable["os.DirEntry[str]"]) -> Iterator[ActingEntry | _Folder]:
     for entry in entries:
         kind = _kind(entry.name)
-        if kind == "acts" and folder.kind == "tree":
+        if folder.kind == "tree" and (kind == "acts" or entry.path.endswith(_OF_SHELLS)):
             yield from _with_target(_entry(entry.path, folder.part_of))
         elif entry.is_dir(follow_symlinks=False):
             if kind == "git":
@@ -186,40 +185,45 @@ def _in_data(folder: _Folder, entries: Iterable["os.DirEntry[str]"]) -> Iterator
 
 def _entry(path: str, part_of: str = "", *, is_held: bool = True, is_replaced: bool = False) -> ActingEntry:
     """`is_replaced`: git writes it by a new file in its place."""
-    leads_to = os.readlink(path) if os.path.islink(path) else ""  # noqa: PTH114, PTH115
-    state = None if leads_to or is_replaced else _state(path)
-    return ActingEntry(path, _identity(path), leads_to, state, is_held and not leads_to, part_of)
+    leads_to = ""
+    folder = (0, 0)
+    state: object = None
+    with suppress(OSError):  # what vanishes now must not end the search of its folder
+        folder = _identity(os.path.dirname(path))  # noqa: PTH120
+        if os.path.islink(path):  # noqa: PTH114
+            leads_to = os.readlink(path)  # noqa: PTH115
+        elif not is_replaced:
+            state = _state(path)
+    return ActingEntry(path, folder, leads_to, state, is_held and not leads_to, part_of)
 
 
 def _with_target(entry: ActingEntry) -> Iterator[ActingEntry]:
     yield entry
     if entry.leads_to and is_there(entry.path):
-        yield _entry(real_path(entry.path), entry.part_of)
+        yield _entry(real_path(entry.path), entry.path)._replace(is_target=True)
 
 
 def _identity(path: str) -> tuple[int, int]:
-    """Device and inode of the folder that a path lies in."""
-    status = os.stat(os.path.dirname(path))  # noqa: PTH116, PTH120
+    """Device and inode."""
+    status = os.lstat(path)
     return status.st_dev, status.st_ino
 
 
 def _state(path: str) -> object:
-    """Of an unfinished operation, which commands may write, all that is in it."""
-    if os.path.basename(path) not in _UNFINISHED:  # noqa: PTH119
-        return os.lstat(path).st_ino
-    with os.scandir(path) as listing:
-        files = [(entry.name, entry.stat(follow_symlinks=False)) for entry in listing]
-    return sorted(
-        (name, file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns) for name, file in files
-    )
+    """The inode; with an unfinished operation, which commands may write, all that is in it."""
+    state: list[object] = [_identity(path)]
+    if os.path.basename(path) in _UNFINISHED and is_folder(path):  # noqa: PTH119
+        with os.scandir(path) as listing:
+            files = [(entry.name, entry.stat(follow_symlinks=False)) for entry in listing]
+        state += sorted((name, file.st_ino, file.st_mtime_ns, file.st_ctime_ns) for name, file in files)
+    return state
 
 
 class ActingRecord:
-    """What acts by itself and is known, for all sandboxes of a session. Its methods read the disk, one at a
-    time.
+    """What acts by itself and is known, for all sandboxes of a session. Its methods read the disk.
 
-    What is there when a command enters is the user's own, unless others run, or one ran and nobody looked
-    after it.
+    What is there when a command enters is the user's own, unless others run, or one ran and the user does not
+    know yet what it made.
     """
 
     def __init__(self) -> None:
@@ -228,53 +232,50 @@ class ActingRecord:
         self._known: dict[object, ActingEntry] = {}
         self._of_user: set[object] = set()
         """What the user had or agreed to: it is never renamed."""
-        self._pending: dict[object, ActingEntry] = {}
-        """What is new, until the user was told or asked."""
-        self._unseen = False
-        """Whether a command may have made something since the last look."""
+        self._last: dict[object, ActingEntry] = {}
+        """What the last look found."""
+        self._is_open = False
+        """Whether a command may have made something that the user does not know of."""
+        self._was_quiet = False
+        """Whether no command ran at the last look, nor entered since."""
         self._lock = threading.Lock()
 
     def enter(self, search: Callable[[], Iterable[ActingEntry]]) -> list[ActingEntry]:
         """What is there when a command enters."""
         with self._lock:
             found = self._found(search)
-            was_opened = any(
-                entry.state == _CLOSED for entry in self._known.values() if entry.key not in found
-            )
-            if self._unseen or was_opened:
+            vanished = [entry for key, entry in self._known.items() if key not in found]
+            if self._is_open or any(entry.state == _CLOSED for entry in vanished):
                 # What vanished is not held from here on: it may come back with another content.
                 self._known = {key: entry for key, entry in self._known.items() if key in found}
             else:
                 self._known = found
-                self._of_user |= found.keys() - self._pending.keys()
-            self._unseen = True
+                self._of_user |= found.keys()
+            self._is_open = True
+            self._was_quiet = False
         return list(found.values())
 
-    def look(
-        self, search: Callable[[], Iterable[ActingEntry]], *, again: bool = False
-    ) -> tuple[ActingEntry, ...]:
-        """What is new, or was replaced: it is known from now on. `again`: also what is pending."""
+    def look(self, search: Callable[[], Iterable[ActingEntry]]) -> tuple[ActingEntry, ...]:
+        """What is new, or was replaced, until it is settled."""
         with self._lock:
-            is_last = self.running == 0
-            found = self._found(search)
-            if again:
-                self._known = {key: self._known[key] for key in self._known.keys() - self._pending.keys()}
-            new = {key: entry for key, entry in found.items() if self._is_new(entry)}
-            self._known |= new
-            self._pending |= new
-            self._unseen = self._unseen and not is_last
-        paths = {entry.path for entry in new.values()}
-        news = (entry for entry in new.values() if entry.part_of not in paths)
-        return tuple(sorted(news, key=lambda entry: entry.path))
+            self._was_quiet = self.running == 0
+            self._last = self._found(search)
+            new = [entry for key, entry in self._last.items() if self._is_new(key, entry)]
+            if self._was_quiet and not new:
+                self._is_open = False
+        paths = {entry.path for entry in new}
+        return tuple(sorted(entry for entry in new if entry.part_of not in paths))
 
     def settle(self, entries: Iterable[ActingEntry], *, are_kept: bool = False) -> None:
-        """The user was told of these, or keeps them."""
+        """The user was told of these, or keeps them: they are known."""
         paths = {entry.path for entry in entries}
         with self._lock:
-            settled = {key for key, entry in self._pending.items() if {entry.path, entry.part_of} & paths}
-            self._pending = {key: self._pending[key] for key in self._pending.keys() - settled}
+            settled = {key: entry for key, entry in self._last.items() if {entry.path, entry.part_of} & paths}
+            self._known |= settled
             if are_kept:
-                self._of_user |= settled
+                self._of_user |= settled.keys()
+            if self._was_quiet:
+                self._is_open = False
 
     def put_aside(self, entry: ActingEntry) -> str:
         """Give what a command made another name, which this returns.
@@ -284,12 +285,12 @@ class ActingRecord:
         """
         if entry.key in self._of_user:
             raise OSError(0, "it was there before")
-        if entry.state == _CLOSED:
-            raise OSError(0, "what is in it is not known")
+        if entry.is_target or entry.state == _CLOSED:
+            raise OSError(0, "it may be yours")
         return put_aside(Path(entry.path), entry.folder)
 
-    def _is_new(self, entry: ActingEntry) -> bool:
-        known = self._known.get(entry.key)
+    def _is_new(self, key: object, entry: ActingEntry) -> bool:
+        known = self._known.get(key)
         return known is None or known.state != entry.state
 
     def _found(self, search: Callable[[], Iterable[ActingEntry]]) -> dict[object, ActingEntry]:
@@ -298,8 +299,7 @@ class ActingRecord:
         for key, known in self._known.items():
             if key not in found and known.state != _CLOSED:
                 with suppress(OSError):
-                    is_replaced = known.state is None
-                    again = _entry(known.path, known.part_of, is_held=known.is_held, is_replaced=is_replaced)
-                    if again.key == key:
-                        found[key] = again
+                    os.lstat(known.path)
+                    if _identity(os.path.dirname(known.path)) == known.folder:  # noqa: PTH120
+                        found[key] = known
         return found

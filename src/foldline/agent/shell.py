@@ -66,12 +66,8 @@ async def _run(command: str, context: ToolContext, output: Output) -> str:
         held = await child.follow(output.take) is None
         status = child.status or 0
     how = ending_words(status, has_output=True)[1]
-    notes = [_HELD if held else "", how]
-    if box is not None:
-        seen = await asyncio.to_thread(box.seen, output.text(), failed=bool(status))
-        box.acting.settle(seen.made)
-        notes.append(seen.words)
-    return "\n".join(filter(None, notes))
+    seen = await asyncio.to_thread(box.seen, output.text(), failed=bool(status)) if box else None
+    return "\n".join(filter(None, (_HELD if held else "", how, seen.words if seen else "")))
 
 
 async def _keep(

@@ -191,8 +191,7 @@ class AgentState:
     async def look_after_cancel(self) -> None:
         """Warn of what acts by itself and cancelled commands made in the sandbox."""
         if self.policy.mode in SANDBOXED and (await self.sandbox_engine()).name:
-            seen = await asyncio.to_thread(self.sandbox.seen, "", failed=False, again=True)
-            self.sandbox.acting.settle(seen.made)
+            seen = await asyncio.to_thread(self.sandbox.seen, "", failed=False)
             if seen.words:
                 self.warn(seen.words)
 

@@ -235,9 +235,7 @@ class Jobs:
                 job.why = f"could not be started: {system_words(error)}"
             finally:
                 if box is not None:
-                    seen = await asyncio.to_thread(box.seen, "", failed=False)
-                    job.seen = seen.words
-                    box.acting.settle(seen.made)
+                    job.seen = (await asyncio.to_thread(box.seen, "", failed=False)).words
 
         job.task = asyncio.create_task(run())
         job.task.add_done_callback(lambda _: self._ended(job))  # also where it was stopped before it began
