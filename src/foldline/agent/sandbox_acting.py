@@ -164,7 +164,6 @@ def _in_repository(folder: _Folder, entries: Iterable["os.DirEntry[str]"]) -> It
         elif name == "HEAD":
             yield _entry(path, folder.part_of, is_held=False, is_replaced=True)
         elif name in _SEARCHED:
-            yield _entry(path, made_by, is_held=False, is_replaced=True)
             yield _Folder(path, made_by, "objects" if name == "objects" else "data")
         elif name in ("modules", "worktrees") and entry.is_dir(follow_symlinks=False):
             yield _Folder(path, made_by, "packages")
@@ -287,7 +286,12 @@ class ActingRecord:
             raise OSError(0, "it was there before")
         if entry.is_target or entry.state == _CLOSED:
             raise OSError(0, "it may be yours")
-        return put_aside(Path(entry.path), entry.folder)
+        path = Path(entry.path)
+        name = put_aside(path, entry.folder)
+        renamed = _entry(str(path.with_name(name)), entry.part_of)  # no name that git writes, either
+        with self._lock:
+            self._known[renamed.key] = renamed
+        return name
 
     def _is_new(self, key: object, entry: ActingEntry) -> bool:
         known = self._known.get(key)
