@@ -215,7 +215,7 @@ def _state(path: str) -> object:
         with os.scandir(path) as listing:
             files = [(entry.name, entry.stat(follow_symlinks=False)) for entry in listing]
         state += sorted((name, file.st_ino, file.st_mtime_ns, file.st_ctime_ns) for name, file in files)
-    return state
+    return tuple(state)
 
 
 class ActingRecord:
