@@ -21,7 +21,7 @@ from foldline.files import is_folder, is_there, put_aside
 from .sandbox_policy import SHELL_FILES
 from .tools.paths import acts_by_itself
 
-# Seen with git 2.39, beside gitrepository-layout(5) and git's path.h, sequencer.c and notes-merge.c.
+# What git 2.39 was seen to write, and the names in its path.c (`common_list`), path.h and program.
 _WRITTEN = re.compile(
     r"""(?: (?:FETCH_|ORIG_|MERGE_|CHERRY_PICK_|REVERT_|REBASE_|BISECT_)?HEAD | AUTO_MERGE
     | MERGE_(?:MODE|MSG|RR|AUTOSTASH) | SQUASH_MSG | (?:COMMIT|TAG|NOTES)_EDITMSG | EDIT_DESCRIPTION
