@@ -147,6 +147,13 @@ async def test_what_is_planted_in_a_repository_is_seen(inside: Trial, name: str)
     assert paths(inside) == []
 
 
+async def test_a_new_repository_is_one_piece_of_news(inside: Trial) -> None:
+    """Also with those of its submodules in it."""
+    await inside.run("git clone -q --recurse-submodules $PWD copy; git init -q --bare other.git")
+    assert paths(inside) == ["copy/.git", "copy/sub/.git", "other.git/HEAD"]
+    assert paths(inside) == []
+
+
 HELD = (
     ".git/config", ".git/description", ".git/hooks/pre-commit", ".git/info/exclude", ".git/commondir",
     ".git/unheard-of", ".git/objects/info/alternates", ".git/worktrees/tree/commondir",

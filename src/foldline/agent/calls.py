@@ -139,9 +139,8 @@ class Calls:
         self._began[call.call_id] = time.monotonic()
         outcome = await tool.run(call.parsed(), context)
         if outcome.refused is not None and self._state.policy.mode == "sandboxed":
-            made = outcome.made
-            outcome = await self._beyond(tool, call, title, context, outcome)
-            outcome = replace(outcome, made=tuple(dict.fromkeys((*made, *outcome.made))))
+            again = await self._beyond(tool, call, title, context, outcome)
+            outcome = replace(again, made=tuple(dict.fromkeys((*outcome.made, *again.made))))
         if outcome.made:
             outcome = await self._kept(call, title, outcome)
         response = {"content": outcome.text, "is_error": outcome.is_error}

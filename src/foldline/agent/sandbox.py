@@ -23,6 +23,7 @@ from .sandbox_acting import ActingEntry, ActingRecord, acting_in
 from .sandbox_launcher import filter_bytes, landlock_version
 from .sandbox_network import REFUSED, Reach, SandboxNetwork, python_words
 from .sandbox_policy import (
+    SHELL_FILES,
     SandboxOptions,
     SandboxPolicy,
     bubblewrap_words,
@@ -32,6 +33,7 @@ from .sandbox_policy import (
     search_policy,
     seatbelt_profile,
 )
+from .tools.paths import acts_by_itself
 from .tools.text import sized
 
 _PATIENCE = 10.0
@@ -200,13 +202,13 @@ class Sandbox:
         """The file of the seccomp program: beside what commands write, so that none changes it."""
         return str(Path(self.scratch).with_name("filter"))
 
-    def policy(self, held: Sequence[str] = ()) -> SandboxPolicy:
-        """As it is now; `held` is read-only within what is written. Reads the disk."""
+    def policy(self, read_only: Sequence[str] = ()) -> SandboxPolicy:
+        """What commands may do now. `read_only` lies within what they write. Reads the disk."""
         own = [data_home(), config_dir(os.environ)]
         return policy_for(
             self.cwd,
             places=self._places(),
-            read_only=held,
+            read_only=read_only,
             hidden=[*map(typed_path, self.options.hidden), *own, *_sockets()],
             shown=[*([self.kept] if self.kept else []), str(config_dir(os.environ) / "skills")],
             home=typed_path("~"),
@@ -222,7 +224,7 @@ class Sandbox:
         """What acts by itself where commands write, but for temporary files."""
         scratch = self.scratch
         places = [path for path in self._places() if path != scratch]
-        found = acting_in(places)
+        found = acting_in(places, _acts)
         return [
             entry for entry in found if lies_in(entry.path, places) and not lies_in(entry.path, [scratch])
         ]
@@ -250,8 +252,8 @@ class Sandbox:
             OSError: there is none.
         """
         acting = self.acting.enter(self._search) if self.may_change() else []
-        held = [entry.path for entry in acting if entry.is_held]
-        policy, network = self.policy(held), self._network
+        read_only = [entry.path for entry in acting if entry.is_held]
+        policy, network = self.policy(read_only), self._network
         # No rename takes them away; what is in them is held each by itself.
         repositories = (entry.path for entry in acting if entry.is_repository)
         self._policy = policy = replace(policy, writable=(*policy.writable, *repositories))
@@ -340,6 +342,12 @@ class Sandbox:
         if any(host == each or (each.startswith("*.") and host.endswith(each[1:])) for each in hosts):
             return "any"
         return "public" if self.allowed(host) else ""
+
+
+@functools.lru_cache(50_000)
+def _acts(name: str) -> bool:
+    """Whether what bears this name acts by itself. `HEAD` makes a repository of a folder."""
+    return name == "HEAD" or name in SHELL_FILES or acts_by_itself(name)
 
 
 class Entered(NamedTuple):

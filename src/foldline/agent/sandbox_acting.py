@@ -5,7 +5,6 @@ of what is allowed, so that a name nobody thought of is held, or asked about (de
 """
 
 import errno
-import functools
 import os
 import re
 import threading
@@ -19,7 +18,6 @@ from foldline.data import real_path
 from foldline.files import is_folder, is_there, put_aside
 
 from .sandbox_policy import SHELL_FILES
-from .tools.paths import acts_by_itself
 
 # What git 2.39 was seen to write, and the names in its path.c (`common_list`), path.h and program.
 _WRITTEN = re.compile(
@@ -76,7 +74,7 @@ class ActingEntry(NamedTuple):
         return self.path.endswith("/.git") and not (self.is_held or self.leads_to)
 
 
-class _Folder(NamedTuple):
+class _SearchedFolder(NamedTuple):
     """A folder to look into."""
 
     path: str
@@ -85,9 +83,10 @@ class _Folder(NamedTuple):
     """In `packages` repositories alone act. Git alone writes in the last three."""
 
 
-def acting_in(roots: Sequence[str]) -> Iterator[ActingEntry]:
-    """Find what acts by itself in folders and below, not through links. Reads the disk."""
-    waiting = deque(map(_Folder, roots))
+def acting_in(roots: Sequence[str], acts: Callable[[str], bool]) -> Iterator[ActingEntry]:
+    """Find what acts by itself in folders and below, not through links. `acts` judges a name by itself. Reads
+    the disk."""
+    waiting = deque(map(_SearchedFolder, roots))
     searched = set[str]()
     while waiting:
         folder = waiting.popleft()
@@ -97,7 +96,7 @@ def acting_in(roots: Sequence[str]) -> Iterator[ActingEntry]:
         if len(searched) > _MOST_FOLDERS and not folder.part_of:
             yield ActingEntry(roots[0], (0, 0), state=_CLOSED, is_held=False)
             return
-        for item in _items(folder):
+        for item in _items(folder, acts):
             if isinstance(item, ActingEntry):
                 yield item
             elif item.part_of:
@@ -106,7 +105,7 @@ def acting_in(roots: Sequence[str]) -> Iterator[ActingEntry]:
                 waiting.append(item)
 
 
-def _items(folder: _Folder) -> Iterator[ActingEntry | _Folder]:
+def _items(folder: _SearchedFolder, acts: Callable[[str], bool]) -> Iterator[ActingEntry | _SearchedFolder]:
     """What acts in one folder, and the folders to look into next."""
     try:
         with os.scandir(folder.path) as listing:
@@ -116,7 +115,7 @@ def _items(folder: _Folder) -> Iterator[ActingEntry | _Folder]:
         elif _is_repository(folder.path, entries):
             yield from _in_repository(folder, entries)
         else:
-            yield from _in_tree(folder, entries)
+            yield from _in_tree(folder, entries, acts)
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # else it was moved away
             is_held = error.errno == errno.EACCES
@@ -131,32 +130,29 @@ def _is_repository(path: str, entries: Iterable["os.DirEntry[str]"]) -> bool:
     return is_bare or path.endswith("/.git")
 
 
-def _in_tree(folder: _Folder, entries: Iterable["os.DirEntry[str]"]) -> Iterator[ActingEntry | _Folder]:
+def _in_tree(
+    folder: _SearchedFolder, entries: Iterable["os.DirEntry[str]"], acts: Callable[[str], bool]
+) -> Iterator[ActingEntry | _SearchedFolder]:
     for entry in entries:
-        kind = _kind(entry.name)
-        if folder.kind == "tree" and (kind == "acts" or entry.path.endswith(_OF_SHELLS)):
+        is_git = entry.name.casefold() == ".git"
+        if folder.kind == "tree" and (acts(entry.name) or entry.path.endswith(_OF_SHELLS)):
             yield from _with_target(_entry(entry.path, folder.part_of))
-        elif entry.is_dir(follow_symlinks=False):
-            if kind == "git":
-                yield _entry(entry.path, folder.part_of, is_held=False)
-                yield _Folder(entry.path, entry.path)
-            else:
-                below = "packages" if entry.name in _PACKAGES else folder.kind
-                yield folder._replace(path=entry.path, kind=below)
-        elif kind == "git":
-            yield _entry(entry.path, folder.part_of)
+        elif not entry.is_dir(follow_symlinks=False):
+            if is_git:
+                yield _entry(entry.path, folder.part_of)
+        elif is_git:
+            yield _entry(entry.path, folder.part_of, is_held=False)
+            yield _SearchedFolder(entry.path, entry.path)
+        else:
+            kind = "packages" if entry.name in _PACKAGES else folder.kind
+            yield folder._replace(path=entry.path, kind=kind)
 
 
-@functools.lru_cache(50_000)
-def _kind(name: str) -> Literal["git", "acts", ""]:
-    if name.casefold() == ".git":
-        return "git"
-    return "acts" if name == "HEAD" or name in SHELL_FILES or acts_by_itself(name) else ""
-
-
-def _in_repository(folder: _Folder, entries: Iterable["os.DirEntry[str]"]) -> Iterator[ActingEntry | _Folder]:
+def _in_repository(
+    folder: _SearchedFolder, entries: Iterable["os.DirEntry[str]"]
+) -> Iterator[ActingEntry | _SearchedFolder]:
     made_by = folder.path if folder.path.endswith("/.git") else f"{folder.path}/HEAD"
-    for entry in entries:
+    for entry in sorted(entries, key=lambda entry: entry.name != "HEAD"):  # the others are part of it
         name, path = entry.name, entry.path
         is_written = _WRITTEN.fullmatch(name)
         if entry.is_symlink() and is_written:
@@ -164,14 +160,16 @@ def _in_repository(folder: _Folder, entries: Iterable["os.DirEntry[str]"]) -> It
         elif name == "HEAD":
             yield _entry(path, folder.part_of, is_held=False, is_replaced=True)
         elif name in _SEARCHED:
-            yield _Folder(path, made_by, "objects" if name == "objects" else "data")
+            yield _SearchedFolder(path, made_by, "objects" if name == "objects" else "data")
         elif name in ("modules", "worktrees") and entry.is_dir(follow_symlinks=False):
-            yield _Folder(path, made_by, "packages")
+            yield _SearchedFolder(path, made_by, "packages")
         elif not is_written:
             yield from _with_target(_entry(path, made_by, is_held=name not in _UNFINISHED))
 
 
-def _in_data(folder: _Folder, entries: Iterable["os.DirEntry[str]"]) -> Iterator[ActingEntry | _Folder]:
+def _in_data(
+    folder: _SearchedFolder, entries: Iterable["os.DirEntry[str]"]
+) -> Iterator[ActingEntry | _SearchedFolder]:
     for entry in entries:
         name, in_objects = entry.name, folder.kind == "objects"
         is_strange = folder.kind == "info" and not _WRITTEN_IN_INFO.fullmatch(name)
@@ -179,7 +177,7 @@ def _in_data(folder: _Folder, entries: Iterable["os.DirEntry[str]"]) -> Iterator
             yield _entry(entry.path, folder.part_of)
         elif entry.is_dir() and (not in_objects or name in ("info", "pack")):
             is_info = in_objects and name == "info"
-            yield _Folder(entry.path, folder.part_of, "info" if is_info else "data")
+            yield _SearchedFolder(entry.path, folder.part_of, "info" if is_info else "data")
 
 
 def _entry(path: str, part_of: str = "", *, is_held: bool = True, is_replaced: bool = False) -> ActingEntry:
@@ -242,39 +240,38 @@ class ActingRecord:
     def enter(self, search: Callable[[], Iterable[ActingEntry]]) -> list[ActingEntry]:
         """What is there when a command enters."""
         with self._lock:
-            found = self._found(search)
-            vanished = [entry for key, entry in self._known.items() if key not in found]
+            entries = self._entries(search)
+            vanished = [entry for key, entry in self._known.items() if key not in entries]
             if self._is_open or any(entry.state == _CLOSED for entry in vanished):
                 # What vanished is not held from here on: it may come back with another content.
-                self._known = {key: entry for key, entry in self._known.items() if key in found}
+                self._known = {key: entry for key, entry in self._known.items() if key in entries}
             else:
-                self._known = found
-                self._of_user |= found.keys()
+                self._known = entries
+                self._of_user |= entries.keys()
             self._is_open = True
             self._was_quiet = False
-        return list(found.values())
+        return list(entries.values())
 
     def look(self, search: Callable[[], Iterable[ActingEntry]]) -> tuple[ActingEntry, ...]:
         """What is new, or was replaced, until it is settled."""
         with self._lock:
             self._was_quiet = self.running == 0
-            self._last = self._found(search)
-            new = [entry for key, entry in self._last.items() if self._is_new(key, entry)]
-            if self._was_quiet and not new:
-                self._is_open = False
+            self._last = self._entries(search)
+            new = self._close()
         paths = {entry.path for entry in new}
         return tuple(sorted(entry for entry in new if entry.part_of not in paths))
 
     def settle(self, entries: Iterable[ActingEntry], *, are_kept: bool = False) -> None:
-        """The user was told of these, or keeps them: they are known."""
+        """The user was told of these, or keeps them: they are known, with all that is part of them."""
         paths = {entry.path for entry in entries}
         with self._lock:
-            settled = {key: entry for key, entry in self._last.items() if {entry.path, entry.part_of} & paths}
-            self._known |= settled
-            if are_kept:
-                self._of_user |= settled.keys()
-            if self._was_quiet:
-                self._is_open = False
+            for key, entry in self._last.items():  # what others are part of comes first
+                if entry.path in paths or entry.part_of in paths:
+                    paths.add(entry.path)
+                    self._known[key] = entry
+                    if are_kept:
+                        self._of_user.add(key)
+            self._close()
 
     def put_aside(self, entry: ActingEntry) -> str:
         """Give what a command made another name, which this returns.
@@ -293,17 +290,25 @@ class ActingRecord:
             self._known[renamed.key] = renamed
         return name
 
-    def _is_new(self, key: object, entry: ActingEntry) -> bool:
-        known = self._known.get(key)
-        return known is None or known.state != entry.state
+    def _close(self) -> list[ActingEntry]:
+        """What the last look found new. If that is nothing, all is known that commands made until then."""
+        before = self._known
+        new = [
+            entry
+            for key, entry in self._last.items()
+            if key not in before or before[key].state != entry.state
+        ]
+        if self._was_quiet and not new:
+            self._is_open = False
+        return new
 
-    def _found(self, search: Callable[[], Iterable[ActingEntry]]) -> dict[object, ActingEntry]:
+    def _entries(self, search: Callable[[], Iterable[ActingEntry]]) -> dict[object, ActingEntry]:
         """By key; what is known counts also beyond the bound of a search."""
-        found: dict[object, ActingEntry] = {entry.key: entry for entry in search()}
-        for key, known in self._known.items():
-            if key not in found and known.state != _CLOSED:
+        entries: dict[object, ActingEntry] = {entry.key: entry for entry in search()}
+        for key, former in self._known.items():
+            if key not in entries and former.state != _CLOSED:
                 with suppress(OSError):
-                    os.lstat(known.path)
-                    if _identity(os.path.dirname(known.path)) == known.folder:  # noqa: PTH120
-                        found[key] = known
-        return found
+                    os.lstat(former.path)
+                    if _identity(os.path.dirname(former.path)) == former.folder:  # noqa: PTH120
+                        entries[key] = former
+        return entries
