@@ -118,7 +118,6 @@ async def test_daily_work_with_git_goes_on_and_asks_nothing(inside: Trial, work:
 PLANTED = {
     ".git/commondir": "echo ../evil >.git/commondir",
     ".git/config.worktree": "echo '[core] fsmonitor = ./evil' >.git/config.worktree",
-    ".git/branches/origin": "",
     ".git/rebase-merge": "mkdir .git/rebase-merge; echo 'exec ./evil' >.git/rebase-merge/git-rebase-todo",
     ".git/sequencer": "mkdir .git/sequencer; echo x >.git/sequencer/opts",
     ".git/unheard-of": "echo x >.git/unheard-of",
@@ -133,9 +132,9 @@ PLANTED = {
     "a/b/c/d/e/.git": "mkdir -p a/b/c/d/e/.git/hooks",
     "node_modules/x/.git": "mkdir -p node_modules/x; echo 'gitdir: ../../evil' >node_modules/x/.git",
     "evil/HEAD": "mkdir -p evil/objects evil/refs; echo 'ref: refs/heads/x' >evil/HEAD; echo x >evil/config",
+    "linked/HEAD": "mkdir -p linked/objects linked/refs; ln -s refs/heads/x linked/HEAD; >linked/config",
     "far/HEAD": "echo 'ref: refs/heads/x' >far/HEAD; echo ../evil >far/commondir",
 }  # fmt: skip
-del PLANTED[".git/branches/origin"]
 
 
 @pytest.mark.parametrize("name", PLANTED)

@@ -41,6 +41,7 @@ _UNFINISHED = ("rebase-merge", "rebase-apply", "sequencer")
 _PACKAGES = ("node_modules", "site-packages")
 """Packages bring such files by the hundred, and no editor or agent is opened there. Git might be."""
 _OF_SHELLS = tuple(f"/{name}" for name in SHELL_FILES if "/" in name)
+"""Ends of paths."""
 _MOST_FOLDERS = 20_000
 """Folders looked into, the nearest first: half a second."""
 _CLOSED = "closed"
@@ -155,10 +156,10 @@ def _in_repository(
     for entry in sorted(entries, key=lambda entry: entry.name != "HEAD"):  # the others are part of it
         name, path = entry.name, entry.path
         is_written = _WRITTEN.fullmatch(name)
-        if entry.is_symlink() and is_written:
-            yield _entry(path, made_by)
-        elif name == "HEAD":
+        if name == "HEAD":
             yield _entry(path, folder.part_of, is_held=False, is_replaced=True)
+        elif entry.is_symlink() and is_written:
+            yield _entry(path, made_by)
         elif name in _SEARCHED:
             yield _SearchedFolder(path, made_by, "objects" if name == "objects" else "data")
         elif name in ("modules", "worktrees") and entry.is_dir(follow_symlinks=False):
