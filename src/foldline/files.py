@@ -224,14 +224,18 @@ def put_whole(
         _discard(draft, folder)
 
 
-def put_aside(path: Path) -> str:
-    """Give what lies at a whole path without links another name there, which this returns.
+def put_aside(path: Path, parent: tuple[int, int]) -> str:
+    """Give what lies at a whole path without links another name there, which this returns. `parent` is the
+    device and inode of the folder it was seen in.
 
     Raises:
-        OSError: there is nothing, or the disk refused.
+        OSError: there is nothing, another folder is there now, or the disk refused.
     """
     name = f"{path.name}.aside-{os.urandom(3).hex()}"
     with folder_at(path.parent) as folder:
+        status = os.fstat(folder)
+        if (status.st_dev, status.st_ino) != parent:
+            raise OSError(errno.ESTALE, "another folder is there now", os.fspath(path))
         os.rename(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
     return name
 

@@ -6,7 +6,7 @@ import shutil
 import struct
 import subprocess
 import sysconfig
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,11 +17,11 @@ from foldline.agent.sandbox_policy import (
     SandboxOptions,
     SandboxPolicy,
     bubblewrap_words,
+    places_written,
     policy_for,
     seatbelt_profile,
 )
 from foldline.agent.tools import ToolContext, search
-from foldline.agent.tools.paths import acts_by_itself
 from foldline.programs import why_missing
 from support.sandboxes import EngineName, Trial, sandbox_in
 from support.tools import call, tool_context
@@ -39,8 +39,9 @@ def pairs(words: list[str]) -> list[tuple[str, ...]]:
     return list(zip(words, words[1:], words[2:], strict=False))
 
 
-def policy(folder: Path, **given: object) -> SandboxPolicy:
-    return policy_for(folder, acts=acts_by_itself, home=folder.parent / "home", **given)  # type: ignore[arg-type]
+def policy(folder: Path, writable: Sequence[Path] = (), *, may_change: bool = True) -> SandboxPolicy:
+    places = places_written(folder, writable, may_change=may_change)
+    return policy_for(folder, places=places, home=folder.parent / "home")
 
 
 def test_bubblewrap_is_told_the_deeper_path_later() -> None:

@@ -1,5 +1,6 @@
 """The modes in which commands run in the sandbox."""
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from foldline.agent.sandbox import Engine, engine_here
 from foldline.agent.sandbox_policy import SandboxOptions
 from foldline.agent.settings import load_settings
 from foldline.history import Session
-from foldline.protocol import Rule, ToolResultMessage, UserMessage, events, operations
+from foldline.protocol import FoldlineError, Rule, ToolResultMessage, UserMessage, events, operations
 from support.agents import PlayedLLM, Watch, calling
 from support.sandboxes import need
 
@@ -238,3 +239,44 @@ async def test_whether_it_holds_is_known_from_the_start_and_said_once(
     agent.executor.submit(operations.SwitchApprovals(mode="read-only"))
     await watch.until(lambda: engine.holds or watch.notices == [engine.why] * 2)
     await agent.aclose()
+
+
+async def test_what_a_refused_command_made_is_asked_about_though_it_ran_again_outside(folder: Path) -> None:
+    need("bubblewrap")
+    out = folder.parent / "out"
+    asked, _ = await worked(folder, "sandboxed", bash(f"echo x >.envrc; echo b >{out}"), answer="once")
+    assert [question.partition("\n")[2].partition(" ")[0] for question in asked] == ["wants", "made"]
+
+
+@pytest.mark.parametrize(
+    ("command", "until"),
+    [
+        ("echo x >.envrc; echo made; sleep 60", events.ToolOutput),
+        ("echo x >.envrc", events.ApprovalRequested),
+    ],
+    ids=["while it runs", "while it is asked about"],
+)
+async def test_what_a_cancelled_command_made_is_said_at_once(
+    folder: Path, command: str, until: type[events.ToolOutput | events.ApprovalRequested]
+) -> None:
+    need("bubblewrap")
+    agent = Agent(Session.create(folder), llm=PlayedLLM(calling(bash(command))), approvals="sandboxed")
+    watch = Watch(agent)
+    turn = asyncio.create_task(agent.prompt("go"))
+    await watch.first(until)
+    agent.executor.submit(operations.Interrupt())
+    with pytest.raises(FoldlineError):
+        await turn
+    assert f"[new, and it acts by itself: {folder}/.envrc]" in watch.notices
+    await agent.aclose()
+
+
+async def test_what_the_user_had_is_never_renamed(folder: Path) -> None:
+    """Also where a command took it away and brought it back, and the user says no to that."""
+    need("bubblewrap")
+    (folder / "part" / ".vscode").mkdir(parents=True)
+    steps = ("mkdir node_modules; mv part node_modules", "true", "mv node_modules/part .")
+    asked, results = await worked(folder, "sandboxed", *map(bash, steps))
+    assert asked == [f"{steps[2]}\nmade {folder}/part/.vscode, which acts by itself; keep it?"]
+    assert f"{folder}/part/.vscode stays: it was there before" in results[2]
+    assert [path.name for path in (folder / "part").iterdir()] == [".vscode"]

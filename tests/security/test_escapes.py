@@ -222,12 +222,18 @@ async def test_the_file_of_a_worktree_names_no_other_repository(walls: Trial) ->
 
 
 async def test_the_settings_of_a_repository_without_a_tree_stay(walls: Trial) -> None:
-    (walls.cwd / "bare" / "hooks").mkdir(parents=True)
+    for name in ("hooks", "objects", "refs"):
+        (walls.cwd / "bare" / name).mkdir(parents=True)
     for name in ("HEAD", "config"):
         (walls.cwd / "bare" / name).write_text("as it was")
     await walls.run("echo x >bare/config; echo x >bare/hooks/post-update")
     assert (walls.cwd / "bare" / "config").read_text() == "as it was"
     assert list((walls.cwd / "bare" / "hooks").iterdir()) == []
+
+
+def made_by(trial: Trial) -> tuple[str, ...]:
+    """What is new after a command, by its path."""
+    return tuple(entry.path for entry in trial.sandbox.seen("", failed=False).made)
 
 
 NEW = {
@@ -244,23 +250,23 @@ NEW = {
 @pytest.mark.parametrize("name", NEW)
 async def test_what_is_new_and_acts_by_itself_is_seen_once(box: Trial, name: str) -> None:
     await box.run(NEW[name] + "; echo x >other; mkdir -p .venv $TMPDIR/.git/hooks")
-    assert box.sandbox.seen("", failed=False).made == (str(box.cwd / name),)
-    assert box.sandbox.seen("", failed=False).made == ()
+    assert made_by(box) == (str(box.cwd / name),)
+    assert made_by(box) == ()
 
 
 async def test_what_a_command_made_that_was_cancelled_is_seen_after_the_next(walls: Trial) -> None:
     await walls.run("echo x >.envrc")  # and nobody looks
     await walls.run("true")
-    assert walls.sandbox.seen("", failed=False).made == (str(walls.cwd / ".envrc"),)
+    assert made_by(walls) == (str(walls.cwd / ".envrc"),)
     (walls.cwd / ".exrc").touch()  # the user's own
     await walls.run("true")
-    assert walls.sandbox.seen("", failed=False).made == ()
+    assert made_by(walls) == ()
 
 
 async def test_hooks_that_were_not_there_are_seen(walls: Trial) -> None:
     (walls.cwd / ".git" / "info").mkdir(parents=True)
     await walls.run("mkdir .git/hooks && echo x >.git/hooks/pre-commit")
-    assert walls.sandbox.seen("", failed=False).made == (str(walls.cwd / ".git" / "hooks"),)
+    assert made_by(walls) == (str(walls.cwd / ".git" / "hooks"),)
 
 
 async def test_a_file_dot_git_opens_no_other_folder(walls: Trial, outside: Path) -> None:

@@ -6,11 +6,9 @@ from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from pathlib import Path
 from typing import Literal
 
 from foldline.context.tokens import CALL_OVERHEAD, MESSAGE_OVERHEAD, message_tokens
-from foldline.files import put_aside
 from foldline.protocol import (
     Rule,
     ToolCallPart,
@@ -90,6 +88,7 @@ class Calls:
             for call in left:
                 outcome = _CANCELLED if call.call_id in self._began else _NOT_RUN
                 await self._finish(_result(call, ended.get(call.call_id, outcome)))
+            await self._state.look_after_cancel()
             raise
         finally:
             self._began.clear()
@@ -140,7 +139,8 @@ class Calls:
         self._began[call.call_id] = time.monotonic()
         outcome = await tool.run(call.parsed(), context)
         if outcome.refused is not None and self._state.policy.mode == "sandboxed":
-            outcome = await self._beyond(tool, call, title, context, outcome)
+            again = await self._beyond(tool, call, title, context, outcome)
+            outcome = replace(again, made=tuple(dict.fromkeys((*outcome.made, *again.made))))
         if outcome.made:
             outcome = await self._kept(call, title, outcome)
         response = {"content": outcome.text, "is_error": outcome.is_error}
@@ -176,18 +176,21 @@ class Calls:
             self._state.hosts_once = ()
 
     async def _kept(self, call: ToolCallPart, title: str, outcome: ToolOutcome) -> ToolOutcome:
-        """What comes of a command that made what acts by itself, which no sandbox prevents: the user is asked
-        about it, and what they do not want gets another name."""
-        asked = f"{title}\nmade {', '.join(outcome.made)}, which acts by itself; keep it?"
+        """The outcome of a command that made what acts by itself, once the user was asked about that. No
+        sandbox prevents it; what the user does not want gets another name."""
+        paths = ", ".join(entry.path for entry in outcome.made)
+        asked = f"{title}\nmade {paths}, which acts by itself; keep it?"
         word = await self._ask(events.ApprovalRequested(call_id=call.call_id, name=call.name, title=asked))
+        record = self._state.sandbox.acting
+        await asyncio.to_thread(record.settle, outcome.made, are_kept=word.answer != "deny")
         if word.answer != "deny":
             return outcome
         aside = []
-        for path in outcome.made:
+        for entry in outcome.made:
             try:
-                aside.append(f"{path} is {await asyncio.to_thread(put_aside, Path(path))} now")
+                aside.append(f"{entry.path} is {await asyncio.to_thread(record.put_aside, entry)} now")
             except OSError as error:
-                aside.append(f"{path} stays: {system_words(error)}")
+                aside.append(f"{entry.path} stays: {system_words(error)}")
         why = f" and says: {word.why}" if word.why else ""
         said = f"[the user does not want it: {'; '.join(aside)}]{why}"
         return replace(outcome, text=f"{outcome.text.rstrip()}\n{said}\n", is_error=True, brief="put aside ✗")

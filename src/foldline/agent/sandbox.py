@@ -10,7 +10,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -19,13 +20,16 @@ from foldline.data import config_dir, data_home, real_path, typed_path
 from foldline.files import write_new
 from foldline.programs import find_program, keep_out, trusted_environment, why_missing
 
+from .sandbox_acting import ActingEntry, ActingRecord, acting_in
 from .sandbox_launcher import filter_bytes, landlock_version
 from .sandbox_network import REFUSED, Reach, SandboxNetwork, python_words
 from .sandbox_policy import (
+    SHELL_FILES,
     SandboxOptions,
     SandboxPolicy,
     bubblewrap_words,
     lies_in,
+    places_written,
     policy_for,
     search_policy,
     seatbelt_profile,
@@ -105,13 +109,14 @@ class Seen(NamedTuple):
     """What there is to say of a command that has ended."""
 
     refused: Refused | None = None
-    made: tuple[str, ...] = ()
-    """What acts by itself and is new, by its whole path."""
+    made: tuple[ActingEntry, ...] = ()
+    """What acts by itself and is new."""
 
     @property
     def words(self) -> str:
         refused = f"[the sandbox refused {self.refused.words}]" if self.refused else ""
-        made = f"[new, and it acts by itself: {', '.join(self.made)}]" if self.made else ""
+        paths = ", ".join(entry.path for entry in self.made)
+        made = f"[new, and it acts by itself: {paths}]" if self.made else ""
         return "\n".join(filter(None, (refused, made)))
 
 
@@ -150,12 +155,10 @@ class Sandbox:
     """Whether the user allowed a host, beside those that were set."""
     engine: Engine | None = None
     """None until it is known: see `ready`."""
-    running: int = 0
-    """Commands that are in it now."""
-    _acting: set[str] = field(default_factory=set)
-    """What acts by itself and is known to be there; see `seen`."""
-    _unseen: bool = False
-    """Whether a command ran since then that nobody looked at: it runs still, or was cancelled."""
+    acting: ActingRecord = field(default_factory=ActingRecord)
+    """What acts by itself and is known to be there, the same for all sandboxes of the session."""
+    _policy: SandboxPolicy | None = None
+    """Of the newest command."""
     _network: SandboxNetwork | None = None
     _scratch: "tempfile.TemporaryDirectory[str] | None" = None
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -164,7 +167,7 @@ class Sandbox:
         """One beside this, with a network of its own, where more may be written and reached."""
         given = self.options
         options = replace(given, writable=[*given.writable, *writable], hosts=[*given.hosts, *hosts])
-        return Sandbox(self.cwd, options, may_change=self.may_change, engine=self.engine)
+        return Sandbox(self.cwd, options, may_change=self.may_change, engine=self.engine, acting=self.acting)
 
     async def ready(self) -> Engine:
         """Find out what the system gives, and begin what commands need."""
@@ -201,22 +204,49 @@ class Sandbox:
         """The file of the seccomp program: beside what commands write, so that none changes it."""
         return str(Path(self.scratch).with_name("filter"))
 
-    def policy(self) -> SandboxPolicy:
-        """As it is now. Reads the disk."""
-        may_change, set_by_user = self.may_change(), self.options
+    def policy(self, read_only: Sequence[str] = ()) -> SandboxPolicy:
+        """What commands may do now. `read_only` lies within what they write. Reads the disk."""
         own = [data_home(), config_dir(os.environ)]
-        writable = [self.scratch, *(map(typed_path, set_by_user.writable) if may_change else ())]
-        keep_out([self.cwd, *writable])
+        places = self._places()
+        keep_out([self.cwd, *places])
         return policy_for(
             self.cwd,
-            acts=acts_by_itself,
-            writable=writable,
-            hidden=[*map(typed_path, set_by_user.hidden), *own, *_sockets()],
+            places=places,
+            read_only=read_only,
+            hidden=[*map(typed_path, self.options.hidden), *own, *_sockets()],
             shown=[*([self.kept] if self.kept else []), str(config_dir(os.environ) / "skills")],
             home=typed_path("~"),
-            may_change=may_change,
             network=self._network is not None,
         )
+
+    def _places(self) -> Sequence[str]:
+        may_change = self.may_change()
+        added = map(typed_path, self.options.writable) if may_change else ()
+        return places_written(self.cwd, [self.scratch, *added], may_change=may_change)
+
+    def _search(self) -> list[ActingEntry]:
+        """What acts by itself where commands write, but for temporary files."""
+        scratch = self.scratch
+        places = [path for path in self._places() if path != scratch]
+        found = acting_in(places, _acts)
+        return [
+            entry for entry in found if lies_in(entry.path, places) and not lies_in(entry.path, [scratch])
+        ]
+
+    @asynccontextmanager
+    async def entering(
+        self, argv: Sequence[str], env: Mapping[str, str], at: str | Path = ""
+    ) -> AsyncIterator["Entered"]:
+        """`entered`, for a program that runs in there until this context is left.
+
+        Raises:
+            OSError: there is no sandbox.
+        """
+        self.acting.running += 1
+        try:
+            yield await asyncio.to_thread(self.entered, argv, env, at)
+        finally:
+            self.acting.running -= 1
 
     def entered(self, argv: Sequence[str], env: Mapping[str, str], at: str | Path = "") -> "Entered":
         """The words and the environment by which a command enters the sandbox, in another folder than that of
@@ -225,9 +255,12 @@ class Sandbox:
         Raises:
             OSError: there is none.
         """
-        policy, network = self.policy(), self._network
-        if not self._unseen:
-            self._acting, self._unseen = set(policy.read_only), True
+        acting = self.acting.enter(self._search) if self.may_change() else []
+        read_only = [entry.path for entry in acting if entry.is_held]
+        policy, network = self.policy(read_only), self._network
+        # No rename takes them away; what is in them is held each by itself.
+        repositories = (entry.path for entry in acting if entry.is_repository)
+        self._policy = policy = replace(policy, writable=(*policy.writable, *repositories))
         if network is not None:
             network.refused.clear()
             env = {**env, **network.environment}
@@ -287,17 +320,12 @@ class Sandbox:
         """Bytes that one program may fill; 0: as much as there is."""
         return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * self.options.memory / 100)
 
-    def seen(self, output: str, *, failed: bool) -> Seen:
+    def seen(self, output: str, *, failed: bool, is_asked: bool = False) -> Seen:
         """What there is to say of the command that has just ended. What it made, or those that run still, is
-        said once. Reads the disk."""
-        before, now = self._acting, set(self.policy().read_only)
-        self._acting, self._unseen = before | now, self.running > 0
-        new = set[str]()
-        for path in now - before:
-            above, in_git, _ = path.partition("/.git/")
-            is_known = any(each.startswith(f"{above}/.git/") for each in before)
-            new.add(f"{above}/.git" if in_git and not is_known else path)
-        made = tuple(sorted(path for path in new if not lies_in(path, [self.scratch])))
+        said once; or, if it `is_asked` about, until that is settled. Reads the disk."""
+        made = self.acting.look(self._search) if self.may_change() else ()
+        if not is_asked:
+            self.acting.settle(made)
         return Seen(self.refused(output, failed=failed), made)
 
     def refused(self, output: str, *, failed: bool = True) -> Refused | None:
@@ -306,7 +334,7 @@ class Sandbox:
         text = output[-_LOOKED_AT:]
         if not failed and REFUSED not in text:
             return None
-        policy = self.policy()
+        policy = self._policy or self.policy()
         hosts = tuple(self._network.refused) if self._network is not None else ()
         memory = f"more memory than {sized(self._memory)}" if self._memory and _NO_MEMORY.search(text) else ""
         named = (path for pattern in _PATHS for path in pattern.findall(text))
@@ -334,6 +362,12 @@ class Sandbox:
         if any(host == each or (each.startswith("*.") and host.endswith(each[1:])) for each in hosts):
             return "any"
         return "public" if self.allowed(host) else ""
+
+
+@functools.lru_cache(50_000)
+def _acts(name: str) -> bool:
+    """Whether what bears this name acts by itself. `HEAD` makes a repository of a folder."""
+    return name == "HEAD" or name in SHELL_FILES or acts_by_itself(name)
 
 
 class Entered(NamedTuple):

@@ -4,8 +4,7 @@ Everything may be read but credentials; written is the working folder, what the 
 temporary files, but not what acts by itself; the network is reached through a proxy alone (decision 44).
 """
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,8 +32,7 @@ _OF_THE_SYSTEM = (
     "/etc/shadow", "/etc/gshadow", "/etc/sudoers.d", "/etc/ssh", "/etc/NetworkManager", "/etc/wireguard",
 )  # fmt: skip
 """Where a command runs as root, it could read these."""
-_OF_GIT = ("hooks", "config", "config.worktree", "info", "modules")
-_SHELL_FILES = (
+SHELL_FILES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile",
     ".zlogin", ".zlogout", ".vimrc", ".gvimrc", ".vim", ".emacs", ".emacs.d", ".config/fish", ".config/nvim",
 )  # fmt: skip
@@ -75,36 +73,33 @@ class SandboxPolicy:
         return next((path for path in self.hidden if lies_in(path, self.writable)), "")
 
 
+def places_written(cwd: Path, writable: Iterable[str | Path], *, may_change: bool = True) -> tuple[str, ...]:
+    """What commands write: the folder with its repository, and what is given. Reads the disk."""
+    folder = real_path(cwd)
+    own = [folder, *_git_folders(folder)] if may_change else []
+    return tuple(_there([*own, *writable]))
+
+
 def policy_for(
     cwd: Path,
     *,
-    acts: Callable[[str], bool],
-    writable: Iterable[str | Path] = (),
+    places: Sequence[str],
+    read_only: Iterable[str] = (),
     hidden: Iterable[str | Path] = (),
     shown: Iterable[str | Path] = (),
     home: Path,
-    may_change: bool = True,
     network: bool = False,
 ) -> SandboxPolicy:
-    """The policy of a folder as it is now. `acts` says of a name whether what bears it acts by itself;
-    `writable` is written beside the folder. Reads the disk."""
+    """The policy of a folder as it is now. `places` are written. Reads the disk."""
     folder = real_path(cwd)
-    git = _git_folders(folder) if may_change else []
-    roots = [folder, *git] if may_change else []
     below_home = (home / name for name in CREDENTIALS)
-    places = tuple(_there([*roots, *writable]))
-    kept: list[str | Path] = [
-        *(path for root in places if root not in git for path in _acting_in(root, acts)),
-        *(f"{each}/{name}" for each in git for name in _OF_GIT),  # the folder may lie below its repository
-        *(home / name for name in _SHELL_FILES),
-        *(own := own_places(places)),
-    ]
+    own = own_places(places)
     # A mount cannot be renamed: so no folder above them is put aside for another.
-    above = (str(each) for place in own for each in Path(place).parents if lies_in(str(each), places))
+    above = (str(parent) for place in own for parent in Path(place).parents if lies_in(str(parent), places))
     return SandboxPolicy(
         folder,
         tuple(_there([*places, *above])),
-        tuple(path for path in _there(kept) if lies_in(path, places)),
+        tuple(path for path in (*read_only, *_there(own)) if lies_in(path, places) and path not in places),
         tuple(path for path in _there([*below_home, *_OF_THE_SYSTEM, *hidden]) if path != folder),
         tuple(_there(shown)),
         network,
@@ -141,29 +136,6 @@ def _there(paths: Iterable[str | Path]) -> Iterator[str]:
 
 def lies_in(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
-
-
-def _acting_in(folder: str, acts: Callable[[str], bool], deeper: bool = True) -> Iterator[str]:
-    """What acts by itself in a folder and in those right below it: further down, looking would take longer
-    than the command."""
-    try:
-        with os.scandir(folder) as found:
-            entries = list(found)
-    except OSError:
-        return
-    if any(entry.name == "HEAD" for entry in entries):  # git takes it for a repository
-        yield from (f"{folder}/{name}" for name in _OF_GIT)
-    for entry in entries:
-        if entry.name == ".git":  # a file names another folder as the repository
-            yield from (f"{entry.path}/{name}" for name in _OF_GIT) if entry.is_dir() else [entry.path]
-        elif acts(entry.name) or entry.name in _SHELL_FILES:
-            yield entry.path
-        elif deeper and len(entries) < _MOST_ENTRIES and entry.is_dir(follow_symlinks=False):
-            yield from _acting_in(entry.path, acts, deeper=False)
-
-
-_MOST_ENTRIES = 500
-"""Of a folder that is looked into further."""
 
 
 def _git_folders(cwd: str) -> list[str]:

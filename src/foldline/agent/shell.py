@@ -44,6 +44,7 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
         note = await _run(command, context, output)
     except asyncio.CancelledError:
         cancelled = True
+        await state.look_after_cancel()
     except OSError as error:
         raise FoldlineError(f"The command could not be started: {error.strerror or error}.") from None
     finally:

@@ -190,6 +190,13 @@ class AgentState:
                 self.warn(engine.why)
         return engine
 
+    async def look_after_cancel(self) -> None:
+        """Warn of what acts by itself and cancelled commands made in the sandbox."""
+        if self.policy.mode in SANDBOXED and (await self.sandbox_engine()).name:
+            seen = await asyncio.to_thread(self.sandbox.seen, "", failed=False)
+            if seen.words:
+                self.warn(seen.words)
+
     async def sandbox_of_server(self, config: ServerConfig) -> tuple[str, Sandbox | None]:
         """The sandbox a tool server has to run in now, and the mode that wants it."""
         mode = self.policy.usual

@@ -402,6 +402,7 @@ def child_state(parent: AgentState, session: Session, agent: Custom, own: LLM | 
     )
     state.refused = dict(parent.refused)
     state.sandbox.options, state.sandbox.engine = parent.sandbox.options, parent.sandbox.engine
+    state.sandbox.acting = parent.sandbox.acting
     shared = [tool for tool in parent.tools if tool.spec.name not in _OWN]
     state.tools = tuple(tools_of(agent, (*shared, *recall_tools(session), SkillTool(state))))
     state.strategy = _same_strategy(parent, state)

@@ -1,12 +1,11 @@
 """How a server is reached: its settings, and which of them are secret; the program that is started, or the
 address that is asked; and the log of what it writes to its standard error."""
 
-import asyncio
 import os
 import re
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -217,23 +216,21 @@ async def program(
     config = filled.config
     cwd = folder / typed_path(config.cwd) if config.cwd else folder
     argv, env = [config.command, *config.args], config.env
-    if box is not None:
-        await box.ready()
-        argv, env = await asyncio.to_thread(box.entered, argv, env, cwd)
-    parameters = StdioServerParameters(
-        command=argv[0],
-        args=argv[1:],
-        env=dict(env),
-        cwd=cwd,
-        encoding_error_handler="replace",
-    )
-    errors = log.writer(filled.masked)
-    try:
-        async with stdio_client(parameters, errlog=errors) as streams:
-            errors.close()
-            yield streams
-    finally:
+    async with AsyncExitStack() as stack:
+        if box is not None:
+            await box.ready()
+            argv, env = await stack.enter_async_context(box.entering(argv, env, cwd))
+        parameters = StdioServerParameters(
+            command=argv[0],
+            args=argv[1:],
+            env=dict(env),
+            cwd=cwd,
+            encoding_error_handler="replace",
+        )
+        errors = stack.enter_context(log.writer(filled.masked))
+        streams = await stack.enter_async_context(stdio_client(parameters, errlog=errors))
         errors.close()
+        yield streams
 
 
 def _lines_of(log: ServerLog) -> "type[TextReceiveStream]":

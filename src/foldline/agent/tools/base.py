@@ -38,6 +38,7 @@ from .text import (
 
 if TYPE_CHECKING:
     from ..sandbox import Refused, Sandbox
+    from ..sandbox_acting import ActingEntry
 
 T = TypeVar("T")
 
@@ -101,8 +102,8 @@ class ToolOutcome:
     images: tuple[ImagePart, ...] = ()
     refused: "Refused | None" = None
     """What the sandbox kept a command from that failed."""
-    made: tuple[str, ...] = ()
-    """What acts by itself, and the command made, by its whole path."""
+    made: "tuple[ActingEntry, ...]" = ()
+    """What acts by itself, and the command made."""
     child: str | None = None
     """Id of the child session that a subagent worked in."""
     seconds: float | None = None

@@ -143,7 +143,9 @@ class BashTool(BaseTool[BashArguments]):
             brief, note = ending_words(status or 0, bool(text))
         is_error = timed_out or bool(status)
         box = context.box
-        seen = await asyncio.to_thread(box.seen, text, failed=bool(status)) if box else None
+        seen = None
+        if box is not None:
+            seen = await asyncio.to_thread(box.seen, text, failed=bool(status), is_asked=True)
         notes = [note, _HELD if held else "", seen.words if seen else ""]
         text, full = await fitted(text, context, self.name, *notes)
         outcome = ToolOutcome(text, is_error, brief, full_output=full)

@@ -174,13 +174,11 @@ async def spawn(
         async with _spawned(argv, cwd, given, left, stdin) as child:
             yield child
         return
-    box.running += 1
-    try:
-        entered = await asyncio.to_thread(box.entered, argv, given)
-        async with _spawned(entered.argv, cwd, entered.env, left, stdin) as child:
-            yield child
-    finally:
-        box.running -= 1
+    async with (
+        box.entering(argv, given) as entered,
+        _spawned(entered.argv, cwd, entered.env, left, stdin) as child,
+    ):
+        yield child
 
 
 @contextlib.asynccontextmanager
