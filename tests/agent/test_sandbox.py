@@ -40,7 +40,8 @@ def pairs(words: list[str]) -> list[tuple[str, ...]]:
 
 
 def policy(folder: Path, **given: object) -> SandboxPolicy:
-    return policy_for(folder, acts=acts_by_itself, home=folder.parent / "home", **given)  # type: ignore[arg-type]
+    settings = {"home": folder.parent / "home", "environ": {}, "private": {}, **given}
+    return policy_for(folder, acts=acts_by_itself, **settings)  # type: ignore[arg-type]
 
 
 def test_bubblewrap_is_told_the_deeper_path_later() -> None:
@@ -98,12 +99,12 @@ def test_for_a_machine_nobody_knows_there_is_no_filter() -> None:
 
 def test_only_what_is_there_is_named_and_by_its_real_path(tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
-    (tmp_path / "home" / ".aws").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
     (tmp_path / "link").symlink_to("shop")
     found = policy(tmp_path / "link", writable=[tmp_path / "missing"])
     assert found.cwd == os.path.realpath(tmp_path / "shop")
     assert found.writable == (found.cwd,)
-    assert os.path.realpath(tmp_path / "home" / ".aws") in found.hidden
+    assert os.path.realpath(tmp_path / "home") in found.hidden
 
 
 def test_what_may_change_nothing_writes_only_what_is_given(tmp_path: Path) -> None:
@@ -275,7 +276,10 @@ def test_the_name_of_a_host_may_stand_for_all_below_it(tmp_path: Path) -> None:
     assert not made._allows("badexample.org")
 
 
-async def test_a_failing_command_says_to_the_model_what_the_sandbox_refused(tmp_path: Path) -> None:
+async def test_a_failing_command_says_to_the_model_what_the_sandbox_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "shop").mkdir()
     context: ToolContext = tool_context(tmp_path / "shop")
     async with sandbox_in(tmp_path / "shop", "bubblewrap") as made:
