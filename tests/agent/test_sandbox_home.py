@@ -53,7 +53,7 @@ def test_what_a_variable_moved_is_looked_for_in_its_place(tmp_path: Path) -> Non
     made(home, ".cargo/config.toml")
     made(moved, "config.toml", "credentials.toml")
     found = build_places(home, {"CARGO_HOME": str(moved)})
-    assert found == [f"{home}/.cargo/config.toml", f"{moved}/config.toml"]
+    assert {*found} == {f"{home}/.cargo/config.toml", f"{moved}/config.toml"}
     assert moved_keys({"CARGO_HOME": str(moved)}) == [str(moved)]
 
 
@@ -61,7 +61,8 @@ def test_what_a_variable_moved_is_looked_for_in_its_place(tmp_path: Path) -> Non
     "name",
     [
         "AWS_SHARED_CREDENTIALS_FILE", "KUBECONFIG", "NETRC", "PGPASSFILE", "NPM_CONFIG_USERCONFIG",
-        "CODEX_HOME", "CLAUDE_CONFIG_DIR", "GNUPGHOME", "HISTFILE", "SSH_AUTH_SOCK", "GH_CONFIG_DIR", "PIP_CONFIG_FILE",
+        "CODEX_HOME", "CLAUDE_CONFIG_DIR", "GNUPGHOME", "HISTFILE", "SSH_AUTH_SOCK", "GH_CONFIG_DIR",
+        "PIP_CONFIG_FILE",
         "GOOGLE_APPLICATION_CREDENTIALS", "VAULT_TOKEN_PATH", "XDG_CONFIG_HOME", "PASSWORD_STORE_DIR",
     ],
 )  # fmt: skip

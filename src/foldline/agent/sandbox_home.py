@@ -6,6 +6,7 @@ what is installed tomorrow. Of a folder that holds keys beside caches (`.cargo`,
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -141,17 +142,18 @@ def _entries(home: Path) -> list["os.DirEntry[str]"]:
 def build_places(home: Path, environ: Mapping[str, str]) -> list[str]:
     """What builds need and is there, below the home folder and where variables moved it."""
     moved = {folder: base for base, folder in _moved(environ)}
-    places = [f"{home}/{place}" for place in sorted(BUILD_PLACES)]
+    places = []
+    for folder, names in _OF_BUILDS.items():
+        bases = {f"{home}/{folder}".rstrip("/"), moved.get(folder, "")}
+        places += [f"{base}/{name}" for base in bases if base and is_there(base) for name in names.split()]
+    places += [f"{home}/Library/{name}" for name in _OF_LIBRARY if sys.platform == "darwin"]
     # What git's settings include may have any name: without it, a commit would bear another author.
     places += [entry.path for entry in _entries(home) if entry.name.startswith(".gitconfig")]
     places += [entry.path for entry in _entries(home / ".config/git") if entry.name != "credentials"]
-    for folder, base in moved.items():
-        below = (place.removeprefix(f"{folder}/") for place in BUILD_PLACES if place.startswith(f"{folder}/"))
-        places += [f"{base}/{name}" for name in below]
-    places += [value for name in _PROGRAMS if (value := environ.get(name, "")).startswith("/")]
-    places += [folder for folder in environ.get("PATH", "").split(os.pathsep) if folder.startswith("/")]
     above_home = {home, *home.parents}
-    return [place for place in places if Path(place) not in above_home and is_there(place)]
+    named = [environ.get(name, "") for name in _PROGRAMS] + environ.get("PATH", "").split(os.pathsep)
+    places += [value for value in named if value.startswith("/") and Path(value) not in above_home]
+    return [place for place in dict.fromkeys(places) if is_there(place)]
 
 
 def moved_keys(environ: Mapping[str, str]) -> list[str]:
@@ -169,7 +171,8 @@ def _moved(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def links_to(paths: list[str], home: Path) -> list[tuple[str, str]]:
     """The links of the home folder and those on the way to these paths, each with what it holds."""
     places = {entry.path for entry in _entries(home) if entry.is_symlink()}
-    for path in paths:
-        above = (part for part in Path(path).parents if part != home and part.is_relative_to(home))
-        places |= {f"{real_path(part.parent)}/{part.name}" for part in (*above, Path(path))}
+    for path in map(Path, paths):
+        if path.is_relative_to(home) and real_path(path) != str(path):
+            above = (part for part in path.parents if part != home and part.is_relative_to(home))
+            places |= {f"{real_path(part.parent)}/{part.name}" for part in (*above, path)}
     return [(place, os.readlink(place)) for place in sorted(places) if os.path.islink(place)]  # noqa: PTH114, PTH115

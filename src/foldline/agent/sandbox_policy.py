@@ -117,26 +117,20 @@ def policy_for(
     replaced = {place: own for place, own in apart.items() if own}
     closed = [*_there([*_OF_THE_SYSTEM, *hidden])]
     of_home = _home_places(Path(real_path(home)), environ, worked_in)
-    needed = [path for path in of_home.shown if not lies_in(real_path(path), closed)]
-    seen = [path for path in _there([*needed, *_OF_RUNNING, *shown, folder, top]) if path not in closed]
-    unseen = [
-        path
-        for path in _there([*closed, *of_home.hidden, *_RUNNING, *apart])
-        if path not in {*seen, *replaced}
-    ]
+    seen = {path for path in _there(of_home.shown) if not lies_in(path, closed)}
+    seen |= {path for path in _there([*_OF_RUNNING, *shown, folder, top]) if path not in closed}
+    unseen = {*_there([*closed, *of_home.hidden, *_RUNNING, *apart])} - seen - replaced.keys()
     is_hidden = dict.fromkeys([*unseen, *replaced], True) | dict.fromkeys([*seen, *places], False)
-    root = (
-        of_home.root if replaced else ""
-    )  # what commands get instead of `/tmp` they may write, but no home in it
+    root = of_home.root if replaced else ""  # else a home folder in `/tmp` would be as writable as that
     return SandboxPolicy(
         folder,
         places,
         tuple(path for path in _there(kept) if lies_in(path, places)),
-        tuple(path for path in unseen if path == root or not _nearest(_above(path), is_hidden)),
-        tuple(path for path in seen if _nearest(_above(path), is_hidden)),
-        tuple(replaced.items()),
-        tuple(link for link in of_home.links if _nearest(link[0], is_hidden)),
-        network,
+        hidden=tuple(path for path in unseen if path == root or not _nearest(_above(path), is_hidden)),
+        shown=tuple(path for path in seen if _nearest(_above(path), is_hidden)),
+        private=tuple(replaced.items()),
+        links=tuple(link for link in of_home.links if _nearest(link[0], is_hidden)),
+        network=network,
     )
 
 
@@ -276,28 +270,36 @@ def bubblewrap_words(policy: SandboxPolicy, *, is_root: bool, filter_from: int |
     # bubblewrap leaves them to the user's rights; root, also one of a namespace, may write them.
     for path in ("/proc/sys", "/proc/sysrq-trigger"):
         words += ["--ro-bind-try", path, path]
-    empty = []
-    for place, how, source in sorted(_mounts(policy), key=lambda mount: (mount[0].count("/"), mount[0])):
-        words += [how, *([source] if source else []), place]
-        if how == "--tmpfs":
-            empty.append(place)
+    private, links, empty = dict(policy.private), dict(policy.links), list[str]()
+    for path, kind in _by_depth(policy):
+        match kind:
+            case "hidden" if is_folder(path):
+                words += ["--tmpfs", path]
+                empty.append(path)
+            case "hidden":
+                words += ["--ro-bind", "/dev/null", path]
+            case "private":
+                words += ["--bind", private[path], path]
+            case "link":
+                words += ["--symlink", links[path], path]
+            case "writable":
+                words += ["--bind", path, path]
+            case _:
+                words += ["--ro-bind", path, path]
     words += [word for path in empty for word in ("--remount-ro", path)]
     if filter_from is not None:
         words += ["--seccomp", str(filter_from)]
     return [*words, "--chdir", policy.cwd, "--"]
 
 
-def _mounts(policy: SandboxPolicy) -> Iterator[tuple[str, str, str]]:
-    """Each path once, with bubblewrap's option and the source. The deeper one is mounted later, and wins."""
-    mounts = {
-        path: ("--tmpfs", "") if is_folder(path) else ("--ro-bind", "/dev/null") for path in policy.hidden
-    }
-    mounts |= {path: ("--ro-bind", path) for path in policy.shown}
-    mounts |= {place: ("--bind", own) for place, own in policy.private}
-    mounts |= {place: ("--symlink", target) for place, target in policy.links}
-    mounts |= {path: ("--bind", path) for path in policy.writable if path not in policy.hidden}
-    mounts |= {path: ("--ro-bind", path) for path in policy.read_only if path not in policy.hidden}
-    yield from ((place, how, source) for place, (how, source) in mounts.items())
+def _by_depth(policy: SandboxPolicy) -> list[tuple[str, str]]:
+    """Each place once, with what it is to commands. The deeper one comes later, and wins."""
+    kinds = dict.fromkeys(policy.hidden, "hidden") | dict.fromkeys(policy.shown, "read")
+    kinds |= dict.fromkeys((place for place, _ in policy.private), "private")
+    kinds |= dict.fromkeys((place for place, _ in policy.links), "link")
+    kinds |= dict.fromkeys((path for path in policy.writable if path not in policy.hidden), "writable")
+    kinds |= dict.fromkeys((path for path in policy.read_only if path not in policy.hidden), "read")
+    return sorted(kinds.items(), key=lambda place: (place[0].count("/"), place[0]))
 
 
 # --- Seatbelt -----------------------------------------------------------------------------------------
@@ -305,16 +307,21 @@ def _mounts(policy: SandboxPolicy) -> Iterator[tuple[str, str, str]]:
 
 def seatbelt_profile(policy: SandboxPolicy) -> str:
     """The profile for macOS' `sandbox-exec`; the last rule that fits wins."""
-    writable = [*policy.writable, "/dev/null", "/dev/zero", "/dev/tty"]
+    rules = {
+        "hidden": "(deny file-read* file-write* {0})\n(allow file-read-metadata {0})",  # to follow paths
+        "read": "(allow file-read* {0})\n(deny file-write* {0})",
+        "writable": "(allow file-read* file-write* {0})",
+    }
     lines = [
         "(version 1)",
         "(allow default)",
         "(deny file-write*)",
-        f"(allow file-write* {_places(writable)})",
-        *([f"(deny file-write* {_places(policy.read_only)})"] if policy.read_only else []),
-        *([f"(deny file-read* file-write* {_places(policy.hidden)})"] if policy.hidden else []),
-        *([f"(allow file-read-metadata {_places(policy.hidden)})"] if policy.hidden else []),
-        *([f"(allow file-read* {_places(policy.shown)})"] if policy.shown else []),
+        *(f'(allow file-write* (subpath "{path}"))' for path in ("/dev/null", "/dev/zero", "/dev/tty")),
+        *(
+            rules[kind].format(f'(subpath "{_quoted(path)}")')
+            for path, kind in _by_depth(policy)
+            if kind in rules
+        ),
         "(deny network*)",
         '(allow network-bind network-inbound (local ip "localhost:*"))',
         "(deny appleevent-send)",
@@ -324,10 +331,6 @@ def seatbelt_profile(policy: SandboxPolicy) -> str:
         '(deny mach-lookup (global-name "com.apple.coreservices.launchservicesd"))',
     ]
     return "\n".join(lines)
-
-
-def _places(paths: Iterable[str]) -> str:
-    return " ".join(f'(subpath "{_quoted(path)}")' for path in paths)
 
 
 def _quoted(path: str) -> str:

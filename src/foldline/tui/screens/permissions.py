@@ -13,7 +13,7 @@ from foldline.context.harmless import clean_line
 from foldline.context.permissions import mode_words, rule_words
 from foldline.protocol import Approval, ApprovalMode, Rule, operations
 from foldline.protocol.entries import ApprovalScope
-from foldline.protocol.events import EntryAppended, Notice
+from foldline.protocol.events import EntryAppended, Notice, SandboxKnown
 from foldline.tui.blocks.cells import Piece, piece, row, wrap_spans
 from foldline.tui.keys.commands import key_of as command_key
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, table
@@ -169,9 +169,8 @@ def open_permissions(chat: "ChatScreen", runner: Runner) -> None:
     screen = PermissionsScreen(permissions_now(state), runner.submit)
 
     def hear(event: "Event") -> None:
-        if isinstance(event, Notice) or (
-            isinstance(event, EntryAppended) and isinstance(event.entry, Approval)
-        ):
+        is_approval = isinstance(event, EntryAppended) and isinstance(event.entry, Approval)
+        if is_approval or isinstance(event, Notice | SandboxKnown):
             screen.refresh_from(permissions_now(state))
 
     stop = runner.agent.executor.subscribe(hear)
