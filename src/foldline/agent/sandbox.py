@@ -90,15 +90,15 @@ def engine_here() -> Engine:
 def _beyond_this_kernel(landlock: int) -> str:
     """What commands can reach in spite of bubblewrap, with this version of Landlock, as a sentence."""
     if landlock >= SOCKETS_SINCE:
-        return "Named pipes in folders that commands see can be read."
+        return "This kernel cannot keep commands from reading named pipes in folders they see."
     if landlock >= MOVES_SINCE:
         return (
-            "Sockets in folders that commands see can be connected to, and named pipes read: "
-            "refusing these sockets takes Linux 7.1."
+            "This kernel cannot keep commands from sockets in folders they see (Linux 7.1 can), "
+            "nor from reading named pipes there."
         )
     return (
-        "Sockets in folders that commands see can be connected to, and named pipes read and written: "
-        "refusing this takes Linux 7.1 with Landlock, for the pipes 5.19."
+        "This kernel cannot keep commands from sockets and named pipes in folders they see "
+        "(Linux 7.1 with Landlock can, but for reading pipes)."
     )
 
 

@@ -270,12 +270,20 @@ def bubblewrap_words(policy: SandboxPolicy, *, is_root: bool, filter_from: int |
     # bubblewrap leaves them to the user's rights; root, also one of a namespace, may write them.
     for path in ("/proc/sys", "/proc/sysrq-trigger"):
         words += ["--ro-bind-try", path, path]
-    private, links, empty = dict(policy.private), dict(policy.links), list[str]()
+    words += _mount_words(policy)
+    if filter_from is not None:
+        words += ["--seccomp", str(filter_from)]
+    return [*words, "--chdir", policy.cwd, "--"]
+
+
+def _mount_words(policy: SandboxPolicy) -> list[str]:
+    private, links = dict(policy.private), dict(policy.links)
+    words, empty = list[str](), list[str]()
     for path, kind in _by_depth(policy):
         match kind:
             case "hidden" if is_folder(path):
                 words += ["--tmpfs", path]
-                empty.append(path)
+                empty += ["--remount-ro", path]
             case "hidden":
                 words += ["--ro-bind", "/dev/null", path]
             case "private":
@@ -286,10 +294,7 @@ def bubblewrap_words(policy: SandboxPolicy, *, is_root: bool, filter_from: int |
                 words += ["--bind", path, path]
             case _:
                 words += ["--ro-bind", path, path]
-    words += [word for path in empty for word in ("--remount-ro", path)]
-    if filter_from is not None:
-        words += ["--seccomp", str(filter_from)]
-    return [*words, "--chdir", policy.cwd, "--"]
+    return words + empty  # last: what is read-only holds no places for other mounts
 
 
 def _by_depth(policy: SandboxPolicy) -> list[tuple[str, str]]:
