@@ -77,9 +77,9 @@ _PROGRAMS = (
     "DENO_DIR", "RUSTUP_HOME", "GOROOT", "GOPATH", "GOMODCACHE", "GOCACHE", "JAVA_HOME", "SDKMAN_DIR",
     "ANDROID_HOME", "DOTNET_ROOT", "OPAMROOT", "ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR", "RBENV_ROOT",
     "GEM_HOME", "UV_CACHE_DIR", "PIP_CACHE_DIR",
-    "NPM_CONFIG_CACHE", "npm_config_cache", "NPM_CONFIG_PREFIX", "npm_config_prefix",
+    "GIT_CONFIG_GLOBAL", "NPM_CONFIG_CACHE", "npm_config_cache", "NPM_CONFIG_PREFIX", "npm_config_prefix",
 )  # fmt: skip
-"""Variables that name a folder of programs or of a cache, wherever it is."""
+"""Variables that name programs, a cache or git's settings, wherever they are."""
 _NAMES_KEYS = re.compile(
     "CREDENTIAL|SECRET|TOKEN|PASS|KEY|AUTH|COOKIE|NETRC|HIST|KUBECONFIG|USERCONFIG|GNUPGHOME|ZDOTDIR|IPYTHONDIR"
     "|PGSERVICEFILE|CLOUDSDK_CONFIG|DOCKER_CERT_PATH|(?<!GIT)_CONFIG(_DIR|_FILE)?$"
@@ -87,15 +87,15 @@ _NAMES_KEYS = re.compile(
     re.IGNORECASE,
 )
 """Names of variables whose value may be the place of keys, settings of agents, or what was typed."""
-_NO_DOT = ("snap", "Library")
-"""Profiles of browsers and chats that Ubuntu and macOS keep without a dot."""
+_NO_DOT = "Library" if sys.platform == "darwin" else "snap"
+"""Where macOS and Ubuntu keep profiles of browsers and chats, without a dot."""
 _OF_LIBRARY = ("Caches", "Developer", "Python", "Java", "Fonts", "Android", "pnpm", "Frameworks")
 _MOST_ENTRIES = 100
 """Of the home folder that are shown, folders before files: each costs bubblewrap half a millisecond."""
 
 
 def _is_private(name: str) -> bool:
-    return name.startswith(".") or name in _NO_DOT
+    return name.startswith(".") or name == _NO_DOT
 
 
 def _build_places() -> Iterator[str]:
@@ -125,10 +125,11 @@ def private_entries(home: Path) -> list[str]:
 
 
 def open_entries(home: Path) -> list[str]:
-    """The entries that everybody may read, links left out: they are no more than what they lead to."""
-    entries = [entry for entry in _entries(home) if not _is_private(entry.name) and not entry.is_symlink()]
-    entries.sort(key=lambda entry: (not entry.is_dir(follow_symlinks=False), entry.name))
-    return [entry.path for entry in entries[:_MOST_ENTRIES]]
+    """The folders and files that are shown: no links, which are made anew, and no sockets and pipes."""
+    entries = [entry for entry in _entries(home) if not _is_private(entry.name)]
+    folders = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+    files = sorted(entry.path for entry in entries if entry.is_file(follow_symlinks=False))
+    return [*folders, *files][:_MOST_ENTRIES]
 
 
 def _entries(home: Path) -> list["os.DirEntry[str]"]:
