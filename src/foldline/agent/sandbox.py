@@ -88,7 +88,7 @@ def engine_here() -> Engine:
 
 
 def _beyond_this_kernel(landlock: int) -> str:
-    """What commands can reach in spite of bubblewrap, with this version of Landlock, as a sentence."""
+    """Name the gaps of bubblewrap with this version of Landlock, in a sentence."""
     if landlock >= SOCKETS_SINCE:
         return "This kernel cannot keep commands from reading named pipes in folders they see."
     if landlock >= MOVES_SINCE:
@@ -226,7 +226,7 @@ class Sandbox:
 
     @property
     def _private(self) -> dict[str, str]:
-        """Where programs leave sockets and pipes for others, with the folder that commands get instead."""
+        """Places of sockets and pipes, each with the session folder that replaces it."""
         if not sys.platform.startswith("linux"):
             return {}
         run = str(Path(self.scratch).with_name("run"))
@@ -356,13 +356,13 @@ class Sandbox:
 
     @staticmethod
     def _is_kept_back(path: str, policy: SandboxPolicy) -> bool:
-        """Whether there is something outside at a path that commands do not see, or a folder for it."""
+        """Return whether a hidden path, or its folder, exists outside."""
         above = os.path.dirname(path)  # noqa: PTH120 - a string, as the policy has them
         is_place = above in policy.hidden or above in dict(policy.private)
         return is_there(path) or (not is_place and is_there(above))
 
     def _named(self, text: str, patterns: Sequence[re.Pattern[str]]) -> dict[str, None]:
-        """The paths that a command's complaints name, each once."""
+        """Return the paths named in a command's error messages, each once."""
         paths = (path for pattern in patterns for path in pattern.findall(text))
         return dict.fromkeys(os.path.normpath(self.cwd / path) for path in paths)
 
@@ -389,7 +389,7 @@ def counted() -> list[str]:
 
 
 def _restricting(policy: SandboxPolicy) -> list[str]:
-    """The words that lay Landlock on a command within bubblewrap; empty if the kernel has too little."""
+    """Return the words that put a command under Landlock; empty without kernel support."""
     places = [*policy.writable, *(place for place, _ in policy.private)]
     rules = writing_rules(places, landlock_version())
     if rules and is_file(_PERL):

@@ -99,7 +99,7 @@ def _is_private(name: str) -> bool:
 
 
 def _build_places() -> Iterator[str]:
-    """What builds need, relative to the home folder."""
+    """Paths that builds need, relative to the home folder."""
     for folder, names in _OF_BUILDS.items():
         yield from (f"{folder}/{name}".removeprefix("/") for name in names.split())
     yield from (f"Library/{name}" for name in _OF_LIBRARY)
@@ -109,7 +109,7 @@ BUILD_PLACES = frozenset(_build_places())
 
 
 def is_private(path: Path, home: Path) -> bool:
-    """Whether a path lies in what is hidden of the home folder. Both without links; the disk is not read."""
+    """Return whether a path lies in a hidden part of the home folder. Does no I/O."""
     if path == home or not path.is_relative_to(home):
         return False
     parts = path.relative_to(home).parts
@@ -118,14 +118,14 @@ def is_private(path: Path, home: Path) -> bool:
 
 
 def private_entries(home: Path) -> list[str]:
-    """The entries of the home folder that are not shown, or only in part."""
+    """List the home folder's entries that are hidden, at least in part."""
     return [
         entry.path for entry in _entries(home) if _is_private(entry.name) and entry.name not in BUILD_PLACES
     ]
 
 
 def open_entries(home: Path) -> list[str]:
-    """The folders and files that are shown: no links, which are made anew, and no sockets and pipes."""
+    """List the folders and files that are shown: no links, sockets or pipes."""
     entries = [entry for entry in _entries(home) if not _is_private(entry.name)]
     folders = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
     files = sorted(entry.path for entry in entries if entry.is_file(follow_symlinks=False))
@@ -141,7 +141,7 @@ def _entries(home: Path) -> list["os.DirEntry[str]"]:
 
 
 def build_places(home: Path, environ: Mapping[str, str]) -> list[str]:
-    """What builds need and is there, below the home folder and where variables moved it."""
+    """List the existing paths that builds need, in the home folder or moved by a variable."""
     moved = {folder: base for base, folder in _moved(environ)}
     places = []
     for folder, names in _OF_BUILDS.items():
@@ -158,7 +158,7 @@ def build_places(home: Path, environ: Mapping[str, str]) -> list[str]:
 
 
 def moved_keys(environ: Mapping[str, str]) -> list[str]:
-    """What variables name that may hold keys."""
+    """List the paths that variables name and that may hold keys."""
     named = (value for name, value in environ.items() if _NAMES_KEYS.search(name))
     return [base for base, _ in _moved(environ)] + [value for value in named if value.startswith("/")]
 
@@ -170,7 +170,7 @@ def _moved(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def links_to(paths: list[str], home: Path) -> list[tuple[str, str]]:
-    """The links of the home folder and those on the way to these paths, each with what it holds."""
+    """List links in the home folder and on the way to these paths, with their targets."""
     places = {entry.path for entry in _entries(home) if entry.is_symlink()}
     for path in map(Path, paths):
         if path.is_relative_to(home) and real_path(path) != str(path):

@@ -205,9 +205,10 @@ exec { $ARGV[0] } @ARGV or die "$ARGV[0]: $!\n";
 
 
 def writing_rules(writable: Iterable[str], version: int) -> list[str]:
-    """What `restrict` is given below bubblewrap, where mounts keep files as they are: nothing is opened to be
-    written elsewhere, for a pipe on a read-only mount could be; and with newer versions of Landlock, sockets
-    elsewhere are not connected to. Empty for versions that would forbid all moves between folders."""
+    """Return the arguments of `restrict` below bubblewrap: no opening for writing outside of these places.
+
+    Read-only mounts do not refuse that for pipes. Newer versions of Landlock refuse sockets outside, too; the
+    first one would forbid all moves between folders, so for it there are no rules."""
     if version < MOVES_SINCE:
         return []
     opens = _WRITE | (_RESOLVE_UNIX if version >= SOCKETS_SINCE else 0)

@@ -74,12 +74,12 @@ class SandboxPolicy:
         return next((path for path in self.hidden if lies_in(path, self.writable)), "")
 
     def hides(self, path: str) -> bool:
-        """Whether commands do not see what is at this path: the deepest place decides."""
+        """Return whether a path is hidden. The deepest place decides."""
         hidden = dict.fromkeys((*self.hidden, *(place for place, _ in self.private)), True)
         return _nearest(path, hidden | dict.fromkeys((*self.shown, *self.writable), False))
 
     def writes(self, path: str) -> bool:
-        """Whether commands may write what is at this path: the deepest place decides."""
+        """Return whether a path may be written. The deepest place decides."""
         private = (place for place, _ in self.private)
         places = dict.fromkeys((*self.hidden, *self.shown), False)
         places |= dict.fromkeys((*self.writable, *private, "/proc", "/dev"), True)
@@ -135,7 +135,7 @@ def policy_for(
 
 
 class HomePlaces(NamedTuple):
-    """What commands see of home folders."""
+    """The hidden and shown parts of home folders."""
 
     root: str
     """The user's own home folder, if it is hidden but for what is shown."""
@@ -146,8 +146,9 @@ class HomePlaces(NamedTuple):
 
 
 def _home_places(home: Path, environ: Mapping[str, str], worked_in: Sequence[str]) -> HomePlaces:
-    """What is hidden of home folders, and shown within. A home folder that is worked in stays in its place,
-    for files are made in it: only the private entries that are there already are hidden."""
+    """Return the hidden and shown parts of home folders.
+
+    A home folder that is the working folder keeps its new files: only its private entries are hidden."""
     needed, entries = build_places(home, environ), private_entries(home)
     outside = (*_SYSTEM, *worked_in)
     moved = [path for path in map(real_path, moved_keys(environ)) if not lies_in(path, outside)]
@@ -161,7 +162,7 @@ def _home_places(home: Path, environ: Mapping[str, str], worked_in: Sequence[str
 
 
 def _nearest(path: str, places: Mapping[str, bool]) -> bool:
-    """What holds of the nearest of these places that a path is, or lies in; False outside of all."""
+    """Return the value of the deepest place that holds a path; False outside of all."""
     while path and path not in places:
         path = _above(path)
     return places.get(path, False)
@@ -178,8 +179,7 @@ _OF_SEARCHES = (".gitconfig", ".config/git/ignore")
 
 
 def search_policy(policy: SandboxPolicy, real: str, programs: Iterable[str | Path]) -> SandboxPolicy:
-    """What a search may do of what commands may: read what it searches, below the repository that it lies in,
-    and what its own program needs. Reads the disk."""
+    """Narrow a policy to a search: it reads its target, the repository and its program. Reads the disk."""
     home = Path(real_path(typed_path("~")))
     top = up_to_top(Path(policy.cwd))[-1]
     of_system = filter(is_there, _OF_PROGRAMS)  # by these names, though they may be links
@@ -298,7 +298,7 @@ def _mount_words(policy: SandboxPolicy) -> list[str]:
 
 
 def _by_depth(policy: SandboxPolicy) -> list[tuple[str, str]]:
-    """Each place once, with what it is to commands. The deeper one comes later, and wins."""
+    """List each place with its kind. The deeper one comes later and wins."""
     kinds = dict.fromkeys(policy.hidden, "hidden") | dict.fromkeys(policy.shown, "read")
     kinds |= dict.fromkeys((place for place, _ in policy.private), "private")
     kinds |= dict.fromkeys((place for place, _ in policy.links), "link")

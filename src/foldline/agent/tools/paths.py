@@ -45,8 +45,9 @@ def is_open(real: Path, folder: Path) -> bool:
 
 
 def kept_in(folder: Path) -> Callable[[Path], bool]:
-    """Return whether a path without links is no part of what is worked on in this folder: Foldline's own data
-    (sessions of other projects, keys, settings), and what is private of a home folder in it."""
+    """Return a test for paths that are no part of the work in this folder.
+
+    These are Foldline's own data and the private entries of a home folder in it. Paths are without links."""
     real, home = Path(real_path(folder)), Path(real_path(typed_path("~")))
     places: list[Path | str] = [data_home(), config_dir(os.environ)]
     has_home = home.is_relative_to(real)
