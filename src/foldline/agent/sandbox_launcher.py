@@ -72,8 +72,11 @@ def filter_bytes(machine: str, *, network: bool) -> bytes:
 
 _READ, _LIST, _ALL_BEFORE_REFER = 0b101, 0b1000, (1 << 13) - 1
 """Files, to be read and run; folders, to be listed; all rights of the first version."""
-_WRITE, _REFER, _RESOLVE_UNIX = 1 << 1, 1 << 13, 1 << 16
-"""Open to be written; move and link between folders; connect to a socket by its path."""
+_WRITE = 1 << 1
+_REFER = 1 << 13
+"""To move and to link between folders."""
+_RESOLVE_UNIX = 1 << 16
+"""To connect to a socket by its path."""
 MOVES_SINCE, SOCKETS_SINCE = 2, 9
 """The versions of Landlock with the last two rights; the second came with Linux 7.1."""
 _OF_FILES = 0b111 | 1 << 14 | 1 << 15 | _RESOLVE_UNIX
