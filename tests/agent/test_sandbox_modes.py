@@ -21,6 +21,7 @@ from support.sandboxes import need
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path))  # in `/tmp`, commands have files of their own
     (tmp_path / "shop").mkdir()
     return tmp_path / "shop"
 

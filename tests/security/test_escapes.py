@@ -55,17 +55,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def outside(tmp_path: Path) -> Path:
-    """A folder beside the project, with a file."""
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "file").write_text("as it was")
-    return tmp_path / "outside"
+def outside(home: Path) -> Path:
+    """A folder beside the project, with a file that commands see: not in `/tmp`, where they see nothing."""
+    (home / "outside").mkdir()
+    (home / "outside" / "file").write_text("as it was")
+    return home / "outside"
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "project").mkdir()
-    return tmp_path / "project"
+def project(home: Path) -> Path:
+    (home / "project").mkdir()
+    return home / "project"
 
 
 @pytest.fixture(params=["bubblewrap", "landlock"])

@@ -17,12 +17,19 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from foldline.data import config_dir, data_home, real_path, typed_path
-from foldline.files import write_new
+from foldline.files import is_file, is_folder, is_there, write_new
 from foldline.programs import find_program, keep_out, trusted_environment, why_missing
 
 from .sandbox_acting import ActingEntry, ActingRecord, acting_in
-from .sandbox_launcher import filter_bytes, landlock_version
-from .sandbox_network import REFUSED, Reach, SandboxNetwork, python_words
+from .sandbox_launcher import (
+    MOVES_SINCE,
+    PERL,
+    SOCKETS_SINCE,
+    filter_bytes,
+    landlock_version,
+    writing_rules,
+)
+from .sandbox_network import LAUNCHER, REFUSED, Reach, SandboxNetwork, python_words
 from .sandbox_policy import (
     SHELL_FILES,
     SandboxOptions,
@@ -44,6 +51,8 @@ _PROCESSES = 4_096
 _PART_OF_DISK = 2
 """No file becomes larger than so many times less than what is free."""
 _SEATBELT = "/usr/bin/sandbox-exec"
+_PERL = "/usr/bin/perl"
+_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - it is these that commands do not get
 _FILTER = 3
 """The descriptor by which bubblewrap is given its seccomp program."""
 
@@ -75,13 +84,28 @@ def engine_here() -> Engine:
         tried = bubblewrap_words(SandboxPolicy("/"), is_root=os.geteuid() == 0, filter_from=None)
         why = _failure([*tried, "/bin/sh", "-c", ":"])
         if not why:
-            return Engine("bubblewrap")
+            return Engine("bubblewrap", _beyond_this_kernel(landlock_version()))
         why = f"bubblewrap does not work here ({why})"
     if landlock_version() >= 1 and filter_bytes(os.uname().machine, network=False):
         return Engine(
             "landlock", f"{why}: Landlock alone cannot keep hooks and settings in the folder as they are."
         )
     return Engine("", f"{why}, and this kernel has no Landlock.")
+
+
+def _beyond_this_kernel(landlock: int) -> str:
+    """Name the gaps of bubblewrap with this version of Landlock, in a sentence."""
+    if landlock >= SOCKETS_SINCE:
+        return "This kernel cannot keep commands from reading named pipes in folders they see."
+    if landlock >= MOVES_SINCE:
+        return (
+            "This kernel cannot keep commands from sockets in folders they see (Linux 7.1 can), "
+            "nor from reading named pipes there."
+        )
+    return (
+        "This kernel cannot keep commands from sockets and named pipes in folders they see "
+        "(Linux 7.1 with Landlock can, but for reading pipes)."
+    )
 
 
 def _failure(argv: Sequence[str]) -> str:
@@ -125,6 +149,10 @@ _UNWRITABLE = "(?:Read-only file system|Operation not permitted|Device or resour
 _PATHS = (
     re.compile(rf"{_PATH}: {_UNWRITABLE}", re.IGNORECASE),
     re.compile(rf"(?:Read-only file system|EROFS|Errno 30|os error 30)[^\n]*?{_PATH}"),
+)
+_MISSING = (
+    re.compile(rf"{_PATH}: No such file or directory", re.IGNORECASE),
+    re.compile(rf"(?:No such file or directory|ENOENT|os error 2\))[^\n]*?{_PATH}", re.IGNORECASE),
 )
 _NO_NETWORK = re.compile(
     r"Could not resolve host|Temporary failure in name resolution|Name or service not known|ENETUNREACH"
@@ -197,7 +225,18 @@ class Sandbox:
             program = filter_bytes(os.uname().machine, network=True)
             write_new(Path(self._scratch.name, "filter"), program, durable=False)
             Path(self._scratch.name, "files").mkdir()
+            Path(self._scratch.name, "files").chmod(0o1777)  # stands for /tmp, also for other users of a test
+            Path(self._scratch.name, "run").mkdir(0o700)
         return f"{real_path(self._scratch.name)}/files"
+
+    @property
+    def _private(self) -> dict[str, str]:
+        """Places of sockets and pipes, each with the session folder that replaces it."""
+        if not sys.platform.startswith("linux"):
+            return {}
+        run = str(Path(self.scratch).with_name("run"))
+        places = dict.fromkeys(_TEMPORARY, self.scratch) | {os.environ.get("XDG_RUNTIME_DIR", ""): run}
+        return {real_path(place): own for place, own in places.items() if place and is_folder(place)}
 
     @property
     def _filter(self) -> str:
@@ -209,13 +248,23 @@ class Sandbox:
         own = [data_home(), config_dir(os.environ)]
         places = self._places()
         keep_out([self.cwd, *places])
+        private = self._private
+        if self.engine is not None and self.engine.name == "landlock":
+            private = dict.fromkeys(private, "")  # it hides, and puts nothing in the place of another
         return policy_for(
             self.cwd,
             places=places,
             read_only=read_only,
             hidden=[*map(typed_path, self.options.hidden), *own, *_sockets()],
-            shown=[*([self.kept] if self.kept else []), str(config_dir(os.environ) / "skills")],
+            shown=[
+                *([self.kept] if self.kept else []),
+                config_dir(os.environ) / "skills",
+                *map(typed_path, self.options.writable),
+                *(sys.base_prefix, LAUNCHER),
+            ],
+            private=private,
             home=typed_path("~"),
+            environ=os.environ,
             network=self._network is not None,
         )
 
@@ -297,11 +346,13 @@ class Sandbox:
                 with_filter = [*words[:2], f'exec {_FILTER}<"$0"; {words[2]}', self._filter]
                 is_root = os.geteuid() == 0
                 inside = bubblewrap_words(policy, is_root=is_root, filter_from=_FILTER)
-                return [*with_filter, *(network.entering if network else ()), *inside, *counted(), *argv]
+                entering = network.entering if network else ()
+                return [*with_filter, *entering, *inside, *counted(), *_restricting(policy), *argv]
             case "landlock":
                 if within := policy.keys_within:
                     raise OSError(0, f"Landlock cannot hide {within}, which lies in a folder to be written")
-                given = {"reads": policy.reads, "writable": policy.writable, "hidden": policy.hidden}
+                reads = [*policy.reads, *policy.shown]
+                given = {"reads": reads, "writable": policy.writable, "hidden": policy.hidden}
                 return [*words, *python_words("confine", json.dumps(given)), *argv]
             case "seatbelt":
                 return [*words, _SEATBELT, "-p", seatbelt_profile(policy), *argv]
@@ -337,15 +388,10 @@ class Sandbox:
         policy = self._policy or self.policy()
         hosts = tuple(self._network.refused) if self._network is not None else ()
         memory = f"more memory than {sized(self._memory)}" if self._memory and _NO_MEMORY.search(text) else ""
-        named = (path for pattern in _PATHS for path in pattern.findall(text))
-        paths = dict.fromkeys(os.path.normpath(self.cwd / path) for path in named)
-        open_to_it = (*policy.writable, "/proc", "/dev")
-        read = [path for path in paths if lies_in(path, policy.hidden)]
-        written = [
-            path
-            for path in paths
-            if path not in read and (not lies_in(path, open_to_it) or lies_in(path, policy.read_only))
-        ]
+        paths = self._named(text, _PATHS)
+        named = {**paths, **self._named(text, _MISSING)}
+        read = [path for path in named if policy.hides(path) and self._is_kept_back(path, policy)]
+        written = [path for path in paths if path not in read and not policy.writes(path)]
         said = [
             f"the network: {', '.join(hosts)}" if hosts else "",
             "the network" if not hosts and _NO_NETWORK.search(text) else "",
@@ -355,6 +401,18 @@ class Sandbox:
         ]
         words = "; ".join(filter(None, said))
         return Refused(words, () if read or written or memory else hosts) if words else None
+
+    @staticmethod
+    def _is_kept_back(path: str, policy: SandboxPolicy) -> bool:
+        """Return whether a hidden path, or its folder, exists outside."""
+        above = os.path.dirname(path)  # noqa: PTH120 - a string, as the policy has them
+        is_place = above in policy.hidden or above in dict(policy.private)
+        return is_there(path) or (not is_place and is_there(above))
+
+    def _named(self, text: str, patterns: Sequence[re.Pattern[str]]) -> dict[str, None]:
+        """Return the paths named in a command's error messages, each once."""
+        paths = (path for pattern in patterns for path in pattern.findall(text))
+        return dict.fromkeys(os.path.normpath(self.cwd / path) for path in paths)
 
     def _allows(self, host: str) -> Reach:
         """Whoever sets a host means it, wherever it is; who is asked about one has only seen its name."""
@@ -384,8 +442,19 @@ def counted() -> list[str]:
     return ["/bin/sh", "-c", f'{limit}; exec "$@"', "sh"]
 
 
+def _restricting(policy: SandboxPolicy) -> list[str]:
+    """Return the words that put a command under Landlock; empty without kernel support."""
+    places = [*policy.writable, *(place for place, _ in policy.private)]
+    rules = writing_rules(places, landlock_version())
+    if rules and is_file(_PERL):
+        return ["/usr/bin/env", "PERL_BADLANG=0", _PERL, "-e", PERL, *rules]
+    return [*python_words("restrict"), *rules] if rules else []
+
+
 def _sockets() -> list[str]:
-    """Sockets in the file system: to be read-only does not close one."""
+    """Sockets in the file system, by the names they were bound to: a read-only mount does not close one."""
+    if landlock_version() >= SOCKETS_SINCE:
+        return []
     try:
         lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").splitlines()[1:]
     except OSError:

@@ -1,37 +1,33 @@
 """What a command in the sandbox may do, and the same in the words of bubblewrap and of macOS' Seatbelt.
 
-Everything may be read but credentials; written is the working folder, what the user added and a folder for
-temporary files, but not what acts by itself; the network is reached through a proxy alone (decision 44).
+Read is the system without what runs in it (`/run`, `/tmp`), and of home folders what builds need; written is
+the working folder, what the user added and a folder for temporary files, but not what acts by itself; the
+network is reached through a proxy alone (decision 44).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from foldline.data import real_path, typed_path
 from foldline.files import is_file, is_folder, is_there, read_regular
 from foldline.programs import own_places, program
 
 from .discovery import up_to_top
+from .sandbox_home import build_places, links_to, moved_keys, open_entries, private_entries
 
-CREDENTIALS = (
-    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".config/gh", ".config/hub", ".config/gcloud", ".config/op",
-    ".config/rclone", ".config/github-copilot", ".docker/config.json", ".docker/run", ".docker/desktop",
-    ".netrc", ".pgpass", ".my.cnf", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials",
-    ".config/git/credentials", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
-    ".m2/settings.xml", ".gradle/gradle.properties", ".terraform.d", ".vault-token", ".password-store",
-    ".local/share/keyrings", ".local/share/kwalletd", ".claude/.credentials.json", ".codex/auth.json",
-    ".gemini/oauth_creds.json", ".local/share/opencode/auth.json",
-    ".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware",
-    ".config/microsoft-edge", ".config/vivaldi", "snap/firefox", "Library/Keychains", "Library/Cookies",
-    "Library/Application Support/Google/Chrome", "Library/Application Support/Firefox", "Library/Safari",
-    ".bash_history", ".zsh_history", ".python_history", ".node_repl_history", ".psql_history",
-)  # fmt: skip
-"""Below the home folder: keys, what logs in, browser profiles, and what was typed."""
 _OF_THE_SYSTEM = (
     "/etc/shadow", "/etc/gshadow", "/etc/sudoers.d", "/etc/ssh", "/etc/NetworkManager", "/etc/wireguard",
 )  # fmt: skip
 """Where a command runs as root, it could read these."""
+_HOMES = ("/home", "/root", "/Users")
+_RUNNING = ("/run", "/var/run")
+"""Sockets and pipes of services, and keys mounted into containers."""
+_OF_RUNNING = ("/etc/resolv.conf", "/run/current-system", "/run/opengl-driver", "/home/linuxbrew/.linuxbrew")
+"""What programs need of them: the first may be a link, and NixOS and Homebrew keep programs there."""
+_SYSTEM = ("/usr", "/etc", "/opt", "/bin", "/lib", "/lib64", "/sbin", "/dev", "/proc", "/nix", "/gnu")
+"""No variable hides these, whatever its name."""
 SHELL_FILES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile",
     ".zlogin", ".zlogout", ".vimrc", ".gvimrc", ".vim", ".emacs", ".emacs.d", ".config/fish", ".config/nvim",
@@ -62,6 +58,10 @@ class SandboxPolicy:
     hidden: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     """Within what is hidden, and read all the same."""
+    private: tuple[tuple[str, str], ...] = ()
+    """Places in whose stead commands have a folder of the session's own, with that folder."""
+    links: tuple[tuple[str, str], ...] = ()
+    """Links within what is hidden, with what they hold."""
     network: bool = False
     """Whether there is the proxy's."""
     reads: tuple[str, ...] = ("/",)
@@ -71,6 +71,18 @@ class SandboxPolicy:
     def keys_within(self) -> str:
         """What is hidden within what may be written: Landlock cannot keep both; empty where nothing is."""
         return next((path for path in self.hidden if lies_in(path, self.writable)), "")
+
+    def hides(self, path: str) -> bool:
+        """Return whether a path is hidden. The deepest place decides."""
+        hidden = dict.fromkeys((*self.hidden, *(place for place, _ in self.private)), True)
+        return _nearest(path, hidden | dict.fromkeys((*self.shown, *self.writable), False))
+
+    def writes(self, path: str) -> bool:
+        """Return whether a path may be written. The deepest place decides."""
+        private = (place for place, _ in self.private)
+        places = dict.fromkeys((*self.hidden, *self.shown), False)
+        places |= dict.fromkeys((*self.writable, *private, "/proc", "/dev"), True)
+        return _nearest(path, places | dict.fromkeys(self.read_only, False))
 
 
 def places_written(cwd: Path, writable: Iterable[str | Path], *, may_change: bool = True) -> tuple[str, ...]:
@@ -87,23 +99,82 @@ def policy_for(
     read_only: Iterable[str] = (),
     hidden: Iterable[str | Path] = (),
     shown: Iterable[str | Path] = (),
+    private: Mapping[str, str],
     home: Path,
+    environ: Mapping[str, str],
     network: bool = False,
 ) -> SandboxPolicy:
-    """The policy of a folder as it is now. `places` are written. Reads the disk."""
+    """Return what commands may do now. Reads the disk.
+
+    Args:
+        places: what commands write.
+        read_only: what lies within these and is not written.
+        private: places with the folder that commands get in place of each, if any.
+    """
     folder = real_path(cwd)
-    below_home = (home / name for name in CREDENTIALS)
     own = own_places(places)
     # A mount cannot be renamed: so no folder above them is put aside for another.
     above = (str(parent) for place in own for parent in Path(place).parents if lies_in(str(parent), places))
+    held = (*read_only, *_there(own))
+    top = real_path(up_to_top(Path(folder))[-1])
+    worked_in = (folder, top, *places)
+    apart = {place: own for place, own in private.items() if not lies_in(place, worked_in)}
+    replaced = {place: own for place, own in apart.items() if own}
+    closed = [*_there([*_OF_THE_SYSTEM, *hidden])]
+    of_home = _home_places(Path(real_path(home)), environ, worked_in)
+    seen = {path for path in _there(of_home.shown) if not lies_in(path, closed)}
+    seen |= {path for path in _there([*_OF_RUNNING, *shown, folder, top]) if path not in closed}
+    unseen = {*_there([*closed, *of_home.hidden, *_RUNNING, *apart])} - seen - replaced.keys()
+    is_hidden = dict.fromkeys([*unseen, *replaced], True) | dict.fromkeys([*seen, *places], False)
+    root = of_home.root if replaced else ""  # else a home folder in `/tmp` would be as writable as that
     return SandboxPolicy(
         folder,
         tuple(_there([*places, *above])),
-        tuple(path for path in (*read_only, *_there(own)) if lies_in(path, places) and path not in places),
-        tuple(path for path in _there([*below_home, *_OF_THE_SYSTEM, *hidden]) if path != folder),
-        tuple(_there(shown)),
-        network,
+        tuple(path for path in held if lies_in(path, places) and path not in places),
+        hidden=tuple(path for path in unseen if path == root or not _nearest(_above(path), is_hidden)),
+        shown=tuple(path for path in seen if _nearest(_above(path), is_hidden)),
+        private=tuple(replaced.items()),
+        links=tuple(link for link in of_home.links if _nearest(link[0], is_hidden)),
+        network=network,
     )
+
+
+class HomePlaces(NamedTuple):
+    """The hidden and shown parts of home folders."""
+
+    root: str
+    """The user's own home folder, if it is hidden but for what is shown."""
+    hidden: Sequence[str]
+    shown: Sequence[str]
+    links: Sequence[tuple[str, str]]
+    """Links that lead to what is shown, with what they hold."""
+
+
+def _home_places(home: Path, environ: Mapping[str, str], worked_in: Sequence[str]) -> HomePlaces:
+    """Return the hidden and shown parts of home folders.
+
+    A home folder that is the working folder keeps its new files: only its private entries are hidden."""
+    needed, entries = build_places(home, environ), private_entries(home)
+    outside = (*_SYSTEM, *worked_in)
+    moved = [path for path in map(real_path, moved_keys(environ)) if not lies_in(path, outside)]
+    moved = [path for path in moved if not any(lies_in(each, [path]) for each in (str(home), *worked_in))]
+    links = links_to(needed, home)
+    if lies_in(str(home), worked_in) or str(home) == "/":
+        return HomePlaces("", [*entries, *moved], needed, links)
+    linked = [path for path in map(real_path, entries) if not lies_in(path, (str(home), *outside))]
+    entries = [path for path in open_entries(home) if not lies_in(path, (*linked, *moved))]
+    return HomePlaces(str(home), [*_HOMES, str(home), *linked, *moved], [*needed, *entries], links)
+
+
+def _nearest(path: str, places: Mapping[str, bool]) -> bool:
+    """Return the value of the deepest place that holds a path; False outside of all."""
+    while path and path not in places:
+        path = _above(path)
+    return places.get(path, False)
+
+
+def _above(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 _OF_PROGRAMS = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/nix/store", "/gnu/store")
@@ -113,15 +184,18 @@ _OF_SEARCHES = (".gitconfig", ".config/git/ignore")
 
 
 def search_policy(policy: SandboxPolicy, real: str, programs: Iterable[str | Path]) -> SandboxPolicy:
-    """What a search may do of what commands may: read what it searches, below the repository that it lies in,
-    and what its own program needs. Reads the disk."""
-    home = (typed_path("~") / name for name in _OF_SEARCHES)
+    """Narrow a policy to a search: it reads its target, the repository and its program. Reads the disk."""
+    home = Path(real_path(typed_path("~")))
     top = up_to_top(Path(policy.cwd))[-1]
     of_system = filter(is_there, _OF_PROGRAMS)  # by these names, though they may be links
-    reads = (*of_system, *_there([*programs, *home, top, *policy.writable]))
+    of_home = (home / name for name in _OF_SEARCHES)
+    reads = (*of_system, *_there([*programs, *of_home, top, *policy.writable]))
     if not lies_in(real, reads):  # within what commands write, it might be a link by now
         reads = (*reads, real)
-    hidden = (path for path in policy.hidden if lies_in(path, reads) and not lies_in(real, [path]))
+    entries = _there(private_entries(home)) if lies_in(str(home), reads) else ()
+    hidden = (
+        path for path in {*policy.hidden, *entries} if lies_in(path, reads) and not lies_in(real, [path])
+    )
     return SandboxPolicy(policy.cwd, hidden=tuple(hidden), reads=reads)
 
 
@@ -182,31 +256,41 @@ def bubblewrap_words(policy: SandboxPolicy, *, is_root: bool, filter_from: int |
     # bubblewrap leaves them to the user's rights; root, also one of a namespace, may write them.
     for path in ("/proc/sys", "/proc/sysrq-trigger"):
         words += ["--ro-bind-try", path, path]
-    empty = []
-    for path, how in sorted(_mounts(policy), key=lambda mount: (mount[0].count("/"), mount[0])):
-        match how:
-            case "hidden" if is_folder(path):
-                words += ["--tmpfs", path]
-                empty.append(path)
-            case "hidden":
-                words += ["--ro-bind", "/dev/null", path]
-            case "writable":
-                words += ["--bind", path, path]
-            case _:
-                words += ["--ro-bind", path, path]
-    words += [word for path in empty for word in ("--remount-ro", path)]
+    words += _mount_words(policy)
     if filter_from is not None:
         words += ["--seccomp", str(filter_from)]
     return [*words, "--chdir", policy.cwd, "--"]
 
 
-def _mounts(policy: SandboxPolicy) -> Iterator[tuple[str, str]]:
-    """Each path once; the deeper one is mounted later, and so wins."""
-    mounts = dict.fromkeys(policy.hidden, "hidden")
-    mounts |= dict.fromkeys(policy.shown, "read")
-    mounts |= dict.fromkeys((path for path in policy.writable if path not in policy.hidden), "writable")
-    mounts |= dict.fromkeys((path for path in policy.read_only if mounts.get(path) != "hidden"), "read")
-    yield from mounts.items()
+def _mount_words(policy: SandboxPolicy) -> list[str]:
+    private, links = dict(policy.private), dict(policy.links)
+    words, empty = list[str](), list[str]()
+    for path, kind in _by_depth(policy):
+        match kind:
+            case "hidden" if is_folder(path):
+                words += ["--tmpfs", path]
+                empty += ["--remount-ro", path]
+            case "hidden":
+                words += ["--ro-bind", "/dev/null", path]
+            case "private":
+                words += ["--bind", private[path], path]
+            case "link":
+                words += ["--symlink", links[path], path]
+            case "writable":
+                words += ["--bind", path, path]
+            case _:
+                words += ["--ro-bind", path, path]
+    return words + empty  # last: what is read-only holds no places for other mounts
+
+
+def _by_depth(policy: SandboxPolicy) -> list[tuple[str, str]]:
+    """List each place with its kind. The deeper one comes later and wins."""
+    kinds = dict.fromkeys(policy.hidden, "hidden") | dict.fromkeys(policy.shown, "read")
+    kinds |= dict.fromkeys((place for place, _ in policy.private), "private")
+    kinds |= dict.fromkeys((place for place, _ in policy.links), "link")
+    kinds |= dict.fromkeys((path for path in policy.writable if path not in policy.hidden), "writable")
+    kinds |= dict.fromkeys((path for path in policy.read_only if path not in policy.hidden), "read")
+    return sorted(kinds.items(), key=lambda place: (place[0].count("/"), place[0]))
 
 
 # --- Seatbelt -----------------------------------------------------------------------------------------
@@ -214,15 +298,21 @@ def _mounts(policy: SandboxPolicy) -> Iterator[tuple[str, str]]:
 
 def seatbelt_profile(policy: SandboxPolicy) -> str:
     """The profile for macOS' `sandbox-exec`; the last rule that fits wins."""
-    writable = [*policy.writable, "/dev/null", "/dev/zero", "/dev/tty"]
+    rules = {
+        "hidden": "(deny file-read* file-write* {0})\n(allow file-read-metadata {0})",  # to follow paths
+        "read": "(allow file-read* {0})\n(deny file-write* {0})",
+        "writable": "(allow file-read* file-write* {0})",
+    }
     lines = [
         "(version 1)",
         "(allow default)",
         "(deny file-write*)",
-        f"(allow file-write* {_places(writable)})",
-        *([f"(deny file-write* {_places(policy.read_only)})"] if policy.read_only else []),
-        *([f"(deny file-read* file-write* {_places(policy.hidden)})"] if policy.hidden else []),
-        *([f"(allow file-read* {_places(policy.shown)})"] if policy.shown else []),
+        *(f'(allow file-write* (subpath "{path}"))' for path in ("/dev/null", "/dev/zero", "/dev/tty")),
+        *(
+            rules[kind].format(f'(subpath "{_quoted(path)}")')
+            for path, kind in _by_depth(policy)
+            if kind in rules
+        ),
         "(deny network*)",
         '(allow network-bind network-inbound (local ip "localhost:*"))',
         "(deny appleevent-send)",
@@ -232,10 +322,6 @@ def seatbelt_profile(policy: SandboxPolicy) -> str:
         '(deny mach-lookup (global-name "com.apple.coreservices.launchservicesd"))',
     ]
     return "\n".join(lines)
-
-
-def _places(paths: Iterable[str]) -> str:
-    return " ".join(f'(subpath "{_quoted(path)}")' for path in paths)
 
 
 def _quoted(path: str) -> str:

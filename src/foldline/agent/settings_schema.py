@@ -255,9 +255,9 @@ class SandboxSettings(Section):
     """`[sandbox]`: what commands may do in the modes `sandboxed` and `read-only`, beside their folder."""
 
     writable: Names = []
-    """Folders they may write, too (a cache of packages); `~` is your home."""
+    """Folders they may see and write, too (a cache of packages); `~` is your home."""
     hidden: Names = []
-    """Files and folders they may not read, beside the usual places of keys: `~/.ssh`, `~/.aws` and others."""
+    """Files and folders they may not read, beside what is private of your home: see security.md."""
     hosts: Names = []
     """Hosts they may reach without a question; `*.example.org` stands for all below it."""
     memory: Annotated[float, Field(ge=0, le=100)] = 50

@@ -64,7 +64,7 @@ def _row(name: str, use: ModelUse, paid: float | None) -> tuple[str, ...]:
 async def status_lines(agent: Agent) -> list[str]:
     """What a session works with, and where. Tries the sandbox, where that was not done yet."""
     engine = await agent.state.sandbox.ready()
-    holds = f"holds ({engine.name})" if engine.holds else f"does not hold: {engine.why}"
+    holds = f"holds ({engine.name}). {engine.why}" if engine.holds else f"does not hold: {engine.why}"
     return [f"{name:<9} {words}" for name, words in (*_facts(agent), ("sandbox", holds), *_servers(agent))]
 
 

@@ -22,9 +22,10 @@ ADVICE = "set sandbox, writable or hosts in [mcp.{}] to allow it"
 
 
 @pytest.fixture
-async def agent(house: House, tmp_path: Path) -> AsyncIterator[Agent]:
+async def agent(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Agent]:
     """In the mode `sandboxed`, in a folder beside that of the house."""
     need("bubblewrap")
+    monkeypatch.setenv("HOME", str(tmp_path))  # in `/tmp`, programs have files of their own
     (tmp_path / "shop").mkdir()
     session = Session.create(tmp_path / "shop", home=tmp_path / "home")
     agent = Agent(session, llm=PlayedLLM(), approvals="sandboxed")

@@ -192,7 +192,7 @@ def test_what_foldline_keeps_is_no_part_of_the_folder_it_lies_in(
     assert not TOOLS[tool].inside(arguments, context)
 
 
-@pytest.mark.parametrize("name", [".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/gh/hosts.yml"])
+@pytest.mark.parametrize("name", [".ssh/id_ed25519", ".netrc", ".config/gh/hosts.yml", ".of-tomorrow/key"])
 async def test_credentials_are_no_part_of_the_home_folder(
     home: Path, context: ToolContext, name: str
 ) -> None:

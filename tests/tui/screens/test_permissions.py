@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from foldline.agent.approvals import KeptRule, Policy
+from foldline.agent.sandbox import Engine
 from foldline.agent.trust import agreed_bytes
 from foldline.protocol import Approval, Rule
 from foldline.tui.screens.permissions import PermissionsScreen
@@ -90,6 +91,17 @@ async def test_while_a_turn_runs_the_mode_changes_and_a_rule_granted_meanwhile_a
         assert running.agent.executor.busy
         await running.press("escape", "escape")
         await running.at_rest()
+
+
+async def test_in_a_mode_with_a_sandbox_it_is_said_what_this_kernel_does_not_hold(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", approvals="sandboxed") as running:
+        running.agent.state.sandbox.engine = Engine("bubblewrap", "Named pipes can be read.")
+        await opened(running)
+        assert "Named pipes can be read." in running.text
+        await running.press("1")
+        await running.until(lambda: running.agent.state.policy.mode == "ask")
+        await running.until(lambda: "Named pipes can be read." not in running.text)
+        await running.press("escape")
 
 
 async def test_a_damaged_file_of_the_project_is_told(tmp_path: Path) -> None:

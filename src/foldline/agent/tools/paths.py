@@ -10,7 +10,7 @@ import difflib
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from foldline.history import data_home
 from foldline.programs import find_program, own_places, skipped_program, trusted_environment
 
 from ..discovery import up_to_top
-from ..sandbox_policy import CREDENTIALS
+from ..sandbox_home import is_private, private_entries
 from .base import ToolContext, ToolFailure, named
 from .known_commands import leading_words
 from .process import environment
@@ -41,20 +41,23 @@ def is_inside(path: Path, folder: Path) -> bool:
 
 
 def is_open(real: Path, folder: Path) -> bool:
-    """Whether a path without links lies in a folder, and not among what is kept in there and is no part of
-    what is worked on, also where that is the home folder: see `kept_in`."""
-    return real.is_relative_to(real_path(folder)) and not any(map(real.is_relative_to, kept_in(folder)))
+    """Whether a path without links lies in a folder, and is not among what is kept there: see `kept_in`."""
+    return real.is_relative_to(real_path(folder)) and not kept_in(folder)(real)
 
 
-def kept_in(folder: Path) -> tuple[str, ...]:
-    """What lies within this folder, links followed, of Foldline's own (sessions of other projects, keys,
-    settings) and of what logs in elsewhere."""
-    real, home = real_path(folder), typed_path("~")
-    places = [data_home(), config_dir(os.environ)]
-    if home.is_relative_to(real):
-        places += [home / name for name in CREDENTIALS]
-    kept = {real_path(each) for each in places}
-    return tuple(each for each in kept if each != real and Path(each).is_relative_to(real))
+def kept_in(folder: Path) -> Callable[[Path], bool]:
+    """Return a test for paths that are no part of the work in this folder.
+
+    These are Foldline's own data and the private entries of a home folder in it. Paths are without links."""
+    real, home = Path(real_path(folder)), Path(real_path(typed_path("~")))
+    places: list[Path | str] = [data_home(), config_dir(os.environ)]
+    has_home = home.is_relative_to(real)
+    if has_home:
+        places += filter(os.path.islink, private_entries(home))
+    kept = [
+        place for place in map(Path, map(real_path, places)) if place != real and place.is_relative_to(real)
+    ]
+    return lambda path: any(map(path.is_relative_to, kept)) or (has_home and is_private(path, home))
 
 
 def missing(path: Path, context: ToolContext) -> ToolFailure:

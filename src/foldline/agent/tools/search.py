@@ -163,8 +163,8 @@ class _Found:
     """What is searched, as it was named."""
     real: Path
     """And where that led when the call was allowed, which is what the searcher is given."""
-    kept: tuple[str, ...] = ()
-    """What is in there and is not searched: see `kept_in`."""
+    kept: Callable[[Path], bool]
+    """Whether a path in there is not searched: see `kept_in`."""
     lines: list[str] = field(default_factory=list)
     passed_over: int = 0
     _rest: bytearray = field(default_factory=bytearray)
@@ -194,7 +194,7 @@ class _Found:
 
     def _is_kept(self, path: str) -> bool:
         try:
-            return any(map(Path(real_path(path)).is_relative_to, self.kept))
+            return self.kept(Path(real_path(path)))
         except OSError:
             return False
 

@@ -13,7 +13,7 @@ from foldline.context.harmless import clean_line
 from foldline.context.permissions import mode_words, rule_words
 from foldline.protocol import Approval, ApprovalMode, Rule, operations
 from foldline.protocol.entries import ApprovalScope
-from foldline.protocol.events import EntryAppended, Notice
+from foldline.protocol.events import EntryAppended, Notice, SandboxKnown
 from foldline.tui.blocks.cells import Piece, piece, row, wrap_spans
 from foldline.tui.keys.commands import key_of as command_key
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, name_of, table
@@ -47,6 +47,8 @@ class Permissions:
     mode: ApprovalMode = "ask"
     fault: str = ""
     """Why the rules of the project count for nothing, as a sentence."""
+    limits: str = ""
+    """What the sandbox does not hold on this machine, as a sentence; empty in modes without one."""
 
 
 KEYS: Final = table(
@@ -95,7 +97,8 @@ class PermissionsScreen(ListScreen[None, PermissionRow]):
         self._submit = submit
 
     def height_wanted(self) -> int:
-        return min(max(len(self.rows), 3) + _AROUND + (2 if self.now.fault else 0), 30)
+        notes = [note for note in (self.now.fault, self.now.limits) if note]
+        return min(max(len(self.rows), 3) + _AROUND + 3 * len(notes), 30)
 
     def refresh_from(self, now: Permissions) -> None:
         """Show what holds now."""
@@ -118,9 +121,10 @@ class PermissionsScreen(ListScreen[None, PermissionRow]):
                 self._submit(self.row.revoke)
 
     def draw(self, width: int, height: int) -> list[Line]:
-        head, foot = list(self._mode(width - 2)), [[]] if self.now.fault else list[Line]()
-        if self.now.fault:
-            foot += wrap_spans([(f" ! {clean_line(self.now.fault)}", "alert")], width - 2)
+        head, foot = list(self._mode(width - 2)), list[Line]()
+        for note, style in ((self.now.fault, "alert"), (self.now.limits, "muted")):
+            if note:
+                foot += [[], *wrap_spans([(f" ! {clean_line(note)}", style)], width - 2)]
         session, project = command_key("allow-always"), command_key("allow-project")
         none = f"Nothing is always allowed: {session} or {project} at a question allows its like."
         rules = self.row_lines(
@@ -165,9 +169,8 @@ def open_permissions(chat: "ChatScreen", runner: Runner) -> None:
     screen = PermissionsScreen(permissions_now(state), runner.submit)
 
     def hear(event: "Event") -> None:
-        if isinstance(event, Notice) or (
-            isinstance(event, EntryAppended) and isinstance(event.entry, Approval)
-        ):
+        is_approval = isinstance(event, EntryAppended) and isinstance(event.entry, Approval)
+        if is_approval or isinstance(event, Notice | SandboxKnown):
             screen.refresh_from(permissions_now(state))
 
     stop = runner.agent.executor.subscribe(hear)
@@ -176,6 +179,7 @@ def open_permissions(chat: "ChatScreen", runner: Runner) -> None:
 
 def permissions_now(state: "AgentState") -> Permissions:
     """What holds now, and where it came from. Reads the rules of the project from disk."""
+    from foldline.agent.approvals import SANDBOXED
     from foldline.agent.trust import brought
     from foldline.agent.trust_question import does
     from foldline.history import short_id
@@ -207,7 +211,9 @@ def permissions_now(state: "AgentState") -> Permissions:
         for each in brought(state.cwd)
         if each.word in ("agreed", "declined")
     ]
-    return Permissions((*rules, *files), state.policy.mode, state.project.fault())
+    engine = state.sandbox.engine if state.policy.mode in SANDBOXED else None
+    limits = engine.why if engine is not None else ""
+    return Permissions((*rules, *files), state.policy.mode, state.project.fault(), limits)
 
 
 def _time(at: datetime | None) -> str:
