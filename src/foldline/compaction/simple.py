@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
+from foldline.context.clip import clip_messages
 from foldline.context.cut import (
     Cut,
     clip_limit,
@@ -21,7 +22,6 @@ from foldline.context.language import language_of
 from foldline.context.tokens import message_tokens
 from foldline.context.view import (
     bare_placeholder,
-    clip_messages,
     hidden_placeholder,
     is_hidden_placeholder,
     is_preamble,

@@ -7,11 +7,12 @@ from contextlib import aclosing
 from functools import partial
 
 from foldline.context.calls import paired
+from foldline.context.clip import clip_messages
 from foldline.context.conversation import defused, delimited, serialise
 from foldline.context.cut import Cut, clip_limit, cut_at, cut_before, find_cut, giant_limit, giant_results
 from foldline.context.language import Language, is_sectioned, language_of
 from foldline.context.tokens import estimate_tokens
-from foldline.context.view import clip_messages, is_preamble
+from foldline.context.view import is_preamble
 from foldline.llm import LLM, Answer, ContextOverflow, LLMError, Request
 from foldline.protocol import (
     AssistantMessage,
