@@ -79,6 +79,8 @@ _WORDS = frozenset(("type", "description", "enum", "default", "format", "pattern
 _KEPT = _BOUNDS | _COUNTS | _WORDS
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+_MOST_TYPES = 32
+"""Alternatives of one argument that are searched for `null`."""
 _DEEPEST = 24
 """Levels; what lies deeper, or refers to itself, may be anything."""
 _LARGEST = 5_000
@@ -107,13 +109,27 @@ def plain_schema(schema: object) -> Schema:
         for branch in root.pop(word, ()):
             root["properties"] = {**branch.get("properties", {}), **root.get("properties", {})}
     properties = root.get("properties", {})
-    required = [name for name in root.get("required", ()) if name in properties]
+    nullable = nullable_arguments(schema)
+    required = [name for name in root.get("required", ()) if name in properties and name not in nullable]
     described = {"description": root["description"]} if "description" in root else {}
     extra = {key: root[key] for key in ("additionalProperties",) if key in root}
     said = {"type": "object", **described, "properties": properties, "required": required, **extra}
     if len(json.dumps(said, ensure_ascii=False)) > _LONGEST_SCHEMA:
         raise BrokenSchema(f"its schema has more than {_LONGEST_SCHEMA:,} characters")
     return said
+
+
+def nullable_arguments(schema: object) -> frozenset[str]:
+    """Required arguments that may be `null`: a model may leave them out, and the server gets `null`."""
+    if not isinstance(schema, Mapping):
+        return frozenset()
+    plain = _Plain(schema)
+    root = plain.resolved(schema)
+    required, properties = root.get("required"), root.get("properties")
+    if not isinstance(required, list) or not isinstance(properties, Mapping):
+        return frozenset()
+    names = (name for name in required if isinstance(name, str))
+    return frozenset(name for name in names if plain.admits_null(properties.get(name), 0))
 
 
 class _Plain:
@@ -151,6 +167,25 @@ class _Plain:
         if plain.get("type") == "array" or "items" in schema:
             plain["items"] = self.of(schema.get("items"), depth + 1, within)
         return self._alternatives(schema, plain, depth, within)
+
+    def resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The schema; if it is a reference, what that names within the document."""
+        reference = schema.get("$ref")
+        return (self._found(reference) or {}) if isinstance(reference, str) else schema
+
+    def admits_null(self, schema: object, depth: int) -> bool:
+        """Whether `null` is one of the values or types that it names."""
+        if not isinstance(schema, Mapping) or depth > _DEEPEST:
+            return False
+        schema = self.resolved(schema)
+        kinds, values = schema.get("type"), schema.get("enum")
+        is_named = kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
+        if is_named or schema.get("nullable") is True or (isinstance(values, list) and None in values):
+            return True
+        branches = [each for word in ("anyOf", "oneOf") if isinstance(each := schema.get(word), list)]
+        return any(
+            self.admits_null(branch, depth + 1) for listed in branches for branch in listed[:_MOST_TYPES]
+        )
 
     def _type(self, schema: Mapping[str, Any], plain: Schema) -> None:
         """A list of types without `null`, which says no more than that it may be left out."""
