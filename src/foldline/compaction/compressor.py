@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from inspect import isawaitable
 
 from foldline.context.budget import LEAST_ANSWER, budget_for
-from foldline.context.cut import seen_up_to
 from foldline.context.ledger import Ledger
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_preamble
 from foldline.llm import Answer, Chunk, LLMError, ModelInfo, Request
-from foldline.protocol import NEW, AssistantMessage, BaseMessage, FoldlineError, UserMessage, text_parts
+from foldline.protocol import NEW, AssistantMessage, BaseMessage, FoldlineError, text_parts
 
 from .chat_messages import ChatMessage, Piece, Source, pieces_of, written
 from .fallbacks import FailureLadder, Need
@@ -175,7 +174,7 @@ class Compressor:
             max_summary_tokens=min(self._budget.max_summary_tokens, self._budget.window // 4),
             tools_tokens=self._overhead,
             originals={number: piece.message for number, piece in self._pieces.items()},
-            may_clip_unseen=self._unseen_fills_window(),
+            may_clip_unseen=before + LEAST_ANSWER > self._budget.window,
             any_form=True,
         )
         need = Need(
@@ -184,14 +183,6 @@ class Compressor:
             by_hand=by_hand,
         )
         return FailureLadder(context, need, metered)
-
-    def _unseen_fills_window(self) -> bool:
-        """Whether what no request has carried yet, and what stays with it, leave no room for a summary."""
-        unseen_start = seen_up_to(self._view)
-        stays = [message for message in self._view[:unseen_start] if is_preamble(message)]
-        requests = [message for message in self._view[:unseen_start] if isinstance(message, UserMessage)]
-        size = self._overhead + tokens_of([*stays, *requests[-1:], *self._view[unseen_start:]])
-        return size + self._budget.max_summary_tokens >= self._budget.threshold
 
     def _with_ledger(self, enough: int, after: Sequence[BaseMessage]) -> list[BaseMessage]:
         """The new view, with what is most likely to be needed of all that it does not say."""

@@ -104,15 +104,15 @@ def _ends(text: str, room: int) -> Span:
     """Where the head ends and the tail begins within so many tokens."""
     head = _head_end(text, int(max(room, 0) * _HEAD_SHARE))
     tail_room = max(room, 0) - estimate_tokens(text[:head])
-    size = _longest(len(text) - head, tail_room, lambda length: text[len(text) - length :])
+    size = longest(len(text) - head, tail_room, lambda length: text[len(text) - length :])
     return head, _at_line_start(text, len(text) - size, head)
 
 
 def _head_end(text: str, room: int) -> int:
-    return _at_line_end(text, _longest(len(text), room, lambda length: text[:length]))
+    return _at_line_end(text, longest(len(text), room, lambda length: text[:length]))
 
 
-def _longest(most: int, room: int, piece: Callable[[int], str]) -> int:
+def longest(most: int, room: int, piece: Callable[[int], str]) -> int:
     """The most characters a piece may have within `room` tokens, by bisection."""
     low, high = 0, min(most, max(room, 0) * MOST_CHARS)
     while low < high:

@@ -130,18 +130,11 @@ _HEX_PLAIN = (6 * _LETTER + 10 * _DIGIT) / 16
 
 def _encoded_weight(text: bytes) -> float:
     """What base64 and hexadecimal in a text weigh beyond their letters and digits."""
-    marked = text.translate(_RUN_MARKS)
-    weight = more = 0.0
-    line_length = line_end = 0
-    start = marked.find(_SHORTEST_RUN)
-    while start >= 0:
-        end = marked.find(b" ", start + len(_SHORTEST_RUN))
-        end = len(text) if end < 0 else end
-        if start != line_end + 1 or end - start != line_length:  # else the next line of the same block
-            more = _beyond_plain(text[start : min(end, start + _LOOKED_AT)])
-        weight += (end - start) * more
-        line_length, line_end = end - start, end
-        start = marked.find(_SHORTEST_RUN, end)
+    marked = text.translate(_RUN_MARKS) + b" "
+    weight, end = 0.0, 0
+    while (start := marked.find(_SHORTEST_RUN, end)) >= 0:
+        end = marked.index(b" ", start)
+        weight += (end - start) * _beyond_plain(text[start : min(end, start + _LOOKED_AT)])
     return weight
 
 
@@ -155,8 +148,9 @@ def _beyond_plain(run: bytes) -> float:
     if letters_to_f and digits + letters_to_f + run.count(b"-") == length:
         return _HEX - _HEX_PLAIN
     capitals = kinds.count(b"Z") + kinds.count(b"F")
-    is_base64 = 6 * capitals >= length and 6 * (length - digits - capitals) >= length
-    return _BASE64 - _BASE64_PLAIN if is_base64 else 0.0
+    if 6 * min(capitals, length - digits - capitals) < length:
+        return 0.0
+    return _BASE64 - _BASE64_PLAIN
 
 
 def _part_tokens(part: Part) -> int:

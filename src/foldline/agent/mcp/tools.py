@@ -125,11 +125,10 @@ def nullable_arguments(schema: object) -> frozenset[str]:
         return frozenset()
     plain = _Plain(schema)
     root = plain.resolved(schema)
-    required, properties = root.get("required"), root.get("properties")
-    if not isinstance(required, list) or not isinstance(properties, Mapping):
+    properties = root.get("properties")
+    if not (_is_right("required", root.get("required")) and isinstance(properties, Mapping)):
         return frozenset()
-    names = (name for name in required if isinstance(name, str))
-    return frozenset(name for name in names if plain.admits_null(properties.get(name), 0))
+    return frozenset(name for name in root["required"] if plain.admits_null(properties.get(name), 0))
 
 
 class _Plain:
@@ -178,13 +177,12 @@ class _Plain:
         if not isinstance(schema, Mapping) or depth > _DEEPEST:
             return False
         schema = self.resolved(schema)
-        kinds, values = schema.get("type"), schema.get("enum")
-        is_named = kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
-        if is_named or schema.get("nullable") is True or (isinstance(values, list) and None in values):
+        if schema.get("nullable") is True or schema.get("type") == "null":
             return True
-        branches = [each for word in ("anyOf", "oneOf") if isinstance(each := schema.get(word), list)]
-        return any(
-            self.admits_null(branch, depth + 1) for listed in branches for branch in listed[:_MOST_TYPES]
+        types, values, some, one = (_listed(schema.get(word)) for word in ("type", "enum", "anyOf", "oneOf"))
+        branches = [*some, *one][:_MOST_TYPES]
+        return (
+            "null" in types or None in values or any(self.admits_null(each, depth + 1) for each in branches)
         )
 
     def _type(self, schema: Mapping[str, Any], plain: Schema) -> None:
@@ -222,6 +220,10 @@ class _Plain:
             name = step.replace("~1", "/").replace("~0", "~")
             place = place.get(name) if isinstance(place, Mapping) else None
         return place if isinstance(place, Mapping) else None
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def _is_right(key: str, value: object) -> bool:
