@@ -174,7 +174,7 @@ class Compressor:
             max_summary_tokens=min(self._budget.max_summary_tokens, self._budget.window // 4),
             tools_tokens=self._overhead,
             originals={number: piece.message for number, piece in self._pieces.items()},
-            may_clip_unseen=before + LEAST_ANSWER > self._budget.window,
+            may_clip_unseen=True,
             any_form=True,
         )
         need = Need(
