@@ -8,6 +8,7 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 from foldline.data import data_dir
+from support.encoded import samples
 from support.job_files import sample
 
 _JAPANESE = (
@@ -74,6 +75,7 @@ def texts() -> dict[str, str]:
         "Japanese": _shuffled(_JAPANESE, draw),
         "Korean": _shuffled(_KOREAN, draw),
         "emoji in a chat": _chat(draw),
+        **samples(),
     }
 
 

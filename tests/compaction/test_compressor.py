@@ -226,6 +226,100 @@ async def test_a_role_nobody_knows_is_refused_with_its_place() -> None:
         await foldline.compress([{"role": "user", "content": "Hi"}, {"role": "robot"}], window=WINDOW)
 
 
+def fresh_results(count: int, text: str, request: str = "Read them.") -> Chat:
+    calls = [
+        {"id": f"c{n}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        for n in range(count)
+    ]
+    results: Chat = [{"role": "tool", "tool_call_id": f"c{n}", "content": text} for n in range(count)]
+    return [
+        {"role": "user", "content": request},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        *results,
+    ]
+
+
+@pytest.mark.parametrize(
+    "chat",
+    [
+        fresh_results(2, TEXT * 8),
+        fresh_results(10, TEXT * 2),
+        fresh_results(1, TEXT * 8, request="Mind this word. " * 700),
+        [*openai_chat(12), *fresh_results(3, TEXT * 8)[1:]],
+        anthropic_chat(1, TEXT * 8),
+    ],
+    ids=["two large", "ten", "beside a long request", "behind old work", "anthropic"],
+)
+async def test_new_results_that_fill_the_window_together_are_shortened(chat: Chat) -> None:
+    made = await foldline.compress(chat, window=WINDOW)
+    assert made.compacted
+    assert made.tokens_after < WINDOW
+    assert {source.kind for source in made.sources[-2:]} <= {"shortened", "kept"}
+    assert [each for message in made.messages for each in results_in(message)][-1][0] in str(chat[-1])
+    assert "history_" not in json.dumps(made.messages)
+
+
+async def test_new_results_that_fit_stay_whole_whatever_has_to_go_for_them() -> None:
+    chat = [*openai_chat(12), *fresh_results(2, TEXT)[1:]]
+    made = await foldline.compress(chat, window=WINDOW)
+    assert made.compacted
+    assert made.messages[-2:] == chat[-2:]
+
+
+@pytest.mark.parametrize(
+    "chat",
+    [
+        [{"role": "user", "content": TEXT * 12}],
+        [{"role": "system", "content": TEXT * 12}, *openai_chat(1, "short")[1:]],
+        [*openai_chat(9)[:-1], {"role": "user", "content": [{"type": "text", "text": TEXT}] * 12}],
+    ],
+    ids=["a prompt", "a system prompt", "a prompt of many blocks"],
+)
+async def test_what_cannot_be_made_to_fit_is_refused_and_named(chat: Chat) -> None:
+    largest = max(range(len(chat)), key=lambda position: len(str(chat[position])))
+    compressor = Compressor(window=WINDOW)
+    with pytest.raises(FoldlineError, match=rf"of 8,000 tokens.*message {largest} is the largest"):
+        await compressor.compress(chat)
+    made = await compressor.compress(openai_chat(2, "short"))
+    assert not made.compacted
+
+
+async def test_prose_is_a_summary_too() -> None:
+    asked: list[str] = []
+    prose = "The shapes were read, one after another; next comes renaming area to surface everywhere. " * 5
+
+    def summarise(prompt: str) -> str:
+        asked.append(prompt)
+        return prose
+
+    made = await foldline.compress(openai_chat(6), window=16_000, summarise=summarise, force=True)
+    assert (len(asked), made.failures) == (1, ())
+    assert prose.strip() in made.messages[1]["content"]
+    again = [*made.messages, *openai_chat(6, TEXT)[1:]]
+    later = await foldline.compress(again, window=16_000, force=True)
+    assert "renaming area to surface" in later.messages[1]["content"], "an extract keeps it"
+
+
+@pytest.mark.parametrize(
+    "summarise",
+    [lambda prompt: prompt, lambda prompt: "word " * 90_000, lambda prompt: None, lambda prompt: b"bytes"],
+    ids=["echo", "endless", "nothing", "bytes"],
+)
+async def test_what_is_no_summary_is_asked_for_once_and_something_else_is_tried(summarise: Any) -> None:
+    asked: list[str] = []
+
+    def counted(prompt: str) -> Any:
+        asked.append(prompt)
+        return summarise(prompt)
+
+    chat = openai_chat(12)
+    made = await foldline.compress(chat, window=WINDOW, summarise=counted)
+    assert len(asked) == 1
+    assert made.tokens_after < WINDOW
+    assert "`summarise` returned no" in made.failures[0]
+    assert_honest(chat, made)
+
+
 blocks = st.one_of(
     st.just({"type": "text", "text": "words " * 300}),
     st.just({"type": "image", "source": {"type": "base64", "data": "aGk="}}),

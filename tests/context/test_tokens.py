@@ -16,10 +16,14 @@ from foldline.context.tokens import (
     estimate_tokens,
     image_tokens,
     message_tokens,
+    start_ratio,
 )
 from foldline.protocol import AssistantMessage, ImagePart, ThinkingPart, UserMessage, text_parts
+from support.encoded import samples
 from support.history import IMAGE, call
 
+ORDINARY = st.characters(exclude_characters="0123456789")
+"""Without digits nothing passes for encoded data."""
 CHINESE = "请把订单服务的取消逻辑改成幂等的，并且补上测试"
 
 
@@ -60,7 +64,57 @@ def test_cjk_counts_about_one_a_character_where_it_decides() -> None:
     assert estimate_tokens(CHINESE) >= 0.7 * len(CHINESE) > 2.5 * len(CHINESE) / 4
 
 
-@given(st.text(), st.text())
+REAL_COUNTS = {
+    "base64 on one line": 27_305,
+    "base64 in lines": 27_945,
+    "base64 of text": 14_120,
+    "web tokens": 11_918,
+    "a git log": 6_882,
+    "a lock file (npm)": 14_642,
+    "a lock file (pip)": 7_843,
+    "a dump of certificates": 17_029,
+    "Russian": 1_121,
+    "Thai": 1_281,
+}
+"""Tokens by o200k_base, counted with bpe-openai. DeepSeek V4 and Qwen 3.6 come to 0.86 to 1.5 times these."""
+
+
+@pytest.mark.parametrize("kind", REAL_COUNTS)
+def test_encoded_data_and_other_scripts_weigh_about_what_a_vocabulary_counts(kind: str) -> None:
+    assert 0.9 <= estimate_tokens(samples()[kind]) / REAL_COUNTS[kind] <= 1.15
+
+
+def test_hindi_weighs_between_what_two_vocabularies_count() -> None:
+    o200k, deepseek = 1_042, 2_042
+    assert o200k <= estimate_tokens(samples()["Hindi"]) <= deepseek
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "src/main/java/com/example/App217/services/UserAccountService217Impl/Handler214\n" * 50,
+        "# ---------------------------------------------------------------- 2024\n" * 50,
+        "1732831234567 1732831234568 00000000000000000000000000000000000000000000\n" * 50,
+        "AbstractSingletonProxyFactoryBeanAwareConfigurerAdapter1234567890123456 = 7\n" * 50,
+        "DECADEFACADEDEFACEDEFFACEDBEADEDFACADEDECADEFACE 123456789012\n" * 50,
+        "2026-11-28T12:00:07.123456+01:00-worker/7_of_9\n" * 50,
+    ],
+    ids=["paths", "rules", "numbers", "names", "words of a to f", "times"],
+)
+def test_long_words_that_are_no_encoded_data_weigh_as_their_characters(text: str) -> None:
+    words = text.translate(str.maketrans("/-_", "...")) if "/" in text or "-" in text else text
+    apart = " ".join(words[start : start + 8] for start in range(0, len(words), 8))
+    assert estimate_tokens(text) < estimate_tokens(apart) <= 1.2 * estimate_tokens(text) + 9
+
+
+def test_one_result_of_encoded_data_does_not_spoil_what_was_learnt() -> None:
+    kind = "base64 in lines"
+    learnt = Calibration().learn("m", 10_000, 10_500)
+    after = learnt.learn("m", estimate_tokens(samples()[kind]), REAL_COUNTS[kind])
+    assert after.ratio("m") == pytest.approx(learnt.ratio("m"), abs=0.05)
+
+
+@given(st.text(ORDINARY), st.text(ORDINARY))
 def test_the_estimate_never_falls_when_text_is_added(first: str, second: str) -> None:
     both = estimate_tokens(first + second)
     assert both >= max(estimate_tokens(first), estimate_tokens(second))
@@ -92,8 +146,27 @@ def test_thinking_that_is_not_sent_back_counts_nothing() -> None:
     assert message_tokens(thought) == message_tokens(said)
 
 
-def test_an_unknown_model_starts_high_and_the_first_report_replaces_that() -> None:
-    assert Calibration().ratio("m") == START
+@pytest.mark.parametrize(
+    ("ratio", "models"),
+    [
+        (
+            1.3,
+            ["claude-opus-4-20250514", "anthropic/claude-sonnet-4.6", "claude-3-5-sonnet-latest", "claude-2"],
+        ),
+        (
+            1.55,
+            ["claude-opus-4-7", "us.anthropic.claude-opus-4-10-v1:0", "claude-haiku-5.5", "claude", "opus"],
+        ),
+        (1.15, ["gemma-3-27b-it", "google/gemma4:12b"]),
+        (1.05, ["gpt-5.6", "qwen3.6-coder", "deepseek-v4", "octopus-4"]),
+    ],
+)
+def test_a_model_starts_with_the_ratio_of_its_family(ratio: float, models: list[str]) -> None:
+    assert {Calibration().ratio(model) for model in models} == {ratio}
+
+
+def test_a_model_without_a_name_starts_high_and_the_first_report_replaces_that() -> None:
+    assert Calibration().ratio(None) == START
     assert Calibration().learn("m", 1_000, 1_210).ratio("m") == pytest.approx(1.21)
 
 
@@ -106,7 +179,7 @@ def test_later_reports_move_the_ratio_towards_what_they_say() -> None:
 
 def test_each_model_has_a_ratio_of_its_own() -> None:
     learnt = Calibration().learn("m", 1_000, 1_000)
-    assert (learnt.ratio("m"), learnt.ratio("other")) == (1.0, START)
+    assert (learnt.ratio("m"), learnt.ratio("other")) == (1.0, start_ratio("other"))
 
 
 def test_a_usage_below_seventy_per_cent_of_a_calibrated_estimate_is_never_learnt() -> None:

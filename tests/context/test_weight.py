@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from foldline.context.projection import Projection
 from foldline.context.tally import Kind, Tally, kind_of
-from foldline.context.tokens import MARGIN, START, message_tokens
+from foldline.context.tokens import MARGIN, START, message_tokens, start_ratio
 from foldline.context.weight import (
     Schemas,
     categories,
@@ -50,7 +50,7 @@ def test_reported_usage_is_the_truth_and_only_what_came_after_is_estimated() -> 
     pending = UserMessage(parts=text_parts(TEXT))
     grown = used().user(TEXT).projection()
     assert view_size(projection, pending=[pending]) == view_size(grown)
-    assert view_size(grown).tokens == 2_010 + round(message_tokens(pending) * START * MARGIN)
+    assert view_size(grown).tokens == 2_010 + round(message_tokens(pending) * start_ratio("m") * MARGIN)
     assert not view_size(grown).estimated
 
 
@@ -185,10 +185,10 @@ def test_by_how_much_its_usage_grew_calibrates_the_text_that_came() -> None:
     """The overhead is the same in both usages; a view that another fold or agent changed begins anew."""
     grown = foreign(50_000, 12, rate=1.1)
     assert grown.projection().calibration.ratio("m") == pytest.approx(1.1, abs=0.01)
-    assert foreign(50_000, 2, rate=1.1).projection().calibration.ratio("m") == START
+    assert foreign(50_000, 2, rate=1.1).projection().calibration.ratio("m") == start_ratio("m")
     folded = foreign(50_000, 2).add(Compaction(first_kept_index=2)).user(TEXT * 6)
     folded.assistant("ok", usage=Usage(input=9_000, output=2), model="m")
-    assert folded.projection().calibration.ratio("m") == START
+    assert folded.projection().calibration.ratio("m") == start_ratio("m")
 
 
 def test_reasoning_that_another_agent_sent_back_makes_the_text_no_heavier() -> None:

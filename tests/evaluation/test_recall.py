@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.context.view import clip_to_tokens, with_text
+from foldline.context.clip import clip_to_tokens
+from foldline.context.view import with_text
 from foldline.evaluation.recall import Atom, Recall, Tally, needs, recall
 from foldline.evaluation.record import Run
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage

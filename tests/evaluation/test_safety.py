@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.view import clip_to_tokens, with_text
+from foldline.context.clip import clip_to_tokens
+from foldline.context.view import with_text
 from foldline.evaluation.record import Run
 from foldline.evaluation.safety import violations
 from foldline.formats import read_foreign

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from foldline.compaction import CompactionFailed, load_strategy, propose
 from foldline.context.budget import Budget, budget_for
+from foldline.context.clip import clip_to_tokens
 from foldline.context.invariants import broken
 from foldline.context.projection import Projection, project
-from foldline.context.view import clip_to_tokens, is_preamble, with_text
+from foldline.context.view import is_preamble, with_text
 from foldline.context.weight import view_size
 from foldline.evaluation.replay import recorded_messages
 from foldline.formats import read_foreign

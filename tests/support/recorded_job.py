@@ -20,7 +20,8 @@ from foldline.agent import Agent
 from foldline.agent.tools import Tool, ToolContext, ToolOutcome
 from foldline.compaction import CompactionStrategy, TruncateTurns
 from foldline.compaction.strategy import load_prompt
-from foldline.context.view import INTERRUPTED, clip_to_tokens, is_preamble
+from foldline.context.clip import clip_to_tokens
+from foldline.context.view import INTERRUPTED, is_preamble
 from foldline.evaluation.replay import STRIDE, recorded_messages, session_name
 from foldline.formats import read_foreign
 from foldline.history import Session

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from dataclasses import dataclass
 from inspect import isawaitable
 
-from foldline.context.budget import budget_for
+from foldline.context.budget import LEAST_ANSWER, budget_for
 from foldline.context.ledger import Ledger
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_preamble
@@ -105,6 +105,7 @@ class Compressor:
         ladder = self._ladder(before, focus, force)
         due = force or before >= self._budget.threshold
         after = await ladder.run(self._strategy) if due else None
+        self._check_fits(self._view if after is None else after)
         if after is not None:
             self._view = await asyncio.to_thread(self._with_ledger, ladder.need.enough, after)
         sent, sources = written(self._view, self._pieces, self._chat, self._recall)
@@ -127,6 +128,18 @@ class Compressor:
         if position is None:
             raise KeyError(number)
         return self._chat[position]
+
+    def _check_fits(self, view: Sequence[BaseMessage]) -> None:
+        """Raises FoldlineError if a view leaves no room for an answer."""
+        size, window = tokens_of(view) + self._overhead, self._budget.window
+        if size + LEAST_ANSWER <= window:
+            return
+        largest = max(view, key=message_tokens, default=None)
+        position = None if largest is None else self._pieces[largest.index].position
+        raise FoldlineError(
+            f"The messages take about {size:,} of {window:,} tokens, and nothing more can be shortened"
+            + ("." if position is None else f": message {position} is the largest. Shorten it.")
+        )
 
     def _take_in(self, messages: Sequence[ChatMessage]) -> None:
         if list(messages[: len(self._chat)]) != self._chat:
@@ -161,6 +174,8 @@ class Compressor:
             max_summary_tokens=min(self._budget.max_summary_tokens, self._budget.window // 4),
             tools_tokens=self._overhead,
             originals={number: piece.message for number, piece in self._pieces.items()},
+            may_clip_unseen=True,
+            any_form=True,
         )
         need = Need(
             enough=min(self._budget.threshold - self._overhead, int(_ENOUGH * held)),
@@ -211,14 +226,19 @@ class _Writer:
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         if self._summarise is None:
             raise LLMError("No summary can be written: give `summarise`.")
+        prompt = "\n\n".join(message.text for message in request.messages)
         try:
-            made = self._summarise("\n\n".join(message.text for message in request.messages))
+            made = self._summarise(prompt)
             text = await made if isawaitable(made) else made
         except FoldlineError:
             raise
         except Exception as error:
             raise LLMError(f"`summarise` failed ({type(error).__name__}: {error}).") from error
-        yield Answer(AssistantMessage(parts=text_parts(str(text)), stop_reason="stop"))
+        if not isinstance(text, str):
+            raise LLMError(f"`summarise` returned no text but {type(text).__name__}.")
+        if len(text) >= len(prompt):
+            raise LLMError("`summarise` returned no summary: its text is no shorter than the prompt.")
+        yield Answer(AssistantMessage(parts=text_parts(text), stop_reason="stop"))
 
     async def aclose(self) -> None:
         pass

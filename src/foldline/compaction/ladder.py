@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from foldline.context.clip import clip_to_tokens
 from foldline.context.cut import giant_limit
 from foldline.context.tokens import estimate_tokens
-from foldline.context.view import clip_to_tokens, is_preamble, with_text
+from foldline.context.view import is_preamble, with_text
 from foldline.protocol import NEW, AssistantMessage, BaseMessage, FoldlineError, UserMessage
 
 from .simple import ClipGiants, TruncateTurns

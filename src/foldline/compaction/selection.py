@@ -10,6 +10,7 @@ from itertools import islice, takewhile
 from operator import mul
 
 from foldline.context.budget import Unit, units_of
+from foldline.context.clip import clip_to_tokens
 from foldline.context.cut import can_pay, seen_up_to
 from foldline.context.importance import (
     WORTH,
@@ -25,7 +26,7 @@ from foldline.context.importance import (
 from foldline.context.language import language_of
 from foldline.context.permissions import needs_context
 from foldline.context.tokens import estimate_tokens
-from foldline.context.view import clip_to_tokens, is_preamble, is_summary, with_text
+from foldline.context.view import is_preamble, is_summary, with_text
 from foldline.llm import Embedder, LLMError, NoEmbedder, Vector
 from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, ToolResultMessage, UserMessage
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
+from foldline.context.clip import clip_messages
 from foldline.context.cut import (
     Cut,
     clip_limit,
@@ -21,7 +22,6 @@ from foldline.context.language import language_of
 from foldline.context.tokens import message_tokens
 from foldline.context.view import (
     bare_placeholder,
-    clip_messages,
     hidden_placeholder,
     is_hidden_placeholder,
     is_preamble,
@@ -207,7 +207,8 @@ _CLIP_SHARE = 32
 _LEAST_CLIP = 512
 """... but never below this, in estimated tokens: an error message and its surroundings."""
 _UNSEEN_SHARE = 4
-"""What no request has carried yet keeps up to this part of the window each, twice that together."""
+"""What no request has carried yet keeps up to this part of the window each, twice that together, if there is
+room for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,20 +223,26 @@ class ClipGiants:
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         limit = max(_LEAST_CLIP, ctx.max_context_size // _CLIP_SHARE)
         giants = {result.index: limit for result in giant_results(ctx.history, limit, pins=ctx.pins)}
-        if ctx.may_clip_unseen:
-            giants |= dict(_unseen_giants(ctx))
+        room = ctx.max_context_size
         if self.room is not None:
             stays = (each for each in ctx.history if is_preamble(each) or each.index in ctx.pins)
             room = self.room - tokens_of(tuple(stays))
-            found = oversized(ctx.history, room, talk=self.talk, pins=ctx.pins)
-            giants |= {message.index: max(_LEAST_CLIP, clip_limit(room)) for message in found}
+            large = oversized(ctx.history, room, talk=self.talk, pins=ctx.pins)
+            giants |= {message.index: max(_LEAST_CLIP, clip_limit(room)) for message in large}
+        if ctx.may_clip_unseen:
+            giants |= dict(_unseen_giants(ctx, room))
         return clip_messages(ctx.history, giants) if giants else None
 
 
-def _unseen_giants(ctx: CompactionContext) -> Iterator[tuple[int, int]]:
-    fresh = [m for m in ctx.history[seen_up_to(ctx.history) :] if isinstance(m, ToolResultMessage)]
+def _unseen_giants(ctx: CompactionContext, room: int) -> Iterator[tuple[int, int]]:
+    """What no request has carried yet and is too large, with the estimated tokens it is clipped to. `room` is
+    for it and the request before it."""
+    start = seen_up_to(ctx.history)
+    fresh = [message for message in ctx.history[start:] if isinstance(message, ToolResultMessage)]
+    request = next((message for message in ctx.history[start::-1] if isinstance(message, UserMessage)), None)
+    left = room - (message_tokens(request) if request else 0)
     share = ctx.max_context_size // _UNSEEN_SHARE
-    limit = max(_LEAST_CLIP, min(share, 2 * share // max(1, len(fresh))))
+    limit = max(_LEAST_CLIP, min(share, min(2 * share, left) // max(1, len(fresh))))
     for message in fresh:
         if message_tokens(message) > limit:
             yield message.index, limit

@@ -96,7 +96,10 @@ class CompactionContext:
     """The messages of the whole history as they came, by index, to be read: no summary has to be made of a
     summary. A result holds of them what the view holds; other texts are quoted in new messages."""
     may_clip_unseen: bool = False
-    """Whether results that no request has carried yet may be clipped: theirs was refused as too long."""
+    """Whether results that no request has carried yet may be clipped if nothing else makes room: a server
+    refused theirs as too long, or another program handed them in, of whatever size."""
+    any_form: bool = False
+    """Whether notes without sections are taken: another program's function may write prose."""
 
     @property
     def preamble(self) -> list[BaseMessage]:

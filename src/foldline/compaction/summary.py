@@ -7,11 +7,12 @@ from contextlib import aclosing
 from functools import partial
 
 from foldline.context.calls import paired
+from foldline.context.clip import clip_messages
 from foldline.context.conversation import defused, delimited, serialise
 from foldline.context.cut import Cut, clip_limit, cut_at, cut_before, find_cut, giant_limit, giant_results
-from foldline.context.language import Language, is_sectioned, language_of
+from foldline.context.language import SECTIONS, Language, is_sectioned, language_of
 from foldline.context.tokens import estimate_tokens
-from foldline.context.view import clip_messages, is_preamble
+from foldline.context.view import is_preamble
 from foldline.llm import LLM, Answer, ContextOverflow, LLMError, Request
 from foldline.protocol import (
     AssistantMessage,
@@ -277,13 +278,14 @@ class Writer:
             LLMError: the model could not be asked.
         """
         try:
-            return _accepted(await self._send(parts), sections)
+            return _accepted(await self._send(parts), sections, any_form=self._ctx.any_form)
         except DraftRejected as rejected:
             if self._repaired:
                 raise
             self._repaired = True
             repair = _repair(self._language, rejected, self.answer_tokens)
-            return _accepted(await self._send([*parts, repair]), sections)
+            answer = await self._send([*parts, repair])
+            return _accepted(answer, sections, any_form=self._ctx.any_form)
 
     async def _send(self, parts: Sequence[str]) -> AssistantMessage:
         request = Request(
@@ -305,8 +307,11 @@ async def answer_of(llm: LLM, request: Request) -> AssistantMessage:
     raise DraftRejected("The model ended its answer without saying so.")
 
 
-def _accepted(answer: AssistantMessage, sections: frozenset[str] = frozenset()) -> str:
-    """The text of a draft that may replace something (docs/design/invariants.md)."""
+def _accepted(answer: AssistantMessage, sections: frozenset[str], *, any_form: bool = False) -> str:
+    """The text of a draft that may replace something (docs/design/invariants.md).
+
+    With `any_form`, a text without any of the `sections` becomes one of our own.
+    """
     if answer.calls:
         raise DraftRejected("The draft of the summary was a tool call.")
     if answer.stop_reason == "length":
@@ -317,6 +322,10 @@ def _accepted(answer: AssistantMessage, sections: frozenset[str] = frozenset()) 
     notes = notes_of(unwrapped(answer.text))
     if not notes:
         raise DraftRejected("The draft of the summary was empty.")
-    if len(notes) > _WITHOUT_SECTIONS and sections and not is_sectioned(notes, sections):
+    if not sections or is_sectioned(notes, sections):
+        return notes
+    if any_form:
+        return f"{SECTIONS.critical.heading}\n{notes}"
+    if len(notes) > _WITHOUT_SECTIONS:
         raise DraftRejected("The draft of the summary has none of the sections that were asked for.")
     return notes

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from foldline.context.clip import clip_to_tokens
 from foldline.context.conversation import defused
 from foldline.context.cut import LEAST_COMPACTED
 from foldline.context.facts import constraints, same_words
 from foldline.context.language import NONE, SECTIONS, within_frame
 from foldline.context.ledger import LedgerLine, ledger_items, ledger_lines
 from foldline.context.tokens import estimate_tokens, message_tokens
-from foldline.context.view import clip_to_tokens
 from foldline.protocol import NEW, BaseMessage, CompactionDetails, SystemMessage, UserMessage, text_parts
 from foldline.protocol.operations import LedgerChange
 

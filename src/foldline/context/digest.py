@@ -11,6 +11,7 @@ from itertools import groupby
 
 from foldline.protocol import BaseMessage
 
+from .clip import longest
 from .conversation import Call, Statement, statements_in_text, statements_of, summaries_in
 from .facts import (
     constraints,
@@ -49,14 +50,8 @@ def within(text: str, tokens: int) -> str:
     """The beginning of a line within so many tokens; at least one character."""
     if estimate_tokens(text) <= tokens:
         return text
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if estimate_tokens(text[:middle] + "…") <= tokens:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low].rstrip() + "…"
+    length = longest(len(text), tokens, lambda end: text[:end] + "…")
+    return text[:length].rstrip() + "…"
 
 
 _ASSENTS = re.compile(

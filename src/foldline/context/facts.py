@@ -166,16 +166,41 @@ _SPEAKS_OF = re.compile(
     r"while|def|case|export|const|let|var|function|async|await|assert|with|try|match|pub|fn|use|type|interface|"
     r"#|//|/\*|\*|<!--|})(?![\w-])"
 )
-_BEFORE = 120
+BEFORE_FAILURE = 120
+"""Characters quoted before the report of a failure in a very long line."""
+FAILURE_SIGNS = (
+    *(
+        "rror",
+        "ERROR",
+        "xception",
+        "FAILED",
+        "E   ",
+        "fatal",
+        "panic",
+        "exit",
+        "ERR!",
+        "not found",
+        "No such",
+    ),
+    *("No such", "enied", "Traceback", "fault", "错误", "失败", "エラー", "오류", "실패"),
+)
+"""A line that reports a failure contains one of these. Looking for them is fast."""
+
+
+def reports_failure(line: str) -> re.Match[str] | None:
+    """Return the report of a failure in a line. Code about errors is none."""
+    report = _FAILURE.search(line)
+    return None if report is None or _SPEAKS_OF.match(line) else report
 
 
 def errors(text: str) -> tuple[str, ...]:
-    """Lines that report a failure; of very long lines the piece around it. Code about errors is left out."""
+    """Lines that report a failure; of very long lines the piece around it."""
+    if not any(sign in text for sign in FAILURE_SIGNS):
+        return ()
     found = []
     for line in text.splitlines():
-        sign = _FAILURE.search(line)
-        if sign and not _SPEAKS_OF.match(line):
-            start = 0 if len(line) <= LONGEST else max(0, sign.start() - _BEFORE)
+        if report := reports_failure(line):
+            start = 0 if len(line) <= LONGEST else max(0, report.start() - BEFORE_FAILURE)
             found.append(line[start : start + LONGEST].strip())
     return _unique(found)
 

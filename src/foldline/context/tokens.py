@@ -9,6 +9,7 @@ import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
 from foldline.protocol import (
@@ -40,6 +41,10 @@ def wide_characters(text: str) -> int:
 # Tokens per character by script, fitted to o200k on prose, code, JSON and CJK text (docs/design/budget.md).
 _LETTER, _DIGIT, _PUNCTUATION, _SPACE = 0.218, 0.768, 0.559, 0.148
 _HAN, _KANA, _HANGUL, _CJK_PUNCTUATION, _OTHER = 0.769, 0.708, 0.697, 0.863, 0.455
+_CYRILLIC = 0.30
+"""Russian took 0.26 (Qwen 3.6) to 0.31 (DeepSeek V4), Ukrainian 0.34 to 0.40."""
+_BASE64, _HEX = 0.72, 0.62
+"""Base64 took 0.68 (o200k), 0.70 (DeepSeek V4) and 0.74 (Qwen 3.6), hexadecimal 0.58, 0.59 and 0.88."""
 _EMOJI, _SYMBOL = 2.0, 1.0
 """A code point of an emoji took 1.8 (o200k) to 2.4 tokens (cl100k), an arrow or a box line 0.9 to 1.1."""
 
@@ -54,6 +59,7 @@ _SCRIPTS = (
     (re.compile(r"[\u3000-\u303f\uff00-\uffef]+"), _CJK_PUNCTUATION),
     (re.compile(r"[\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u200d]+"), _EMOJI),
     (re.compile(r"[\u2190-\u25ff]+"), _SYMBOL),
+    (re.compile(r"[\u0400-\u052f]+"), _CYRILLIC),
 )
 
 MESSAGE_OVERHEAD = 4
@@ -76,6 +82,8 @@ def estimate_tokens(text: str) -> int:
     weight = _ascii_weight(encoded.translate(None, _BEYOND_ASCII))
     rest = encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")
     for script, tokens_per_character in _SCRIPTS:
+        if not rest:
+            break
         remaining = script.sub("", rest)
         weight += (len(rest) - len(remaining)) * tokens_per_character
         rest = remaining
@@ -86,12 +94,63 @@ def _ascii_weight(text: bytes) -> float:
     no_letters = text.translate(None, _LETTERS)
     no_digits = no_letters.translate(None, _DIGITS)
     punctuation = len(no_digits.translate(None, _SPACES))
-    return (
+    digits = len(no_letters) - len(no_digits)
+    weight = (
         (len(text) - len(no_letters)) * _LETTER
-        + (len(no_letters) - len(no_digits)) * _DIGIT
+        + digits * _DIGIT
         + (len(no_digits) - punctuation) * _SPACE
         + punctuation * _PUNCTUATION
     )
+    if digits < max(len(_MANY_DIGITS), len(text) // 128):
+        return weight
+    # Encoded data has many digits in a row once letters are left out; nearly no other text has. Looking for
+    # these in what is left is much faster than looking for runs in all of it.
+    if _MANY_DIGITS in no_letters.translate(_DIGIT_MARKS, _BASE64_SIGNS):
+        weight += _encoded_weight(text)
+    return weight
+
+
+_BASE64_SIGNS = b"+/-_"
+_MANY_DIGITS = b"0" * 12
+"""A line of base64 has 10 to 14 digits, a SHA-1 in hexadecimal 25; a date and its time have 8 and 6."""
+_DIGIT_MARKS = bytes(ord("0" if byte in _DIGITS else " ") for byte in range(256))
+_RUN_MARKS = bytes(ord("x" if byte in _LETTERS + _DIGITS + _BASE64_SIGNS else " ") for byte in range(256))
+_SHORTEST_RUN = b"x" * 32
+_LOOKED_AT = 256
+"""Bytes of a run that tell what it is."""
+_KINDS = bytes.maketrans(
+    b"123456789abcdeABCDE" + string.ascii_lowercase[6:].encode() + string.ascii_uppercase[6:].encode(),
+    b"000000000fffffFFFFF" + b"z" * 20 + b"Z" * 20,
+)
+"""Digits, letters up to f and other letters, small and capital, as one byte of each kind."""
+_BASE64_PLAIN = (52 * _LETTER + 10 * _DIGIT + 2 * _PUNCTUATION) / 64
+_HEX_PLAIN = (6 * _LETTER + 10 * _DIGIT) / 16
+"""What a character of random data weighs by the weights of scripts."""
+
+
+def _encoded_weight(text: bytes) -> float:
+    """What base64 and hexadecimal in a text weigh beyond their letters and digits."""
+    marked = text.translate(_RUN_MARKS) + b" "
+    weight, end = 0.0, 0
+    while (start := marked.find(_SHORTEST_RUN, end)) >= 0:
+        end = marked.index(b" ", start)
+        weight += (end - start) * _beyond_plain(text[start : min(end, start + _LOOKED_AT)])
+    return weight
+
+
+def _beyond_plain(run: bytes) -> float:
+    """By how much a character of a run weighs more, if it has as many digits and letters as random data."""
+    kinds, length = run.translate(_KINDS), len(run)
+    digits = kinds.count(b"0")
+    if 16 * digits < length:
+        return 0.0
+    letters_to_f = kinds.count(b"f") + kinds.count(b"F")
+    if letters_to_f and digits + letters_to_f + run.count(b"-") == length:
+        return _HEX - _HEX_PLAIN
+    capitals = kinds.count(b"Z") + kinds.count(b"F")
+    if 6 * min(capitals, length - digits - capitals) < length:
+        return 0.0
+    return _BASE64 - _BASE64_PLAIN
 
 
 def _part_tokens(part: Part) -> int:
@@ -149,7 +208,13 @@ def text_tokens(text: str, *, of_result: bool) -> int:
 
 
 START = 1.3
-"""For a model nothing is known of. Real Claude usage needed 1.21 to 1.32 (docs/design/budget.md)."""
+"""The ratio of a model whose name is not known. Real usage of Claude 4.5 needed 1.21 to 1.32."""
+_START_OTHERS, _START_GEMMA = 1.05, 1.15
+_START_CLAUDE, _START_NEWER_CLAUDE = 1.3, 1.55
+"""Claude has another vocabulary from 4.7 on."""
+_CLAUDE = re.compile(
+    r"claude\D{0,20}?(\d{1,2})(?!\d)(?:[.-](\d{1,2})(?!\d))?|claude|\b(?:opus|sonnet|haiku)\b"
+)
 LOWEST, HIGHEST = 0.7, 2.0
 MARGIN = 1.05
 """Decisions err high by this much: the learnt estimate was 5 % off at worst."""
@@ -165,6 +230,21 @@ _TRIFLE = 8
 """Tokens: the frame of a message, which the estimate of a short answer consists of."""
 
 
+@lru_cache(maxsize=64)
+def start_ratio(model: str | None) -> float:
+    """The ratio of a model before its server has reported any usage, by the family in its name."""
+    if not model:
+        return START
+    name = model.lower()
+    if "gemma" in name:
+        return _START_GEMMA
+    claude = _CLAUDE.search(name)
+    if claude is None:
+        return _START_OTHERS
+    version = int(claude[1] or 99), int(claude[2] or 0)
+    return _START_CLAUDE if version < (4, 7) else _START_NEWER_CLAUDE
+
+
 def fits_text(reported: int, estimated: int) -> bool:
     """Whether a count of output tokens can be that of an answer of so many estimated ones: it is too low
     where it was taken early in a stream, too high where it holds reasoning that nobody set apart."""
@@ -178,7 +258,8 @@ class Calibration:
     ratios: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def ratio(self, model: str | None) -> float:
-        return self.ratios.get(model or "", START)
+        learnt = self.ratios.get(model or "")
+        return start_ratio(model) if learnt is None else learnt
 
     def scale(self, model: str | None) -> float:
         """What to multiply an estimate by for a decision: the ratio, and a margin that errs high."""

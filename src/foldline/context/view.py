@@ -1,7 +1,7 @@
 """The LLM view: the items the next request sends, their placeholders, and the fates of all entries."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 from typing import Literal, NamedTuple, Protocol, Self, TypeVar
@@ -20,7 +20,7 @@ from foldline.protocol import (
 )
 
 from .outline import MessageOutline, message_outline
-from .tokens import estimate_tokens, fits_text, wide_characters
+from .tokens import fits_text, wide_characters
 
 _HIDDEN = "[foldline: result hidden to save context"
 _SEARCH = re.compile(r"; history_search finds them|`history_search` finds them, ")
@@ -67,25 +67,6 @@ def extends(earlier: Sequence[object], later: Sequence[object]) -> bool:
     return len(earlier) <= len(later) and all(map(is_, earlier, later))
 
 
-def clip_to_tokens(text: str, max_tokens: int, index: int) -> str:
-    """Head and tail of a text within a budget of tokens, and how to recall the rest."""
-    total = estimate_tokens(text)
-    if total <= max_tokens:
-        return text
-    note = (
-        f"\n[foldline: clipped, about {total - max_tokens} of {total} tokens left out; "
-        f"history_read({index}) shows all of entry {index}]\n"
-    )
-    characters = int(len(text) * (max_tokens - estimate_tokens(note)) / total)
-    while characters > 0:
-        tail = characters - characters * 2 // 3
-        clipped = text[: characters - tail] + note + text[-tail:]
-        if estimate_tokens(clipped) <= max_tokens:
-            return clipped
-        characters = characters * 9 // 10  # its ends are denser than its middle
-    return note
-
-
 _M = TypeVar("_M", bound=BaseMessage)
 
 
@@ -98,16 +79,6 @@ def with_text(message: _M, text: str) -> _M:
 def without_recall(message: _M) -> _M:
     """What a compaction wrote, for a model that has none of our tools."""
     return with_text(message, with_recall(message.text, None))
-
-
-def clip_messages(messages: Iterable[BaseMessage], limits: Mapping[int, int]) -> list[BaseMessage]:
-    """The messages, the texts of these clipped to their limit, in tokens."""
-    return [
-        with_text(message, clip_to_tokens(message.text, limits[message.index], message.index))
-        if message.index in limits
-        else message
-        for message in messages
-    ]
 
 
 FateKind = Literal[

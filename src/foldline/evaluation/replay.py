@@ -17,12 +17,13 @@ from foldline.compaction import CompactionStrategy, Proposal
 from foldline.compaction.ledger import SessionLedger
 from foldline.context.budget import LEAST_ANSWER, Budget, BudgetSettings
 from foldline.context.calls import paired
+from foldline.context.clip import clip_to_tokens
 from foldline.context.invariants import broken
 from foldline.context.ledger import Ledger, Score, likelihood
 from foldline.context.projection import Projection, project
 from foldline.context.todos import newly_completed
 from foldline.context.tokens import message_tokens
-from foldline.context.view import clip_to_tokens, is_preamble, with_text
+from foldline.context.view import is_preamble, with_text
 from foldline.history import Session
 from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request
 from foldline.protocol import (

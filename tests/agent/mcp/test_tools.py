@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.agent.mcp.tools import BrokenSchema, plain_schema, prefixes, tool_names
+from foldline.agent.mcp.tools import BrokenSchema, nullable_arguments, plain_schema, prefixes, tool_names
 
 NAME = st.text() | st.text(alphabet="ab_.", max_size=6)
 
@@ -59,6 +59,40 @@ PAGE = {
     },
     "required": ["title", "unknown"],
 }
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": ["string", "null"]},
+        {"type": "null"},
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        {"oneOf": [{"$ref": "#/$defs/Point"}, {"type": "null"}]},
+        {"$ref": "#/$defs/Maybe"},
+        {"enum": ["a", None]},
+        {"type": "string", "nullable": True},
+    ],
+)
+def test_a_nullable_argument_is_not_required(schema: dict[str, object]) -> None:
+    defs = {"Point": {"type": "object"}, "Maybe": {"type": ["integer", "null"]}}
+    root = {
+        "type": "object",
+        "$defs": defs,
+        "properties": {"a": schema, "b": {"type": "string"}},
+        "required": ["a", "b"],
+    }
+    assert plain_schema(root)["required"] == ["b"]
+    assert nullable_arguments(root) == {"a"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [None, {}, {"required": "a"}, {"required": [["a"], 7, "a"], "properties": {"a": True}},
+     {"required": ["a"], "properties": {"a": {"$ref": "#/properties/a"}}},
+     {"$ref": "#", "required": ["a"]}],
+)  # fmt: skip
+def test_odd_schemas_have_no_nullable_arguments(schema: object) -> None:
+    assert nullable_arguments(schema) == frozenset()
 
 
 def test_references_nulls_and_titles_go_and_all_that_is_said_stays() -> None:

@@ -95,3 +95,22 @@ async def test_of_a_file_of_very_many_portions_head_and_tail_are_shown(context: 
     outcome = await call(context, "read", path="a")
     assert "left out" in outcome.text
     assert outcome.text.endswith(f"needle in line {100 * LINES - 1}\n")
+
+
+async def test_a_failure_in_the_middle_of_an_output_is_shown_and_the_pointer_covers_the_rest(
+    context: ToolContext,
+) -> None:
+    (context.cwd / "log").write_text(
+        "".join("ERROR cannot connect\n" if n == 1_500 else f"line {n} is well\n" for n in range(3_000))
+    )
+    context.max_tokens = 600
+    outcome = await call(context, "bash", command="cat log")
+    assert estimate_tokens(outcome.text) <= 600
+    shown = outcome.text.splitlines()
+    at = shown.index("ERROR cannot connect")
+    assert shown[at - 2 : at + 3 : 4] == ["line 1498 is well", "line 1502 is well"]
+    pointer = next(line for line in shown if line.startswith("[…"))
+    offset, limit = map(int, re.findall(r"(?:offset|limit) (\d+)", pointer))
+    assert shown[shown.index(pointer) - 1] == f"line {offset - 2} is well"
+    assert f"line {offset + limit - 1} is well" in shown
+    assert f"line {offset + limit - 2} is well" not in shown

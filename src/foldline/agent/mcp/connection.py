@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -74,8 +74,12 @@ class Connection:
         folder: Path,
         box: "Sandbox | None" = None,
         show_page: Show | None = None,
+        *,
+        legacy: bool = False,
     ) -> None:
         """`show_page` is there where the user wants to sign in, if that is asked for."""
+        self.legacy = legacy
+        """Whether the server speaks the protocol that begins with a handshake."""
         self._filled = filled
         self._show_page = show_page
         self._scope: CancelScope | None = None
@@ -235,14 +239,15 @@ class Connection:
     async def _hold(self, opened: asyncio.Future[Listing], seconds: float) -> None:
         trouble: Trouble | None = None
         try:
-            client = await asyncio.to_thread(self._imported)
+            await asyncio.to_thread(_import_package)
             import anyio
 
             with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
                 self._scope = scope
                 left = asyncio.create_task(self._left_early(scope))
                 try:
-                    async with client as entered:
+                    async with AsyncExitStack() as held:
+                        entered = await self._reached(held)
                         self._quiet(entered)
                         listing = await self._listed(entered)
                         scope.deadline = math.inf
@@ -273,6 +278,37 @@ class Connection:
             else:
                 self.ended(str(self._why))
 
+    async def _reached(self, held: AsyncExitStack) -> "Client":
+        """The server, after its handshake, until `held` is left.
+
+        The package asks a server first which protocol it speaks (`server/discover`), and goes on with the
+        older handshake if it answers with an error or not at all. Some end at a request that comes before the
+        handshake (the Rust SDK, rmcp): these are started once more, without that question.
+        """
+        from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+
+        if not self.legacy:
+            try:
+                client = await held.enter_async_context(self._new_client())
+                self.legacy = client.protocol_version not in MODERN_PROTOCOL_VERSIONS
+                return client
+            except Exception as error:
+                if not self._may_have_ended_at_question(error):
+                    raise
+            self.legacy = True
+            self._refused.clear()
+        return await held.enter_async_context(self._new_client())
+
+    def _may_have_ended_at_question(self, error: BaseException) -> bool:
+        """Whether a server failed that could be started or reached, and asked for no sign-in."""
+        import httpx2
+
+        if any(status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) for status, _ in self._refused):
+            return False
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        return not isinstance(error, Trouble | OSError | httpx2.ConnectError)
+
     async def _listed(self, client: "Client") -> Listing:
         return await listing_of(client, self._broken, self._log.note)
 
@@ -282,8 +318,8 @@ class Connection:
         if self._client is None:
             scope.cancel()
 
-    def _imported(self) -> "Client":
-        """The client, not entered. In a thread: the first one of a program imports the package."""
+    def _new_client(self) -> "Client":
+        """A client that is not entered yet."""
         import mcp.client
         from mcp.types import (
             Implementation,
@@ -299,11 +335,6 @@ class Connection:
             PromptListChangedNotification,
         )
 
-        # Without a handler, Python would write the package's warnings across the screen.
-        for name in ("mcp", "client", "mcp_types"):
-            if not (logger := logging.getLogger(name)).handlers:
-                logger.addHandler(logging.NullHandler())
-
         async def hear(message: "IncomingMessage") -> None:
             if isinstance(message, changes):
                 self.changed()
@@ -315,6 +346,7 @@ class Connection:
             message_handler=hear,
             client_info=Implementation(name="foldline", version=__version__),
             elicitation_callback=None if self.ask is None else self._elicit,
+            mode="legacy" if self.legacy else "auto",
             cache=None,
         )
 
@@ -436,6 +468,16 @@ class Connection:
     def _words_of_end(self) -> str:
         last = f", its last words: {self._log.last[:200]}" if self._log.last else ""
         return f"has ended{last}"
+
+
+def _import_package() -> None:
+    """Import the package. In a thread: it takes a while."""
+    import mcp.client  # noqa: F401
+
+    # Without a handler, Python would write the package's warnings across the screen.
+    for name in ("mcp", "client", "mcp_types"):
+        if not (logger := logging.getLogger(name)).handlers:
+            logger.addHandler(logging.NullHandler())
 
 
 def refused(status: int) -> str:

@@ -20,7 +20,7 @@ from .connection import INSTALL, START_SECONDS, Connection, Gone, Unreached
 from .elicitation import Ask
 from .listing import Listing, Resource, ServerPrompt, Trouble
 from .sign_in import open_page, sign_out
-from .tools import marked, offered, outcome_of, prefixes
+from .tools import marked, nullable_arguments, offered, outcome_of, prefixes
 from .transport import ServerConfig, ServerLog
 
 if TYPE_CHECKING:
@@ -60,6 +60,10 @@ class Server:
         self.trouble = ""
         """Why it is not connected, as words that follow its name."""
         self.offers: Mapping[str, ToolSpec] = {}
+        self._nullable: Mapping[str, frozenset[str]] = {}
+        """By tool: required arguments that are sent as `null` if a call leaves them out."""
+        self._legacy = False
+        """Whether it last spoke the protocol with a handshake: then it is not asked for a newer one."""
         """Its tools, by its own names, as last listed. They stay when it is lost: it may come back."""
         self.weight = 0
         """What their schemas take of each request, before calibration, in tokens."""
@@ -151,7 +155,8 @@ class Server:
         Raises:
             Trouble: it is not there, is lost, or gave no answer; words that follow its name.
         """
-        return await self._asked(lambda connection: connection.call(tool, arguments, progress))
+        completed = {**dict.fromkeys(self._nullable.get(tool, ())), **arguments}
+        return await self._asked(lambda connection: connection.call(tool, completed, progress))
 
     async def read(self, uri: str) -> "ReadResourceResult":
         """What is in a resource. Raises as `call`."""
@@ -199,7 +204,8 @@ class Server:
             old, left, self._connection = self._connection, self._box, None
             self._mode, self._box = await self.sandbox_of(self._config)
             show = self._show_page if self._may_ask else None
-            connection = Connection(filled, self._log, self._folder, self._box, show)
+            connection = Connection(filled, self._log, self._folder, self._box, show, legacy=self._legacy)
+            self._legacy = False
             connection.changed = self._relist
             connection.ask = partial(self.ask, self.name) if self.ask is not None else None
             connection.ended = self._lost
@@ -215,11 +221,15 @@ class Server:
             self._fail("", str(problem))
         else:
             self.state, self.trouble = "connected", ""
+            self._legacy = connection.legacy
             self._take(listing)
 
     def _take(self, listing: Listing) -> None:
         before = [*self.offers.items()], self.resources, self.prompts
         self.offers, complaints = offered(self.name, self.prefix, listing)
+        self._nullable = {
+            tool.name: nullable_arguments(tool.schema) for tool in listing.tools if tool.name in self.offers
+        }
         self.resources, self.prompts = listing.resources, listing.prompts
         for complaint in complaints:
             self._say(complaint)

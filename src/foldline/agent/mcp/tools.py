@@ -79,6 +79,8 @@ _WORDS = frozenset(("type", "description", "enum", "default", "format", "pattern
 _KEPT = _BOUNDS | _COUNTS | _WORDS
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+_MOST_TYPES = 32
+"""Alternatives of one argument that are searched for `null`."""
 _DEEPEST = 24
 """Levels; what lies deeper, or refers to itself, may be anything."""
 _LARGEST = 5_000
@@ -107,13 +109,26 @@ def plain_schema(schema: object) -> Schema:
         for branch in root.pop(word, ()):
             root["properties"] = {**branch.get("properties", {}), **root.get("properties", {})}
     properties = root.get("properties", {})
-    required = [name for name in root.get("required", ()) if name in properties]
+    nullable = nullable_arguments(schema)
+    required = [name for name in root.get("required", ()) if name in properties and name not in nullable]
     described = {"description": root["description"]} if "description" in root else {}
     extra = {key: root[key] for key in ("additionalProperties",) if key in root}
     said = {"type": "object", **described, "properties": properties, "required": required, **extra}
     if len(json.dumps(said, ensure_ascii=False)) > _LONGEST_SCHEMA:
         raise BrokenSchema(f"its schema has more than {_LONGEST_SCHEMA:,} characters")
     return said
+
+
+def nullable_arguments(schema: object) -> frozenset[str]:
+    """Required arguments that may be `null`: a model may leave them out, and the server gets `null`."""
+    if not isinstance(schema, Mapping):
+        return frozenset()
+    plain = _Plain(schema)
+    root = plain.resolved(schema)
+    properties = root.get("properties")
+    if not (_is_right("required", root.get("required")) and isinstance(properties, Mapping)):
+        return frozenset()
+    return frozenset(name for name in root["required"] if plain.admits_null(properties.get(name), 0))
 
 
 class _Plain:
@@ -152,6 +167,24 @@ class _Plain:
             plain["items"] = self.of(schema.get("items"), depth + 1, within)
         return self._alternatives(schema, plain, depth, within)
 
+    def resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The schema; if it is a reference, what that names within the document."""
+        reference = schema.get("$ref")
+        return (self._found(reference) or {}) if isinstance(reference, str) else schema
+
+    def admits_null(self, schema: object, depth: int) -> bool:
+        """Whether `null` is one of the values or types that it names."""
+        if not isinstance(schema, Mapping) or depth > _DEEPEST:
+            return False
+        schema = self.resolved(schema)
+        if schema.get("nullable") is True or schema.get("type") == "null":
+            return True
+        types, values, some, one = (_listed(schema.get(word)) for word in ("type", "enum", "anyOf", "oneOf"))
+        branches = [*some, *one][:_MOST_TYPES]
+        return (
+            "null" in types or None in values or any(self.admits_null(each, depth + 1) for each in branches)
+        )
+
     def _type(self, schema: Mapping[str, Any], plain: Schema) -> None:
         """A list of types without `null`, which says no more than that it may be left out."""
         kinds = schema.get("type")
@@ -187,6 +220,10 @@ class _Plain:
             name = step.replace("~1", "/").replace("~0", "~")
             place = place.get(name) if isinstance(place, Mapping) else None
         return place if isinstance(place, Mapping) else None
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def _is_right(key: str, value: object) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from foldline.context.clip import fits
 from foldline.context.numbers import many
 from foldline.context.tokens import estimate_tokens
 from foldline.data import real_path
@@ -28,7 +29,6 @@ from .jobs import Jobs
 from .text import (
     FullText,
     clipped,
-    fits,
     line_count,
     lines_from,
     one_line,

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from pydantic import Field
 
+from foldline.context.clip import first_lines, fits
 from foldline.context.digest import clip
 from foldline.context.numbers import many
 from foldline.context.tokens import estimate_tokens
@@ -39,8 +40,6 @@ from .text import (
     FullText,
     clipped,
     decoded,
-    first_lines,
-    fits,
     is_binary,
     is_wide,
     line_count,

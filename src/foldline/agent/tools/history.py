@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from foldline.context.clip import fits
 from foldline.context.moments import entry_text
 from foldline.context.numbers import many
 from foldline.context.todos import Todo, current_todo
@@ -32,7 +33,7 @@ from .base import (
     named,
     spilled,
 )
-from .text import FullText, clipped, fits, line_span, one_line, with_notes
+from .text import FullText, clipped, line_span, one_line, with_notes
 
 RECALL_TOOLS = ("history_search", "history_read")
 _NOTE_TOKENS = 30

@@ -3,11 +3,11 @@
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from foldline.context.clip import Span, fits, gaps, joined, kept_spans
 from foldline.context.numbers import many
-from foldline.context.tokens import estimate_tokens
 
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 _ESCAPES = re.compile(
@@ -116,13 +116,8 @@ def sized(size: int) -> str:
     return f"{value / 1000:.1f} TB"
 
 
-_HEAD_SHARE = 0.6
-"""Of the room, how much goes to the head: openings name things, ends hold the outcome."""
 _POINTER_TOKENS = 80
-"""Room for the line between head and tail."""
-_MOST_CHARS = 8
-"""More characters than a token ever stands for (of spaces, the lightest, it takes 6.8): a text longer than
-that is not measured."""
+"""Room for the line that says how to see what is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,80 +132,49 @@ class FullText:
     """The call that shows lines of it, where that is not `read` with the path."""
 
 
-def fits(text: str, room: int) -> bool:
-    """Whether a text takes no more than `room` tokens."""
-    return len(text) <= max(room, 0) * _MOST_CHARS and estimate_tokens(text) <= room
-
-
 def clipped(text: str, room: int, whole: FullText) -> str:
-    """The text within about `room` tokens: head and tail at line ends where lines are of ordinary length.
+    """Clip a text to about `room` tokens, and say how to see the rest.
 
     A text that fits is returned as it is. However small the room, the pointer to the whole is always there.
     """
     if fits(text, room):
         return text
-    shares = max(room - _POINTER_TOKENS, 0)
-    head_end = _at_line_end(text, _longest(len(text), int(shares * _HEAD_SHARE), lambda n: text[:n]))
-    tail_room = shares - estimate_tokens(text[:head_end])
-    tail_size = _longest(len(text) - head_end, tail_room, lambda n: text[len(text) - n :])
-    tail_start = _at_line_start(text, len(text) - tail_size, head_end)
-    return _joined(text[:head_end], _pointer(text, head_end, tail_start, whole), text[tail_start:])
+    spans = kept_spans(text, room - _POINTER_TOKENS)
+    marks = [_lines_left_out(text, gap, whole) for gap in gaps(spans)]
+    return joined(text, spans, [_pointer(text, spans, whole), *marks[1:]])
 
 
-def first_lines(text: str, room: int) -> str:
-    """As many whole lines from the start as fit `room` tokens; empty where lines are too long for that."""
-    end = _at_line_end(text, _longest(len(text), room, lambda n: text[:n]))
-    return text[:end] if text[:end].endswith("\n") else ""
-
-
-def _longest(most: int, room: int, piece: Callable[[int], str]) -> int:
-    """The most characters a piece may have within `room` tokens, by bisection."""
-    low, high = 0, min(most, max(room, 0) * _MOST_CHARS)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if estimate_tokens(piece(middle)) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _at_line_end(text: str, end: int) -> int:
-    """Back to the last whole line, unless that gives up more than half: then the line itself is too long."""
-    snapped = text.rfind("\n", 0, end) + 1
-    return snapped if snapped * 2 >= end else end
-
-
-def _at_line_start(text: str, start: int, head_end: int) -> int:
-    """On to the next whole line, under the same condition."""
-    if start <= head_end or text[start - 1] == "\n":
-        return max(start, head_end)
-    snapped = text.find("\n", start) + 1
-    return snapped if snapped and (len(text) - snapped) * 2 >= len(text) - start else start
-
-
-def _pointer(text: str, head_end: int, tail_start: int, whole: FullText) -> str:
-    left_out = text[head_end:tail_start]
-    first = whole.first_line + text.count("\n", 0, head_end)
-    last = first + left_out.count("\n") - (1 if left_out.endswith("\n") else 0)
-    in_line = (head_end > 0 and text[head_end - 1] != "\n") or not left_out.endswith("\n")
-    size = many(len(left_out), "character")
+def _pointer(text: str, spans: Sequence[Span], whole: FullText) -> str:
+    """How to see all that is left out between the first span and the last."""
+    start, end = spans[0][1], spans[-1][0]
+    size = many(sum(after - before for before, after in gaps(spans)), "character")
+    first, last = _lines_of(text, (start, end), whole)
+    in_line = (start > 0 and text[start - 1] != "\n") or text[end - 1] != "\n"
     if first == last and in_line:
-        begin = head_end - (text.rfind("\n", 0, head_end) + 1)
+        begin = start - (text.rfind("\n", 0, start) + 1)
         return (
             f"[… {size} of line {first} left out. To see them: `bash` "
             f"sed -n {first}p {shlex.quote(whole.path)} | cut -c {begin + 1}-{begin + 4000} …]"
         )
     lines = last - first + 1
+    left_out = lines - sum(text.count("\n", *span) for span in spans[1:-1])
+    more = "" if len(spans) == 2 else " but for what reports failures"
     return (
-        f"[… {many(lines, 'line')} ({size}) left out, {first}–{last}. "
+        f"[… {many(left_out, 'line')} ({size}) left out, {first}–{last}{more}. "
         f"To see them: {whole.by or f'`read` {whole.path}'} with offset {first} and limit {lines} …]"
     )
 
 
-def _joined(head: str, pointer: str, tail: str) -> str:
-    before = "" if not head or head.endswith("\n") else "\n"
-    return f"{head}{before}{pointer}\n{tail}"
+def _lines_left_out(text: str, gap: Span, whole: FullText) -> str:
+    first, last = _lines_of(text, gap, whole)
+    return f"[… {first}–{last} …]"
+
+
+def _lines_of(text: str, span: Span, whole: FullText) -> tuple[int, int]:
+    """The first and last line of a piece of the text, as its file counts them."""
+    start, end = span
+    first = whole.first_line + text.count("\n", 0, start)
+    return first, first + text.count("\n", start, max(start, end - 1))
 
 
 def with_notes(text: str, *notes: str) -> str:
