@@ -3,7 +3,8 @@
 from typing import Any
 
 from foldline.llm import TextChunk, ThinkingChunk
-from foldline.llm.chat import LONGEST_NAME, ChatReader
+from foldline.llm.call_assembly import LONGEST_NAME
+from foldline.llm.chat import ChatReader
 from foldline.llm.wire import MOST_CALLS, Expected, whole
 
 

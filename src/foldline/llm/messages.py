@@ -28,7 +28,8 @@ from foldline.protocol import (
 from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk, ToolSpec
-from .chat import CONTEXT_WINDOW_EXCEEDED, LONGEST_NAME
+from .call_assembly import LONGEST_NAME
+from .chat import CONTEXT_WINDOW_EXCEEDED
 from .dialect import (
     OPENING,
     MessageRendering,

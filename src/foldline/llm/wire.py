@@ -252,8 +252,8 @@ class AnswerReader(ABC):
         return CallIds(self._expected.taken, self._expected.stem)
 
     def _is_call(self, name: str, said: str) -> bool:
-        """Whether anything of a call has arrived. One that was cut off here cannot run, and is left out."""
-        return bool(name or said) and (not self.full or json_object(arguments_of(said)) is not None)
+        """Whether a call is part of the answer: it needs a name, and whole arguments if it was cut off here."""
+        return bool(name) and (not self.full or json_object(arguments_of(said)) is not None)
 
 
 def arguments_of(said: str) -> str:
@@ -285,6 +285,11 @@ class Room:
         fits = text[: max(0, self._left)]
         self._left -= len(text)
         return fits
+
+    def give_back(self, characters: int) -> None:
+        """Free the room of a text that another one replaces."""
+        if self._left is not None:
+            self._left += characters
 
     def take_call(self) -> None:
         """Counts one more tool call, or another item of an answer, apart from its text."""
