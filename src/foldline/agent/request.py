@@ -7,6 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 
 from foldline.context.budget import silent_overflow
+from foldline.context.endings import early_end
 from foldline.context.numbers import short_tokens
 from foldline.context.view import ViewItem
 from foldline.llm import (
@@ -42,8 +43,6 @@ _PICTURE_NOT_TAKEN = {400, 422}
 _CALL_MARK = re.compile(r"<tool_call>|<function=\w|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call")
 """How models begin a call: Qwen and Hermes, Llama, Mistral and others."""
 _CALL_JSON = re.compile(r'"(?:name|function)"\s*:\s*"(\w+)"\s*,\s*"(?:arguments|parameters)"\s*:')
-_AT_THE_END = 0.9
-"""Share of the window from which an answer was cut off by it: no more is asked for."""
 _NEARLY_FULL = 0.8
 """Share of the window, by estimate, from which a refusal without a known reason may be about the length."""
 _OTHER_REASON = re.compile(
@@ -95,8 +94,8 @@ async def send_request(state: AgentState) -> AssistantMessage:
     await sent.close(answer, usage=answer.usage, stop_reason=answer.stop_reason)
     if answer.usage is not None:
         state.emit(events.UsageReported(model=answer.model or state.llm.info.id, usage=answer.usage))
-    if answer.stop_reason == "length":
-        state.warn(answer.error or _cut_off(answer, state.window))
+    if ending := early_end(answer, state.window):
+        state.warn(answer.error or _cut_off(ending))
     elif not answer.text and not answer.calls:
         state.warn("The model gave an empty answer. Ask again.")
     elif not answer.calls and _is_written_call(answer.text, state.specs):
@@ -116,14 +115,12 @@ def _is_written_call(text: str, specs: Sequence[ToolSpec]) -> bool:
     return bool(_CALL_MARK.search(text)) or any(name in names for name in _CALL_JSON.findall(text))
 
 
-def _cut_off(answer: AssistantMessage, window: int) -> str:
-    """What ended an answer before it was done, as a sentence."""
-    if answer.usage is None or answer.usage.total < _AT_THE_END * window:
-        return "The answer was cut off at the model's output limit."
-    return (
-        f"The answer was cut off where the window of {window:,} tokens ends: compact with /compact and ask "
-        "for the rest, or choose a model with a larger window."
-    )
+def _cut_off(ending: str) -> str:
+    """What ended an answer before it was done, as a sentence; `ending` is that of `early_end`."""
+    sentence = f"The answer was {ending}"
+    if "window" not in ending:
+        return f"{sentence}."
+    return f"{sentence}: compact with /compact and ask for the rest, or choose a model with a larger window."
 
 
 class _Sent:

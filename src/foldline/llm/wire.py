@@ -131,7 +131,7 @@ def can_read(part: ThinkingPart, reader: str) -> bool:
 TOO_MUCH = "The answer went on beyond what the window of {model} can hold: it was cut off, what came is kept."
 """The `error` of an answer that was cut off; its stop reason is `length`."""
 LOOPED = 'The model repeated "{unit}" without end: it was stopped, what came is kept.'
-"""The same of one that says one thing over and over."""
+"""The `error` of an answer that repeats itself; its stop reason is `repeated`."""
 LEAST_BOUND = 1_000_000
 """Characters; a window that was guessed too low must not cut off an honest answer."""
 CHARACTERS_A_TOKEN = 8
@@ -218,14 +218,18 @@ class AnswerReader(ABC):
     def message(self, error: str | None = None) -> AssistantMessage:
         """The answer so far; with `error`, as what was left by a failure."""
         parts = self._parts()
-        stopped: StopReason = "length" if self.full else self._stop_reason(parts)
         return AssistantMessage(
             parts=tuple(parts),
             model=self._model,
             usage=self.usage,
-            stop_reason="error" if error else stopped,
+            stop_reason="error" if error else self._ending(parts),
             error=error or self._why_stopped(),
         )
+
+    def _ending(self, parts: Sequence[Part]) -> StopReason:
+        if self._room.repeated:
+            return "repeated"
+        return "length" if self.full else self._stop_reason(parts)
 
     def _why_stopped(self) -> str | None:
         if unit := self._room.repeated:
@@ -252,7 +256,7 @@ class AnswerReader(ABC):
         return CallIds(self._expected.taken, self._expected.stem)
 
     def _is_call(self, name: str, said: str) -> bool:
-        """Whether a call is part of the answer: it needs a name, and whole arguments if it was cut off here."""
+        """Whether a call is part of the answer: it has a name, and whole arguments if it was cut off here."""
         return bool(name) and (not self.full or json_object(arguments_of(said)) is not None)
 
 

@@ -248,7 +248,7 @@ class UserMessage(BaseMessage):
         return text[start:] if text.endswith((PIPED_CLOSE, CALLED_CLOSE, RESOURCE_CLOSE)) else ""
 
 
-StopReason = Literal["stop", "tool_calls", "length", "cancelled", "error", "filtered"]
+StopReason = Literal["stop", "tool_calls", "length", "repeated", "cancelled", "error", "filtered"]
 
 
 class AssistantMessage(BaseMessage):
