@@ -9,6 +9,8 @@ from datetime import timedelta
 from foldline.context.budget import silent_overflow
 from foldline.context.endings import early_end
 from foldline.context.numbers import short_tokens
+from foldline.context.tokens import message_tokens
+from foldline.context.usage_reading import UsageReading
 from foldline.context.view import ViewItem
 from foldline.llm import (
     Answer,
@@ -22,6 +24,7 @@ from foldline.llm import (
     ThinkingChunk,
     ToolSpec,
 )
+from foldline.llm.messages import MESSAGES
 from foldline.llm.models import price_of
 from foldline.protocol import (
     OVERFLOW,
@@ -30,6 +33,7 @@ from foldline.protocol import (
     ImagePart,
     RequestRecord,
     ToolResultMessage,
+    Usage,
     events,
     text_parts,
 )
@@ -51,6 +55,7 @@ _OTHER_REASON = re.compile(
     re.IGNORECASE,
 )
 """In a refusal that is about something else than the length."""
+MAY_BE_CUT = "the server may have truncated the request silently"
 _PICTURE = re.compile(r"\bimages?\b|\bpictures?\b", re.IGNORECASE)
 
 
@@ -62,7 +67,7 @@ async def send_request(state: AgentState) -> AssistantMessage:
         LLMError: there is none. `ContextOverflow` where the request was refused as too long.
     """
     messages = state.pairs.of(state.projection.view)
-    estimated = state.projection.sent + state.overhead
+    estimated = state.projection.sent + state.tool_tokens
     state.emit(events.StepStarted(model=state.llm.info.id, tokens=state.size()))
     _say_if_without_tools(state)
     _say_if_dearer(state)
@@ -89,7 +94,7 @@ async def send_request(state: AgentState) -> AssistantMessage:
         if answer is None:
             raise LLMError("The model's answer ended without an end: try again.")
     if answer.usage is not None:
-        _suspect_silent_cut(state, answer.usage.input, estimated)
+        answer = answer.model_copy(update={"usage": _true_usage(state, answer, estimated)})
     state.forget_refusal()  # what went through is smaller: from here on, the history has it
     await sent.close(answer, usage=answer.usage, stop_reason=answer.stop_reason)
     if answer.usage is not None:
@@ -221,22 +226,38 @@ def _say_if_dearer(state: AgentState) -> None:
         state.warn(f"This prompt crosses {short_tokens(tier.above)}: {times} the price.")
 
 
-def _suspect_silent_cut(state: AgentState, reported: int, estimated: int) -> None:
-    """Warn, once per model, where the reported input tokens say that the server cut the request."""
+def _true_usage(state: AgentState, answer: AssistantMessage, estimated: int) -> Usage:
+    """The reported usage with each input token counted once, or an estimate if none was reported. Warns, once
+    per model, if nothing but a cut request explains it. `estimated`: the request, before calibration."""
+    model, usage = state.llm.info.id, answer.usage or Usage()
+    in_cache, apart = usage.cached, state.llm.dialect == MESSAGES
+    if apart:
+        in_cache += usage.written
+    reading = state.projection.read_usage(model, estimated, usage.input, in_cache, apart=apart)
+    if reading.outcome == "missing":
+        output = usage.output or round(message_tokens(answer) * state.scale)
+        return usage.model_copy(update={"input": state.size(), "output": output, "source": "estimated"})
+    _suspect_silent_cut(state, reading, estimated)
+    if reading.input == usage.input:
+        return usage
+    return usage.model_copy(update={"input": reading.input, "source": f"cached {reading.habits.cached}"})
+
+
+def _suspect_silent_cut(state: AgentState, reading: UsageReading, estimated: int) -> None:
+    """Warn, once per model, if the input tokens say that the server cut the request."""
     model, window = state.llm.info.id, state.window
-    if not reported or model in state.suspected:
+    if model in state.suspected:
         return
-    if silent_overflow(reported, window):
-        compacted = "The next request is compacted first. " if state.mode == "auto" else ""
+    if silent_overflow(reading.input, window):
+        compacted = " The next request is compacted first." if state.mode == "auto" else ""
         text = (
-            f"The server counted {reported:,} tokens in a request, more than the window of {window:,} holds: "
-            f"it may have cut it without a word, and answered a part of it. {compacted}If the window is "
-            "larger than that, set FOLDLINE_CONTEXT_WINDOW."
+            f"The server counted {reading.input:,} tokens in a request, more than the window of {window:,} "
+            f"holds: {MAY_BE_CUT}.{compacted} If the window is larger, set FOLDLINE_CONTEXT_WINDOW."
         )
-    elif not state.projection.calibration.plausible(model, reported, estimated):
+    elif reading.outcome == "cut":
         text = (
-            f"The server counted only {reported:,} tokens in a request of about {estimated:,}: it may have "
-            "cut it without a word. Set FOLDLINE_CONTEXT_WINDOW to the window it runs with."
+            f"The server counted only {reading.input:,} tokens in a request of about {estimated:,}: "
+            f"{MAY_BE_CUT}. Set FOLDLINE_CONTEXT_WINDOW to the window it runs with."
         )
     else:
         return
