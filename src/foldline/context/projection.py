@@ -216,27 +216,28 @@ class Projection(ViewState):
 
     def _expected_input(self, model: str, estimated: int, answer: ViewItem | None) -> ExpectedInput:
         """What a request should take whose answer, if it is in the view, is `answer`."""
-        habits, ratio = self.habits(model), self.calibration.ratio(model)
+        ratio = self.calibration.ratio(model)
         earlier = turn = 0
         if self._replays_reasoning:
             earlier = self.earlier_thinking
             turn = self.thinking - earlier - (0 if answer is None else answer.thinking)
         parts = ExpectedInput(
             whole=estimated * ratio,
+            estimated=max(1.0, estimated * ratio),
+            least=self.calibration.least(model, estimated),
             tools=max(0, estimated - self._sent_before(answer)) * ratio,
             earlier_reasoning=earlier * ratio,
             turn_reasoning=turn * ratio,
             uncertainty=_UNCERTAIN if self.calibration.knows(model) else _UNKNOWN,
             doubted=model in self._doubted,
         )
-        left_out = parts.left_out(habits)
-        least = self.calibration.least(model, estimated - left_out / ratio)
         if self.anchor is None:
-            return replace(parts, least=least)
+            return parts
         growth = (self._counted_before(answer) - self.anchor.estimated) * ratio
         known = self.anchor.reported + growth
+        whole = known + parts.left_out(self.habits(model))
         share = _ANCHORED + _UNCERTAIN * abs(growth) / max(1.0, known)
-        return replace(parts, whole=known + left_out, uncertainty=share, least=least, anchored=True)
+        return replace(parts, whole=whole, uncertainty=share, anchored=True)
 
     def scale_for(self, model: str | None) -> float:
         """What the view weighs as this model counts, for each estimated token."""
@@ -437,6 +438,7 @@ class Projection(ViewState):
         reading = read_usage(reported, 0, expected, habits)  # cached tokens were set right before it was kept
         if reading.outcome == "cut":
             self._doubted.add(request.model)
+            self.anchor = None  # earlier reports may have been cut a little, too
         elif reading.outcome == "trusted":
             self._doubted.discard(request.model)
             self._habits[request.model] = reading.habits

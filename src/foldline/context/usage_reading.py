@@ -25,18 +25,20 @@ class CountingHabits:
     reasoning: CountedReasoning = "all"
     cached: CachedCount = "inside"
 
-    @property
-    def oddities(self) -> int:
-        """How far they are from what one expects: the fewest explain a report best."""
-        reasoning = {"all": 0, "turn": 1, "none": 2}[self.reasoning]
-        return reasoning + (not self.tools) + (self.cached != "inside")
+    def changes_from(self, known: "CountingHabits") -> int:
+        """In how many ways they differ from those that are known: the fewest explain a report best."""
+        steps = {"all": 0, "turn": 1, "none": 2}
+        reasoning = abs(steps[self.reasoning] - steps[known.reasoning])
+        return reasoning + (self.tools != known.tools) + (self.cached != known.cached)
 
 
 _PART_UNCERTAINTY: Final = 0.25
 """Share by which the estimate of a part that an anchored size is to be without may be off."""
 PLAIN: Final = CountingHabits()
-_COMBINED: Final = product((True, False), get_args(CountedReasoning), get_args(CachedCount))
-_KNOWN: Final = sorted((CountingHabits(*each) for each in _COMBINED), key=lambda habits: habits.oddities)
+_HABITS: Final = tuple(
+    CountingHabits(*each)
+    for each in product((True, False), get_args(CountedReasoning), get_args(CachedCount))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class ExpectedInput:
     turn_reasoning: float = 0
     uncertainty: float = 0
     """Share by which this may be off."""
+    estimated: float = 1
+    """`whole` by the estimate alone."""
     least: float = 0
     """A report below it is not that of the whole request."""
     anchored: bool = False
@@ -60,6 +64,10 @@ class ExpectedInput:
     cached_apart: bool = False
     """Whether the API reports cached tokens beside the input, as Anthropic's Messages do: only there can they
     be read twice, and only elsewhere be missing."""
+
+    def least_under(self, habits: CountingHabits) -> float:
+        """A report below it is not that of a request whose server has these habits."""
+        return self.least * (1 - self.left_out(habits) / self.estimated)
 
     def left_out(self, habits: CountingHabits) -> float:
         """What a server with these habits does not count."""
@@ -93,21 +101,24 @@ def read_usage(reported: int, cached: int, expected: ExpectedInput, known: Count
     """
     if not reported:
         return UsageReading(0, known, "missing")
-    for habits in (known,) if expected.doubted else (known, *_KNOWN):
+    explained: list[tuple[int, float, UsageReading]] = []
+    for habits in (known,) if expected.doubted else _HABITS:
         total = _once(reported, cached, habits.cached, expected.cached_apart)
         left_out = expected.left_out(habits)
-        size = expected.whole - left_out
-        tolerance = expected.uncertainty * size
+        misfit = abs(total - (expected.whole - left_out))
+        tolerance = expected.uncertainty * (expected.whole - left_out)
         if expected.anchored:
-            tolerance += _PART_UNCERTAINTY * left_out  # else `size` is the sum of the other parts
+            tolerance += _PART_UNCERTAINTY * left_out  # else the size is the sum of the other parts
         if expected.anchored and habits.tools != known.tools:
             continue
-        if total and abs(total - size) <= tolerance:
-            return UsageReading(total, habits, "trusted")
+        if total >= max(1, expected.least_under(habits)) and misfit <= tolerance:
+            explained.append((habits.changes_from(known), misfit, UsageReading(total, habits, "trusted")))
+    if explained:
+        return min(explained, key=lambda candidate: candidate[:2])[2]
     total, habits = reported, known
     if cached > reported:  # it cannot be inside
         total, habits = reported + cached, replace(known, cached="beside")
-    return UsageReading(total, habits, "cut" if total < expected.least else "trusted")
+    return UsageReading(total, habits, "cut" if total < expected.least_under(habits) else "trusted")
 
 
 def _once(reported: int, cached: int, counted: CachedCount, apart: bool) -> int:

@@ -309,8 +309,7 @@ class MessagesReader(AnswerReader):
         return reason
 
     def _take_usage(self, value: object) -> None:
-        """The numbers of an event are those of the whole answer so far. `input_tokens` leaves out what a cache
-        had or gets."""
+        """The numbers of an event are those of the answer so far; `input_tokens` leaves out cached ones."""
         if not mapping(value):
             return
         usage = self._reported_so_far(value)
