@@ -257,9 +257,7 @@ class Projection(ViewState):
         """What a view of this estimate weighs: the newest usage, and the estimate of what came since."""
         assert self.anchor is not None
         more = tokens - self.anchor.estimated
-        if (
-            more < 0
-        ):  # reasoning of the turn before, which a template forgets: less is taken off than estimated
+        if more < 0:  # forgotten reasoning; less is taken off than estimated, to err high
             return self.anchor.reported + more * self.calibration.ratio(self.model) * (1 - _UNCERTAIN)
         return self.anchor.reported + self.weighed(more, max(0, wide - self.anchor.wide) if more else 0)
 
