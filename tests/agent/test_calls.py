@@ -8,12 +8,13 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.agent.approvals import Policy
+from foldline.context.endings import early_end
 from foldline.context.invariants import broken
 from foldline.context.tokens import message_tokens
-from foldline.protocol import Rule, ToolResultMessage, events, operations
+from foldline.protocol import DeveloperMessage, Rule, ToolResultMessage, Usage, events, operations
 from foldline.protocol.events import Event
-from foldline.protocol.messages import DEEPEST, json_object
-from support.agents import PlayedLLM, Watch, agent_in, calling, write_lines
+from foldline.protocol.messages import DEEPEST, StopReason, json_object
+from support.agents import PlayedLLM, Watch, agent_in, calling, said, write_lines
 
 Answer = Literal["once", "always", "deny"]
 
@@ -287,4 +288,43 @@ async def test_what_was_clipped_is_whole_in_a_file_the_agent_may_read(tmp_path: 
         await agent.prompt("look")
         assert asked(watch) == []
         assert results(agent)[-1].text.startswith(f"{rows - 1}\n{rows}\n")
+    await agent.aclose()
+
+
+# --- calls of an answer that ended early ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reason", ["length", "filtered", "repeated"])
+async def test_no_call_of_an_answer_that_ended_early_runs_and_the_model_reads_why(
+    tmp_path: Path, reason: StopReason
+) -> None:
+    write_lines(tmp_path / "a.txt", 3)
+    cut = calling(("read", {"path": "a.txt"}), ("write", {"path": "b.txt", "content": "half"}))
+    cut = cut.model_copy(update={"stop_reason": reason, "usage": Usage(input=500, output=4_096)})
+    llm = PlayedLLM(cut, "done")
+    agent, _ = agent_in(tmp_path, llm)
+    agent.state.policy = Policy(mode="all")
+    await agent.prompt("go")
+    ending = early_end(cut)
+    read, write = [entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)]
+    assert not (tmp_path / "b.txt").exists()
+    assert read.is_error
+    assert ending in read.text
+    assert read.text.startswith("read was not run")
+    assert ending in write.text
+    assert ("in parts" in write.text) == (reason == "length")
+    await agent.aclose()
+
+
+@pytest.mark.parametrize("reason", ["length", "filtered", "repeated"])
+async def test_with_the_next_prompt_the_model_reads_that_its_answer_ended_early(
+    tmp_path: Path, reason: StopReason
+) -> None:
+    cut = said("half of the ans").model_copy(update={"stop_reason": reason})
+    agent, _ = agent_in(tmp_path, PlayedLLM(cut, "whole", "more"))
+    await agent.prompt("one")
+    await agent.prompt("two")
+    await agent.prompt("three")
+    notes = [entry.text for entry in agent.session.entries if isinstance(entry, DeveloperMessage)]
+    assert len([text for text in notes if early_end(cut) in text]) == 1
     await agent.aclose()

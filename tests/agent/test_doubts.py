@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
+from foldline.agent.request import MAY_BE_CUT
 from foldline.context.invariants import broken
 from foldline.context.proof import unproved
 from foldline.protocol import AssistantMessage, FoldlineError, RequestRecord, Usage, events
@@ -19,8 +20,9 @@ WINDOW = 16_384
 
 def reporting(prompt_tokens: int, *, first_honest: int = 0) -> list[dict[str, Any]]:
     """The usable model of the test server, which reports this usage whatever it was sent."""
+    usage = {"prompt_tokens": prompt_tokens, "prompt_tokens_details": {"cached_tokens": 0}}
     lying = [
-        {**rule, "answer": {**rule["answer"], "usage": {"prompt_tokens": prompt_tokens}}}
+        {**rule, "answer": {**rule["answer"], "usage": usage}}
         if "builtin" in rule["answer"] and rule["answer"]["builtin"] != "summary"
         else rule
         for rule in DEFAULT
@@ -44,7 +46,7 @@ async def read_many(agent: Agent, folder: Path, files: int = 14) -> AssistantMes
 
 
 def doubts(watch: Watch) -> list[str]:
-    return [text for text in watch.notices if "without a word" in text]
+    return [text for text in watch.notices if MAY_BE_CUT in text]
 
 
 # --- far below the estimate: Ollama -------------------------------------------------------------------

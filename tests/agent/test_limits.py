@@ -215,3 +215,27 @@ async def test_the_user_is_asked_about_a_loop(tmp_path: Path, key: str, requests
     ]
     assert len(told) == (key == "t")
     await agent.aclose()
+
+
+@pytest.mark.parametrize("usage", [None, Usage(), Usage(output=500)])
+def test_what_a_server_does_not_report_is_counted_by_estimate(usage: Usage | None) -> None:
+    record = RequestRecord(digest="", model="gpt-4.1", usage=usage, estimated=1_000_000)
+    spent = Spent().after(record)
+    assert spent.tokens == 1_000_000 + (0 if usage is None else usage.output)
+    assert spent.cost > 1
+
+
+async def test_a_server_that_reports_zeros_is_held_to_the_limits_by_an_estimate(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.txt", 50)
+    zeros = [
+        calling(("read", {"path": "a.txt"}), stem=f"c{number}").model_copy(update={"usage": Usage()})
+        for number in range(20)
+    ]
+    agent, watch = agent_in(tmp_path, PlayedLLM(*zeros, "done"), limits=Limits(turn_tokens=20_000))
+    with pytest.raises(FoldlineError, match="turn_tokens"):
+        await agent.prompt("go")
+    reported = [event.usage for event in watch.of(events.UsageReported)]
+    assert {usage.source for usage in reported} == {"estimated"}
+    assert all(usage.input > 0 for usage in reported)
+    assert sum(usage.total for usage in reported) == pytest.approx(20_000, rel=0.5)
+    await agent.aclose()

@@ -19,6 +19,7 @@ from foldline.agent.limits import Limits
 from foldline.agent.subagents import tools_of
 from foldline.agent.tools import Tool, ToolFailure
 from foldline.agent.tools.bash import BashTool
+from foldline.context.endings import early_end
 from foldline.context.invariants import broken
 from foldline.context.rewind_points import rewind_points
 from foldline.history import Session, children_of, spawned_of
@@ -29,12 +30,14 @@ from foldline.protocol import (
     FoldlineError,
     Subagent,
     ToolResultMessage,
+    Usage,
     UserMessage,
     operations,
     text_parts,
 )
 from foldline.protocol.events import ApprovalRequested, ApprovalResolved, SubagentProgress
-from support.agents import Gate, Hang, Play, PlayedLLM, agent_in, calling, others_done
+from foldline.protocol.messages import StopReason
+from support.agents import Gate, Hang, Play, PlayedLLM, agent_in, calling, others_done, said
 from support.homes import put
 from support.trusting import agree
 
@@ -96,6 +99,21 @@ async def test_the_parent_gets_the_answer_alone(tmp_path: Path) -> None:
     spawned = spawned_of(child.header)
     assert spawned is not None and spawned.session == agent.session.id
     assert not broken(child.projection) and not broken(agent.session.projection)
+    await agent.aclose()
+
+
+@pytest.mark.parametrize("reason", ["length", "filtered", "repeated"])
+async def test_the_parent_reads_that_the_answer_of_a_subagent_ended_early(
+    tmp_path: Path, reason: StopReason
+) -> None:
+    half = said("half of the ans", stop_reason=reason, usage=Usage(input=500, output=4_096))
+    llm = PlayedLLM(calling(task("Find it.", agent="explore")), half, "done")
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt("go")
+    [result] = results(agent.session)
+    assert result.is_error
+    assert result.text.startswith("half of the ans")
+    assert f"[explore did not finish: its answer was {early_end(half)}]" in result.text
     await agent.aclose()
 
 

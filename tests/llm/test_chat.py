@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import pytest
+
 from foldline.llm import TextChunk, ThinkingChunk
-from foldline.llm.chat import LONGEST_NAME, ChatReader
+from foldline.llm.call_assembly import LONGEST_NAME
+from foldline.llm.chat import ChatReader
 from foldline.llm.wire import MOST_CALLS, Expected, whole
+from foldline.protocol import Usage
 
 
 def piece(finish: str | None = None, **delta: Any) -> dict[str, Any]:
@@ -191,3 +195,24 @@ def test_calls_without_number_in_one_piece_are_cut_off() -> None:
 def test_a_name_that_does_not_end_is_cut_off() -> None:
     assembly = assembled(*(calls(tool(0, name=str(n % 10))) for n in range(100_000)))
     assert [len(call.name) for call in assembly.message().calls] == [LONGEST_NAME]
+
+
+@pytest.mark.parametrize("zeros", ["before", "after"])
+def test_zeros_replace_no_usage_that_was_reported(zeros: str) -> None:
+    counted = {"prompt_tokens": 900, "completion_tokens": 12}
+    nothing = {"prompt_tokens": 0, "completion_tokens": 0}
+    first, last = (nothing, counted) if zeros == "before" else (counted, nothing)
+    usage = assembled(piece(content="a") | {"usage": first}, {"choices": [], "usage": last}).message().usage
+    assert usage == Usage(input=900, output=12)
+
+
+@pytest.mark.parametrize("finish", ["stop", "tool_calls", None])
+@pytest.mark.parametrize(
+    ("output", "limit", "cut"), [(4_096, 4_096, True), (4_095, 4_096, False), (9, None, False)]
+)
+def test_an_answer_that_reached_its_limit_is_cut_off_whatever_its_server_says(
+    finish: str | None, output: int, limit: int | None, cut: bool
+) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": output}
+    assembly = assembled(piece(finish, content="half of"), {"choices": [], "usage": usage}, limit=limit)
+    assert (assembly.message().stop_reason == "length") is cut

@@ -218,6 +218,42 @@ def ended(reason: str, **usage: Any) -> dict[str, Any]:
     return {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
 
 
+def begun(**usage: Any) -> dict[str, Any]:
+    return {"type": "message_start", "message": {"usage": usage}}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param([begun(input_tokens=900), ended("end_turn", output_tokens=12)], id="Anthropic"),
+        pytest.param(
+            [begun(input_tokens=0, output_tokens=0), ended("end_turn", input_tokens=900, output_tokens=12)],
+            id="claude-code-router, ant2oai: the input at the end",
+        ),
+        pytest.param(
+            [begun(input_tokens=900), ended("end_turn", input_tokens=0, output_tokens=12)],
+            id="zeros at the end",
+        ),
+    ],
+)
+def test_the_input_is_read_wherever_it_is_reported(events: list[dict[str, Any]]) -> None:
+    message, _ = read(*events)
+    assert message.usage == Usage(input=900, output=12)
+
+
+def test_a_stream_of_llama_cpp_that_begins_with_a_half_character_reports_no_input() -> None:
+    """Its `message_start` comes with the first token, and not at all if that is a part of a character."""
+    message, _ = read(start(0, type="text", text="é"), ended("end_turn", output_tokens=12))
+    assert message.usage == Usage(input=0, output=12)
+
+
+def test_an_answer_of_litellm_that_reached_its_limit_is_cut_off() -> None:
+    reader = MessagesReader(Expected("m", limit=64), HERE)
+    for event in (start(0, type="text", text="half of"), ended("end_turn", output_tokens=64)):
+        reader.feed(event)
+    assert reader.message().stop_reason == "length"
+
+
 def test_redacted_thinking_is_kept_and_goes_back_as_it_came() -> None:
     message, _ = read(
         start(0, type="redacted_thinking", data="sealed"),

@@ -43,7 +43,7 @@ async def test_a_loop_is_stopped_and_what_came_is_kept(api: str) -> None:
         client = client_of(server, api=api)
         message = await answer_of(client, prompt())
         await client.aclose()
-    assert message.stop_reason == "length"
+    assert message.stop_reason == "repeated"
     assert message.error == (
         f'The model repeated "{LOOP.strip()}" without end: it was stopped, what came is kept.'
     )

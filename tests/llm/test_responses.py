@@ -263,6 +263,12 @@ def test_stop_reasons_follow_how_it_ended(events: Sequence[Any], reason: str) ->
     assert message.error is None
 
 
+def test_llama_cpp_calls_an_answer_complete_that_reached_its_limit() -> None:
+    text = [delta("output_text", 0, "half of"), end(usage={"input_tokens": 9, "output_tokens": 64})]
+    assert assembled(*text, limit=64).message().stop_reason == "length"
+    assert assembled(*text, limit=65).message().stop_reason == "stop"
+
+
 def test_a_refusal_is_said_in_the_models_own_words() -> None:
     assembly = ResponsesReader(Expected("m"), "m@host")
     assert assembly.feed(delta("refusal", 0, "I will not.")) == [TextChunk("I will not.")]

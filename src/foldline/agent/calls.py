@@ -10,6 +10,7 @@ from typing import Literal
 
 from foldline.context.tokens import CALL_OVERHEAD, MESSAGE_OVERHEAD, message_tokens
 from foldline.protocol import (
+    AssistantMessage,
     Rule,
     ToolCallPart,
     ToolDetails,
@@ -96,6 +97,16 @@ class Calls:
             if behind:
                 await self._state.session.append(*behind, durable=True)
             await offer_found(self._state)
+
+    async def refuse(self, answer: AssistantMessage, ending: str) -> None:
+        """Give each call of an answer that ended early a result that says so. `ending`: see `early_end`."""
+        edits = {tool.spec.name for tool in self._state.tools if tool.level == "edit"}
+        for call in answer.calls:
+            then = "Call it again if it is still needed."
+            if answer.stop_reason == "length":
+                then = "Write the file in parts." if call.name in edits else "Call it again."
+            text = f"{call.name} was not run: your answer was {ending}. {then}"
+            await self._finish(_result(call, ToolOutcome(text, True, "not run ✗")))
 
     def _together(self, left: Iterable[ToolCallPart]) -> list[ToolCallPart]:
         """The next call, with those behind it that run at the same time."""

@@ -1,4 +1,4 @@
-"""What goes before a prompt: system prompt, instruction files, a moved folder, ended jobs."""
+"""What goes before a prompt: system prompt, instruction files, a moved folder, ended jobs, a cut answer."""
 
 import asyncio
 import os
@@ -8,10 +8,11 @@ from pathlib import Path
 
 from foldline.compaction import load_prompt
 from foldline.context.digest import clip
+from foldline.context.endings import early_end
 from foldline.data import config_dir
 from foldline.history import Session
 from foldline.history.paths import with_tilde
-from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage, text_parts
+from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, SystemMessage, text_parts
 
 from .discovery import up_to_top
 from .skills import SOURCE as SKILLS
@@ -109,6 +110,21 @@ def job_notice(jobs: Jobs) -> list[BaseMessage]:
         job.reported = True
     body = "\n".join(f"{job_end(job)}. The tool `jobs` shows its output." for job in ended)
     return [DeveloperMessage(parts=text_parts(body))]
+
+
+def ending_notice(state: AgentState) -> list[BaseMessage]:
+    """A note that the answer before the next prompt ended early; results of its calls say it themselves."""
+    spoken = (
+        item
+        for item in reversed(state.projection.view)
+        if item.outline.type == "assistant" or item.outline.origin == "typed"
+    )
+    item = next(spoken, None)
+    newest = None if item is None else item.message
+    if not isinstance(newest, AssistantMessage) or newest.calls:
+        return []
+    ending = early_end(newest, state.window)
+    return [DeveloperMessage(parts=text_parts(f"Your last answer was {ending}."))] if ending else []
 
 
 def _candidates(cwd: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, str, Path | None]]:

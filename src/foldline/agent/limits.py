@@ -71,11 +71,13 @@ class Spent:
     cost: float = 0.0
 
     def plus(self, model: str | None, usage: Usage | None, estimated: int) -> "Spent":
-        """With one more request to this model; `estimated` tokens where its server reports nothing."""
+        """With one more request to this model; `estimated` input tokens if its server reports none."""
         price = price_of(model or "")
-        tokens = estimated if usage is None else usage.input + usage.output
-        cost = price.paid(usage) if price is not None and usage is not None else 0.0
-        return Spent(self.steps + 1, self.tokens + tokens, self.cost + cost)
+        counted = usage or Usage()
+        if not counted.input:
+            counted = counted.model_copy(update={"input": estimated})
+        cost = 0.0 if price is None else price.paid(counted)
+        return Spent(self.steps + 1, self.tokens + counted.total, self.cost + cost)
 
     def after(self, entry: Entry) -> "Spent":
         """With what this entry records."""

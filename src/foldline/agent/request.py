@@ -7,7 +7,10 @@ from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 
 from foldline.context.budget import silent_overflow
+from foldline.context.endings import early_end
 from foldline.context.numbers import short_tokens
+from foldline.context.tokens import message_tokens
+from foldline.context.usage_reading import UsageReading
 from foldline.context.view import ViewItem
 from foldline.llm import (
     Answer,
@@ -21,6 +24,7 @@ from foldline.llm import (
     ThinkingChunk,
     ToolSpec,
 )
+from foldline.llm.messages import MESSAGES
 from foldline.llm.models import price_of
 from foldline.protocol import (
     OVERFLOW,
@@ -29,6 +33,7 @@ from foldline.protocol import (
     ImagePart,
     RequestRecord,
     ToolResultMessage,
+    Usage,
     events,
     text_parts,
 )
@@ -42,8 +47,6 @@ _PICTURE_NOT_TAKEN = {400, 422}
 _CALL_MARK = re.compile(r"<tool_call>|<function=\w|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call")
 """How models begin a call: Qwen and Hermes, Llama, Mistral and others."""
 _CALL_JSON = re.compile(r'"(?:name|function)"\s*:\s*"(\w+)"\s*,\s*"(?:arguments|parameters)"\s*:')
-_AT_THE_END = 0.9
-"""Share of the window from which an answer was cut off by it: no more is asked for."""
 _NEARLY_FULL = 0.8
 """Share of the window, by estimate, from which a refusal without a known reason may be about the length."""
 _OTHER_REASON = re.compile(
@@ -52,6 +55,7 @@ _OTHER_REASON = re.compile(
     re.IGNORECASE,
 )
 """In a refusal that is about something else than the length."""
+MAY_BE_CUT = "the server may have truncated the request silently"
 _PICTURE = re.compile(r"\bimages?\b|\bpictures?\b", re.IGNORECASE)
 
 
@@ -63,7 +67,7 @@ async def send_request(state: AgentState) -> AssistantMessage:
         LLMError: there is none. `ContextOverflow` where the request was refused as too long.
     """
     messages = state.pairs.of(state.projection.view)
-    estimated = state.projection.sent + state.overhead
+    estimated = state.projection.sent + state.tool_tokens
     state.emit(events.StepStarted(model=state.llm.info.id, tokens=state.size()))
     _say_if_without_tools(state)
     _say_if_dearer(state)
@@ -90,13 +94,13 @@ async def send_request(state: AgentState) -> AssistantMessage:
         if answer is None:
             raise LLMError("The model's answer ended without an end: try again.")
     if answer.usage is not None:
-        _suspect_silent_cut(state, answer.usage.input, estimated)
+        answer = answer.model_copy(update={"usage": _true_usage(state, answer, estimated)})
     state.forget_refusal()  # what went through is smaller: from here on, the history has it
     await sent.close(answer, usage=answer.usage, stop_reason=answer.stop_reason)
     if answer.usage is not None:
         state.emit(events.UsageReported(model=answer.model or state.llm.info.id, usage=answer.usage))
-    if answer.stop_reason == "length":
-        state.warn(answer.error or _cut_off(answer, state.window))
+    if ending := early_end(answer, state.window):
+        state.warn(answer.error or _cut_off(ending))
     elif not answer.text and not answer.calls:
         state.warn("The model gave an empty answer. Ask again.")
     elif not answer.calls and _is_written_call(answer.text, state.specs):
@@ -116,14 +120,12 @@ def _is_written_call(text: str, specs: Sequence[ToolSpec]) -> bool:
     return bool(_CALL_MARK.search(text)) or any(name in names for name in _CALL_JSON.findall(text))
 
 
-def _cut_off(answer: AssistantMessage, window: int) -> str:
-    """What ended an answer before it was done, as a sentence."""
-    if answer.usage is None or answer.usage.total < _AT_THE_END * window:
-        return "The answer was cut off at the model's output limit."
-    return (
-        f"The answer was cut off where the window of {window:,} tokens ends: compact with /compact and ask "
-        "for the rest, or choose a model with a larger window."
-    )
+def _cut_off(ending: str) -> str:
+    """What ended an answer before it was done, as a sentence; `ending` is that of `early_end`."""
+    sentence = f"The answer was {ending}"
+    if "window" not in ending:
+        return f"{sentence}."
+    return f"{sentence}: compact with /compact and ask for the rest, or choose a model with a larger window."
 
 
 class _Sent:
@@ -224,22 +226,38 @@ def _say_if_dearer(state: AgentState) -> None:
         state.warn(f"This prompt crosses {short_tokens(tier.above)}: {times} the price.")
 
 
-def _suspect_silent_cut(state: AgentState, reported: int, estimated: int) -> None:
-    """Warn, once per model, where the reported input tokens say that the server cut the request."""
+def _true_usage(state: AgentState, answer: AssistantMessage, estimated: int) -> Usage:
+    """The reported usage with each input token counted once, or an estimate if none was reported. Warns, once
+    per model, if nothing but a cut request explains it. `estimated`: the request, before calibration."""
+    model, usage = state.llm.info.id, answer.usage or Usage()
+    in_cache, apart = usage.cached, state.llm.dialect == MESSAGES
+    if apart:
+        in_cache += usage.written
+    reading = state.projection.read_usage(model, estimated, usage.input, in_cache, apart=apart)
+    if reading.outcome == "missing":
+        output = usage.output or round(message_tokens(answer) * state.scale)
+        return usage.model_copy(update={"input": state.size(), "output": output, "source": "estimated"})
+    _suspect_silent_cut(state, reading, estimated)
+    if reading.input == usage.input:
+        return usage
+    return usage.model_copy(update={"input": reading.input, "source": f"cached {reading.habits.cached}"})
+
+
+def _suspect_silent_cut(state: AgentState, reading: UsageReading, estimated: int) -> None:
+    """Warn, once per model, if the input tokens say that the server cut the request."""
     model, window = state.llm.info.id, state.window
-    if not reported or model in state.suspected:
+    if model in state.suspected:
         return
-    if silent_overflow(reported, window):
-        compacted = "The next request is compacted first. " if state.mode == "auto" else ""
+    if silent_overflow(reading.input, window):
+        compacted = " The next request is compacted first." if state.mode == "auto" else ""
         text = (
-            f"The server counted {reported:,} tokens in a request, more than the window of {window:,} holds: "
-            f"it may have cut it without a word, and answered a part of it. {compacted}If the window is "
-            "larger than that, set FOLDLINE_CONTEXT_WINDOW."
+            f"The server counted {reading.input:,} tokens in a request, more than the window of {window:,} "
+            f"holds: {MAY_BE_CUT}.{compacted} If the window is larger, set FOLDLINE_CONTEXT_WINDOW."
         )
-    elif not state.projection.calibration.plausible(model, reported, estimated):
+    elif reading.outcome == "cut":
         text = (
-            f"The server counted only {reported:,} tokens in a request of about {estimated:,}: it may have "
-            "cut it without a word. Set FOLDLINE_CONTEXT_WINDOW to the window it runs with."
+            f"The server counted only {reading.input:,} tokens in a request of about {estimated:,}: "
+            f"{MAY_BE_CUT}. Set FOLDLINE_CONTEXT_WINDOW to the window it runs with."
         )
     else:
         return

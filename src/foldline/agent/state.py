@@ -420,7 +420,13 @@ class AgentState:
 
     @property
     def overhead(self) -> int:
-        """Estimate of the tool schemas, before calibration, in tokens."""
+        """Estimate of the tool schemas, before calibration, in tokens; 0 if the template leaves them out."""
+        counted = self.projection.habits(self.projection.model).tools
+        return self.tool_tokens if counted else 0
+
+    @property
+    def tool_tokens(self) -> int:
+        """Estimate of the tool schemas as they are sent, before calibration, in tokens."""
         return sum(each.tokens for each in self.schemas)
 
     def plan(self, reason: Reason, budget: Budget | None = None, pending: int = 0) -> Plan | None:

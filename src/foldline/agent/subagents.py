@@ -16,6 +16,7 @@ from pydantic import Field
 from foldline.compaction import AdaptiveCompaction, CompactionStrategy, load_strategy, strategy_name
 from foldline.context.calls import unanswered
 from foldline.context.digest import clip
+from foldline.context.endings import early_end
 from foldline.context.numbers import many, short_tokens
 from foldline.context.subagents import IN_BACKGROUND, Answers
 from foldline.history import Session, new_session_id, short_id
@@ -270,8 +271,9 @@ class Subagents:
         try:
             task = child.executor.submit(operations.RunAgent(parts=text_parts(prompt)))
             finished = await child.executor.wait_for(task)
-            ended = "done" if finished.outcome == "done" and not child.state.unsent else "failed"
-            return await self._outcome(child, finished, context)
+            outcome = await self._outcome(child, finished, context)
+            ended = "failed" if outcome.is_error else "done"
+            return outcome
         except asyncio.CancelledError:
             ended = "cancelled"
             raise
@@ -346,9 +348,9 @@ class Subagents:
 def last_words(session: Session) -> tuple[str, str]:
     """What an agent said last in its session, and why that is no answer; empty where it is one."""
     newest = session.entries[-1] if session.entries else None
-    answers = (each.text.strip() for each in reversed(session.entries) if isinstance(each, AssistantMessage))
-    final = next(answers, "")
-    said = final or next(filter(None, answers), "")
+    answers = (entry for entry in reversed(session.entries) if isinstance(entry, AssistantMessage))
+    final = next(answers, AssistantMessage())
+    said = final.text.strip() or next(filter(None, (answer.text.strip() for answer in answers)), "")
     waits = unanswered(session.projection)
     match newest:
         case None:
@@ -356,7 +358,9 @@ def last_words(session: Session) -> tuple[str, str]:
         case RequestRecord(error=str() as why) | NoticeRecord(level="error", text=why):
             return said, why
         case RequestRecord(stop_reason=how) if how != "cancelled" and not isinstance(waits, AssistantMessage):
-            return said, "" if waits is None and final else "it gave no answer"
+            if ending := early_end(final):
+                return said, f"its answer was {ending}"
+            return said, "" if waits is None and final.text.strip() else "it gave no answer"
         case _:
             return said, "it was stopped, by the user or with the program, before it had an answer"
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from foldline.compaction import largest_items
 from foldline.context.calls import broke_off, unanswered
+from foldline.context.endings import early_end
 from foldline.context.tally import FIXED
 from foldline.context.tokens import message_tokens
 from foldline.llm import ContextOverflow, LLMError
@@ -24,7 +25,7 @@ from .auto_compact import AutoCompact, auto_compact_blocker
 from .calls import Calls
 from .fallback import Fallbacks
 from .hooks import fire, refresh_hooks
-from .instructions import job_notice, moved_notice, session_preamble, skill_news
+from .instructions import ending_notice, job_notice, moved_notice, session_preamble, skill_news
 from .limits import LoopWatch
 from .reminders import reminders
 from .request import TOO_MANY_BYTES, hide_refused_picture, may_be_too_long, picture_advice, send_request
@@ -170,7 +171,12 @@ class Turn:
         preamble = state.projection.tally.estimate(FIXED) if opened else sum(map(message_tokens, first))
         state.check_window(preamble)
         turn = Checkpoint(id=state.projection.next_checkpoint_id)
-        beside = (*job_notice(state.jobs), *(state.start_words or ()), *self._hook_messages)
+        beside = (
+            *ending_notice(state),
+            *job_notice(state.jobs),
+            *(state.start_words or ()),
+            *self._hook_messages,
+        )
         await state.session.append(*first, turn, *beside, *reminders(state), prompt, durable=True)
         if state.start_words:
             state.start_words = []
@@ -192,7 +198,10 @@ class Turn:
         answer = await self.query()
         self._steps += 1
         if answer.calls:
-            await self._calls.run(answer.calls)
+            if ending := early_end(answer, self._state.window):
+                await self._calls.refuse(answer, ending)
+            else:
+                await self._calls.run(answer.calls)
             await self._loop.after_step(self._state, answer)
             await self._deliver_dmail()
         return answer

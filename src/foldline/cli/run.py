@@ -15,6 +15,7 @@ from foldline.agent.plan import read_plan
 from foldline.agent.settings import Settings, connect_llm
 from foldline.agent.trust import brought, decide
 from foldline.context.conversation import with_piped
+from foldline.context.endings import early_end
 from foldline.context.numbers import tokens
 from foldline.files import read_regular
 from foldline.history import Session, short_id, typed_path
@@ -175,7 +176,7 @@ def _without_words(answer: AssistantMessage) -> str:
     """Why a run has nothing to print."""
     if not answer.thinking.strip():
         return "The model gave an empty answer: try again."
-    cut = ", and was cut off before it answered" if answer.stop_reason == "length" else ""
+    cut = ", and was stopped before it answered" if early_end(answer) else ""
     return f"The model only thought{cut}: ask again, with less to do at a time, or choose another model."
 
 

@@ -40,6 +40,7 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
     Undo,
+    Usage,
     UserMessage,
 )
 
@@ -375,7 +376,8 @@ def _first_note(summary: str) -> str:
 def _marker(entry: Entry) -> str:
     match entry:
         case RequestRecord():
-            size = tokens(entry.usage.input) if entry.usage else tokens(entry.estimated, estimated=True)
+            counted = entry.usage or Usage(input=entry.estimated, source="estimated")
+            size = tokens(counted.input, estimated=counted.source == "estimated")
             return _joined(entry.model, f"{size} tokens", entry.error or entry.stop_reason)
         case Title():
             return entry.title

@@ -102,7 +102,7 @@ def cache_uses(history: Projection) -> Iterator[CacheUse]:
     replayed, before = empty_prefix(history.entries), None
     for number in range(1, len(history.requests) + 1 if history.records_requests else 0):
         now = recorded_request(history, number)
-        if now.record.usage is None or not now.record.usage.input:
+        if now.record.usage is None or not now.record.usage.is_reported:
             continue
         if (use := cache_use(replayed, before, now)) and is_known(history, now.record):
             yield use

@@ -56,7 +56,8 @@ from .tokens import (
 
 
 class Reported(NamedTuple):
-    """Tokens of one request, as the provider reported them: what a `Usage` says, in less memory."""
+    """Tokens of one request, as the provider reported them: what a `Usage` says, in less memory. An input
+    that is only estimated is 0 here."""
 
     input: int
     cached: int
@@ -68,7 +69,8 @@ class Reported(NamedTuple):
     def of(cls, usage: Usage | None) -> "Reported | None":
         if usage is None:
             return None
-        return cls(usage.input, usage.cached, usage.output, usage.reasoning, usage.window)
+        reported = 0 if usage.source == "estimated" else usage.input
+        return cls(reported, usage.cached, usage.output, usage.reasoning, usage.window)
 
 
 class MessageOutline(NamedTuple):

@@ -9,7 +9,7 @@ moment before it.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ from .outline import (
 )
 from .tally import FIXED, Tally
 from .tokens import LEAST_GROWTH, Calibration, fits_text
+from .usage_reading import PLAIN, CountingHabits, ExpectedInput, UsageReading, read_usage
 from .view import ASIDE, LIVE, Fate, Fates, Key, ViewItem, item_of, keys_in
 from .view_state import (
     Change,
@@ -84,6 +85,9 @@ class RequestSize(NamedTuple):
         return (self.estimated - self.reported) / self.reported if self.reported else None
 
 
+_ANCHORED, _UNCERTAIN, _UNKNOWN = 0.05, 0.15, 0.45
+"""Shares by which an expected input may be off: beside a usage on record, with a ratio that was learnt, and
+with none: 1.3 then stands for all between 0.7 and 1.9."""
 REPLAYS_REASONING = frozenset({"strict-reasoning", "strict-thinking", "openrouter", "responses", "messages"})
 """The names of the dialects that send reasoning back: `llm.dialect`, and those of two APIs."""
 
@@ -137,6 +141,10 @@ class Projection(ViewState):
         self._highest_checkpoint = -1
         self._caching: set[str] = set()
         self._replays_reasoning = False
+        self._habits: dict[str, CountingHabits] = {}
+        """How the server of each model counts, as learnt from its reports."""
+        self._doubted: set[str] = set()
+        """Models whose newest report was below all that a whole request can take."""
         self.follow()
 
     # --- reading -------------------------------------------------------------------------------
@@ -176,10 +184,65 @@ class Projection(ViewState):
         calibration."""
         return self.tokens + (self.thinking if self._replays_reasoning else 0)
 
+    def habits(self, model: str | None) -> CountingHabits:
+        """How the server of this model counts the input of a request."""
+        return self._habits.get(model or "", PLAIN)
+
+    @property
+    def counted(self) -> int:
+        """What the server counts of `sent`: its template may forget reasoning."""
+        return self.tokens + self._counted_thinking
+
+    @property
+    def _counted_thinking(self) -> int:
+        reasoning = self.habits(self.model).reasoning
+        if not self._replays_reasoning or reasoning == "none":
+            return 0
+        return self.thinking if reasoning == "all" else self.thinking - self.earlier_thinking
+
+    def read_usage(
+        self, model: str, estimated: int, reported: int, cached: int, *, apart: bool = False
+    ) -> UsageReading:
+        """What the usage of a request that was just answered means, before its answer is appended.
+
+        Args:
+            estimated: messages and tools as they were sent, before calibration.
+            reported: its input tokens, cached ones included.
+            cached: those of them that a cache had to do with.
+            apart: see `ExpectedInput.cached_apart`.
+        """
+        expected = self._expected_input(model, estimated, None)
+        return read_usage(reported, cached, replace(expected, cached_apart=apart), self.habits(model))
+
+    def _expected_input(self, model: str, estimated: int, answer: ViewItem | None) -> ExpectedInput:
+        """What a request should take whose answer, if it is in the view, is `answer`."""
+        ratio = self.calibration.ratio(model)
+        earlier = turn = 0
+        if self._replays_reasoning:
+            earlier = self.earlier_thinking
+            turn = self.thinking - earlier - (0 if answer is None else answer.thinking)
+        parts = ExpectedInput(
+            whole=estimated * ratio,
+            estimated=max(1.0, estimated * ratio),
+            least=self.calibration.least(model, estimated),
+            tools=max(0, estimated - self._sent_before(answer)) * ratio,
+            earlier_reasoning=earlier * ratio,
+            turn_reasoning=turn * ratio,
+            uncertainty=_UNCERTAIN if self.calibration.knows(model) else _UNKNOWN,
+            doubted=model in self._doubted,
+        )
+        if self.anchor is None:
+            return parts
+        growth = (self._counted_before(answer) - self.anchor.estimated) * ratio
+        known = self.anchor.reported + growth
+        whole = known + parts.left_out(self.habits(model))
+        share = _ANCHORED + _UNCERTAIN * abs(growth) / max(1.0, known)
+        return replace(parts, whole=whole, uncertainty=share, anchored=True)
+
     def scale_for(self, model: str | None) -> float:
         """What the view weighs as this model counts, for each estimated token."""
-        sent = max(1, self.sent)
-        return self.calibration.weigh(model, sent, self.wide) / sent
+        counted = max(1, self.counted)
+        return self.calibration.weigh(model, counted, self.wide) / counted
 
     @property
     def scale(self) -> float:
@@ -193,7 +256,9 @@ class Projection(ViewState):
     def grown_to(self, tokens: float, wide: int) -> float:
         """What a view of this estimate weighs: the newest usage, and the estimate of what came since."""
         assert self.anchor is not None
-        more = max(0, tokens - self.anchor.estimated)
+        more = tokens - self.anchor.estimated
+        if more < 0:  # forgotten reasoning; less is taken off than estimated, to err high
+            return self.anchor.reported + more * self.calibration.ratio(self.model) * (1 - _UNCERTAIN)
         return self.anchor.reported + self.weighed(more, max(0, wide - self.anchor.wide) if more else 0)
 
     @property
@@ -331,7 +396,7 @@ class Projection(ViewState):
             self._grows_from = None
             self.model = message.model
         reported = 0 if message.usage is None else message.usage.input
-        estimated = round(self.calibration.weigh(self.model, self.sent, self.wide))
+        estimated = round(self.calibration.weigh(self.model, self.counted, self.wide))
         self._answers.append(RequestSize(message.index, position, estimated, reported))
         if message.usage is None or not reported:
             return
@@ -346,10 +411,13 @@ class Projection(ViewState):
 
     def _learn(self, request: RequestOutline, position: int) -> None:
         answer = self._answer_before(request)
-        before = self.sent - (0 if answer is None else self._weight_sent(answer))
+        estimated = request.estimated or self._sent_before(answer)
+        expected = self._expected_input(request.model, estimated, answer)
+        habits, ratio = self.habits(request.model), self.calibration.ratio(request.model)
+        counted = round(estimated - expected.left_out(habits) / ratio)
+        before = self._counted_before(answer)
         wide = self.wide - (0 if answer is None else answer.wide)
-        estimated = request.estimated or before
-        calibrated = round(self.calibration.weigh(request.model, estimated, wide))
+        calibrated = round(self.calibration.weigh(request.model, counted, wide))
         reported = 0 if request.usage is None else request.usage.input
         self._records.append(RequestSize(request.index, position, calibrated, reported))
         self._answers.clear()
@@ -357,7 +425,7 @@ class Projection(ViewState):
         self._replays_reasoning = request.dialect in REPLAYS_REASONING
         self.model = self.model or request.model
         if request.refused:
-            size = self._as_decided(estimated, before, wide)
+            size = self._as_decided(counted, before, wide)
             self._refused = min(self._refused or size, size)
             self._windows[request.model] = self.window_proof(request.model).bounded(request.window)
         elif request.window:
@@ -367,16 +435,21 @@ class Projection(ViewState):
         self._went_through(request.model, reported or calibrated, request.usage.output, request.window)
         if request.usage.cached:
             self._caching.add(request.model)
-        if reported and not self.calibration.plausible(request.model, reported, estimated):
-            self.anchor = None  # the request was cut: its usage is not that of the view
-        elif reported:
+        reading = read_usage(reported, 0, expected, habits)  # cached tokens were set right before it was kept
+        if reading.outcome == "cut":
+            self._doubted.add(request.model)
+            self.anchor = None  # earlier reports may have been cut a little, too
+        elif reading.outcome == "trusted":
+            self._doubted.discard(request.model)
+            self._habits[request.model] = reading.habits
             self._anchor_at(request.usage, answer)
             if request.estimated:
-                self.calibration = self.calibration.learn(request.model, estimated, reported)
+                counted = round(estimated - expected.left_out(reading.habits) / ratio)
+                self.calibration = self.calibration.learn(request.model, counted, reported)
 
-    def _as_decided(self, estimated: int, before: int, wide: int) -> int:
-        """The size a request was taken to have: `estimated` with its tools, for a view of `before` tokens."""
-        return round(self.weighed(estimated, wide) if self.anchor is None else self.grown_to(before, wide))
+    def _as_decided(self, counted: int, before: int, wide: int) -> int:
+        """The size a request was taken to have: `counted` with its tools, for a view of `before` tokens."""
+        return round(self.weighed(counted, wide) if self.anchor is None else self.grown_to(before, wide))
 
     def _went_through(self, model: str, request: int, answer: int, stated: int) -> None:
         self._windows[model] = self.window_proof(model).answered(request, answer, stated, self._refused)
@@ -389,16 +462,31 @@ class Projection(ViewState):
         return newest if is_answer else None
 
     def _anchor_at(self, usage: Reported, answer: ViewItem | None) -> None:
-        weight = 0 if answer is None else self._weight_sent(answer)
-        said = usage.output - (0 if self._replays_reasoning else usage.reasoning)
+        weight = self._counted_weight(answer)
+        said = usage.output - (0 if self._counts_reasoning else usage.reasoning)
         if answer is not None and fits_text(said, weight):
-            self.anchor = Anchor(usage.input + said, self.sent, self.wide)
+            self.anchor = Anchor(usage.input + said, self.counted, self.wide)
         else:
             wide = self.wide - (0 if answer is None else answer.wide)
-            self.anchor = Anchor(usage.input, self.sent - weight, wide)
+            self.anchor = Anchor(usage.input, self.counted - weight, wide)
 
-    def _weight_sent(self, item: ViewItem) -> int:
-        return item.tokens + (item.thinking if self._replays_reasoning else 0)
+    @property
+    def _counts_reasoning(self) -> bool:
+        """Whether the reasoning of a newest answer is sent back, and counted."""
+        return self._replays_reasoning and self.habits(self.model).reasoning != "none"
+
+    def _counted_weight(self, answer: ViewItem | None) -> int:
+        if answer is None:
+            return 0
+        return answer.tokens + (answer.thinking if self._counts_reasoning else 0)
+
+    def _counted_before(self, answer: ViewItem | None) -> int:
+        return self.counted - self._counted_weight(answer)
+
+    def _sent_before(self, answer: ViewItem | None) -> int:
+        if answer is None:
+            return self.sent
+        return self.sent - answer.tokens - (answer.thinking if self._replays_reasoning else 0)
 
     def _forget_usage(self) -> None:
         self.anchor = self._grows_from = None
@@ -434,7 +522,7 @@ class Projection(ViewState):
         return next((each for each in reversed(self._changes) if each.marker.index == marker), None)
 
     def _estimate(self) -> int:
-        return round(self.weighed(self.sent, self.wide))
+        return round(self.weighed(self.counted, self.wide))
 
     def forked(self) -> "Projection":
         """Another projection of the same entries, which goes its own way from here."""

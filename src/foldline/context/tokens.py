@@ -273,8 +273,15 @@ class Calibration:
 
     def plausible(self, model: str, reported: int, estimated: int) -> bool:
         """Whether a reported input can be that of the whole request: a server may truncate silently."""
-        known = self.ratios.get(model, LOWEST)
-        return reported >= _SILENTLY_CUT * known * estimated
+        return reported >= self.least(model, estimated)
+
+    def least(self, model: str, estimated: float) -> float:
+        """The smallest input that can be that of a whole request of so many estimated tokens."""
+        return _SILENTLY_CUT * self.ratios.get(model, LOWEST) * estimated
+
+    def knows(self, model: str) -> bool:
+        """Whether a ratio was learnt for this model."""
+        return model in self.ratios
 
     def learn(self, model: str, estimated: int, reported: int) -> "Calibration":
         """With one more request: its estimate before calibration and its reported input, in tokens."""

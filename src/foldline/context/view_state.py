@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Literal, NamedTuple
 
 from foldline.protocol import (
@@ -182,6 +183,11 @@ def _as_it_came(item: ViewItem) -> bool:
     return not (altered or item.pinned or item.written or isinstance(item.source, HeldMessage))
 
 
+def _begins_turn(item: ViewItem) -> bool:
+    """Whether chat templates take it for a new question: it is sent in the role user."""
+    return item.outline.type in ("user", "developer") and not item.is_preamble
+
+
 class ViewState:
     """Entries, the view over them, and where each of them is. Readers use it and never change it."""
 
@@ -191,6 +197,7 @@ class ViewState:
         """Of the entries that were taken in; a damaged record leaves a gap."""
         self.view: list[ViewItem] = []
         self.tokens, self.thinking, self.wide = Weighed(0, 0, 0)
+        self._earlier_thinking: int | None = 0
         self._tally = Tally()
         self._tallied = 0
         """So many items at the start of the view are those that were tallied last."""
@@ -212,6 +219,14 @@ class ViewState:
         self._tally.catch_up(self.view, self._tallied)
         self._tallied = len(self.view)
         return self._tally
+
+    @property
+    def earlier_thinking(self) -> int:
+        """Estimate of the reasoning before the newest message in the role user."""
+        if self._earlier_thinking is None:
+            turn = takewhile(lambda item: not _begins_turn(item), reversed(self.view))
+            self._earlier_thinking = self.thinking - sum(item.thinking for item in turn)
+        return self._earlier_thinking
 
     def fate(self, index: int) -> Fate:
         """Where an entry is now. A compaction's fate is that of its summary."""
@@ -366,6 +381,8 @@ class ViewState:
         self.thinking += item.thinking
         self.wide += item.wide
         self._tallied = min(self._tallied, position)
+        if position < len(self.view) - 1 or _begins_turn(item):
+            self._earlier_thinking = None
 
     def _replace(self, position: int, item: ViewItem) -> None:
         before = self.view[position]
@@ -374,6 +391,7 @@ class ViewState:
         self.thinking += item.thinking - before.thinking
         self.wide += item.wide - before.wide
         self._tallied = min(self._tallied, position)
+        self._earlier_thinking = None
 
     def _remove(self, position: int) -> None:
         item = self.view.pop(position)
@@ -381,11 +399,13 @@ class ViewState:
         self.thinking -= item.thinking
         self.wide -= item.wide
         self._tallied = min(self._tallied, position)
+        self._earlier_thinking = None
 
     def _set_view(self, view: list[ViewItem], weighed: Weighed | None = None) -> None:
         self.view = view
         self.tokens, self.thinking, self.wide = weighed or Weighed.of(view)
         self._tallied = 0
+        self._earlier_thinking = None
 
     def _altered(self, item: ViewItem, piece: Kept, by: int) -> ViewItem:
         fate = piece.fate or "clipped"

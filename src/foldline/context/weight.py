@@ -20,14 +20,14 @@ def view_size(projection: Projection, *, overhead: int = 0, pending: Sequence[Ba
     """
     if projection.anchor is None:
         return estimated_size(projection, overhead=overhead, pending=pending)
-    tokens = projection.sent + sum(map(message_tokens, pending))
+    tokens = projection.counted + sum(map(message_tokens, pending))
     wide = projection.wide + sum(map(wide_in, pending))
     return Size(round(projection.grown_to(tokens, wide)), estimated=False)
 
 
 def estimated_size(projection: Projection, *, overhead: int = 0, pending: Sequence[BaseMessage] = ()) -> Size:
     """The same by the estimate alone: what two views of one history are compared by."""
-    tokens = projection.sent + overhead + sum(map(message_tokens, pending))
+    tokens = projection.counted + overhead + sum(map(message_tokens, pending))
     wide = projection.wide + sum(map(wide_in, pending))
     return Size(round(projection.weighed(tokens, wide)), estimated=True)
 
@@ -124,7 +124,8 @@ def usage_of(projection: Projection, schemas: Sequence[Schemas]) -> Usage:
     """The next request by category, each part as the Inspector shows its items; where a report stands behind
     the size, the difference is a share of its own, for estimates err high. Costs what has changed."""
     scale = projection.scale
-    size = view_size(projection, overhead=sum(each.tokens for each in schemas))
+    counts_tools = projection.habits(projection.model).tools
+    size = view_size(projection, overhead=sum(each.tokens for each in schemas) if counts_tools else 0)
     tally = projection.tally
 
     def share(kind: Kind) -> Share:
@@ -132,12 +133,12 @@ def usage_of(projection: Projection, schemas: Sequence[Schemas]) -> Usage:
         return Share(kind, found.items, found.reported + found.estimated * scale, not found.exact)
 
     shares = [share("system"), share("instructions")]
-    shares += [
-        Share("tools", each.tools, projection.weighed(each.tokens, 0), True, each.server) for each in schemas
-    ]
+    for each in schemas:
+        tokens = projection.weighed(each.tokens, 0) if counts_tools else 0
+        shares.append(Share("tools", each.tools, tokens, True, each.server))
     shares += map(share, _ORDER)
     if projection.replays_reasoning:
-        shares.append(Share("thinking", 0, projection.thinking * scale, True))
+        shares.append(Share("thinking", 0, (projection.counted - projection.tokens) * scale, True))
     rest = size.tokens - sum(share.tokens for share in shares)
     if abs(rest) >= 1:
         shares.append(Share("difference", 0, rest, False))

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from foldline.protocol import CacheTerms, Part, TextPart, ThinkingPart, ToolCallPart
-from foldline.protocol.messages import StopReason, json_object
+from foldline.protocol.messages import StopReason
 
 from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
+from .call_assembly import CallAssembler, CallPiece
 from .dialect import STRICT, ChatRendering, dialect_named, tools_to_openai
 from .marks import marked_terms
 from .providers import Provider
@@ -18,7 +19,6 @@ from .wire import (
     Expected,
     Growing,
     Options,
-    Room,
     Said,
     Wire,
     arguments_of,
@@ -45,42 +45,6 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 
 _MARKED = re.compile(r"~?(anthropic|google)/", re.IGNORECASE)
 """Models at OpenRouter whose makers want marks, or take them (openrouter.ai/docs, "Prompt Caching")."""
-LONGEST_NAME = 1_000
-"""Characters of a tool's name, beyond which no more of it is taken."""
-
-
-class _Call:
-    """A tool call, while it arrives."""
-
-    def __init__(self, position: int | None, room: Room) -> None:
-        self.position = position
-        """The server's `index`, which some leave out and some repeat for every call."""
-        self.call_id = ""
-        self.signature = ""
-        self.arguments = Growing(room)
-        self._name = Growing(room)
-
-    @property
-    def name(self) -> str:
-        return str(self._name)
-
-    def add(self, call_id: str, name: str, arguments: str) -> str:
-        """Adds a piece; returns what of `arguments` is new."""
-        self.call_id = self.call_id or call_id
-        if name and len(self._name) < LONGEST_NAME and name != self.name and not self.arguments:
-            self._name.add(name)
-        if self._repeats(arguments):
-            return ""  # Some servers repeat the whole call in their last piece.
-        return self.arguments.add(arguments)
-
-    def _repeats(self, arguments: str) -> bool:
-        # Lengths first: the pieces so far are only joined where they can be the same.
-        return (
-            bool(arguments)
-            and len(arguments) == len(self.arguments)
-            and arguments == str(self.arguments)
-            and json_object(arguments) is not None
-        )
 
 
 class ChatReader(AnswerReader):
@@ -94,14 +58,14 @@ class ChatReader(AnswerReader):
         self.finish_reason: str | None = None
         self._text = Growing(self._room, watched=True)
         self._thinking = Growing(self._room, watched=True)
-        self._calls: list[_Call] = []
+        self._calls = CallAssembler(self._room)
         self._refused = False
         self._accounted = False
         """Whether usage came in a piece of its own: the last one. Some servers also count as they go."""
 
     @property
     def started(self) -> bool:
-        return bool(self._text or self._thinking or self._calls)
+        return bool(self._text or self._thinking or self._calls.calls)
 
     @property
     def complete(self) -> bool:
@@ -143,7 +107,7 @@ class ChatReader(AnswerReader):
         for call in sequence(delta.get("tool_calls")):
             if self.full:
                 break
-            chunks.append(self._take_call(mapping(call)))
+            chunks += self._take_call(mapping(call))
         return chunks
 
     def _parts(self) -> list[Part]:
@@ -160,7 +124,7 @@ class ChatReader(AnswerReader):
                 arguments=arguments_of(str(call.arguments)),
                 signature=call.signature or None,
             )
-            for number, call in enumerate(self._calls)
+            for number, call in enumerate(self._calls.calls)
             if self._is_call(call.name, str(call.arguments))
         ]
 
@@ -178,32 +142,22 @@ class ChatReader(AnswerReader):
         self._refused = self._refused or bool(refusal)
         return refusal
 
-    def _take_call(self, delta: Mapping[str, object]) -> ToolCallChunk:
+    def _take_call(self, delta: Mapping[str, object]) -> list[Said]:
         function = mapping(delta.get("function"))
-        call_id = string(delta.get("id"))
-        name = string(function.get("name"))
         arguments = function.get("arguments")
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
-        position = delta.get("index")
-        call = self._call_at(position if isinstance(position, int) else None, call_id, name)
-        added = call.add(call_id, name, text)
+        index = delta.get("index")
         google = mapping(mapping(delta.get("extra_content")).get("google"))
-        call.signature = string(google.get("thought_signature")) or call.signature
-        return ToolCallChunk(name=call.name, text=added)
-
-    def _call_at(self, position: int | None, call_id: str, name: str) -> _Call:
-        """The call a piece belongs to: by position; another id at the same position is another call."""
-        same_place = [call for call in self._calls if call.position == position]
-        if position is None and not call_id and not name:
-            same_place = self._calls
-        for call in reversed(same_place):
-            if not call_id or not call.call_id or call.call_id == call_id:
-                if position is None and name and call.arguments and not call_id:
-                    break  # Neither position nor id: a name after arguments begins the next call.
-                return call
-        self._room.take_call()
-        self._calls.append(_Call(position, self._room))
-        return self._calls[-1]
+        piece = CallPiece(
+            index=index if isinstance(index, int) else None,
+            call_id=string(delta.get("id")),
+            name=string(function.get("name")),
+            arguments=json.dumps(arguments) if isinstance(arguments, Mapping) else string(arguments),
+            signature=string(google.get("thought_signature")),
+        )
+        if (added := self._calls.add(piece)) is None:
+            return []
+        call, text = added
+        return [ToolCallChunk(name=call.name, text=text)]
 
 
 def _content(value: object) -> str:

@@ -28,7 +28,8 @@ from foldline.protocol import (
 from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk, ToolSpec
-from .chat import CONTEXT_WINDOW_EXCEEDED, LONGEST_NAME
+from .call_assembly import LONGEST_NAME
+from .chat import CONTEXT_WINDOW_EXCEEDED
 from .dialect import (
     OPENING,
     MessageRendering,
@@ -220,7 +221,6 @@ class MessagesReader(AnswerReader):
         self._signer = signer
         self._blocks: dict[object, _Block] = {}
         self._reason = ""
-        self._counted: dict[str, object] = {}
         self._stopped = False
 
     @property
@@ -309,21 +309,20 @@ class MessagesReader(AnswerReader):
         return reason
 
     def _take_usage(self, value: object) -> None:
-        """The numbers of an event are those of the whole answer so far. `input_tokens` are what no cache had
-        to do with."""
-        self._counted |= {name: said for name, said in mapping(value).items() if said is not None}
-        if not self._counted:
+        """The numbers of an event are those of the answer so far; `input_tokens` leaves out cached ones."""
+        if not mapping(value):
             return
-        cached = count(self._counted.get("cache_read_input_tokens"))
-        written = count(self._counted.get("cache_creation_input_tokens"))
-        lives = mapping(self._counted.get("cache_creation"))
-        details = mapping(self._counted.get("output_tokens_details"))
+        usage = self._reported_so_far(value)
+        cached = count(usage.get("cache_read_input_tokens"))
+        written = count(usage.get("cache_creation_input_tokens"))
+        lives = mapping(usage.get("cache_creation"))
+        details = mapping(usage.get("output_tokens_details"))
         self.usage = Usage(
-            input=count(self._counted.get("input_tokens")) + cached + written,
+            input=count(usage.get("input_tokens")) + cached + written,
             cached=cached,
             written=written,
             written_1h=count(lives.get("ephemeral_1h_input_tokens")),
-            output=count(self._counted.get("output_tokens")),
+            output=count(usage.get("output_tokens")),
             reasoning=count(details.get("thinking_tokens")),
         )
 
@@ -352,7 +351,7 @@ class MessagesWire(Wire):
         body: dict[str, Any] = {
             "model": model,
             "messages": messages,
-            "max_tokens": request.max_output or 4_096,
+            "max_tokens": self._output_limit(request),
             "stream": True,
         }
         if system:
@@ -368,6 +367,9 @@ class MessagesWire(Wire):
         if effort := self._effort:
             body["output_config"] = {"effort": effort}
         return body
+
+    def _output_limit(self, request: Request) -> int:
+        return request.max_output or 4_096
 
     def reading(self, request: Request, info: ModelInfo) -> MessagesReader:
         return MessagesReader(self._expected(request, info), signer(info.id, self._host))

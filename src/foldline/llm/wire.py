@@ -81,8 +81,17 @@ class Wire(ABC):
     def _expected(self, request: Request, info: ModelInfo) -> "Expected":
         # Entry indices are never re-used, so ids made from the newest one are unique in the session.
         rendering = self._rendered(request, info.id)
-        stem, most = f"call_{rendering.newest}", most_characters(info.window)
-        return Expected(info.id, rendering.call_ids, stem, most)
+        return Expected(
+            model=info.id,
+            taken=rendering.call_ids,
+            stem=f"call_{rendering.newest}",
+            most=most_characters(info.window),
+            limit=self._output_limit(request),
+        )
+
+    def _output_limit(self, request: Request) -> int | None:
+        """Tokens the answer may have, as the request is sent."""
+        return request.max_output
 
     def leave_out(self, failure: "Failure") -> bool:
         """Whether the server refused something that can be done without. From then on it is not sent."""
@@ -131,7 +140,7 @@ def can_read(part: ThinkingPart, reader: str) -> bool:
 TOO_MUCH = "The answer went on beyond what the window of {model} can hold: it was cut off, what came is kept."
 """The `error` of an answer that was cut off; its stop reason is `length`."""
 LOOPED = 'The model repeated "{unit}" without end: it was stopped, what came is kept.'
-"""The same of one that says one thing over and over."""
+"""The `error` of an answer that repeats itself; its stop reason is `repeated`."""
 LEAST_BOUND = 1_000_000
 """Characters; a window that was guessed too low must not cut off an honest answer."""
 CHARACTERS_A_TOKEN = 8
@@ -159,6 +168,8 @@ class Expected:
     """Begins the call ids made up here."""
     most: int | None = None
     """Characters the answer may have."""
+    limit: int | None = None
+    """Tokens the answer may have, as the request says; None if it leaves that to the server."""
 
 
 class AnswerReader(ABC):
@@ -174,6 +185,7 @@ class AnswerReader(ABC):
         self._model = expected.model
         self._expected = expected
         self._room = Room(expected.most)
+        self._reported: dict[str, object] = {}
 
     @property
     @abstractmethod
@@ -218,14 +230,22 @@ class AnswerReader(ABC):
     def message(self, error: str | None = None) -> AssistantMessage:
         """The answer so far; with `error`, as what was left by a failure."""
         parts = self._parts()
-        stopped: StopReason = "length" if self.full else self._stop_reason(parts)
         return AssistantMessage(
             parts=tuple(parts),
             model=self._model,
             usage=self.usage,
-            stop_reason="error" if error else stopped,
+            stop_reason="error" if error else self._ending(parts),
             error=error or self._why_stopped(),
         )
+
+    def _ending(self, parts: Sequence[Part]) -> StopReason:
+        if self._room.repeated:
+            return "repeated"
+        reason = self._stop_reason(parts)
+        # Some call a cut answer complete: llama.cpp's Responses; Messages behind LiteLLM, with `end_turn`.
+        limit, output = self._expected.limit, 0 if self.usage is None else self.usage.output
+        reached = limit is not None and output >= limit and reason in ("stop", "tool_calls")
+        return "length" if self.full or reached else reason
 
     def _why_stopped(self) -> str | None:
         if unit := self._room.repeated:
@@ -233,9 +253,9 @@ class AnswerReader(ABC):
         return TOO_MUCH.format(model=self._model) if self.full else None
 
     def _take_usage(self, value: object) -> None:
-        usage = mapping(value)
-        if not usage:
+        if not mapping(value):
             return
+        usage = self._reported_so_far(value)
         asked = mapping(usage.get(f"{self._asked}_tokens_details"))
         said = mapping(usage.get(f"{self._said}_tokens_details"))
         self.usage = Usage(
@@ -248,12 +268,17 @@ class AnswerReader(ABC):
             reasoning=count(said.get("reasoning_tokens")),
         )
 
+    def _reported_so_far(self, value: object) -> Mapping[str, object]:
+        """The newest number of each kind. Zeros replace none: some servers report them before or after."""
+        self._reported |= {name: number for name, number in mapping(value).items() if number}
+        return self._reported
+
     def _call_ids(self) -> "CallIds":
         return CallIds(self._expected.taken, self._expected.stem)
 
     def _is_call(self, name: str, said: str) -> bool:
-        """Whether anything of a call has arrived. One that was cut off here cannot run, and is left out."""
-        return bool(name or said) and (not self.full or json_object(arguments_of(said)) is not None)
+        """Whether a call is part of the answer: it has a name, and whole arguments if it was cut off here."""
+        return bool(name) and (not self.full or json_object(arguments_of(said)) is not None)
 
 
 def arguments_of(said: str) -> str:
@@ -285,6 +310,11 @@ class Room:
         fits = text[: max(0, self._left)]
         self._left -= len(text)
         return fits
+
+    def give_back(self, characters: int) -> None:
+        """Free the room of a text that another one replaces."""
+        if self._left is not None:
+            self._left += characters
 
     def take_call(self) -> None:
         """Counts one more tool call, or another item of an answer, apart from its text."""

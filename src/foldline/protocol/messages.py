@@ -134,6 +134,11 @@ Part = Annotated[
 ]
 
 
+UsageSource = Literal["reported", "cached beside", "cached twice", "estimated"]
+"""As its provider reported it; or corrected, because it counted cached tokens only beside it, or twice; or an
+estimate, because it reported none."""
+
+
 class Usage(Record):
     """Tokens of one request, as the provider reported them."""
 
@@ -149,15 +154,23 @@ class Usage(Record):
     reasoning: Count = 0
     window: Count = Field(default=0, exclude_if=lambda window: window == 0)
     """The model's context window, where another agent noted it with them; 0 elsewhere."""
+    source: UsageSource = Field(default="reported", exclude_if=lambda source: source == "reported")
+    """Where `input` comes from."""
 
     @property
     def total(self) -> int:
         return self.input + self.output
 
+    @property
+    def is_reported(self) -> bool:
+        """Whether the provider reported the input."""
+        return self.input > 0 and self.source != "estimated"
+
     def __add__(self, other: "Usage") -> "Usage":
         """Both together; the window is nobody's."""
         counted = ("input", "cached", "written", "written_1h", "output", "reasoning")
-        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in counted})
+        source: UsageSource = "estimated" if "estimated" in (self.source, other.source) else "reported"
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in counted}, source=source)
 
 
 class Entry(Record):
@@ -248,7 +261,7 @@ class UserMessage(BaseMessage):
         return text[start:] if text.endswith((PIPED_CLOSE, CALLED_CLOSE, RESOURCE_CLOSE)) else ""
 
 
-StopReason = Literal["stop", "tool_calls", "length", "cancelled", "error", "filtered"]
+StopReason = Literal["stop", "tool_calls", "length", "repeated", "cancelled", "error", "filtered"]
 
 
 class AssistantMessage(BaseMessage):

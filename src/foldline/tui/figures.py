@@ -117,11 +117,11 @@ class Figures:
             self._undo_for = projection.newest_change
             target = projection.undoable
             then = None if target is None else projection.foreseen(Undo(target=target))
-            self._undo_more = None if then is None else then.sent - projection.sent
+            self._undo_more = None if then is None else then.counted - projection.counted
         if self._undo_more is None:
             return None
         # No report is true of the view that comes back: all of it is estimated, as it will be then.
-        estimate = projection.sent + self._state.overhead + self._undo_more
+        estimate = projection.counted + self._state.overhead + self._undo_more
         return round(estimate * projection.scale) - self._state.size()
 
     def cut_index(self) -> int | None:

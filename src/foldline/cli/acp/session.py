@@ -31,7 +31,11 @@ from .updates import Call, Content, diffs
 FAILED: Final = -32603
 """The code of JSON-RPC for what went wrong inside."""
 _TURNS: Final = ("run_agent", "retry")
-_STOPPED: Final[Mapping[str | None, schema.StopReason]] = {"length": "max_tokens", "filtered": "refusal"}
+_STOPPED: Final[Mapping[str | None, schema.StopReason]] = {
+    "length": "max_tokens",
+    "repeated": "max_tokens",
+    "filtered": "refusal",
+}
 """Why an answer ended, where that is not that it was given."""
 _ALLOWING: Final[Mapping[str, schema.PermissionOptionKind]] = {
     "once": "allow_once",

@@ -107,7 +107,8 @@ class Speaker:
     def _answer(self, message: AssistantMessage, *, again: bool) -> Record:
         self._mended += message.stop_reason in _BROKEN_OFF and not again
         usage = Usage() if again or message.usage is None else message.usage
-        stop = "toolUse" if message.calls else "length" if message.stop_reason == "length" else "stop"
+        ended_early = message.stop_reason in ("length", "repeated")
+        stop = "toolUse" if message.calls else "length" if ended_early else "stop"
         return {**self._spoken(message, usage), "stopReason": stop}
 
     def _spoken(self, message: AssistantMessage, usage: Usage) -> Record:

@@ -144,9 +144,10 @@ def full_text(projection: Projection, message: BaseMessage) -> str:
 
 
 def usage_words(usage: Usage) -> list[str]:
-    """`in 12.1k, 11.9k from cache`, `out 0.4k`."""
+    """`in 12.1k, 11.9k from cache`, `out 0.4k`; `in ~12.1k` if the input is an estimate."""
     cached = f", {numbers.tokens(usage.cached)} from cache" if usage.cached else ""
-    return [f"in {numbers.tokens(usage.input)}{cached}", f"out {numbers.tokens(usage.output)}"]
+    asked = numbers.tokens(usage.input, estimated=usage.source == "estimated")
+    return [f"in {asked}{cached}", f"out {numbers.tokens(usage.output)}"]
 
 
 # --- System notes: entries that were never meant for the model ------------------------------------------

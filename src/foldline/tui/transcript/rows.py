@@ -140,6 +140,8 @@ def _ending(message: AssistantMessage) -> str:
             return CANCELLED
         case "length":
             return "! cut off at the model's output limit: ask for the rest"
+        case "repeated":
+            return "! stopped: it repeated itself"
         case "filtered":
             return "! stopped by the provider's content filter"
         case "error":
