@@ -27,10 +27,11 @@ class OwnField:
     phrases: tuple[str, ...] = ()
     """What a refusal says of nothing else, wherever it stands."""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All the words by which a refusal may name it."""
-        return (*self.paths, *self.keys, *self.words)
+    def names(self, sent: Collection[str]) -> list[str]:
+        """Return the words by which a refusal may name it, if it was sent."""
+        keys = [key for key in self.keys if key in sent]
+        is_sent = bool(keys) or any(path in sent for path in self.paths)
+        return [*self.paths, *keys, *self.words] if is_sent else []
 
 
 ANSWER_LIMIT = OwnField(
@@ -64,7 +65,7 @@ OWN_FIELDS = (
         phrases=("could not be verified", "items are not persisted", "invalid `signature`"),
     ),
 )
-"""Sorted by precedence where a refusal names several at the same place."""
+"""The first of those that a refusal names at the same place counts."""
 
 _LEAST_LIMIT = 256
 """Tokens. A smaller number in a refusal is a status, an index or the lower end of a range."""
@@ -141,15 +142,14 @@ def refused_field(message: str, sent: Collection[str], without: Collection[str] 
         message = message[: allowed.start()]
     if _WANTED.search(message):
         return None
-    named: list[tuple[int, int, OwnField]] = []
-    for order, own in enumerate(OWN_FIELDS):
-        if own.name not in without and any(name in sent for name in (*own.paths, *own.keys)):
-            if any(phrase in message.lower() for phrase in own.phrases):
-                return own
-            places = [place for name in own.names if (place := _place_of(name, message)) is not None]
-            if places:
-                named.append((min(places), order, own))
-    return min(named)[2] if named else None
+    mentions: list[tuple[int, int, OwnField]] = []
+    for own in OWN_FIELDS:
+        names = own.names(sent) if own.name not in without else []
+        if names and any(phrase in message.lower() for phrase in own.phrases):
+            return own
+        places = ((_place_of(name, message), -len(name)) for name in names)
+        mentions += [(place, length, own) for place, length in places if place is not None]
+    return min(mentions, key=lambda mention: mention[:2])[2] if mentions else None
 
 
 def _place_of(name: str, message: str) -> int | None:

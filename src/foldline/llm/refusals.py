@@ -162,7 +162,7 @@ _TOOLS = re.compile(
     re.IGNORECASE,
 )
 _OTHER_REASON = re.compile(
-    r"param|not found|does not exist|unsupported|not support|images?\b|pictures?\b|filter|polic|\bkeys?\b"
+    r"param|not found|does not exist|unsupported|not support|filter|polic|\bkeys?\b"
     r"|schema|\btools?\b|\brole|\bjson\b|max_(new_)?tokens|temperature",
     re.IGNORECASE,
 )
@@ -184,7 +184,7 @@ def read_refusal(status: int | None, words: ErrorWords, body: str) -> Refusal:
     """Return what an error with this status is about. `body` is the whole of it."""
     body = body[:LONGEST_BODY]
     message = words.message
-    if is_overflow(status, words.code, _without_echo(body)):
+    if is_overflow(status, words.code, _ECHO.sub("", _without_echo(body))):
         return Refusal("length", announced_window(body))
     if status in (402, 403, 429) and _MONEY.search(body):
         return Refusal("money")
