@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from foldline.llm.own_fields import LeftOut, keys_in, limit_named, refused_field
+from foldline.llm.own_fields import LeftOut, limit_named, refused_field
 
 CHAT: dict[str, Any] = {
     "model": "m",
@@ -23,7 +23,7 @@ MESSAGES: dict[str, Any] = {
     "model": "m",
     "messages": [
         {"role": "assistant", "content": [{"type": "thinking", "thinking": "…", "signature": "s"}]},
-        {"role": "assistant", "content": [{"type": "tool_use", "input": {"encrypted_content": 1}}]},
+        {"role": "user", "content": [{"type": "text", "text": '{"encrypted_content": 1}'}]},
     ],
     "max_tokens": 114_916,
     "thinking": {"type": "adaptive"},
@@ -65,7 +65,7 @@ REFUSED = [
 def test_a_refusal_is_about_the_field_that_it_names_first_of_those_sent(
     body: dict[str, Any], message: str, name: str
 ) -> None:
-    refused = refused_field(message, keys_in(body))
+    refused = refused_field(message, body)
     assert refused is not None
     assert refused.name == name
 
@@ -78,13 +78,13 @@ OF_OTHERS = [
     (CHAT, "Unsupported parameter: 'reasoning.effort'"),  # not sent
     (CHAT, "thinking is not supported"),  # the name of a tool
     (CHAT, "max_tokens_exceeded"),
-    (MESSAGES, "encrypted_content is unknown"),  # an argument of a call
+    (MESSAGES, "encrypted_content is unknown"),  # a word in the text
 ]
 
 
 @pytest.mark.parametrize(("body", "message"), OF_OTHERS)
 def test_what_was_not_sent_or_is_wanted_is_not_what_was_refused(body: dict[str, Any], message: str) -> None:
-    assert refused_field(message, keys_in(body)) is None
+    assert refused_field(message, body) is None
 
 
 LIMITS = [

@@ -19,7 +19,7 @@ from .failures import Endpoint, Failure, unreachable_failure
 from .listing import ListedModel, listed_models, stated_window
 from .messages import MessagesWire
 from .models import model_info
-from .own_fields import PICTURES
+from .own_fields import PICTURES, PROGRESS
 from .providers import Api, Provider, is_local
 from .responses import ResponsesWire
 from .wire import DEFAULT, AnswerReader, Options, Wire
@@ -267,7 +267,7 @@ class ModelClient:
         """
         client = await self._open()
         body, headers = self._wire.body(sending.request, self._info.id), self._wire.headers(sending.request)
-        if self._tells_reading and self._wire.left_out.sends("progress"):
+        if self._tells_reading and self._wire.left_out.sends(PROGRESS):
             body["return_progress"] = True
         if not sending.streamed:
             body.pop("stream_options", None)

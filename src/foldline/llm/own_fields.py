@@ -3,6 +3,7 @@
 A server that refuses such a field is asked again at once without it, or with the number that it names.
 """
 
+import json
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -27,11 +28,12 @@ class OwnField:
     phrases: tuple[str, ...] = ()
     """What a refusal says of nothing else, wherever it stands."""
 
-    def names(self, sent: Collection[str]) -> list[str]:
+    def names(self, body: Body, keys: str) -> list[str]:
         """Return the words by which a refusal may name it, if it was sent."""
-        keys = [key for key in self.keys if key in sent]
-        is_sent = bool(keys) or any(path in sent for path in self.paths)
-        return [*self.paths, *keys, *self.words] if is_sent else []
+        sent = [key for key in self.keys if f'"{key}":' in keys]
+        if sent or any(_value_at(body, path) is not None for path in self.paths):
+            return [*self.paths, *sent, *self.words]
+        return []
 
 
 ANSWER_LIMIT = OwnField(
@@ -41,16 +43,23 @@ ANSWER_LIMIT = OwnField(
 )
 PICTURES = "pictures"
 """Left out where a model takes none."""
-TOOLS_OFF, USAGE, MARKS, OLD_THINKING = "tools off", "usage", "marks", "old thinking"
+EFFORT = "effort"
+MARKS = "marks"
+OLD_THINKING = "old thinking"
+PROGRESS = "progress"
+TOOLS_OFF = "tools off"
+USAGE = "usage"
 
 OWN_FIELDS = (
     ANSWER_LIMIT,
     OwnField(USAGE, ("stream_options",), words=("include_usage",)),
-    OwnField("progress", ("return_progress",)),
+    OwnField(PROGRESS, ("return_progress",)),
     OwnField(TOOLS_OFF, ("tool_choice",)),
     OwnField("session", ("prompt_cache_key", "session_id")),
     OwnField(
-        "effort", ("reasoning_effort", "reasoning.effort", "output_config"), words=("effort", "reasoning")
+        EFFORT,
+        ("reasoning_effort", "reasoning.effort", "output_config.effort"),
+        words=("output_config", "effort", "reasoning"),
     ),
     OwnField("encrypted reasoning", ("include",), words=("encrypted", "reasoning.encrypted_content")),
     # LiteLLM sends `thinking` on as `reasoning.effort` to models that are no Claude.
@@ -98,8 +107,8 @@ class LeftOut:
 
     def learn(self, message: str, body: Body) -> bool:
         """Remember what these words refuse of a request; False if it is nothing that can be left out."""
-        refused = refused_field(message, keys_in(body), self.names)
-        if refused is None or (refused.name == "effort" and _names_value(message, body)):
+        refused = refused_field(message, body, self.names)
+        if refused is None or (refused.name == EFFORT and _names_value(message, refused, body)):
             return False
         if refused is ANSWER_LIMIT and self._adapt_limit(message, body):
             return True
@@ -133,18 +142,19 @@ class LeftOut:
         return body
 
 
-def refused_field(message: str, sent: Collection[str], without: Collection[str] = ()) -> OwnField | None:
+def refused_field(message: str, body: Body, without: Collection[str] = ()) -> OwnField | None:
     """Return the field that a refusal names first, of those that were sent; None if it names none.
 
-    `sent` are the paths and keys of the request, `without` the names of fields left out already.
+    `without` are the names of fields left out already.
     """
     if allowed := _ALLOWED.search(message):
         message = message[: allowed.start()]
     if _WANTED.search(message):
         return None
+    keys = _keys_within(body)
     mentions: list[tuple[int, int, OwnField]] = []
     for own in OWN_FIELDS:
-        names = own.names(sent) if own.name not in without else []
+        names = own.names(body, keys) if own.name not in without else []
         if names and any(phrase in message.lower() for phrase in own.phrases):
             return own
         places = ((_place_of(name, message), -len(name)) for name in names)
@@ -166,43 +176,29 @@ def limit_named(message: str, sent: int) -> int | None:
     return max((number for number in numbers if _LEAST_LIMIT <= number < sent), default=None)
 
 
-def keys_in(body: Body) -> set[str]:
-    """Return the paths of a request's own fields and the keys inside its messages.
-
-    What tools and calls are made of counts for nothing.
-    """
-    paths = {name for name in body if name != "reasoning"}
-    for name, value in body.items():
-        if isinstance(value, dict):
-            paths |= {f"{name}.{key}" for key in value}
-    return paths | set(_keys_within([body.get("messages"), body.get("input"), body.get("system")]))
+def _value_at(body: Body, path: str) -> object:
+    """Return what a request has at a path such as `reasoning.effort`; None if nothing."""
+    name, _, key = path.partition(".")
+    value = body.get(name)
+    return value.get(key) if key and isinstance(value, dict) else value
 
 
-def _keys_within(value: object) -> Iterable[str]:
-    match value:
-        case dict():
-            yield from value
-            for key, item in value.items():
-                if key != "input":  # of a call
-                    yield from _keys_within(item)
-        case list():
-            for item in value:
-                yield from _keys_within(item)
+def _keys_within(body: Body) -> str:
+    """Return the messages of a request as JSON, in which a key cannot be mistaken for a text."""
+    return json.dumps([body.get("messages"), body.get("input"), body.get("system")])
 
 
-def _names_value(message: str, body: Body) -> bool:
-    """Return whether the words are about the effort that the user set, not about the field."""
-    nested = body.get("output_config") or body.get("reasoning") or {}
-    effort = body.get("reasoning_effort") or nested.get("effort")
-    return bool(effort) and re.search(rf"['\"`]{re.escape(str(effort))}['\"`]", message) is not None
+def _names_value(message: str, own: OwnField, body: Body) -> bool:
+    """Return whether the words are about the value that the user set, not about the field."""
+    values = [value for path in own.paths if isinstance(value := _value_at(body, path), str)]
+    return any(re.search(rf"['\"`]{re.escape(value)}['\"`]", message) for value in values)
 
 
 def _remove(body: Body, path: str) -> None:
-    """Remove a field; of a nested one, its parent too where nothing else is in it."""
+    """Remove a field; with a nested one, its parent too, if nothing else is in it."""
     name, _, key = path.partition(".")
-    if not key:
+    nested = body.get(name)
+    if key and isinstance(nested, dict):
+        body[name] = {other: value for other, value in nested.items() if other != key}
+    if not key or not body.get(name, True):
         body.pop(name, None)
-    elif isinstance(body.get(name), dict):
-        body[name] = {other: value for other, value in body[name].items() if other != key}
-        if not body[name]:
-            del body[name]

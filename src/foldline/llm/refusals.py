@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from foldline.context.budget import RATE_CODES, announced_window, is_overflow
 
 from .base import Subject
-from .wire import decoded, encoded
+from .wire import decoded
 
 LONGEST_BODY = 64 * 2**10
 """Characters of an error body that are read."""
@@ -30,8 +30,10 @@ _ENVELOPES = (
     "Message",  # AWS
 )
 """Fields that hold a message, or another error. The error's own come before its summary."""
-_ECHO = re.compile(r",? *input_value=.*?(?=, input_type=|\]|$)|; last read: .*", re.DOTALL)
-"""Pieces of the request that pydantic and llama.cpp's JSON parser repeat in a message."""
+_ECHO = re.compile(
+    r",? *input_value=.*?(?=, input_type=|\]|$)|; last read: .*|,? *\"input\": *[\[{\"].*", re.DOTALL
+)
+"""Pieces of the request that pydantic, llama.cpp's JSON parser and FastAPI repeat in an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +48,10 @@ class ErrorWords:
 
     def within(self, code: object, kind: object) -> "ErrorWords":
         """Return these words inside an envelope with its own code and type."""
-        names = [str(name) for name in (code, kind) if isinstance(name, str | int) and name]
-        named = next((name for name in names if not name.isdigit()), None)
-        number = next((name for name in names if name.isdigit()), None)
-        status = int(number) if number and re.fullmatch(r"[45]\d\d", number) else self.status
-        inner = self.code if self.code and not self.code.isdigit() else None
-        return ErrorWords(self.message, inner or named or number or self.code, status)
+        codes = [str(name) for name in (self.code, code, kind) if name]
+        status = next((int(name) for name in codes[::-1] if re.fullmatch(r"[45]\d\d", name)), self.status)
+        named = next((name for name in codes if not name.isdigit()), codes[0] if codes else None)
+        return ErrorWords(self.message, named, status)
 
 
 def error_words(body: str) -> ErrorWords:
@@ -184,7 +184,7 @@ def read_refusal(status: int | None, words: ErrorWords, body: str) -> Refusal:
     """Return what an error with this status is about. `body` is the whole of it."""
     body = body[:LONGEST_BODY]
     message = words.message
-    if is_overflow(status, words.code, _ECHO.sub("", _without_echo(body))):
+    if is_overflow(status, words.code, _ECHO.sub("", body)):
         return Refusal("length", announced_window(body))
     if status in (402, 403, 429) and _MONEY.search(body):
         return Refusal("money")
@@ -212,23 +212,3 @@ def _part_refused(message: str) -> Subject:
     if _TOOLS.search(message):
         return "tools"
     return "request" if _OTHER_REASON.search(message) else ""
-
-
-def _without_echo(body: str) -> str:
-    """Return the body without the fields in which a server repeats the request."""
-    if '"input"' not in body:
-        return body
-    try:
-        return encoded(_kept(decoded(body)))
-    except ValueError:
-        return body
-
-
-def _kept(value: object) -> object:
-    match value:
-        case dict():
-            return {name: _kept(item) for name, item in value.items() if name != "input"}
-        case list():
-            return [_kept(item) for item in value]
-        case _:
-            return value

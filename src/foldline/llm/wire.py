@@ -14,7 +14,7 @@ from foldline.protocol.messages import StopReason, json_object
 from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
 from .dialect import MessageRendering, Renderings, signer
 from .marks import CacheLife, marked
-from .own_fields import MARKS, OLD_THINKING, PICTURES, TOOLS_OFF, USAGE, LeftOut
+from .own_fields import EFFORT, MARKS, OLD_THINKING, PICTURES, TOOLS_OFF, USAGE, LeftOut
 from .providers import Provider, address_of
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Wire(ABC):
     @property
     def _effort(self) -> str:
         effort = self.options.effort
-        return effort if effort != DEFAULT.effort and self.left_out.sends("effort") else ""
+        return effort if effort != DEFAULT.effort and self.left_out.sends(EFFORT) else ""
 
     def _session(self, request: Request) -> dict[str, str]:
         """What brings the requests of one session to the server that has their prefix in its cache."""
