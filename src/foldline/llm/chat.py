@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from foldline.protocol import CacheTerms, Part, TextPart, ThinkingPart, ToolCallPart
-from foldline.protocol.messages import StopReason, json_object
+from foldline.protocol.messages import DETAILS, StopReason, json_object
 
 from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
-from .dialect import DETAILS, STRICT, ChatRendering, dialect_named, signer, tools_to_openai
+from .dialect import STRICT, ChatRendering, dialect_named, signer, tools_to_openai
 from .marks import marked_terms
 from .own_fields import MARKS
 from .providers import Provider

@@ -26,7 +26,7 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
-from foldline.protocol.messages import json_object
+from foldline.protocol.messages import DETAILS, json_object
 
 from .base import ToolSpec
 from .marks import Place, blocks_of, request_ends
@@ -127,8 +127,6 @@ def can_read(part: ThinkingPart, reader: str) -> bool:
     return part.signed_by is not None and reader in (part.signed_by, part.signed_by.rpartition("@")[0])
 
 
-DETAILS = "reasoning_details"
-"""The field of an answer with its reasoning in blocks, signed or encrypted: see `reasoning_details`."""
 READABLE = ("text", "summary")
 """The field of a block that can be read. A thinking part has it as its text, all else as its signature."""
 

@@ -9,8 +9,9 @@ import json
 from collections.abc import Mapping
 
 from foldline.protocol import ThinkingPart
+from foldline.protocol.messages import DETAILS
 
-from .dialect import DETAILS, READABLE
+from .dialect import READABLE
 from .wire import Growing, Room, mapping, sequence, string
 
 
