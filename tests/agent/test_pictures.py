@@ -52,7 +52,7 @@ async def test_a_picture_that_a_tool_read_is_left_out_and_shown_to_a_model_that_
         assert (await agent.prompt("and now?")).text == "done"
         assert shown(blind) == [False, True, False, False]
         [warning] = warnings(watch)
-        assert "1 picture" in warning
+        assert "1 left out" in warning
         assert "F2" not in warning, "no picture of the user's"
         projection = agent.session.projection
         assert broken(projection) == []

@@ -61,6 +61,16 @@ async def test_a_refusal_of_pictures_without_any_is_said_and_asked_once() -> Non
         await client.aclose()
 
 
+async def test_contents_that_are_refused_without_any_picture_make_no_model_blind() -> None:
+    with scripted(refusal("messages.0.content: Unsupported content type"), {"text": "ok"}) as server:
+        client = client_of(server)
+        assert (await error_of(client)).status == 400
+        assert client.info.pictures
+        assert (await answer_of(client, SEEN, [READ])).text == "ok"
+        assert "aGk=" in str(server.requests()[-1].body)
+        await client.aclose()
+
+
 async def test_a_picture_that_is_too_large_is_not_left_out_by_the_client() -> None:
     with scripted(refusal("image exceeds 5 MB maximum")) as server:
         client = client_of(server)

@@ -227,12 +227,9 @@ def _say_if_without_pictures(state: AgentState) -> None:
         return
     state.unseen[info.id] = shown[-1].index
     count = sum(isinstance(part, ImagePart) for item in shown for part in item.message.parts)
-    pictures = "1 picture is" if count == 1 else f"{count} pictures are"
-    yours = f" Entry {own[-1]} holds one of yours: to drop it, open the inspector (F2)." if own else ""
-    state.warn(
-        f"{info.id} takes no pictures: {pictures} left out of its requests. A model that takes them is shown "
-        f"them again (/model).{yours}"
-    )
+    yours = f" Entry {own[-1]} is yours (F2 to drop it)." if own else ""
+    # The first words are all that a narrow status row shows.
+    state.warn(f"{info.id} takes no pictures: {count} left out.{yours} Another model may take them (/model).")
 
 
 def _unseen_tokens(state: AgentState) -> int:

@@ -255,13 +255,13 @@ def _sentence(at: Endpoint, status: int | None, words: ErrorWords, refusal: Refu
             return f"{at.shown} limits how often {at.model} may be asked{shown}{because} Wait and try again."
         case "loading":
             return f"{at.shown} is still loading {at.model} (503)."
-        case "pictures":
-            return f"{at.model} takes no pictures{shown}{because}"
+        case "pictures" | "picture" if status != 413:
+            return f"{at.shown} refused the request{shown}{because}"
         case "tools":
             return (
                 f"{at.model} cannot be sent tools{shown}{because} Choose another with -m or FOLDLINE_MODEL."
             )
-        case "picture" | "content" | "request" | "":
+        case _:
             return _status_sentence(at, status, words, refusal.of_request)
 
 

@@ -92,13 +92,12 @@ class Wire(ABC):
         """Whether the server refused something that can be done without. From then on it is not sent."""
         if not failure.of_request:
             return False
-        if failure.about != "pictures":
-            return self.left_out.learn(failure.message, body)
-        shown = self.left_out.sends(PICTURES) and any(
-            isinstance(part, ImagePart) for message in request.messages for part in message.parts
-        )
-        self.left_out.names.add(PICTURES)
-        return shown
+        parts = (part for message in request.messages for part in message.parts)
+        shown = self.left_out.sends(PICTURES) and any(isinstance(part, ImagePart) for part in parts)
+        if failure.about == "pictures" and shown:
+            self.left_out.names.add(PICTURES)
+            return True
+        return self.left_out.learn(failure.message, body)
 
     @property
     def _effort(self) -> str:
