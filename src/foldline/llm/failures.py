@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from .base import Subject
 from .providers import SHORTEST_KEY
-from .refusals import ErrorWords, Refusal, error_words, read_refusal
+from .refusals import ErrorWords, RequestRefusal, error_words, read_refusal
 from .wire import encoded, mapping
 
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
@@ -243,7 +243,7 @@ def _duration(seconds: float) -> str:
     return f"{math.ceil(hours / 24)} days"
 
 
-def _sentence(at: Endpoint, status: int | None, words: ErrorWords, refusal: Refusal) -> str:
+def _sentence(at: Endpoint, status: int | None, words: ErrorWords, refusal: RequestRefusal) -> str:
     because = _because(at, words.message)
     shown = "" if status is None else f" ({status})"
     match refusal.about:

@@ -170,7 +170,7 @@ _OTHER_REASON = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RequestRefusal:
     """What an error means."""
 
     about: Subject = ""
@@ -180,27 +180,27 @@ class Refusal:
     """Whether something in the request was refused: sent again, it is refused again."""
 
 
-def read_refusal(status: int | None, words: ErrorWords, body: str) -> Refusal:
+def read_refusal(status: int | None, words: ErrorWords, body: str) -> RequestRefusal:
     """Return what an error with this status is about. `body` is the whole of it."""
     body = body[:LONGEST_BODY]
     message = words.message
     if is_overflow(status, words.code, _ECHO.sub("", body)):
-        return Refusal("length", announced_window(body))
+        return RequestRefusal("length", announced_window(body))
     if status in (402, 403, 429) and _MONEY.search(body):
-        return Refusal("money")
+        return RequestRefusal("money")
     if status == 429 or words.code in RATE_CODES:
-        return Refusal("rate")
+        return RequestRefusal("rate")
     if status == 503 and _LOADING.search(message):
-        return Refusal("loading")
+        return RequestRefusal("loading")
     if status in _NOT_THE_REQUEST:
-        return Refusal()
+        return RequestRefusal()
     if _FILTERED.search(f"{words.code} {message}"):
-        return Refusal("content")
+        return RequestRefusal("content")
     if status is not None and status >= 500:
         is_final = status <= 501 and _FINAL.search(f"{words.code} {message}")
         if not is_final:
-            return Refusal()
-    return Refusal(_part_refused(message), of_request=True)
+            return RequestRefusal()
+    return RequestRefusal(_part_refused(message), of_request=True)
 
 
 def _part_refused(message: str) -> Subject:
