@@ -10,6 +10,7 @@ from foldline.agent.settings import load_settings
 from foldline.llm import LLMError, ModelInfo
 from foldline.protocol import events, operations
 from support.agents import PlayedLLM, agent_in, calling, others_done, said
+from support.clients import client_of, scripted
 
 
 class Named(PlayedLLM):
@@ -39,6 +40,24 @@ async def test_the_user_is_asked_and_one_key_goes_on_with_the_same_request(tmp_p
     assert agent.state.llm is second and first.closed
     await agent.aclose()
     await others_done()
+
+
+async def test_a_server_that_asks_to_wait_for_hours_is_asked_once_and_another_model_offered(
+    tmp_path: Path,
+) -> None:
+    limited = {"status": 429, "body": {"error": {"message": "slow down"}}, "headers": {"retry-after": "7200"}}
+    with scripted({"fault": limited}) as server:
+        first, second = client_of(server), Named("second", "the answer")
+        agent, watch = agent_in(
+            tmp_path, first, interactive=True, fallback=["second"], connect=lambda _: second
+        )
+        task = agent.executor.submit(operations.RunAgent(parts=said("hello").parts))
+        asked = await watch.first(events.ChoiceRequested)
+        assert "wait 2 h" in asked.title
+        assert len(server.requests()) == 1
+        agent.executor.submit(operations.Choose(choice=asked.choice, key="f"))
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        await agent.aclose()
 
 
 async def test_left_alone_the_turn_fails_as_ever_and_can_be_tried_again(tmp_path: Path) -> None:

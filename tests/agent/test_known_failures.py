@@ -53,7 +53,7 @@ class SmallBodyLLM(PlayedLLM):
 
 REFUSALS = [
     ContextOverflow("The request is too large.", status=413),
-    LLMError("The server refused the request: image exceeds 5 MB maximum.", status=400),
+    LLMError("The server refused the request: image exceeds 5 MB maximum.", 400, about="picture"),
 ]
 
 

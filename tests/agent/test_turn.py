@@ -1,7 +1,6 @@
 """A turn: what it sends, what it keeps, when it folds, and how it ends when something fails."""
 
 import asyncio
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from foldline.context.proof import digest_of
 from foldline.history import Session
 from foldline.history.log import WriteFailed
 from foldline.llm import ContextOverflow, LLMError
+from foldline.llm.base import Subject
 from foldline.llm.models import DEFAULT_WINDOW
 from foldline.protocol import (
     AssistantMessage,
@@ -427,8 +427,8 @@ async def test_the_window_a_refusal_names_is_believed_from_then_on(tmp_path: Pat
     await agent.aclose()
 
 
-def unknown_refusal(words: str = "Bad Request") -> LLMError:
-    return LLMError(f'The server refused the request (400): it says "{words}".', status=400)
+def unknown_refusal(words: str = "Bad Request", about: Subject = "") -> LLMError:
+    return LLMError(f'The server refused the request (400): it says "{words}".', 400, about=about)
 
 
 async def test_an_unknown_refusal_of_a_nearly_full_window_is_tried_once_as_an_overflow(
@@ -455,16 +455,14 @@ async def test_an_unknown_refusal_that_comes_again_is_not_tried_for_ever(tmp_pat
     await agent.aclose()
 
 
-@pytest.mark.parametrize(
-    ("tokens", "words"), [(100, "Bad Request"), (80_500, "Unknown parameter: 'foo'.")], ids=["short", "known"]
-)
+@pytest.mark.parametrize(("tokens", "about"), [(100, ""), (80_500, "request")], ids=["short", "known"])
 async def test_an_unknown_refusal_of_a_short_request_or_one_that_says_why_is_not_an_overflow(
-    tmp_path: Path, tokens: int, words: str
+    tmp_path: Path, tokens: int, about: Subject
 ) -> None:
-    llm = PlayedLLM("word " * tokens, unknown_refusal(words), window=100_000)
+    llm = PlayedLLM("word " * tokens, unknown_refusal(about=about), window=100_000)
     agent, _ = agent_in(tmp_path, llm, budget=BudgetSettings(soft_ratio=1))
     await agent.prompt("tell me of what was earlier")
-    with pytest.raises(FoldlineError, match=re.escape(words)):
+    with pytest.raises(FoldlineError, match="Bad Request"):
         await agent.prompt("go on")
     assert not agent.session.projection.all_compactions
     await agent.aclose()

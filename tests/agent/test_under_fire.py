@@ -110,6 +110,8 @@ FAULTS = [
         for status in (408, 409, 429, 500, 502, 503, 529)
     ),
     Fault("429 with retry-after", refusal(429, headers={"retry-after": "7"}), "(429)", RETRIES, (7.0,) * 8),
+    Fault("429 for hours", refusal(429, headers={"retry-after": "7200"}), "wait 2 h"),
+    Fault("500 for good", refusal(500, "tools param requires --jinja flag"), "refused the request (500)"),
     Fault("no credit", refusal(429, code="insufficient_quota"), "no credit left"),
     Fault("an error page", {"fault": {"status": 502, "body": "<html>Bad gateway</html>"}}, "(502)", RETRIES),
     Fault("reset before a word", spoilt(cut_after=0), "before it was complete", RETRIES),

@@ -226,15 +226,15 @@ async def test_throttling_is_waited_for_as_the_server_asks_and_announced() -> No
     with scripted(
         {"fault": {"status": 429, "body": limit, "headers": {"retry-after": "7"}}},
         {"fault": {"status": 503, "body": "<html>busy</html>"}},
-        {"fault": {"status": 429, "body": limit, "headers": {"retry-after": "600"}}},
+        {"fault": {"status": 429, "body": limit, "headers": {"retry-after": "90"}}},
         {"text": "at last"},
     ) as server:
         client = client_of(server, waits)
         chunks = await chunks_of(client, prompt())
         retries = [chunk for chunk in chunks if isinstance(chunk, RetryChunk)]
-        assert [(retry.attempt, retry.seconds) for retry in retries] == [(1, 7.0), (2, 2.0), (3, 60.0)]
+        assert [(retry.attempt, retry.seconds) for retry in retries] == [(1, 7.0), (2, 2.0), (3, 90.0)]
         assert all("127.0.0.1" in retry.sentence for retry in retries)
-        assert waits.seconds == [7.0, 2.0, 60.0]
+        assert waits.seconds == [7.0, 2.0, 90.0]
         assert isinstance(chunks[-1], Answer)
         assert chunks[-1].message.text == "at last"
         await client.aclose()

@@ -10,6 +10,7 @@ from foldline.llm.catalog import connect
 from foldline.llm.client import ModelClient
 from foldline.llm.failures import LONGEST_LOADING, MAX_RETRIES
 from foldline.llm.providers import Provider
+from foldline.protocol import ImagePart, UserMessage
 from support.clients import Waits, answer_of, chunks_of, client_of, error_of, prompt, scripted
 from support.shapes import Shapes, answering
 
@@ -76,6 +77,19 @@ async def test_name_window_and_missing_tools_are_known_before_the_first_request(
         client = at(server)
         info = await client.prepare()
         assert (info.id, info.window, info.window_from, info.tools) == ("smol", 4_096, "server", False)
+        await client.aclose()
+
+
+@pytest.mark.parametrize("vision", [True, False])
+async def test_pictures_are_left_out_where_it_says_beforehand_that_its_model_takes_none(vision: bool) -> None:
+    props = {**PROPS, "modalities": {"vision": vision, "audio": False}}
+    with answering(
+        {"GET /v1/models": LISTED, "GET /props": props, "POST /v1/chat/completions": SAID}
+    ) as server:
+        client = at(server)
+        assert (await client.prepare()).pictures is vision
+        await answer_of(client, [UserMessage(parts=(ImagePart(media_type="image/png", data="aGk="),))])
+        assert ("aGk=" in str(server.asked()[-1].body)) is vision
         await client.aclose()
 
 

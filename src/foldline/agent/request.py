@@ -9,7 +9,7 @@ from datetime import timedelta
 from foldline.context.budget import silent_overflow
 from foldline.context.endings import early_end
 from foldline.context.numbers import short_tokens
-from foldline.context.tokens import message_tokens
+from foldline.context.tokens import image_tokens, message_tokens
 from foldline.context.usage_reading import UsageReading
 from foldline.context.view import ViewItem
 from foldline.llm import (
@@ -27,6 +27,7 @@ from foldline.llm import (
 from foldline.llm.messages import MESSAGES
 from foldline.llm.models import price_of
 from foldline.protocol import (
+    NEW,
     OVERFLOW,
     AssistantMessage,
     Edit,
@@ -34,6 +35,7 @@ from foldline.protocol import (
     RequestRecord,
     ToolResultMessage,
     Usage,
+    UserMessage,
     events,
     text_parts,
 )
@@ -43,20 +45,12 @@ from .toolset import tools_digest
 
 TOO_MANY_BYTES = 413
 """The status of a request too large in bytes, which says nothing about the window."""
-_PICTURE_NOT_TAKEN = {400, 422}
 _CALL_MARK = re.compile(r"<tool_call>|<function=\w|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call")
 """How models begin a call: Qwen and Hermes, Llama, Mistral and others."""
 _CALL_JSON = re.compile(r'"(?:name|function)"\s*:\s*"(\w+)"\s*,\s*"(?:arguments|parameters)"\s*:')
 _NEARLY_FULL = 0.8
 """Share of the window, by estimate, from which a refusal without a known reason may be about the length."""
-_OTHER_REASON = re.compile(
-    r"param|not found|does not exist|unsupported|not support|images?\b|pictures?\b|filter|polic|\bkeys?\b"
-    r"|schema|\btools?\b|\brole|billing|\bjson\b|max_(new_)?tokens|temperature",
-    re.IGNORECASE,
-)
-"""In a refusal that is about something else than the length."""
 MAY_BE_CUT = "the server may have truncated the request silently"
-_PICTURE = re.compile(r"\bimages?\b|\bpictures?\b", re.IGNORECASE)
 
 
 async def send_request(state: AgentState) -> AssistantMessage:
@@ -70,6 +64,7 @@ async def send_request(state: AgentState) -> AssistantMessage:
     estimated = state.projection.sent + state.tool_tokens
     state.emit(events.StepStarted(model=state.llm.info.id, tokens=state.size()))
     _say_if_without_tools(state)
+    _say_if_without_pictures(state)
     _say_if_dearer(state)
     record = RequestRecord(
         digest=state.digests.of(messages),
@@ -93,6 +88,9 @@ async def send_request(state: AgentState) -> AssistantMessage:
                     break
         if answer is None:
             raise LLMError("The model's answer ended without an end: try again.")
+    _say_if_without_pictures(state)
+    estimated -= _unseen_tokens(state)
+    sent.update(estimated=estimated)
     if answer.usage is not None:
         answer = answer.model_copy(update={"usage": _true_usage(state, answer, estimated)})
     state.forget_refusal()  # what went through is smaller: from here on, the history has it
@@ -180,10 +178,11 @@ class _Sent:
             calls = [f"{call.name} {call.arguments}" for call in partial.calls]
             said = "\n\n".join(filter(None, [partial.text, *calls])) or None
             await self.close(None, error=again.sentence, usage=partial.usage, said=said)
-            self._update(after=self._state.projection.last_index)
-        self._update(left=self._state.session.now() + timedelta(seconds=again.seconds))
+            self.update(after=self._state.projection.last_index)
+        self.update(left=self._state.session.now() + timedelta(seconds=again.seconds))
 
-    def _update(self, **known: object) -> None:
+    def update(self, **known: object) -> None:
+        """Change what the record of the request will say."""
         self._record = self._record.model_copy(update=known)
 
     def _partial(self, reason: str) -> AssistantMessage | None:
@@ -215,6 +214,31 @@ def _say_if_without_tools(state: AgentState) -> None:
         f"{info.id} cannot call tools: the chat template its server runs it with has no place for them. "
         "Choose another model, or start the server with a template that has one."
     )
+
+
+def _say_if_without_pictures(state: AgentState) -> None:
+    """Warn if the model takes no pictures: once, and again for each further one of the user's."""
+    info = state.llm.info
+    if info.pictures:
+        return
+    shown = [item for item in state.projection.view if _bytes(item)]
+    own = [item.index for item in shown if isinstance(item.message, UserMessage)]
+    warned = state.unseen.get(info.id)
+    if not shown or (warned is not None and max(own, default=NEW) <= warned):
+        return
+    state.unseen[info.id] = shown[-1].index
+    count = sum(isinstance(part, ImagePart) for item in shown for part in item.message.parts)
+    yours = f" Entry {own[-1]} is yours (F2 to drop it)." if own else ""
+    # The first words are all that a narrow status row shows.
+    state.warn(f"{info.id} takes no pictures: {count} left out.{yours} Another model may take them (/model).")
+
+
+def _unseen_tokens(state: AgentState) -> int:
+    """Estimate of the pictures in the view that the model was not sent, in tokens."""
+    if state.llm.info.pictures:
+        return 0
+    parts = [part for item in state.projection.view for part in item.message.parts]
+    return sum(image_tokens(part) for part in parts if isinstance(part, ImagePart))
 
 
 def _say_if_dearer(state: AgentState) -> None:
@@ -267,8 +291,7 @@ def _suspect_silent_cut(state: AgentState, reading: UsageReading, estimated: int
 
 def may_be_too_long(failure: LLMError, size: int, window: int) -> bool:
     """Whether a refusal that nobody knows is perhaps about the length of a request of `size` tokens."""
-    unknown = failure.status == 400 and not _OTHER_REASON.search(str(failure))
-    return unknown and size > _NEARLY_FULL * window
+    return failure.status == 400 and not failure.about and size > _NEARLY_FULL * window
 
 
 # --- pictures a server does not take ----------------------------------------------------------------------
@@ -304,7 +327,7 @@ def _is_about_pictures(failure: LLMError, view: Sequence[ViewItem]) -> bool:
     """Whether pictures may be why: the server says so, or they are most of what was too many bytes."""
     if failure.status == TOO_MANY_BYTES:
         return sum(map(_bytes, view)) > sum(len(item.message.text) for item in view)
-    return failure.status in _PICTURE_NOT_TAKEN and bool(_PICTURE.search(str(failure)))
+    return failure.about == "picture"
 
 
 def _largest(items: Sequence[ViewItem]) -> ViewItem | None:

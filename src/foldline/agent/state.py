@@ -124,6 +124,8 @@ class AgentState:
     """By model: the smallest request refused as too long, in tokens, until a smaller one passed."""
     fallback: Sequence[str] = ()
     """The models that may take over where one fails for good, as `MODEL@PROVIDER`, the next first."""
+    unseen: dict[str, int] = field(default_factory=dict)
+    """By model that takes no pictures: the newest entry whose pictures the user knows to be left out."""
     suspected: set[str] = field(default_factory=set)
     """Models whose server seemed to cut a request silently: said once."""
     dismissed_at: object = None

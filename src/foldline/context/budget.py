@@ -318,6 +318,7 @@ _TEXT = re.compile(
 
 _SIZE = re.compile(
     r"(?:maximum context length (?:is|of)|maximum prompt length is|context window of|exceeds the limit of"
+    r"|available context size \("  # llama.cpp
     r"|model token limit:|context length(?: of(?: only)?| \()?|maximum model length of|allowed length \("
     r"|tokens allowed \(|input length should be \[\d+,|\bn_ctx\\?\":|tokens >|\d \+ \d+ >"
     r"|configured (?:limit of|context size is)|window limit \(|max_new_tokens`? must be <=|max_seq_len \("

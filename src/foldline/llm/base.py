@@ -24,6 +24,8 @@ class ModelInfo:
 
     tools: bool = True
     """False where its server says that the model's chat template has no place for tools."""
+    pictures: bool = True
+    """False if its server says that the model takes none: they are left out of requests."""
 
     cache: CacheTerms | None = None
     """What its provider's cache keeps; None where nothing is known of one."""
@@ -175,6 +177,16 @@ class LLM(Protocol):
     async def aclose(self) -> None: ...
 
 
+Subject = Literal[
+    "", "length", "money", "rate", "loading", "content", "pictures", "picture", "tools", "request"
+]
+"""What a refusal is about.
+
+`length`: the request is too long for the window. `content`: a filter withheld it. `pictures`: the model
+takes none. `picture`: one is too large or broken. `request`: something else in the request, such as a field.
+"""
+
+
 @dataclass(eq=False)
 class LLMError(FoldlineError):
     """A request that failed for good. The sentence says what to do."""
@@ -183,6 +195,8 @@ class LLMError(FoldlineError):
     status: int | None = None
     partial: AssistantMessage | None = field(default=None, repr=False)
     """What had been streamed before the failure, so that no text is lost."""
+    about: Subject = ""
+    """What of the request was refused."""
 
     def __str__(self) -> str:
         return self.sentence
@@ -192,6 +206,7 @@ class LLMError(FoldlineError):
 class ContextOverflow(LLMError):
     """The request is longer than the model's window."""
 
+    about: Subject = "length"
     window: int | None = None
     """Its size in tokens, where the server named it."""
 

@@ -3,22 +3,25 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from foldline.protocol import CacheTerms, Part, TextPart, ThinkingPart, ToolCallPart
-from foldline.protocol.messages import StopReason
+from foldline.protocol.messages import DETAILS, StopReason
 
 from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
 from .call_assembly import CallAssembler, CallPiece
-from .dialect import STRICT, ChatRendering, dialect_named, tools_to_openai
+from .dialect import STRICT, ChatRendering, dialect_named, signer, tools_to_openai
 from .marks import marked_terms
+from .own_fields import MARKS
 from .providers import Provider
+from .reasoning_details import ReasoningDetails
 from .wire import (
     DEFAULT,
     AnswerReader,
     Expected,
     Growing,
     Options,
+    Room,
     Said,
     Wire,
     arguments_of,
@@ -53,12 +56,15 @@ class ChatReader(AnswerReader):
 
     _asked, _said = "prompt", "completion"
 
-    def __init__(self, expected: Expected) -> None:
+    def __init__(self, expected: Expected, signer: str = "") -> None:
+        """`signer` is who can read signed reasoning again: see `ThinkingPart.signed_by`."""
         super().__init__(expected)
         self.finish_reason: str | None = None
         self._text = Growing(self._room, watched=True)
         self._thinking = Growing(self._room, watched=True)
         self._calls = CallAssembler(self._room)
+        self._signer = signer
+        self._details = ReasoningDetails(Room(expected.most))
         self._refused = False
         self._accounted = False
         """Whether usage came in a piece of its own: the last one. Some servers also count as they go."""
@@ -97,8 +103,12 @@ class ChatReader(AnswerReader):
             delta = mapping(choice.get("message"))
         chunks = reading
         content = delta.get("content")
+        detailed = self._details.add(delta.get(DETAILS))
         thinking = (
-            string(delta.get("reasoning_content")) or string(delta.get("reasoning")) or _thoughts(content)
+            string(delta.get("reasoning_content"))
+            or string(delta.get("reasoning"))
+            or _thoughts(content)
+            or detailed
         )
         if thinking := self._thinking.add(thinking):
             chunks.append(ThinkingChunk(thinking))
@@ -111,8 +121,10 @@ class ChatReader(AnswerReader):
         return chunks
 
     def _parts(self) -> list[Part]:
-        parts: list[Part] = []
-        if thinking := str(self._thinking):
+        # What broke off before its end is not signed.
+        details = self._details.parts(self._signer) if self.complete else []
+        parts: list[Part] = [*details]
+        if (thinking := str(self._thinking)) and not any(part.text for part in details):
             parts.append(ThinkingPart(text=thinking))
         if text := str(self._text):
             parts.append(TextPart(text=text))
@@ -174,48 +186,39 @@ class ChatWire(Wire):
     """`/chat/completions`, in the dialect of one kind of server."""
 
     path = "/chat/completions"
-    _optional: ClassVar = {
-        "usage": ("stream_options",),
-        "session": ("prompt_cache_key", "session_id"),
-        "marks": ("cache_control",),
-        "effort": ("reasoning_effort", "reasoning.effort", "reasoning"),
-    }
 
     def __init__(self, provider: Provider, options: Options = DEFAULT) -> None:
         self._dialect = dialect_named(provider.dialect) or STRICT
         self.name = self._dialect.name
         super().__init__(provider, options)
-        if not provider.asks_usage:
-            self._refused.add("usage")
 
     def cache(self, model: str) -> CacheTerms | None:
         return marked_terms(self.options.cache_life) if self._marks(model) else super().cache(model)
 
     def _marks(self, model: str) -> bool:
-        return bool(self._dialect.marks_cache and _MARKED.match(model)) and self._sends("marks")
+        return bool(self._dialect.marks_cache and _MARKED.match(model)) and self.left_out.sends(MARKS)
 
-    def body(self, request: Request, model: str) -> dict[str, Any]:
+    def _body(self, request: Request, model: str) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": model,
             "messages": self._messages(request, model, marks=self._marks(model)),
             "stream": True,
+            "stream_options": {"include_usage": True},
             **self._session(request),
         }
-        if self._sends("usage"):
-            body["stream_options"] = {"include_usage": True}
         if effort := self._effort:
             nested = self._dialect.reasoning_field == "reasoning"
             body |= {"reasoning": {"effort": effort}} if nested else {"reasoning_effort": effort}
         if request.tools:  # An empty list is refused by OpenAI.
             body["tools"] = tools_to_openai(request.tools)
-            if request.tools_off and self._sends("tools off"):
+            if request.tools_off:
                 body["tool_choice"] = "none"
         if request.max_output is not None:
             body[self._dialect.max_tokens_field] = request.max_output
         return body
 
     def reading(self, request: Request, info: ModelInfo) -> ChatReader:
-        return ChatReader(self._expected(request, info))
+        return ChatReader(self._expected(request, info), signer(info.id, self._host))
 
     def _begin(self, reader: str) -> ChatRendering:
-        return ChatRendering(self._dialect)
+        return ChatRendering(self._dialect, reader)

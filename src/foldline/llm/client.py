@@ -7,8 +7,8 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from foldline.protocol import AssistantMessage
 
@@ -19,6 +19,7 @@ from .failures import Endpoint, Failure, unreachable_failure
 from .listing import ListedModel, listed_models, stated_window
 from .messages import MessagesWire
 from .models import model_info
+from .own_fields import PICTURES, PROGRESS
 from .providers import Api, Provider, is_local
 from .responses import ResponsesWire
 from .wire import DEFAULT, AnswerReader, Options, Wire
@@ -98,8 +99,10 @@ class ModelClient:
     @property
     def info(self) -> ModelInfo:
         """What is known now; `prepare` may learn more."""
-        if (cache := self._wire.cache(self._info.id)) != self._info.cache:
-            self._info = replace(self._info, cache=cache)
+        known, left_out = self._info, self._wire.left_out
+        most = min(filter(None, (known.max_output, left_out.most)), default=None)
+        pictures = left_out.sends(PICTURES)
+        self._info = replace(known, cache=self._wire.cache(known.id), max_output=most, pictures=pictures)
         return self._info
 
     @property
@@ -149,7 +152,10 @@ class ModelClient:
             stated = await stated_window(self._ask, self._provider, self._info.id, listed)
             if stated.window is not None:
                 self._info = replace(self._info, window=stated.window, window_from="server")
-            self._info = replace(self._info, tools=stated.tools)
+            if not stated.pictures:
+                self._wire.left_out.names.add(PICTURES)
+            most = stated.max_output or self._info.max_output
+            self._info = replace(self._info, tools=stated.tools, max_output=most)
             self._tells_reading = stated.tells_reading
             self._settled = stated.is_final and is_final
         return None
@@ -186,8 +192,7 @@ class ModelClient:
                 yield Answer(answer)
                 return
             failure = failure or self._why_empty(reading)
-            if not reading.started and (self._wire.leave_out(failure) or sending.adapt(failure)):
-                self._adds_answer = self._adds_answer or failure.overflow
+            if not reading.started and self._adapt(sending, failure):
                 continue
             seconds = retries.wait(failure)
             if seconds is None and answer is not None and not failure.overflow:
@@ -214,8 +219,21 @@ class ModelClient:
             await self._sleep(seconds)
 
     def _sending(self, request: Request) -> "_Sending":
-        most = self._answer_limit(request) if request.max_output is None else 0
-        return _Sending(replace(request, max_output=most) if most else request, capped=bool(most))
+        is_ours = request.max_output is None
+        most = request.max_output or self._answer_limit(request)
+        if not most:
+            return _Sending(request, capped=False)
+        most = min(most, self.info.max_output or most)
+        return _Sending(replace(request, max_output=most), capped=is_ours)
+
+    def _adapt(self, sending: "_Sending", failure: Failure) -> bool:
+        """Whether the request may be sent at once in another way."""
+        if self._wire.leave_out(failure, sending.request, sending.body):
+            return True
+        if not sending.adapt(failure):
+            return False
+        self._adds_answer = self._adds_answer or failure.overflow
+        return True
 
     def _why_empty(self, reading: AnswerReader) -> Failure:
         if reading.message().stop_reason == "length":
@@ -225,17 +243,14 @@ class ModelClient:
     def _answer_limit(self, request: Request) -> int:
         """How long an answer may be, in tokens; 0 leaves it to the server.
 
-        Where its own limit is a short one: what a budget leaves free, and the model can say. Of a local
-        server, which has none: what the window has left.
+        Of a local server, which has no limit of its own: what the window has left. Where the server's own is
+        a short one, or has to be stated: what a budget leaves free.
         """
         least = min(self._info.window // 16, 32_768)
-        if self._provider.states_output or self.api == "messages":
-            return min(least, self._info.max_output or least)
-        unknown = self._info.guessed or not request.tokens or self._adds_answer
-        if unknown or not is_local(self._provider.base_url):
-            return 0
-        room = max(least, int(_OF_THE_ROOM * (self._info.window - request.tokens)))
-        return min(room, self._info.max_output or room)
+        is_known = bool(request.tokens) and not self._info.guessed and not self._adds_answer
+        if is_known and is_local(self._provider.base_url):
+            return max(least, int(_OF_THE_ROOM * (self._info.window - request.tokens)))
+        return least if self._provider.states_output or self.api == "messages" else 0
 
     async def aclose(self) -> None:
         client, self._client = self._client, None
@@ -252,11 +267,12 @@ class ModelClient:
         """
         client = await self._open()
         body, headers = self._wire.body(sending.request, self._info.id), self._wire.headers(sending.request)
-        if self._tells_reading:
+        if self._tells_reading and self._wire.left_out.sends(PROGRESS):
             body["return_progress"] = True
         if not sending.streamed:
             body.pop("stream_options", None)
             body["stream"] = False
+        sending.body = body
         try:
             stream = await client.stream(self._wire.path, body, headers)
         except client.failed as error:
@@ -404,12 +420,14 @@ class _Sending:
     capped: bool
     """Whether the limit of its answer is one of ours."""
     streamed: bool = True
+    body: dict[str, Any] = field(default_factory=dict, repr=False)
+    """What was sent last."""
 
     def adapt(self, failure: Failure) -> bool:
         """Whether it may be sent at once in another way."""
         if failure.mute and self.streamed:  # llama-cpp-python streams nothing where it should refuse.
             self.streamed = False
-        elif self.capped and failure.overflow and _COUNTS_ANSWER.search(failure.body):
+        elif self.capped and failure.overflow and _COUNTS_ANSWER.search(failure.message):
             self.request, self.capped = replace(self.request, max_output=None), False
         else:
             return False
@@ -426,5 +444,5 @@ def _again(failure: Failure, retries: failures.Retries, seconds: float) -> Retry
 def _error(failure: Failure, reading: AnswerReader) -> LLMError:
     partial = reading.message(error=failure.sentence) if reading.started else None
     if failure.overflow:
-        return ContextOverflow(failure.sentence, failure.status, partial, failure.window)
-    return LLMError(failure.sentence, failure.status, partial)
+        return ContextOverflow(failure.sentence, failure.status, partial, window=failure.window)
+    return LLMError(failure.sentence, failure.status, partial, failure.about)

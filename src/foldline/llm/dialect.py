@@ -20,12 +20,13 @@ from foldline.protocol import (
     ImagePart,
     SystemMessage,
     TextPart,
+    ThinkingPart,
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
     text_parts,
 )
-from foldline.protocol.messages import json_object
+from foldline.protocol.messages import DETAILS, json_object
 
 from .base import ToolSpec
 from .marks import Place, blocks_of, request_ends
@@ -116,6 +117,33 @@ def machine_text(text: str) -> str:
     return f"{NOTE_OPEN}\n{defused}\n{NOTE_CLOSE}"
 
 
+def signer(model: str, host: str) -> str:
+    """Return the name under which a model at a server signs its reasoning."""
+    return f"{model}@{host}"
+
+
+def can_read(part: ThinkingPart, reader: str) -> bool:
+    """Whether reasoning goes back to `reader`, one of `signer`. A bare model name is that model anywhere."""
+    return part.signed_by is not None and reader in (part.signed_by, part.signed_by.rpartition("@")[0])
+
+
+READABLE = ("text", "summary")
+"""The field of a block that can be read. A thinking part has it as its text, all else as its signature."""
+
+
+def details_for(message: AssistantMessage, reader: str) -> list[dict[str, Any]]:
+    """Return the reasoning blocks of an answer as they came, for the model and server that signed them."""
+    details = []
+    for part in message.parts:
+        if isinstance(part, ThinkingPart) and part.signature and can_read(part, reader):
+            block = (json_object(part.signature) or {}).get(DETAILS)
+            if isinstance(block, dict):
+                details.append(
+                    {name: part.text if name in READABLE else value for name, value in block.items()}
+                )
+    return details
+
+
 OPENING = machine_text("The conversation goes on from here.")
 """Stands before a conversation that begins with an answer, where a server wants the user to begin."""
 
@@ -143,6 +171,16 @@ def user_pieces(
     return pieces + [text(machine_text(line)) for line in checkpoint_line(message)]
 
 
+_UNSEEN = "A picture stands here. You cannot see pictures: say so if the answer depends on it."
+
+
+def without_pictures(message: BaseMessage) -> BaseMessage:
+    """The message with a note in place of each picture, for a model that takes none."""
+    note = TextPart(text=machine_text(_UNSEEN))
+    parts = tuple(note if isinstance(part, ImagePart) else part for part in message.parts)
+    return message if parts == message.parts else message.model_copy(update={"parts": parts})
+
+
 def checkpoint_line(message: BaseMessage) -> list[str]:
     """The line at the end of a message that names its checkpoint; empty where there is none."""
     return [] if message.checkpoint is None else [f"CHECKPOINT {message.checkpoint}"]
@@ -160,12 +198,12 @@ def image_note(call_id: str) -> str:
     return machine_text(f"What the tool call {call_id} returned as an image:")
 
 
-def to_openai(messages: Sequence[BaseMessage], dialect: Dialect) -> list[ChatMessage]:
-    """The messages as one request sends them.
+def to_openai(messages: Sequence[BaseMessage], dialect: Dialect, reader: str = "") -> list[ChatMessage]:
+    """The messages as one request sends them. `reader` is who gets signed reasoning back: see `can_read`.
 
     Messages with nothing to say (reasoning without text or calls, an empty prompt) are left out.
     """
-    return ChatRendering(dialect).add_all(messages).done
+    return ChatRendering(dialect, reader).add_all(messages).done
 
 
 def tools_to_openai(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
@@ -196,6 +234,7 @@ class MessageRendering(ABC):
         """The largest index of an entry."""
         self.summary: Place | None = None
         """The newest summary of a compaction."""
+        self.shows_pictures = True
         self._images: list[dict[str, Any]] = []
 
     @property
@@ -224,6 +263,8 @@ class MessageRendering(ABC):
 
     def add(self, message: BaseMessage) -> None:
         self.newest = max(self.newest, message.index)
+        if not self.shows_pictures:
+            message = without_pictures(message)
         match message:
             case SystemMessage() | DeveloperMessage():
                 self.instruct(message)
@@ -264,19 +305,25 @@ class Renderings:
         self._messages: Sequence[BaseMessage] = ()
         self._rendering = begin("")
 
-    def of(self, messages: Sequence[BaseMessage], reader: str = "") -> MessageRendering:
+    def of(
+        self, messages: Sequence[BaseMessage], reader: str = "", *, pictures: bool = True
+    ) -> MessageRendering:
         """All of them. It grows with the next request: what is kept of it is to be copied."""
         known = len(self._messages)
-        if not extends(self._messages, messages) or reader != self._reader:
-            known, self._reader, self._rendering = 0, reader, self._begin(reader)
+        is_same_reader = reader == self._reader and pictures == self._rendering.shows_pictures
+        if not extends(self._messages, messages) or not is_same_reader:
+            known, self._reader = 0, reader
+            self._rendering = self._begin(reader)
+            self._rendering.shows_pictures = pictures
         self._messages = (*messages,)
         return self._rendering.add_all(messages[known:])
 
 
 class ChatRendering(MessageRendering):
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, reader: str = "") -> None:
         super().__init__()
         self.dialect = dialect
+        self._reader = reader
 
     @property
     def _leading(self) -> bool:
@@ -324,30 +371,30 @@ class ChatRendering(MessageRendering):
         if self.dialect.user_first and self._leading:
             self._add_user([text_piece(OPENING)])
         rendered: ChatMessage = {"role": "assistant", "content": text or None}
-        if field := self.dialect.reasoning_field:
-            thinking = message.thinking or (
-                NO_REASONING if calls and self.dialect.reasons_before_calls else ""
-            )
-            if thinking:
-                rendered[field] = thinking
+        rendered |= self._reasoning(message, calls)
         if calls:
             rendered["tool_calls"] = calls
-        last = self.done[-1] if self.done else None
-        if (
-            self.dialect.strict_alternation
-            and last is not None
-            and last["role"] == "assistant"
-            and "tool_calls" not in last
-        ):
-            joined = {**last}
-            for key in ("content", "reasoning_content", "reasoning"):
-                if rendered.get(key):
-                    joined[key] = f"{last[key]}\n\n{rendered[key]}" if last.get(key) else rendered[key]
-            if calls:
-                joined["tool_calls"] = calls
-            self.done[-1] = joined
+        last = self.done[-1] if self.done else {}
+        joins = self.dialect.strict_alternation and last.get("role") == "assistant"
+        if joins and "tool_calls" not in last:
+            self.done[-1] = _joined(last, rendered)
         else:
             self.done.append(rendered)
+
+    def _reasoning(self, message: AssistantMessage, calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return the fields in which reasoning goes back."""
+        field = self.dialect.reasoning_field
+        if details := details_for(message, self._reader):
+            # OpenRouter has the text in the blocks.
+            return {DETAILS: details} | ({field: message.thinking} if field == "reasoning_content" else {})
+        fields: dict[str, Any] = {}
+        if self.dialect.marks_cache and _GEMINI.match(self._reader):
+            fields = {DETAILS: [_unsigned(call["id"], place) for place, call in enumerate(calls)]}
+        must_say = calls and self.dialect.reasons_before_calls
+        thinking = message.thinking or (NO_REASONING if must_say else "")
+        if field and thinking:
+            fields[field] = thinking
+        return {name: value for name, value in fields.items() if value}
 
     def report(self, message: ToolResultMessage) -> None:
         call_id = self._id(message.call_id)
@@ -377,6 +424,27 @@ class ChatRendering(MessageRendering):
             self.done[-1] = {**last, "content": _content([*blocks_of(last["content"]), *pieces])}
         else:
             self.done.append({"role": "user", "content": _content(pieces)})
+
+
+def _joined(first: ChatMessage, second: ChatMessage) -> ChatMessage:
+    """Return two answers as one message; the first calls no tool."""
+    joined = {**second, **first}
+    for key in ("content", "reasoning_content", "reasoning"):
+        if texts := [message[key] for message in (first, second) if message.get(key)]:
+            joined[key] = "\n\n".join(texts)
+    if details := [*first.get(DETAILS, ()), *second.get(DETAILS, ())]:
+        joined[DETAILS] = details
+    return joined
+
+
+_GEMINI = re.compile(r"~?google/gemini", re.IGNORECASE)
+"""Its names at OpenRouter."""
+
+
+def _unsigned(call_id: str, place: int) -> dict[str, Any]:
+    """Return the block that OpenRouter takes for a call that Gemini did not make."""
+    block = {"type": "reasoning.encrypted", "data": UNSIGNED, "format": "google-gemini-v1"}
+    return {**block, "id": call_id, "index": place}
 
 
 def _content(pieces: Sequence[dict[str, Any]]) -> str | list[dict[str, Any]]:

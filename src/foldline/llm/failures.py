@@ -10,17 +10,15 @@ from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from foldline.context.budget import RATE_CODES, announced_window, is_overflow
-
+from .base import Subject
 from .providers import SHORTEST_KEY
-from .wire import decoded, encoded, mapping
+from .refusals import ErrorWords, RequestRefusal, error_words, read_refusal
+from .wire import encoded, mapping
 
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 MAX_RETRIES = 8
 LONGEST_RETRYING = 120.0
-"""Seconds that are waited for one answer, all in all."""
-LONGEST_WAIT = 60.0
-"""Seconds; a server that asks for more is asked again after this."""
+"""Seconds that are waited for one answer, all in all. A server that asks for more is not asked again."""
 LONGEST_LOADING = 1800.0
 """Seconds that a model may take to be loaded, from a slow disk."""
 _LOADING_STEP = 5.0
@@ -28,7 +26,7 @@ _LOADING_STEP = 5.0
 _LONGEST_STEP = 30.0
 """Seconds between two retries of a server that does not say how long to wait."""
 
-LONGEST_SENTENCE = 64 * 2**10
+_LONGEST_SENTENCE = 64 * 2**10
 """Characters of a server's words that are looked at."""
 _PASSING = re.compile(
     r"overloaded|rate.?limit|throttl|please wait|try again|server.?error|internal.?error|api_error"
@@ -36,9 +34,9 @@ _PASSING = re.compile(
     re.IGNORECASE,
 )
 """In errors inside a stream, which have no status of their own: troubles of the server's that pass."""
-_LOADING = re.compile(r"\bloading\b", re.IGNORECASE)
-"""llama.cpp ("Loading model"), Hugging Face ("is currently loading")."""
-_OUT_OF_MONEY = ("insufficient_quota", "billing", "credit balance", "insufficient balance")
+
+_NO_ENDPOINT = re.compile(r"no endpoints found (?!for\b)", re.IGNORECASE)
+"""OpenRouter's 404 for a model that exists, but nowhere with what the request needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class Endpoint:
         """Foreign text fit for a sentence: one line, bounded, without control characters or the key."""
         if len(self.key) >= SHORTEST_KEY:
             text = text.replace(self.key, "[key]")
-        text = re.sub(r"\s+", " ", text[:LONGEST_SENTENCE]).strip()
+        text = re.sub(r"\s+", " ", text[:_LONGEST_SENTENCE]).strip()
         text = re.sub(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", "�", text)
         return text if len(text) <= 300 else text[:299] + "…"
 
@@ -78,24 +76,34 @@ class Failure:
     sentence: str
     status: int | None = None
     retry: bool = False
-    overflow: bool = False
+    about: Subject = ""
+    """What of the request was refused."""
+    of_request: bool = False
+    """Whether something in the request was refused: sent again, it is refused again."""
     window: int | None = None
     """Tokens the server says the window has, where the request was too long for it."""
     wait: float | None = None
     """Seconds the server asked to wait."""
     silent: float = 0.0
     """Seconds in which nothing came."""
-    loading: bool = False
-    """Whether the server is there, but its model is not yet."""
     mute: bool = False
     """Whether a stream that began well ended without a word."""
-    body: str = field(default="", repr=False)
+    message: str = field(default="", repr=False)
+    """The server's own words, without the envelopes around them."""
+
+    @property
+    def overflow(self) -> bool:
+        """Whether the request is too long for the window."""
+        return self.about == "length"
+
+    @property
+    def loading(self) -> bool:
+        """Whether the server is there, but its model is not yet."""
+        return self.about == "loading"
 
     def seconds_before(self, attempt: int) -> float:
         """Seconds before retry `attempt`, counted from 1: what the server asked for, else 1, 2, 4, …"""
-        if self.wait is not None:
-            return min(LONGEST_WAIT, self.wait)
-        return min(_LONGEST_STEP, 2.0 ** (attempt - 1))
+        return min(_LONGEST_STEP, 2.0 ** (attempt - 1)) if self.wait is None else self.wait
 
 
 class Retries:
@@ -127,8 +135,7 @@ def status_failure(at: Endpoint, status: int, body: str, headers: Mapping[str, s
     """An answer with an HTTP status of 400 or more. Header names are in lower case."""
     if 300 <= status < 400:
         return _redirect_failure(at, status, headers.get("location", ""))
-    code, detail = _error_of(body)
-    return _classify(at, status, code, detail, body, _retry_after(headers))
+    return _classify(at, status, error_words(body), body, _retry_after(headers))
 
 
 def _redirect_failure(at: Endpoint, status: int, location: str) -> Failure:
@@ -146,10 +153,9 @@ def stream_failure(at: Endpoint, error: object, *, begun: bool = False) -> Failu
     `begun` is whether something of the answer had come: whoever began to answer did not refuse the request.
     """
     body = error if isinstance(error, str) else encoded(error)
-    code, detail = _error_of(body)
-    status = int(code) if code is not None and re.fullmatch(r"[45]\d\d", code) else None
-    failure = _classify(at, status, code, detail, body, None)
-    passes = begun and status is None and not failure.overflow and not _is_out_of_money(body)
+    words = error_words(body)
+    failure = _classify(at, words.status, words, body, None)
+    passes = begun and words.status is None and failure.about not in ("length", "money")
     return replace(failure, retry=failure.retry or passes)
 
 
@@ -168,7 +174,7 @@ def error_in(piece: object, name: str = "") -> object | None:
 
 def window_failure(at: Endpoint) -> Failure:
     """A finish reason that says the window was full."""
-    return Failure(_overflow_sentence(at, ""), overflow=True)
+    return Failure(_overflow_sentence(at, ""), about="length")
 
 
 def broken_failure(at: Endpoint, *, mute: bool = False) -> Failure:
@@ -205,37 +211,63 @@ def unlisted_failure(at: Endpoint) -> Failure:
     )
 
 
-def _classify(
-    at: Endpoint, status: int | None, code: str | None, detail: str, body: str, wait: float | None
-) -> Failure:
-    body = body[:LONGEST_SENTENCE]
-    if is_overflow(status, code, body):
-        sentence = _overflow_sentence(at, detail)
-        return Failure(sentence, status, overflow=True, window=announced_window(body), body=body)
-    if status in (402, 403, 429) and _is_out_of_money(body):
-        sentence = f"{at.shown} says that the account of this key has no credit left{_because(at, detail)}"
-        return Failure(sentence, status, body=body)
-    if status == 503 and _LOADING.search(detail):
-        return Failure(f"{at.shown} is still loading {at.model} (503).", status, retry=True, loading=True)
+def _classify(at: Endpoint, status: int | None, words: ErrorWords, body: str, wait: float | None) -> Failure:
+    refusal = read_refusal(status, words, body)
+    passes = status in RETRY_STATUSES or (status is None and _PASSING.search(body) is not None)
+    is_server_error = status is not None and status >= 500
+    lasts = (is_server_error and refusal.of_request) or refusal.about in ("length", "money", "content")
+    sentence = _sentence(at, status, words, refusal)
+    if passes and wait is not None and wait > LONGEST_RETRYING:
+        sentence = f"{sentence} It asks to wait {_duration(wait)}."
+        passes = False
     return Failure(
-        _sentence(at, status, code, detail),
+        sentence,
         status,
-        retry=status in RETRY_STATUSES or (status is None and _PASSING.search(body) is not None),
+        retry=passes and not lasts,
+        about=refusal.about,
+        of_request=refusal.of_request,
+        window=refusal.window,
         wait=wait,
-        body=body,
+        message=words.message,
     )
 
 
-def _is_out_of_money(body: str) -> bool:
-    lowered = body.lower()
-    return any(word in lowered for word in _OUT_OF_MONEY)
+def _duration(seconds: float) -> str:
+    """Return a time to wait, in the largest units that matter: `3 h 20 min`."""
+    minutes = math.ceil(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, rest_of_hour = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {rest_of_hour} min" if rest_of_hour else f"{hours} h"
+    return f"{math.ceil(hours / 24)} days"
 
 
-def _sentence(at: Endpoint, status: int | None, code: str | None, detail: str) -> str:
-    because = _because(at, detail)
-    if status == 429 or code in RATE_CODES:
-        shown = "" if status is None else f" ({status})"
-        return f"{at.shown} limits how often {at.model} may be asked{shown}{because} Wait and try again."
+def _sentence(at: Endpoint, status: int | None, words: ErrorWords, refusal: RequestRefusal) -> str:
+    because = _because(at, words.message)
+    shown = "" if status is None else f" ({status})"
+    match refusal.about:
+        case "length":
+            return _overflow_sentence(at, words.message)
+        case "money":
+            return f"{at.shown} says that the account of this key has no credit left{because}"
+        case "rate":
+            return f"{at.shown} limits how often {at.model} may be asked{shown}{because} Wait and try again."
+        case "loading":
+            return f"{at.shown} is still loading {at.model} (503)."
+        case "pictures" | "picture" if status != 413:
+            return f"{at.shown} refused the request{shown}{because}"
+        case "tools":
+            return (
+                f"{at.model} cannot be sent tools{shown}{because} Choose another with -m or FOLDLINE_MODEL."
+            )
+        case _:
+            return _status_sentence(at, status, words, refusal.of_request)
+
+
+def _status_sentence(at: Endpoint, status: int | None, words: ErrorWords, of_request: bool) -> str:
+    """Return what a status means, for errors whose words do not say more."""
+    because = _because(at, words.message)
     match status:
         case None:
             return f"{at.shown} broke off with an error{because}"
@@ -245,16 +277,16 @@ def _sentence(at: Endpoint, status: int | None, code: str | None, detail: str) -
             return f"{at.shown} wants a key (401): set {at.key_name}."
         case 403:
             return f"{at.shown} does not allow this key to use {at.model} (403){because}"
-        case 404:
+        case 404 if not _NO_ENDPOINT.search(words.message):
             return (
                 f"{at.shown} has no model {at.model} (404){because} Choose another with -m or "
                 f"FOLDLINE_MODEL, or check that {at.url_name} ends where the API starts, often in /v1."
             )
         case 413:
             return f"{at.shown} finds the request too large in bytes (413){because} Leave out images."
-        case 408 | 409 | 500 | 502 | 503 | 504 | 529:
+        case 408 | 409 | 500 | 502 | 503 | 504 | 529 if not (of_request and status == 500):
             return f"{at.shown} cannot answer now ({status}){because} Try again later."
-        case _ if code == "model_not_found":
+        case _ if words.code == "model_not_found":
             return f"{at.shown} has no model {at.model}{because} Choose another with -m or FOLDLINE_MODEL."
         case _:
             return f"{at.shown} refused the request ({status}){because}"
@@ -270,24 +302,6 @@ def _because(at: Endpoint, detail: str) -> str:
     if not cleaned:
         return "."
     return f': it says "{cleaned.rstrip(".")}".'
-
-
-def _error_of(body: str) -> tuple[str | None, str]:
-    """Code (or type) and message of an error body, in the shapes servers use; a page of HTML says nothing."""
-    try:
-        value = decoded(body)
-    except ValueError:
-        return None, "" if body.lstrip().startswith("<") else body
-    if isinstance(value, list) and value:  # Gemini's compatible endpoint wraps its error in a list.
-        value = value[0]
-    if not isinstance(value, dict):
-        return None, str(value)
-    error = value.get("error", value)
-    if not isinstance(error, dict):
-        return None, str(error)
-    code = next((str(error[name]) for name in ("code", "type") if error.get(name)), None)
-    message = next((error[name] for name in ("message", "detail", "msg") if error.get(name)), "")
-    return code, message if isinstance(message, str) else encoded(message)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -7,8 +7,9 @@ OpenAI's and Anthropic's come out of one generator and differ in names alone.
 import json
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -40,6 +41,8 @@ class Sdk:
         self.timed_out: type[Exception] = self._module.APITimeoutError
         self.unreachable: type[Exception] = self._module.APIConnectionError
         self._client = _client(self._module, provider, key, idle_seconds, connect_seconds)
+        self._keeps_connection = False
+        """Whether a connection may be open that the server has closed in the meantime."""
 
     async def stream(self, path: str, body: Mapping[str, object], headers: Mapping[str, str]) -> Any:
         """The answer to a POST, a stream whose `response` is to be read.
@@ -51,9 +54,16 @@ class Sdk:
         options = {"headers": headers} if headers else {}
         # Bytes: Anthropic's SDK would copy all of the body first, which takes longer than to write it.
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-        return await self._client.post(
-            path, cast_to=object, content=content, stream=True, stream_cls=kind, options=options
+        send = partial(
+            self._client.post,
+            path,
+            cast_to=object,
+            content=content,
+            stream=True,
+            stream_cls=kind,
+            options=options,
         )
+        return await self._sent(send)
 
     async def ask(self, path: str, body: Mapping[str, object] | None, seconds: float | None = None) -> object:
         """The JSON that answers a GET within `seconds`, or a POST of `body`, which may take long.
@@ -62,8 +72,25 @@ class Sdk:
             Exception: `failed`, or ValueError or RecursionError where the JSON is none.
         """
         if body is not None:
-            return await self._client.post(path, cast_to=object, body=body)
-        return await self._client.get(path, cast_to=object, options={"timeout": seconds})
+            return await self._sent(partial(self._client.post, path, cast_to=object, body=body))
+        options = {"timeout": seconds}
+        return await self._sent(partial(self._client.get, path, cast_to=object, options=options))
+
+    async def _sent(self, send: Callable[[], Awaitable[Any]]) -> Any:
+        """Send a request; at once a second time if a kept connection breaks before the answer begins."""
+        was_kept = self._keeps_connection
+        self._keeps_connection = False
+        try:
+            answer = await send()
+        except self.failed_with_status:
+            self._keeps_connection = True
+            raise
+        except self.unreachable as error:
+            if not was_kept or isinstance(error, self.timed_out):
+                raise
+            answer = await send()
+        self._keeps_connection = True
+        return answer
 
     async def aclose(self) -> None:
         await self._client.close()

@@ -67,6 +67,10 @@ class Stated:
     """False where the model's chat template has no place for them."""
     tells_reading: bool = False
     """Whether it says how far it has read a prompt, where it is asked to."""
+    pictures: bool = True
+    """False if the model takes none."""
+    max_output: int | None = None
+    """Most tokens one answer may have."""
 
 
 def listed_window(record: Mapping[str, object]) -> int | None:
@@ -108,7 +112,8 @@ async def stated_window(ask: Ask, provider: Provider, model: str, models: Iterab
             listed = next((each for each in models if each.id == model), ListedModel(model))
             if listed.owner == "llamacpp":  # wherever it listens
                 return await _llama_cpp(ask, provider.base_url, model)
-            return Stated(listed.window)
+            takes = listed.pictures is not False
+            return Stated(listed.window, pictures=takes, max_output=listed.max_output)
 
 
 # --- /v1/models ---------------------------------------------------------------------------------------
@@ -213,7 +218,8 @@ async def _llama_cpp(ask: Ask, base_url: str, model: str) -> Stated:
     window = _count(mapping(props.get("default_generation_settings")).get("n_ctx")) or None
     takes = mapping(props.get("chat_template_caps")).get("supports_tools") is not False
     is_final = not (isinstance(answer, Failure) and answer.retry)
-    return Stated(window, is_final, tools=takes, tells_reading=window is not None)
+    sees = mapping(props.get("modalities")).get("vision") is not False
+    return Stated(window, is_final, tools=takes, tells_reading=window is not None, pictures=sees)
 
 
 async def _lm_studio(ask: Ask, base_url: str) -> dict[str, Stated]:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from foldline.protocol import (
     AssistantMessage,
@@ -34,13 +34,16 @@ from .dialect import (
     OPENING,
     MessageRendering,
     Piece,
+    can_read,
     checkpoint_line,
     function_name,
     machine_text,
+    signer,
     text_piece,
     user_pieces,
 )
 from .marks import cache_control, marked_terms
+from .own_fields import MARKS
 from .wire import (
     AnswerReader,
     Expected,
@@ -49,11 +52,9 @@ from .wire import (
     Said,
     Wire,
     arguments_of,
-    can_read,
     count,
     mapping,
     sequence,
-    signer,
     string,
 )
 
@@ -332,17 +333,11 @@ class MessagesWire(Wire):
 
     name = MESSAGES
     path = "/messages"
-    _optional: ClassVar = {
-        "old thinking": ("signature",),  # Of a model behind the same name that is another one now.
-        "effort": ("output_config", "effort"),
-        "thinking": ("thinking",),  # Models before 4.6 know no adaptive thinking.
-        "marks": ("cache_control",),
-    }
 
     def cache(self, model: str) -> CacheTerms | None:
-        return marked_terms(self.options.cache_life, self._effort) if self._sends("marks") else None
+        return marked_terms(self.options.cache_life, self._effort) if self.left_out.sends(MARKS) else None
 
-    def body(self, request: Request, model: str) -> dict[str, Any]:
+    def _body(self, request: Request, model: str) -> dict[str, Any]:
         messages = self._messages(request, model, marks=True)
         leads = bool(messages) and messages[0]["role"] == "system"
         system, messages = (messages[:1], messages[1:]) if leads else ([], messages)
@@ -353,17 +348,16 @@ class MessagesWire(Wire):
             "messages": messages,
             "max_tokens": self._output_limit(request),
             "stream": True,
+            "thinking": {"type": "adaptive", "display": "summarized"},
         }
         if system:
             body["system"] = system[0]["content"]
         if request.tools:
             body["tools"] = tools_to_messages(request.tools)
-            if self._sends("marks") and not system:
+            if self.left_out.sends(MARKS) and not system:
                 body["tools"][-1]["cache_control"] = cache_control(self.options.cache_life)
-            if request.tools_off and self._sends("tools off"):
+            if request.tools_off:
                 body["tool_choice"] = {"type": "none"}
-        if self._sends("thinking"):
-            body["thinking"] = {"type": "adaptive", "display": "summarized"}
         if effort := self._effort:
             body["output_config"] = {"effort": effort}
         return body

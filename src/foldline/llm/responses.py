@@ -8,7 +8,7 @@ to the model and server it came from.
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from foldline.protocol import (
     AssistantMessage,
@@ -29,12 +29,14 @@ from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk, T
 from .dialect import (
     OPENAI,
     MessageRendering,
+    can_read,
     checkpoint_line,
     dialect_named,
     function_name,
     image_note,
     reported,
     sent_call_id,
+    signer,
     to_openai,
     user_pieces,
 )
@@ -47,10 +49,8 @@ from .wire import (
     Said,
     Wire,
     arguments_of,
-    can_read,
     mapping,
     sequence,
-    signer,
     string,
 )
 
@@ -362,31 +362,22 @@ class ResponsesWire(Wire):
 
     name = RESPONSES
     path = "/responses"
-    _optional: ClassVar = {
-        # The key that it was encrypted with is another now.
-        "old thinking": ("could not be verified", "items are not persisted"),
-        "encrypted reasoning": ("encrypted",),  # Refused for models that do not reason.
-        "session": ("prompt_cache_key",),
-        "effort": ("reasoning.effort", "reasoning_effort"),
-        "shown reasoning": ("reasoning",),  # Refused likewise, and to accounts that are not verified.
-    }
 
-    def body(self, request: Request, model: str) -> dict[str, Any]:
+    def _body(self, request: Request, model: str) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": model,
             "input": self._messages(request, model),
             "store": False,
             "stream": True,
+            "include": ["reasoning.encrypted_content"],
+            "reasoning": {"summary": "auto"},
             **self._session(request),
         }
-        if self._sends("encrypted reasoning"):
-            body["include"] = ["reasoning.encrypted_content"]
-        shown = {"summary": "auto"} if self._sends("shown reasoning") else {}
-        if reasoning := shown | ({"effort": self._effort} if self._effort else {}):
-            body["reasoning"] = reasoning
+        if self._effort:
+            body["reasoning"]["effort"] = self._effort
         if request.tools:
             body["tools"] = tools_to_responses(request.tools)
-            if request.tools_off and self._sends("tools off"):
+            if request.tools_off:
                 body["tool_choice"] = "none"
         if request.max_output is not None:
             body["max_output_tokens"] = request.max_output
@@ -414,4 +405,4 @@ def rendering_named(dialect: str, model: str) -> Rendering | None:
     if dialect == MESSAGES:
         return partial(to_messages, reader=model)
     known = dialect_named(dialect)
-    return None if known is None else partial(to_openai, dialect=known)
+    return None if known is None else partial(to_openai, dialect=known, reader=model)

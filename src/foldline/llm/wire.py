@@ -8,12 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from foldline.protocol import AssistantMessage, CacheTerms, Part, ThinkingPart, Usage
+from foldline.protocol import AssistantMessage, CacheTerms, ImagePart, Part, Usage
 from foldline.protocol.messages import StopReason, json_object
 
 from .base import ModelInfo, ReadingChunk, Request, TextChunk, ThinkingChunk, ToolCallChunk
-from .dialect import MessageRendering, Renderings
+from .dialect import MessageRendering, Renderings, signer
 from .marks import CacheLife, marked
+from .own_fields import EFFORT, MARKS, OLD_THINKING, PICTURES, TOOLS_OFF, USAGE, LeftOut
 from .providers import Provider, address_of
 
 if TYPE_CHECKING:
@@ -41,18 +42,21 @@ class Wire(ABC):
     name: str
     """The dialect recorded with each request."""
     path: ClassVar[str]
-    _optional: ClassVar[Mapping[str, tuple[str, ...]]]
-    """What can be done without, and the words of a refusal by which it is known."""
 
     def __init__(self, provider: Provider, options: Options) -> None:
         self._provider = provider
         self.options = options
         self._host = address_of(provider.base_url)
-        self._refused = set() if provider.takes_tools_off else {"tools off"}
+        taken = {TOOLS_OFF: provider.takes_tools_off, USAGE: provider.asks_usage}
+        self.left_out = LeftOut(name for name, is_taken in taken.items() if not is_taken)
         self._renderings = Renderings(self._begin)
 
+    def body(self, request: Request, model: str) -> dict[str, Any]:
+        """The request as it is sent, without what the server refused."""
+        return self.left_out.trimmed(self._body(request, model))
+
     @abstractmethod
-    def body(self, request: Request, model: str) -> dict[str, Any]: ...
+    def _body(self, request: Request, model: str) -> dict[str, Any]: ...
 
     @abstractmethod
     def reading(self, request: Request, info: ModelInfo) -> "AnswerReader": ...
@@ -69,13 +73,13 @@ class Wire(ABC):
         """A rendering of nothing yet; `reader` is who gets its reasoning back: see `can_read`."""
 
     def _rendered(self, request: Request, model: str) -> MessageRendering:
-        reader = signer(model, self._host) if self._sends("old thinking") else ""
-        return self._renderings.of(request.messages, reader)
+        reader = signer(model, self._host) if self.left_out.sends(OLD_THINKING) else ""
+        return self._renderings.of(request.messages, reader, pictures=self.left_out.sends(PICTURES))
 
     def _messages(self, request: Request, model: str, *, marks: bool = False) -> list[dict[str, Any]]:
         """The messages as they are sent; `marks`: whether a cache there keeps what is marked."""
         rendering = self._rendered(request, model)
-        places = rendering.marks if marks and self._sends("marks") else ()
+        places = rendering.marks if marks and self.left_out.sends(MARKS) else ()
         return marked(rendering.done, places, self.options.cache_life)
 
     def _expected(self, request: Request, info: ModelInfo) -> "Expected":
@@ -93,48 +97,31 @@ class Wire(ABC):
         """Tokens the answer may have, as the request is sent."""
         return request.max_output
 
-    def leave_out(self, failure: "Failure") -> bool:
+    def leave_out(self, failure: "Failure", request: Request, body: dict[str, Any]) -> bool:
         """Whether the server refused something that can be done without. From then on it is not sent."""
-        if failure.status not in (400, 404, 422) or failure.overflow:
+        if not failure.of_request:
             return False
-        body = failure.body.lower()
-        for what, words in {"tools off": ("tool_choice",), **self._optional}.items():
-            # An effort that is named in the refusal is one that this model does not know: the user should.
-            wrong = what == "effort" and f"'{self.options.effort}'" in body.replace('\\"', "'")
-            if self._sends(what) and not wrong and any(word in body for word in words):
-                self._refused.add(what)
-                return True
-        return False
-
-    def _sends(self, what: str) -> bool:
-        return what not in self._refused
+        parts = (part for message in request.messages for part in message.parts)
+        shown = self.left_out.sends(PICTURES) and any(isinstance(part, ImagePart) for part in parts)
+        if failure.about == "pictures" and shown:
+            self.left_out.names.add(PICTURES)
+            return True
+        return self.left_out.learn(failure.message, body)
 
     @property
     def _effort(self) -> str:
         effort = self.options.effort
-        return effort if effort != DEFAULT.effort and self._sends("effort") else ""
+        return effort if effort != DEFAULT.effort and self.left_out.sends(EFFORT) else ""
 
     def _session(self, request: Request) -> dict[str, str]:
         """What brings the requests of one session to the server that has their prefix in its cache."""
         field = self._provider.session_field
-        named = field and "-" not in field and request.session and self._sends("session")
-        return {field: request.session} if named else {}
+        return {field: request.session} if field and "-" not in field and request.session else {}
 
     def headers(self, request: Request) -> dict[str, str]:
         """What of a request goes into its headers."""
         field = self._provider.session_field
         return {field: request.session} if "-" in field and request.session else {}
-
-
-def signer(model: str, host: str) -> str:
-    """The model and server that can read its reasoning again."""
-    return f"{model}@{host}"
-
-
-def can_read(part: ThinkingPart, reader: str) -> bool:
-    """Whether its reasoning goes back to `reader`, one of `signer`; a bare model name stands for that model
-    at any server."""
-    return part.signed_by is not None and reader in (part.signed_by, part.signed_by.rpartition("@")[0])
 
 
 TOO_MUCH = "The answer went on beyond what the window of {model} can hold: it was cut off, what came is kept."

@@ -88,8 +88,12 @@ class TextPart(Record):
     text: str
 
 
+DETAILS = "reasoning_details"
+"""The field of a chat completion with its reasoning in blocks, and the key of such a block in a signature."""
+
+
 class ThinkingPart(Record):
-    """Reasoning a model showed. Sent back only to servers whose dialect asks for it."""
+    """Reasoning a model showed. Sent back only to servers whose dialect asks for it, or that signed it."""
 
     type: Literal["thinking"] = "thinking"
     text: str
@@ -97,6 +101,12 @@ class ThinkingPart(Record):
     """What its provider signed or encrypted it with, for nobody else to read."""
     signed_by: str | None = Field(default=None, exclude_if=lambda signer: signer is None)
     """`MODEL@HOST`, to which alone the signature goes back; None where nobody knows: it goes nowhere."""
+
+    @property
+    def exported_signature(self) -> str | None:
+        """The signature, if other agents know its form: they keep blocks of `DETAILS` in their own ways."""
+        signature = self.signature or ""
+        return None if signature.startswith(f'{{"{DETAILS}"') else self.signature
 
 
 class ImagePart(Record):

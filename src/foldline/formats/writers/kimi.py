@@ -264,7 +264,7 @@ def _piece(part: Part) -> Record | None:
         case TextPart():
             return {"type": "text", "text": part.text}
         case ThinkingPart():
-            signed = {"encrypted": part.signature} if part.signature else {}
+            signed = {"encrypted": signature} if (signature := part.exported_signature) else {}
             return {"type": "think", "think": part.text, **signed}
         case ImagePart():
             return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}

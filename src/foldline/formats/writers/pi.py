@@ -195,7 +195,7 @@ def _content(
             case TextPart():
                 pieces.append({"type": "text", "text": part.text})
             case ThinkingPart():
-                signed = {"thinkingSignature": part.signature} if part.signature else {}
+                signed = {"thinkingSignature": signature} if (signature := part.exported_signature) else {}
                 pieces.append({"type": "thinking", "thinking": part.text, **signed})
             case ImagePart():
                 pieces.append({"type": "image", "data": part.data, "mimeType": part.media_type})
