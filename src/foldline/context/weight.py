@@ -32,6 +32,20 @@ def estimated_size(projection: Projection, *, overhead: int = 0, pending: Sequen
     return Size(round(projection.weighed(tokens, wide)), estimated=True)
 
 
+def agent_report(projection: Projection) -> int:
+    """Return the tokens of another agent's newest request, as reported; 0 for a session of ours.
+
+    The report counts that agent's system prompt and tools, which the history does not hold.
+    """
+    if projection.records_requests or not projection.requests:
+        return 0
+    return projection.requests[-1].reported
+
+
+MESSAGES_ONLY: Final = "without what its agent adds, such as tools"
+"""Stands behind the size of another agent's view: only the messages of its file are counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weight:
     tokens: int
