@@ -233,7 +233,7 @@ def _is_run(key: Key) -> bool:
 class CompareScreen(Screen[int | None]):
     """Gives back the index of an entry to go to, or nothing."""
 
-    DEFAULT_CSS: ClassVar[str] = "CompareScreen { layout: vertical; background: $role-background; }"
+    DEFAULT_CSS: ClassVar[str] = "CompareScreen { layout: vertical; }"
     AUTO_FOCUS: ClassVar[str | None] = None
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "compare")
 

@@ -40,7 +40,7 @@ def docked_head(panels: InspectorPanels, width: int) -> list[Span]:
 class InspectorScreen(LeftOnce[None]):
     """The full-screen Inspector. Esc and F2 dismiss it; `refresh_from` keeps a live one up to date."""
 
-    DEFAULT_CSS: ClassVar[str] = "InspectorScreen { layout: vertical; background: $role-background; }"
+    DEFAULT_CSS: ClassVar[str] = "InspectorScreen { layout: vertical; }"
     AUTO_FOCUS: ClassVar[str | None] = None
     BLANK: ClassVar[bool] = True
 
