@@ -84,7 +84,7 @@ def _screens() -> Iterator[str]:
 
 
 def _row(key: ScreenKey[Any]) -> str:
-    return f"| {_keys(key.names)} | {key.help} | {'' if key.own else f'`{key.id}`'} |"
+    return f"| {_keys(key.names)} | {key.help_text} | {'' if key.own else f'`{key.id}`'} |"
 
 
 def _keys(names: tuple[str, ...]) -> str:

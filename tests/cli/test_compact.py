@@ -266,7 +266,7 @@ def test_a_window_too_small_to_work_in_is_refused(door: FrontDoor, window: str) 
 
 def test_an_unknown_strategy_names_the_known_ones(door: FrontDoor) -> None:
     said = door("compact", door.keep(long().entries), "--strategy", "wizardry")
-    assert said.code == 1
+    assert said.code == 2
     assert "There is no strategy wizardry; there are adaptive, summary, simple, hide," in said.err
 
 

@@ -132,7 +132,7 @@ def test_a_strategy_of_ones_own_is_an_arm_like_any_other(door: FrontDoor) -> Non
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [
-        (("--strategies", "magic-fold"), 1, "There is no strategy magic-fold"),
+        (("--strategies", "magic-fold"), 2, "There is no strategy magic-fold"),
         (("--prices", "no-such-model"), 2, "There is no price for no-such-model"),
         (("--judge",), 1, "--judge asks a model, and none is configured"),
         (("--window", "100"), 1, "too small"),

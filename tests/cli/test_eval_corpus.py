@@ -117,4 +117,4 @@ def test_many_sessions_are_not_judged_by_a_model(door: FrontDoor, folder: Path) 
 
 def test_an_arm_that_is_none_is_said_once(door: FrontDoor, folder: Path) -> None:
     said = door("eval", folder, "--strategies", "magic-fold")
-    assert (said.code, said.err.count("There is no strategy magic-fold")) == (1, 1)
+    assert (said.code, said.err.count("There is no strategy magic-fold")) == (2, 1)

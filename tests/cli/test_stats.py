@@ -7,8 +7,12 @@ import pytest
 
 from foldline.cli import main
 from foldline.protocol import CacheTerms, RequestRecord, Usage
+from support.front_door import FrontDoor, door
 from support.history import history, modified
+from support.recorded import SHARED, needs_recorded
 from support.reopening import write_events
+
+__all__ = ["door"]
 
 
 @pytest.fixture
@@ -82,3 +86,12 @@ def test_a_request_is_viewed_with_what_was_cached_of_it(
 ) -> None:
     assert main(["view", str(cached(tmp_path)), "--request", "2", "--json"]) == 1  # its digest is made up
     assert json.loads(capsys.readouterr().out)["request"]["cache"]["miss"]["cause"] == "clear"
+
+
+@needs_recorded
+def test_of_another_agent_stats_and_its_cache_count_the_same(door: FrontDoor) -> None:
+    source = str(SHARED / "claude-code/entire-2auto-opus45.jsonl")
+    models = door("stats", source, "--json").json["models"].values()
+    totals = door("stats", source, "--cache", "--json").json["totals"]
+    assert totals["input"] == sum(model["input"] for model in models) > 0
+    assert totals["cached"] == sum(model["cached"] for model in models) > 0

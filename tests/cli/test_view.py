@@ -112,7 +112,7 @@ def test_without_records_the_view_of_a_request_is_said_to_be_no_more_than_the_hi
 ) -> None:
     said = door("view", door.keep(folded().entries), "--request", "2")
     assert said.code == 0
-    assert "has no record of its requests" in said.err
+    assert "does not record requests" in said.err
     assert "request 2 ·" in said.out.splitlines()[0]
 
 

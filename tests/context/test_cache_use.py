@@ -219,3 +219,12 @@ def test_what_is_expected_was_sent_and_nothing_missed_has_no_reason(
         assert 0 <= use.missed <= use.expected
         assert (use.miss is None) == (use.missed == 0)
         assert use.miss is None or str(use.miss)
+
+
+def test_of_another_agent_the_reports_of_its_answers_are_its_requests() -> None:
+    built = history().user("one")
+    for sent, cached in ((10_000, 0), (20_000, 9_900), (30_000, 0)):
+        built.assistant("done", model="m", usage=Usage(input=sent, cached=cached, output=10)).user("on")
+    first, second, third = cache_uses(built.projection())
+    assert (first.miss, second.miss, cause(third)) == (None, None, "provider")
+    assert (third.input, third.cached, third.expected, third.entry) == (30_000, 0, 20_000, built.last - 1)

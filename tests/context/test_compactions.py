@@ -10,7 +10,7 @@ from foldline.context.compactions import (
     why_compacted,
 )
 from foldline.context.weight import view_size
-from foldline.protocol import Compaction, Kept, SystemMessage, Written, text_parts
+from foldline.protocol import Compaction, Kept, SystemMessage, Usage, Written, text_parts
 from support.history import history
 
 SUMMARY = Written(message=SystemMessage(origin="summary", parts=text_parts("so far")), covers=((0, 2),))
@@ -52,7 +52,7 @@ def test_a_result_that_was_altered_where_it_stands_counts_like_one_before_the_cu
     ("before", "after", "says"),
     [
         (116_200, 27_400, "116.2k → 27.4k tokens"),
-        (185_000, 0, "185.0k → ~{after} tokens"),
+        (185_000, 0, "185.0k → ~{less} tokens"),
         (0, 0, "~{before} → ~{after} tokens"),
     ],
 )
@@ -61,10 +61,37 @@ def test_what_no_agent_recorded_is_the_size_of_the_view_then(before: int, after:
     was = view_size(built.projection()).tokens
     done = Compaction(first_kept_index=3, head=(SUMMARY,), tokens_before=before, tokens_after=after)
     left = view_size(built.add(done).projection()).tokens
+    less = (before or was) - (was - left)
     later = built.user("on").step("read", "b " * 4_000).projection()
     [fold] = later.all_compactions
-    assert sizes_words(later, fold, "tokens") == says.format(before=f"{was / 1000:.1f}k", after=left)
-    assert taken_out(later).tokens == (before or was) - (after or left)
+    assert sizes_words(later, fold, "tokens") == says.format(
+        before=f"{was / 1000:.1f}k", after=left, less=f"{less / 1000:.1f}k"
+    )
+    assert taken_out(later).tokens == (before or was) - (after or less)
+
+
+def reported(tokens: int) -> Usage:
+    return Usage(input=tokens, output=5)
+
+
+def test_sizes_of_another_agents_compaction_are_those_of_the_requests_around_it() -> None:
+    built = history().user("go").step("read", "a " * 400).assistant("one", usage=reported(90_000))
+    built.add(Compaction(first_kept_index=3, head=(SUMMARY,), tokens_before=91_000))
+    built.user("on").assistant("two", usage=reported(41_000)).assistant("three", usage=reported(60_000))
+    built.add(Compaction(first_kept_index=5, head=(SUMMARY,))).assistant("four", usage=reported(30_000))
+    projection = built.projection()
+    sizes = [sizes_words(projection, each) for each in projection.all_compactions]
+    assert sizes == ["91.0k → 41.0k", "60.0k → 30.0k"]
+
+
+def test_a_request_behind_the_next_compaction_is_no_size_of_this_one() -> None:
+    built = history().user("go").step("read", "a " * 400).assistant("one", usage=reported(90_000))
+    built.add(Compaction(first_kept_index=3, head=(SUMMARY,)))
+    built.add(Compaction(first_kept_index=3, head=(SUMMARY,), tokens_before=80_000))
+    projection = built.assistant("two", usage=reported(41_000)).projection()
+    first, second = (sizes_words(projection, each) for each in projection.all_compactions)
+    assert first.startswith("90.0k → ~")
+    assert second == "80.0k → 41.0k"
 
 
 def test_a_compaction_that_is_undone_took_nothing_out_and_says_what_is_on_record() -> None:

@@ -23,6 +23,7 @@ from foldline.protocol import (
     parse_entry,
     text_parts,
 )
+from support.effort import effort_of
 from support.history import History, call, history
 
 
@@ -388,3 +389,20 @@ def test_what_a_forked_projection_goes_on_to_leaves_the_first_as_it_is() -> None
     assert (first.group(1), forked.group(1)) == ((1, 2), (1, 2, 3))
     first.append(story.entries[-1])
     assert first.group(1) == forked.group(1)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_undone_compactions_take_time_linear_in_their_number(at_once: bool) -> None:
+    def compacted_and_undone(count: int) -> History:
+        built, undone = history().user("go").step("read", "a"), list[int]()
+        for _ in range(count):
+            built.add(Compaction(first_kept_index=2, head=(Kept(ref=0),)))
+            undone.append(built.last)
+            if at_once:
+                built.undo(undone.pop())
+        for index in reversed(undone):
+            built.undo(index)
+        return built
+
+    small, large = (effort_of(compacted_and_undone(count).projection) for count in (40, 80))
+    assert large.instructions < 2.2 * small.instructions

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from foldline.agent import Agent
 from foldline.agent.rewind import FileDiff, Outcome
 from foldline.agent.tools import ToolContext, ToolOutcome, default_tools
+from foldline.context.budget import Size
 from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.context.tokens import estimate_tokens
 from foldline.history import Session
@@ -536,8 +537,8 @@ REWIND_PLACES = tuple(
     )
 )
 REWIND_OUTCOME = Outcome(
-    before=27_400,
-    after=12_100,
+    before=Size(27_400, estimated=False),
+    after=Size(12_100, estimated=True),
     items=34,
     files=(
         FileChange("src/shop/orders/service.py", "write", "new", "old"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foldline.protocol import ModelChange, Title, Usage, UserMessage, events
 from foldline.protocol.events import Event
-from foldline.tui.machine import reduce
+from foldline.tui.machine import TOO_LATE, reduce
 from foldline.tui.state import (
     ChatState,
     DraftedAhead,
@@ -279,6 +279,14 @@ def test_a_cancelled_compaction_leaves_size_and_cut() -> None:
     ended = after(FOLDING, events.CompactionEnd(reason="manual", aborted=True, tokens_after=300), state=state)
     assert ended.room == state.room
     assert ended.news is not None and "nothing was compacted" in ended.news.text
+
+
+def test_esc_in_the_moment_a_compaction_is_written_says_that_it_was_made() -> None:
+    state = replace(after(START, FOLDING), cancelling=True)
+    ended = after(events.CompactionEnd(reason="manual", tokens_after=300, index=9), state=state)
+    cancelled = after(finished("cancelled"), state=ended)
+    assert cancelled.news is not None and cancelled.news.text == TOO_LATE
+    assert not cancelled.busy
 
 
 def test_a_finished_compaction_changes_the_size_and_nothing_is_known_of_the_cache() -> None:

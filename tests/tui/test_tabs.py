@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from foldline.agent import Agent
 from foldline.agent.rewind import FileDiff, Outcome
+from foldline.context.budget import Size
 from foldline.context.invariants import broken
 from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.history import Session
@@ -216,7 +217,12 @@ async def test_what_a_screen_opens_late_lies_over_its_own_session(tmp_path: Path
     looked = asyncio.Event()
 
     async def look(_: operations.Rewind) -> Outcome:
-        return Outcome(2, 1, 1, files=[FileChange("a.py", "write", None, None)])
+        return Outcome(
+            Size(2, estimated=False),
+            Size(1, estimated=True),
+            1,
+            files=[FileChange("a.py", "write", None, None)],
+        )
 
     async def diffs(_: int) -> list[FileDiff]:
         await looked.wait()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from rich.color import ColorSystem
 from textual.color import Color
+from textual.screen import Screen
 
 from foldline.protocol import FoldlineError
 from foldline.tui import themes as themes_module
@@ -146,20 +147,21 @@ def test_a_theme_is_for_other_terminals_only_where_the_terminal_is_known() -> No
     assert not clash(themes["terminal"], False), "its colours are the terminal's own"
 
 
-async def test_the_list_of_themes_says_which_are_for_other_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_list_of_themes_says_which_are_for_other_terminals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLORFGBG", "15;0")
-    app, remarks = BaseApp[None](), list[str]()
+    (tmp_path / "paper.toml").write_text(GOOD.replace("dark = true", "dark = false"))
+    app, remarks = BaseApp[None](themes_dir=tmp_path), list[str]()
     async with app.run_test(size=(80, 24)) as pilot:
         pick_theme(app, lambda _: None)
         await pilot.pause()
         rows = {row.split()[1].strip("▶"): row for row in screen_text(app) if len(row.split()) > 2}
-        assert "For light terminals; yours is dark." in rows["catppuccin-latte"]
-        assert "terminals; yours" not in rows["dusk"] + rows["auto"] + rows["terminal"]
+        assert "For light terminals; yours is dark." in rows["paper"]
+        painted_themes = rows["catppuccin-latte"] + rows["dusk"] + rows["auto"] + rows["terminal"]
+        assert "terminals; yours" not in painted_themes
         await pilot.press("escape")
-        app.paint_background(True)
-        assert app.theme_clash("catppuccin-latte") == ""
-        change_theme(app, "foldline-light", remarks.append)
-        app.paint_background(False)
+        change_theme(app, "paper", remarks.append)
         change_theme(app, "foldline-light", remarks.append)
         await app.workers.wait_for_complete()
     assert sorted("yours is dark" in remark for remark in remarks) == [False, True]
@@ -249,3 +251,26 @@ def test_only_what_lies_in_the_folders_is_a_theme(tmp_path: Path, name: str) -> 
     (tmp_path / "mine.toml").write_text(GOOD)
     (tmp_path / "own").mkdir()
     assert load_theme(name, tmp_path / "own") is None
+
+
+async def test_every_app_paints_the_themes_background_behind_all_that_it_shows() -> None:
+    app = BaseApp[None]("gruvbox")
+    async with app.run_test() as pilot:
+        app.paint_background(True)
+        await app.push_screen(Screen[None]())
+        await pilot.pause()
+        assert app.screen.styles.background.hex.lower() == "#282828"
+
+
+async def test_a_light_theme_paints_its_background_in_a_dark_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLORFGBG", "15;0")
+    app = BaseApp[None]("foldline-light")
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        assert app.theme_variables["role-background"] == "#ffffff"
+        assert app.theme_variables["role-text"].startswith("#"), "the terminal's own is as light"
+        app.use_theme("dusk")
+        await pilot.pause()
+        assert app.theme_variables["role-background"] == "ansi_default"

@@ -12,9 +12,10 @@ from types import MappingProxyType
 from typing import Literal
 
 from foldline.compaction import load_prompt
+from foldline.context.budget import Size
 from foldline.context.numbers import some
 from foldline.context.rewind_points import FileChange, Look, Unreadable, changes_to, first_since
-from foldline.context.weight import estimated_size
+from foldline.context.weight import view_size
 from foldline.data import real_path
 from foldline.files import folder_at, opened, read_regular, status_in
 from foldline.history import Contents, Session
@@ -45,10 +46,10 @@ from .tools.text import decoded, is_binary, one_line
 class Outcome:
     """What going back to a checkpoint or moment would do now."""
 
-    before: int
-    """Tokens of the next request now. Estimated, as `after` is, for which there is no report: a reported
-    figure beside an estimated one would have the window grow that does not."""
-    after: int
+    before: Size
+    """The next request now, as the meter shows it."""
+    after: Size
+    """The next request after going back, as the meter will show it."""
     items: int
     """Items that would leave the view; negative where a compaction is taken back, too."""
     prompts: int = 0
@@ -82,7 +83,7 @@ async def foresee(state: AgentState, asked: operations.Rewind) -> Outcome:
     prompts = sum(item.key not in stay and _is_request(item.message) for item in projection.view)
     known = {item.key for item in projection.view}
     come = 0 if asked.moment is None else sum(item.key not in known for item in after.view)
-    sizes = [estimated_size(each, overhead=state.overhead).tokens for each in (projection, after)]
+    sizes = [view_size(each, overhead=state.overhead) for each in (projection, after)]
     items = len(projection.view) - len(after.view) + come
     return Outcome(sizes[0], sizes[1], items, prompts, files, come)
 

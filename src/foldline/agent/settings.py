@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 
 from foldline.context.budget import BudgetSettings
 from foldline.llm.providers import ENVIRONMENT, Provider, provider_named, split_model
-from foldline.protocol import FoldlineError
+from foldline.protocol import FoldlineError, OptionError
 
 from .api_keys import keep_secret, key_of
 from .layers import (
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 """The origin of a value nobody set."""
+COMMAND_LINE = "command line"
+"""The origin of a value that an option set."""
 
 
 class Settings(AllSettings):
@@ -160,7 +162,13 @@ class Settings(AllSettings):
             check_strategy(self.compaction.strategy)
         except FoldlineError as failure:
             key = "compaction.strategy"
-            raise FoldlineError(f"{self.origin(key)}: {key}: {failure}") from None
+            origin = self.origin(key)
+            raise _by_origin(FoldlineError(f"{origin}: {key}: {failure}"), origin) from None
+
+
+def _by_origin(failure: FoldlineError, origin: str) -> FoldlineError:
+    """Return the failure of a value as what it is for the command line: wrong usage, if an option set it."""
+    return OptionError(str(failure)) if origin == COMMAND_LINE else failure
 
 
 def load_settings(
@@ -168,7 +176,7 @@ def load_settings(
     environ: Mapping[str, str],
     overrides: Mapping[str, object] | None = None,
     *,
-    said_by: str = "command line",
+    said_by: str = COMMAND_LINE,
 ) -> Settings:
     """The settings in force in a folder. `overrides`, by dotted key, come from options and win; `said_by`,
     for sentences, is who gave them.
@@ -187,7 +195,10 @@ def load_settings(
     ]
     for layer in layers:
         for item in layer:
-            checked(item)
+            try:
+                checked(item)
+            except FoldlineError as failure:
+                raise _by_origin(failure, item.origin) from None
     values: dict[tuple[str, ...], object] = {}
     origins: dict[str, str] = {}
     for item in named_in(layers, environ):

@@ -321,7 +321,8 @@ class AllSettings(Section):
     theme: str = "auto"
     """The colour theme, by name; `auto` follows the terminal, dark or light."""
     theme_background: Literal["terminal", "theme"] = "terminal"
-    """What is behind the text: the background of the terminal, or the one that the theme was made for."""
+    """What is behind the text: the background of the terminal, or the one that the theme was made for. A
+    light theme in a dark terminal paints its own, and the other way round."""
     ascii: OnOffAuto = "auto"
     """Whether marks, frames and meters are drawn in ASCII: on, off, or auto, which goes by the terminal. For
     those that have no other signs, or draw them two cells wide."""

@@ -57,7 +57,7 @@ def _run(argv: "Sequence[str] | None") -> int:
     except (UsageError, _foldline_error()) as failure:
         if command.debug:
             raise
-        return _fail(str(failure), 2 if isinstance(failure, UsageError) else 1)
+        return _fail(str(failure), getattr(failure, "exit_code", 1))
     return code
 
 

@@ -18,7 +18,9 @@ Arguments = argparse.ArgumentParser | argparse._MutuallyExclusiveGroup
 
 
 class UsageError(Exception):
-    """A command line that cannot be understood: exit code 2."""
+    """A command line that cannot be understood."""
+
+    exit_code = 2
 
 
 # --- types of arguments ------------------------------------------------------------------------------

@@ -150,8 +150,8 @@ class AuditedCompaction:
 
 def audited(source: Source) -> Iterator[AuditedCompaction]:
     """The compactions in force, oldest first, each against the views before and after it."""
-    in_force = {entry.index for entry in source.project().compactions()}
-    projection = Projection()
+    whole, projection = source.project(), Projection()
+    in_force = {entry.index for entry in whole.compactions()}
     for entry in source.entries:
         if not isinstance(entry, Compaction) or entry.index not in in_force:
             projection.append(entry)
@@ -161,8 +161,8 @@ def audited(source: Source) -> Iterator[AuditedCompaction]:
         after = [item.message for item in projection.view]
         yield AuditedCompaction(
             entry=entry,
-            sizes=sizes_of(projection, entry),
-            words=sizes_words(projection, entry, "tokens"),
+            sizes=sizes_of(whole, entry),
+            words=sizes_words(whole, entry, "tokens"),
             entries=compacted_count(projection, entry),
             did=describe_compaction(projection, entry),
             audit=audit(taken(before, after), after),

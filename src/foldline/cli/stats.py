@@ -11,7 +11,7 @@ from foldline.context.numbers import many, percent, price, tokens
 from foldline.context.numbers import seconds as duration
 from foldline.context.projection import Projection
 from foldline.context.stats import Stats, stats_of
-from foldline.context.weight import view_size
+from foldline.context.weight import MESSAGES_ONLY, agent_report, view_size
 from foldline.llm.models import price_of, price_table
 
 from .output import Cell, Column, entries_of, say, say_heading, say_json, say_table
@@ -25,10 +25,11 @@ def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> i
         show_cache(projection, found.name, as_json)
         return 0
     stats, files = stats_of(found.entries), file_lists(projection)
-    size, away = view_size(projection), taken_out(projection)
+    size, away, report = view_size(projection), taken_out(projection), agent_report(projection)
     _, *children = found.tree()
     if as_json:
         view = {"tokens": size.tokens, "view_items": len(projection.view), "taken_out": away.tokens}
+        view["agent_tokens"] = report
         below = [{"id": child.header.id, **asdict(stats_of(child.entries))} for child in children]
         say_json({**asdict(stats), **view, **files.model_dump(), "subagents": below})
         return 0
@@ -39,8 +40,11 @@ def stats(source: str, cache: bool, as_json: bool, format_name: str | None) -> i
         say(f"from {first} to {last}")
     undone = stats.compactions - len(projection.compactions())
     made = f"{stats.compactions:,}" + (f", {undone:,} undone" if undone else "")
+    if report:
+        say(f"its agent    {tokens(report)} tokens in its last request, as reported")
     weight = tokens(size.tokens, estimated=size.estimated)
-    say(f"view         {weight} tokens in {len(projection.view):,} items")
+    beside = f", {MESSAGES_ONLY}" if report else ""
+    say(f"view         {weight} tokens in {len(projection.view):,} items{beside}")
     gone = f"{tokens(away.tokens, estimated=away.estimated)} tokens taken out of the view"
     say(f"compactions  {made}, {gone}")
     say(f"files        {len(files.modified_files):,} modified, {len(files.read_files):,} read")

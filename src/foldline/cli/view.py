@@ -8,14 +8,21 @@ from foldline.context.budget import Size
 from foldline.context.cache_use import cache_uses
 from foldline.context.calls import paired, subject_of
 from foldline.context.compactions import sizes_words
-from foldline.context.moments import at_request, size_at
+from foldline.context.moments import at_request, report_at, size_at
 from foldline.context.numbers import many, percent, tokens
 from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection, project
 from foldline.context.proof import RecordedRequest, proof_of
 from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
-from foldline.context.weight import Weight, entry_weight, item_weight, view_size
+from foldline.context.weight import (
+    MESSAGES_ONLY,
+    Weight,
+    agent_report,
+    entry_weight,
+    item_weight,
+    view_size,
+)
 from foldline.history import clip_cells
 from foldline.llm.offline import OFFLINE
 from foldline.llm.responses import Rendering, as_openai, rendering_named
@@ -45,7 +52,7 @@ from foldline.protocol import (
 )
 
 from .agents import Window, window_of
-from .output import Cell, Column, Style, note, say_heading, say_json, say_legend, say_table
+from .output import Cell, Column, Style, note, say, say_heading, say_json, say_legend, say_table
 from .sources import Source, read_source
 from .stats import cache_json
 
@@ -54,7 +61,8 @@ def view(source: str, at: int | None, request: int | None, as_json: bool, format
     found = read_source(source, format_name)
     if request is None:
         moment = "now" if at is None else f"entry {at}"
-        show_view(found, project(entries_until(found, at)), moment, as_json)
+        projection = project(entries_until(found, at))
+        show_view(found, projection, moment, as_json, report=agent_report(projection))
         return 0
     now = found.project()
     count = len(now.requests)
@@ -65,8 +73,8 @@ def view(source: str, at: int | None, request: int | None, as_json: bool, format
     size = size_at(now, sent)
     if sent.sent is not None and size is not None:
         return show_sent(found, now, sent.sent, size, as_json)
-    note(f"{found.name} has no record of its requests: this is what the history gives for one.")
-    show_view(found, project(found.entries[: sent.length]), sent.name, as_json, size)
+    note(f"{found.name} does not record requests: this one is reconstructed from the history.")
+    show_view(found, project(found.entries[: sent.length]), sent.name, as_json, report=report_at(now, sent))
     return 0
 
 
@@ -104,14 +112,25 @@ def entries_until(source: Source, at: int | None) -> list[Entry]:
 
 
 def show_view(
-    found: Source, projection: Projection, moment: str, as_json: bool, size: Size | None = None
+    found: Source,
+    projection: Projection,
+    moment: str,
+    as_json: bool,
+    size: Size | None = None,
+    report: int = 0,
 ) -> None:
-    """`size` of the request, where that is known."""
-    window, size = window_of(projection, found.header.cwd), size or view_size(projection)
+    """Print a view.
+
+    Args:
+        size: of the request, if it is on record.
+        report: tokens of another agent's newest request, as reported; 0 for none.
+    """
+    window = window_of(projection, found.header.cwd)
+    size = size or view_size(projection)
     if as_json:
-        say_json(view_json(projection, window, size))
-    else:
-        _say_view(found, projection, window, moment, size)
+        say_json(view_json(projection, window, size) | {"agent_tokens": report})
+        return
+    _say_view(found, projection, window, moment, size, report)
 
 
 def show_sent(found: Source, now: Projection, sent: RecordedRequest, size: Size, as_json: bool) -> int:
@@ -171,7 +190,9 @@ def _item_json(item: ViewItem, weight: Weight) -> dict[str, object]:
     }
 
 
-def _say_view(source: Source, projection: Projection, window: Window, moment: str, size: Size) -> None:
+def _say_view(
+    source: Source, projection: Projection, window: Window, moment: str, size: Size, report: int
+) -> None:
     items = projection.view
     if not items:
         note(f"{source.name}: nothing is in the view, {moment}.")
@@ -179,6 +200,9 @@ def _say_view(source: Source, projection: Projection, window: Window, moment: st
     fill = f"{tokens(size.tokens, estimated=size.estimated)} of {window}"
     share = percent(size.tokens, window.tokens)
     say_heading(f"{source.name} · LLM view, {moment} · {len(items)} items · {fill} {share}")
+    if report:
+        sent = f"{tokens(report)} of {window} {percent(report, window.tokens)}"
+        say(f"Its agent's request: {sent}, as reported. The items are counted {MESSAGES_ONLY}.")
     naming = Naming(source.header.cwd, projection)
     messages = [item.message for item in items]
     rows: list[list[Cell | str]] = []
@@ -224,12 +248,13 @@ def say_history(source: Source, projection: Projection) -> None:
     if not entries:
         note(f"{source.name} has no entries.")
         return
-    size = view_size(projection)
+    size, report = view_size(projection), agent_report(projection)
     count = len(projection.compactions())
     parts = (
         source.name,
         f"{len(entries)} entries",
         many(count, "compaction") if count else "never compacted",
+        *([f"{tokens(report)} tokens in its agent's last request"] if report else []),
         f"{len(projection.view)} items in the view, {tokens(size.tokens, estimated=size.estimated)} tokens",
     )
     say_heading(" · ".join(parts))

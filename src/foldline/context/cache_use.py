@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from foldline.protocol import CacheTerms, Clear, Edit, RequestRecord, Revert, Undo
+from foldline.protocol import AssistantMessage, CacheTerms, Clear, Edit, RequestRecord, Revert, Undo
 
 from .moments import HistoryPrefix, empty_prefix, replay_to, sent_alike
 from .numbers import elapsed, tokens
@@ -97,16 +97,35 @@ class CacheUse:
 
 
 def cache_uses(history: Projection) -> Iterator[CacheUse]:
-    """Every request that is on record with its usage, where something is known of a cache. Reads no message,
-    and looks through the view once a request, and once a change of it."""
+    """Yield every request with a reported usage whose provider is known to cache.
+
+    Looks through the view once for each request and each change of it.
+    """
     replayed, before = empty_prefix(history.entries), None
-    for number in range(1, len(history.requests) + 1 if history.records_requests else 0):
-        now = recorded_request(history, number)
+    for number in range(1, len(history.requests) + 1):
+        now = _request(history, number)
         if now.record.usage is None or not now.record.usage.is_reported:
             continue
         if (use := cache_use(replayed, before, now)) and is_known(history, now.record):
             yield use
         before = now
+
+
+def _request(history: Projection, number: int) -> RecordedRequest:
+    """Return a request as recorded; other agents record none: there, as its answer reports it."""
+    if history.records_requests:
+        return recorded_request(history, number)
+    position = history.requests[number - 1].position
+    answer = history.entries[position]
+    assert isinstance(answer, AssistantMessage), "without records, answers stand for requests"
+    record = RequestRecord(
+        index=answer.index,
+        at=answer.at,
+        digest="",
+        model=answer.model or history.model or "",
+        usage=answer.usage,
+    )
+    return RecordedRequest(number, record, position)
 
 
 def is_known(history: Projection, record: RequestRecord) -> bool:

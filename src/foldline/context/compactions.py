@@ -1,12 +1,13 @@
 """What a compaction did, in entries and tokens: all screens, commands and pages say it with these."""
 
 from bisect import bisect_left
+from collections.abc import Iterable
 
 from foldline.protocol import Cause, Compaction, Kept, Reason, RequestRecord
 
 from .budget import Size
 from .numbers import many, percent, tokens
-from .outline import CompactionOutline
+from .outline import CompactionOutline, MessageOutline, Outline
 from .projection import Projection
 
 
@@ -29,15 +30,47 @@ def describe_compaction(projection: Projection, compaction: Compaction | Compact
 
 
 def sizes_of(projection: Projection, compaction: Compaction | CompactionOutline) -> tuple[Size, Size]:
-    """The request before and after it: as recorded, else as estimated when it was replayed, as for other
-    agents, which record one or neither. 0 where neither is known, of one that is undone."""
-    estimates = projection.estimated_around(compaction.index)
-    recorded = (compaction.tokens_before, compaction.tokens_after)
-    before, after = (
-        Size(known or estimate, estimated=not known)
-        for known, estimate in zip(recorded, estimates, strict=True)
-    )
+    """The request before and after it, in tokens; 0 for what is not known.
+
+    As recorded; else as the requests around it were reported, for other agents record one size or neither;
+    else by the estimates of its replay, which say how much it removed and not what was sent beside the text.
+    """
+    before = Size(compaction.tokens_before, estimated=False)
+    after = Size(compaction.tokens_after, estimated=False)
+    if before.tokens and after.tokens:
+        return before, after
+    reported_before, reported_after = _reported_around(projection, compaction.index)
+    before = Size(before.tokens or reported_before, estimated=False)
+    after = Size(after.tokens or reported_after, estimated=False)
+    estimated_before, estimated_after = projection.estimated_around(compaction.index)
+    removed = estimated_before - estimated_after
+    if not before.tokens:
+        before = Size(after.tokens + removed if after.tokens else estimated_before, estimated=True)
+    if not after.tokens and estimated_after:
+        after = Size(max(before.tokens - removed, estimated_after), estimated=True)
     return before, after
+
+
+def _reported_around(projection: Projection, index: int) -> tuple[int, int]:
+    """Reported tokens of the requests right before and after a compaction; 0 if there is none.
+
+    For sessions whose answers stand for requests. A request on the other side of another compaction does not
+    count.
+    """
+    outlines, place = projection.entries.all_outlines, projection.count_up_to(index)
+    before = _first_reported(outlines[position] for position in range(place - 2, -1, -1))
+    after = _first_reported(outlines[position] for position in range(place, len(outlines)))
+    return before, after
+
+
+def _first_reported(outlines: Iterable[Outline]) -> int:
+    """Reported input tokens of the first answer of these outlines, if it comes before a compaction."""
+    for outline in outlines:
+        if isinstance(outline, CompactionOutline):
+            return 0
+        if isinstance(outline, MessageOutline) and outline.type == "assistant":
+            return outline.usage.input if outline.usage is not None else 0
+    return 0
 
 
 def sizes_words(projection: Projection, compaction: Compaction | CompactionOutline, unit: str = "") -> str:

@@ -25,7 +25,7 @@ from .projection import Projection, RequestSize
 from .proof import RecordedRequest, recorded_request
 from .view import ViewItem
 from .view_state import ViewMarker
-from .weight import Weight, item_weight
+from .weight import Weight, agent_report, item_weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,13 @@ def at_request(projection: Projection, number: int) -> Moment:
 
 
 def size_at(now: Projection, moment: Moment) -> Size | None:
-    """The size of the request that left then, as reported, else as estimated before it left; beside a
-    compaction as `sizes_of` it. None where it is not known."""
+    """Return the size of the view at a moment; None if only its replay can tell.
+
+    Of a request on record: as reported, else as estimated before it left. Of a compaction: see `sizes_of`.
+    Other agents report more than the items of a view: see `report_at`.
+    """
+    if not now.records_requests:
+        return None
     if moment.asked is not None:
         return Size(moment.asked.tokens, moment.asked.is_estimated)
     compaction = now.outline(moment.number)
@@ -78,6 +83,22 @@ def size_at(now: Projection, moment: Moment) -> Size | None:
     before, after = sizes_of(now, compaction)
     size = before if moment.kind == "before" else after
     return size if size.tokens else None
+
+
+def report_at(now: Projection, moment: Moment | None) -> int:
+    """Return the tokens that another agent reported at a moment; 0 for none. None is now."""
+    if moment is None:
+        return agent_report(now)
+    if now.records_requests:
+        return 0
+    if moment.asked is not None:
+        return moment.asked.reported
+    compaction = now.outline(moment.number)
+    if not isinstance(compaction, CompactionOutline):
+        return 0
+    before, after = sizes_of(now, compaction)
+    size = before if moment.kind == "before" else after
+    return 0 if size.estimated else size.tokens
 
 
 def at_compaction(projection: Projection, index: int, *, before: bool = False) -> Moment:
@@ -146,6 +167,10 @@ class HistoryPrefix(Entries):
     def upcoming(self, length: int) -> Sequence[Outline]:
         """The outlines of those that are still missing up to this length."""
         return self._whole.outlines[len(self.outlines) : length]
+
+    @property
+    def all_outlines(self) -> Sequence[Outline]:
+        return self._whole.all_outlines
 
     def append(self, entry: Entry) -> None:
         raise ValueError("what was cannot be added to")

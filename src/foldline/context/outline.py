@@ -291,6 +291,11 @@ class Entries(Sequence[Entry]):
     outlines: list[Outline]
     """The outline of each entry, in the same order."""
 
+    @property
+    def all_outlines(self) -> Sequence[Outline]:
+        """The outlines of all known entries, also of later ones that a replay has not reached."""
+        return self.outlines
+
     @abstractmethod
     def append(self, entry: Entry) -> None:
         """Add the next entry, and its outline. Raises ValueError where its index is not next."""

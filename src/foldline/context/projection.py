@@ -48,6 +48,7 @@ from .view_state import (
     ViewState,
     Weighed,
     annulled,
+    built_on_refusal,
     carried_by,
     in_force,
     left_behind,
@@ -130,7 +131,10 @@ class Projection(ViewState):
         self._changes: list[Change] = []
         self._markers: list[ViewMarker] = []
         self._undos: list[Undo] = []
-        self._annulled: frozenset[int] = frozenset()
+        self._annulled: set[int] = set()
+        """Indices of the markers and undos that are undone."""
+        self._replayed: list[int] = []
+        """Positions of the messages, checkpoints and markers that make up the view: those not undone."""
         self.images: list[tuple[int, FileImage]] = []
         """Every change of a file by our hand, with the index of the checkpoint that recorded it, in order."""
         self.subagents: list[Subagent] = []
@@ -317,8 +321,14 @@ class Projection(ViewState):
             return f"Entry {target} is no compaction, clear, edit, rewind or undo: nothing to take back."
         if target in self._annulled:
             return f"Entry {target} is already undone."
+        if not self._may_bring_back(target):
+            return built_on_refusal(target, self._in_force)
         undo = Undo(index=self.last_index + 1, target=target)
         return undo_refusal(undo, self._undos, self._markers, self._checkpoints)
+
+    def _may_bring_back(self, target: int) -> bool:
+        """Return whether undoing this entry can bring another marker back: an undo or a rewind can."""
+        return isinstance(self.outline(target), Undo | Revert)
 
     @property
     def undoable(self) -> int | None:
@@ -355,6 +365,7 @@ class Projection(ViewState):
                 self._checkpoints.setdefault(entry.id, entry.index)
                 self._highest_checkpoint = max(self._highest_checkpoint, entry.id)
                 self.images.extend((entry.index, image) for image in entry.files)
+                self._replayed.append(position)
                 self._mark(entry)
             case ModelChange():
                 self.model = entry.model
@@ -374,6 +385,7 @@ class Projection(ViewState):
         if isinstance(marker, Revert) and marker.moment is not None:
             self._count_undos(position)
         if marker.index not in self._annulled:
+            self._replayed.append(position)
             self._change(marker, position)
 
     def _add_message(self, message: MessageOutline, position: int) -> None:
@@ -383,6 +395,7 @@ class Projection(ViewState):
             self._note_answer(message, position)
         elif message.type == "assistant":
             self.model = message.model or self.model
+        self._replayed.append(position)
         self._place(message)
 
     def _note_answer(self, message: MessageOutline, position: int) -> None:
@@ -401,6 +414,8 @@ class Projection(ViewState):
         if message.usage is None or not reported:
             return
         self._went_through(self.model or "", reported, message.usage.output, message.usage.window)
+        if message.usage.cached:
+            self._caching.add(self.model or "")
         whole = self.tokens + self.thinking
         if self._grows_from is None:
             self._grows_from = Anchor(reported, whole, self.wide)
@@ -614,17 +629,46 @@ class Projection(ViewState):
             return
         self._undos.append(undo)
         self.newest_change = undo
-        self._count_undos(len(self._indices))
-        self._in_force = in_force(self._markers, self._annulled, self._checkpoints)
+        if self._may_bring_back(undo.target):
+            self._count_undos(len(self._indices))
+            self._in_force = in_force(self._markers, self._annulled, self._checkpoints)
+        else:
+            self._annul(undo.target)
         self._forget_usage()
 
+    def _annul(self, target: int) -> None:
+        """Undo one marker whose undo brings no other marker back: the rest of the history stays as it is."""
+        self._annulled.add(target)
+        position = bisect_left(self._indices, target)
+        del self._replayed[bisect_left(self._replayed, position)]
+        self._replay_since(target, len(self._indices), (target,))
+        number = bisect_left(self._in_force, target, key=lambda marker: marker.index)
+        if number < len(self._in_force) and self._in_force[number].index == target:
+            del self._in_force[number]
+
     def _count_undos(self, stop: int) -> None:
-        """Find which markers are undone now. Where that has changed: back to before the first of these, then
-        everything since once more, up to position `stop`."""
+        """Find which markers are undone now, and replay the history from the first one that changed.
+
+        `stop` is the position up to which the history is replayed.
+        """
         was_annulled, self._annulled = self._annulled, annulled(self._undos, self._markers)
         if self._annulled == was_annulled:
             return
         since = min(self._annulled ^ was_annulled)
+        start = bisect_left(self._indices, since)
+        self._replayed[bisect_left(self._replayed, start) :] = [
+            position
+            for position in range(start, stop)
+            if isinstance(self.entries.outlines[position], MessageOutline | Checkpoint | ViewMarker)
+            and self._indices[position] not in self._annulled
+        ]
+        self._replay_since(since, stop, [index for index in self._annulled if index >= since])
+
+    def _replay_since(self, since: int, stop: int, undone: Iterable[int]) -> None:
+        """Restore the view before the entry with index `since`, then replay all that follows and counts.
+
+        `undone` are the indices of the markers from there on that do not count.
+        """
         start = bisect_left(self._indices, since)
         change = None
         while self._changes and self._changes[-1].position >= start:
@@ -640,10 +684,15 @@ class Projection(ViewState):
                 self._remove(position)
             elif item.checkpoint is not None:
                 self._replace(position, self._marked_by(item, since))
+        for index in undone:
+            self._fates.forget(index)
         self._replay(start, stop)
 
     def _replay(self, start: int, stop: int) -> None:
-        for position in range(start, stop):
+        """Put what counts between two positions into the view again."""
+        for position in self._replayed[bisect_left(self._replayed, start) :]:
+            if position >= stop:
+                break
             entry = self.entries.outlines[position]
             match entry:
                 case MessageOutline():
@@ -651,10 +700,7 @@ class Projection(ViewState):
                 case Checkpoint():
                     self._mark(entry)
                 case CompactionOutline() | Clear() | Edit() | Revert():
-                    if entry.index not in self._annulled:
-                        self._change(entry, position)
-                    else:
-                        self._fates.forget(entry.index)
+                    self._change(entry, position)
                 case _:
                     pass
 

@@ -6,9 +6,9 @@ recorded in a `Change`, so that `Projection` can go back.
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Literal, NamedTuple
 
 from foldline.protocol import (
@@ -52,7 +52,7 @@ ViewMarker = CompactionOutline | Clear | Edit | Revert
 """The markers that change the view, each of which an undo can take back."""
 
 
-def annulled(undos: Sequence[Undo], markers: Sequence[ViewMarker]) -> frozenset[int]:
+def annulled(undos: Sequence[Undo], markers: Sequence[ViewMarker]) -> set[int]:
     """The targets of the undos in force: neither an undone undo annuls anything, nor one on a branch that was
     left for an earlier moment."""
     targets: set[int] = set()
@@ -66,7 +66,7 @@ def annulled(undos: Sequence[Undo], markers: Sequence[ViewMarker]) -> frozenset[
             targets.add(each.target)
         elif each.moment is not None and each.moment < each.index:
             moment = each.moment
-    return frozenset(targets)
+    return targets
 
 
 def reached_by(revert: Revert, checkpoints: Mapping[int, int]) -> int | None:
@@ -77,7 +77,7 @@ def reached_by(revert: Revert, checkpoints: Mapping[int, int]) -> int | None:
 
 
 def in_force(
-    markers: Sequence[ViewMarker], undone: frozenset[int], checkpoints: Mapping[int, int]
+    markers: Sequence[ViewMarker], undone: Set[int], checkpoints: Mapping[int, int]
 ) -> list[ViewMarker]:
     """The markers neither undone nor reverted, oldest first. Read backwards: a rewind that counts hides
     everything down to its checkpoint, other rewinds included."""
@@ -99,24 +99,38 @@ def newest_undoable(markers: Sequence[ViewMarker]) -> CompactionOutline | Clear 
     )
 
 
+def built_on_refusal(target: int, markers: Sequence[ViewMarker]) -> str | None:
+    """Return why this marker cannot be undone before a later compaction; None if there is none.
+
+    `markers` are those in force, oldest first.
+    """
+    later = bisect_right(markers, target, key=lambda marker: marker.index)
+    for marker in islice(markers, later, None):
+        if isinstance(marker, CompactionOutline):
+            name = f"compaction {marker.index}"
+            return f"{name.capitalize()} builds on entry {target}: undo {name} first."
+    return None
+
+
 def undo_refusal(
     undo: Undo, undos: Sequence[Undo], markers: Sequence[ViewMarker], checkpoints: Mapping[int, int]
 ) -> str | None:
-    """Why this undo would leave a compaction in force without what it was built on; None where it would not.
-    So where it came after the target, and where undoing an undo or a rewind would bring it back after
-    something older was undone."""
+    """Return why this undo would leave a compaction in force without what it was built on; None if it may.
+
+    Refused if the compaction came after the target, and if undoing an undo or a rewind would bring it back
+    after something older was undone.
+    """
     before, after = annulled(undos, markers), annulled((*undos, undo), markers)
     known = {marker.index for marker in in_force(markers, before, checkpoints)}
-    for compaction in in_force(markers, after, checkpoints):
-        if not isinstance(compaction, CompactionOutline):
+    left = in_force(markers, after, checkpoints)
+    if refusal := built_on_refusal(undo.target, left):
+        return refusal
+    for compaction in left:
+        if not isinstance(compaction, CompactionOutline) or compaction.index in known:
             continue
-        if undo.target < compaction.index:
-            name = f"compaction {compaction.index}"
-            return f"{name.capitalize()} builds on entry {undo.target}: undo {name} first."
         for earlier in undos:
             counts = earlier.target in after and earlier.index not in after
-            builds_on = counts and earlier.target < compaction.index < earlier.index
-            if builds_on and compaction.index not in known:
+            if counts and earlier.target < compaction.index < earlier.index:
                 return (
                     f"This would bring back compaction {compaction.index}, which builds on entry "
                     f"{earlier.target}: undo entry {earlier.index} first."

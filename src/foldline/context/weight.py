@@ -15,21 +15,33 @@ from .view import HeldMessage, ViewItem, item_from, item_of
 
 
 def view_size(projection: Projection, *, overhead: int = 0, pending: Sequence[BaseMessage] = ()) -> Size:
-    """The size of the next request: last reported usage plus the estimate of all after it, or an estimate of
-    all where the view changed since. `overhead` estimates the tool schemas; `pending` messages come on top.
+    """Return the size of the next request.
+
+    The last reported usage plus the estimate of all after it; an estimate of all if the view changed since.
+
+    Args:
+        overhead: estimated tokens of the tool schemas.
+        pending: messages that come on top.
     """
-    if projection.anchor is None:
-        return estimated_size(projection, overhead=overhead, pending=pending)
     tokens = projection.counted + sum(map(message_tokens, pending))
     wide = projection.wide + sum(map(wide_in, pending))
+    if projection.anchor is None:
+        return Size(round(projection.weighed(tokens + overhead, wide)), estimated=True)
     return Size(round(projection.grown_to(tokens, wide)), estimated=False)
 
 
-def estimated_size(projection: Projection, *, overhead: int = 0, pending: Sequence[BaseMessage] = ()) -> Size:
-    """The same by the estimate alone: what two views of one history are compared by."""
-    tokens = projection.counted + overhead + sum(map(message_tokens, pending))
-    wide = projection.wide + sum(map(wide_in, pending))
-    return Size(round(projection.weighed(tokens, wide)), estimated=True)
+def agent_report(projection: Projection) -> int:
+    """Return the tokens of another agent's newest request, as reported; 0 for a session of ours.
+
+    The report counts that agent's system prompt and tools, which the history does not hold.
+    """
+    if projection.records_requests or not projection.requests:
+        return 0
+    return projection.requests[-1].reported
+
+
+MESSAGES_ONLY: Final = "without what its agent adds, such as tools"
+"""Stands behind the size of another agent's view: only the messages of its file are counted."""
 
 
 @dataclass(frozen=True, slots=True)

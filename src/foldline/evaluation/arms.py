@@ -27,7 +27,7 @@ from foldline.protocol import (
     BaseMessage,
     Compaction,
     Entry,
-    FoldlineError,
+    OptionError,
 )
 
 from .recall import Atom, Form, Need, said
@@ -67,7 +67,7 @@ def arm_named(name: str, window: int, dependencies: Dependencies, score: Score =
         case _:
             if name not in BUILT_IN and ":" not in name:
                 known = ", ".join([*REFERENCES, *BUILT_IN])
-                raise FoldlineError(
+                raise OptionError(
                     f"There is no strategy {name}; there are {known}, and your own as module:ClassName."
                 )
             return Arm(name, load_strategy(name, dependencies))

@@ -38,6 +38,14 @@ class Record(BaseModel):
 class FoldlineError(Exception):
     """A failure a person can act on. `str(error)` is the whole sentence shown to them."""
 
+    exit_code = 1
+
+
+class OptionError(FoldlineError):
+    """An option of the command line has a value that cannot be used."""
+
+    exit_code = 2
+
 
 def system_words(error: OSError) -> str:
     """Why the system refused, as the end of a sentence: `no space left on device`."""

@@ -43,7 +43,6 @@ class FoldlineApp(BaseApp[None]):
     DEFAULT_MODE: ClassVar[str] = "session 1"
     ENABLE_COMMAND_PALETTE = False
     ESCAPE_TO_MINIMIZE: ClassVar[bool] = False
-    CSS: ClassVar[str] = "Screen { background: $role-background; } ModalScreen { background: transparent; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings([BY_ID["tabs"]], "everywhere"),
         # Ctrl+C needs no focus. The chat has its own; this one is for the screens above it.

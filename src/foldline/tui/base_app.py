@@ -42,7 +42,12 @@ class BaseApp(TerminalApp[Result]):
 
     Opens help and palette over whatever screen is in front, with the keys that the user chose."""
 
+    CSS: ClassVar[str] = "Screen { background: $role-background; } ModalScreen { background: transparent; }"
+    """In the app, since Textual's own rule for native colours outdoes what a screen says of itself."""
     BINDINGS: ClassVar[list[BindingType]] = bindings([BY_ID["help"], BY_ID["palette"]], "everywhere")
+
+    _dark: bool | None = None
+    """Whether the terminal's background is dark; None until it is known."""
 
     def __init__(self, theme: str = DEFAULT_THEME, themes_dir: Path | None = None) -> None:
         super().__init__(ansi_color=True, driver_class=_driver())
@@ -53,7 +58,6 @@ class BaseApp(TerminalApp[Result]):
         self.themes_dir = themes_dir
         """The folder of the user's own themes; it need not exist."""
         self._dark = is_dark(os.environ)
-        """Of the terminal's background; None as long as nobody has said."""
         self._few_colours = self.console.color_system == "standard"
         chosen = load_theme(theme, themes_dir, dark=self._dark is not False, few_colours=self._few_colours)
         if chosen is not None:
@@ -69,7 +73,7 @@ class BaseApp(TerminalApp[Result]):
 
     def get_css_variables(self) -> dict[str, str]:
         variables = super().get_css_variables()
-        if self.paints_background:
+        if self.paints_background or clash(self.current_theme, self._dark):
             variables.update(painted(self.current_theme))  # also those that lines are drawn with
         return variables
 
@@ -98,9 +102,9 @@ class BaseApp(TerminalApp[Result]):
             self.apply_theme_again(name)  # Another theme of the same name: Textual sees no change.
 
     def theme_clash(self, name: str) -> str:
-        """That this theme is for other terminals than this one, as a sentence; else empty."""
+        """Say that this theme does not suit the terminal's background; empty if it paints its own."""
         theme = self.available_themes[name]
-        return "" if self.paints_background and painted(theme) else clash(theme, self._dark)
+        return "" if painted(theme) else clash(theme, self._dark)
 
     @property
     def wants_background(self) -> bool:

@@ -57,7 +57,7 @@ class ChatScreen(Screen[None]):
     """The main screen. The program calls `show`, `sidebar.show` and fills `transcript`; it gets messages."""
 
     DEFAULT_CSS: ClassVar[str] = """
-    ChatScreen { layers: base popup; background: $role-background; color: $role-text; overflow: hidden; }
+    ChatScreen { layers: base popup; color: $role-text; overflow: hidden; }
     ChatScreen > #body { height: 1fr; }
     ChatScreen #transcript { width: 1fr; height: 1fr; }
     """

@@ -25,6 +25,9 @@ from foldline.tui.state import (
     Working,
 )
 
+TOO_LATE = "Too late to cancel: it is compacted. /undo takes it back."
+"""The answer to Esc pressed while a compaction was being written."""
+
 
 def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C901, PLR0912 - one table
     """The state after an event. `now` is the user's monotonic clock in seconds; never raises."""
@@ -150,7 +153,10 @@ def _compaction_ended(state: ChatState, event: events.CompactionEnd, now: float)
         return rest  # drafted, and not committed: the proposal says the rest
     # What was in the cache belongs to the view before; the next request says what is there of this one.
     room = replace(rest.room, size=event.tokens_after or rest.room.size, cut=None)
-    return replace(rest, room=room, cached=None)
+    rest = replace(rest, room=room, cached=None)
+    if state.cancelling and event.reason == "manual":
+        return _with_news(rest, TOO_LATE, "info", now)
+    return rest
 
 
 def _further(layer: Compacting, event: events.CompactionProgress, ahead: DraftedAhead | None) -> Compacting:

@@ -117,10 +117,10 @@ async def test_where_there_is_little_room_the_hints_still_name_the_way_out(size:
 
 async def test_what_is_the_same_is_one_line_until_it_is_opened() -> None:
     async with compared(NOW, "before-compaction", "diff") as (app, screen, pilot):
-        assert "… 4 items the same" in text(app) and "Foldline system prompt" not in text(app)
+        assert "… 4 items unchanged" in text(app) and "Foldline system prompt" not in text(app)
         await pilot.press("up", "enter")
         await pilot.pause()
-        assert "… 4 items the same" in text(app) and "Foldline system prompt" in text(app)
+        assert "… 4 items unchanged" in text(app) and "Foldline system prompt" in text(app)
         await pilot.press("enter")
         await pilot.pause()
         assert "Foldline system prompt" not in text(app)

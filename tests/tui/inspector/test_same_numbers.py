@@ -1,13 +1,21 @@
-"""One compaction, one request and one session have the same numbers wherever they are shown or printed."""
+"""A compaction, a request and a session have the same numbers wherever they are shown or printed.
+
+Of another agent's session these are two: what the agent reported, and what its items come to.
+"""
 
 import re
+from collections.abc import Sequence
 
 import pytest
 
 from foldline.cli.sources import read_source
 from foldline.context import numbers
+from foldline.context.moments import at_compaction
+from foldline.context.projection import project
+from foldline.context.weight import view_size
 from foldline.history.meta import describe
 from foldline.history.session import Session
+from foldline.protocol import Entry
 from foldline.tui.figures import compaction_rows
 from foldline.tui.inspector.following import FollowingInspector, InspectorApp
 from foldline.tui.transcript.rows import compaction_block
@@ -38,6 +46,12 @@ async def inspected(source: str, *commands: str, size: tuple[int, int] = (200, 6
         return "\n".join(screen_rows(app))
 
 
+def tokens_of(entries: Sequence[Entry]) -> str:
+    """The size of the items of a view, in words."""
+    size = view_size(project(entries))
+    return numbers.tokens(size.tokens, estimated=size.estimated)
+
+
 @needs_recorded
 @pytest.mark.parametrize("name", COMPACTED)
 async def test_a_compaction_has_one_size_and_one_count_of_entries(door: FrontDoor, name: str) -> None:
@@ -60,14 +74,18 @@ async def test_a_compaction_has_one_size_and_one_count_of_entries(door: FrontDoo
 
     screen = await inspected(source, "before-compaction")
     header, *panels = screen.splitlines()
-    assert f"as of compaction {done.index} · {after} " in header, "the header"
-    assert re.search(rf"\d+ items? {re.escape(after)} ", panels[0]), "the frame of the LLM view"
+    moment = at_compaction(now, done.index)
+    items = tokens_of(found.entries[: moment.length])
+    agent = "" if after.startswith("~") else f" · its agent {after} "
+    assert f"as of compaction {done.index} · here {items}{agent}" in header, "the header"
+    assert re.search(rf"\d+ items? {re.escape(items)} ", panels[0]), "the frame of the LLM view"
     assert f"{done.index} compaction · {done.reason} · {sizes}" in screen, "the rule in History"
     assert f"{count} entries → 1 summary" in screen, "the words of the timeline"
     assert f", {count} entries" in screen, "the row of the summary"
 
     compared = await inspected(source, "before-compaction", "diff")
-    assert f" {sizes} " in compared.splitlines()[1], "the frame of the comparison"
+    before = tokens_of(found.entries[: moment.length - 1])
+    assert f" {before} → {items} " in compared.splitlines()[1], "the frame of the comparison"
     assert re.search(rf"− {count}( and 1 summary)? gone", compared)
 
 
@@ -75,19 +93,25 @@ async def test_a_compaction_has_one_size_and_one_count_of_entries(door: FrontDoo
 @pytest.mark.parametrize("name", SESSIONS)
 async def test_a_request_has_one_size(door: FrontDoor, name: str) -> None:
     source = str(SHARED / name)
-    now = read_source(source, None).project()
+    found = read_source(source, None)
+    now = found.project()
     number = len(now.requests)
     asked = now.requests[-1]
-    size = numbers.tokens(asked.tokens, estimated=asked.is_estimated)
-    assert f" items · {size} of " in door("view", source, "--request", str(number)).out.splitlines()[0]
-    told = door("view", source, "--request", str(number), "--json").json
-    assert (told["tokens"], told["estimated"]) == (asked.tokens, asked.is_estimated)
+    items, agent = tokens_of(found.entries[: asked.position]), numbers.tokens(asked.reported)
+    heading, below, *_ = door("view", source, "--request", str(number)).out.splitlines()
+    assert f" items · {items} of " in heading
+    assert (f" {agent} of " in below) == (asked.reported > 0)
+    printed = door("view", source, "--request", str(number), "--json").json
+    assert (numbers.tokens(printed["tokens"], estimated=printed["estimated"])) == items
+    assert printed["agent_tokens"] == asked.reported
     header, panels, *_ = (await inspected(source, "older-request")).splitlines()
-    assert f"as of request {number} · {size} " in header
-    assert f" items {size} " in panels
+    sizes = f"here {items} · its agent {agent}" if asked.reported else items
+    assert f"as of request {number} · {sizes} " in header
+    assert f" items {items} " in panels
     frame = (await inspected(source, "older-request", "diff")).splitlines()[1]
-    assert f"request {number - 1} → request {number}" in frame and f"→ {size} " in frame
+    assert f"request {number - 1} → request {number}" in frame and f"→ {items} " in frame
     narrow = await inspected(source, "panel-4", "older-request", size=(80, 24))
+    size = numbers.tokens(asked.tokens, estimated=asked.is_estimated)
     assert f"request {number} {size}" in narrow, "the frame of the timeline"
 
 

@@ -1,12 +1,13 @@
 """The tables of keys of all screens: complete, without a clash, and one key has one meaning everywhere."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from foldline.tui.keys.commands import CHAT, Command
+from foldline.tui.keys.commands import CHAT, COMMANDS, Command
 from foldline.tui.keys.names import key_name, spelled
 from foldline.tui.keys.registry import NEVER, SCREENS, table_of, why_unsure
 from foldline.tui.keys.table import ScreenKey
@@ -97,3 +98,15 @@ def test_the_page_of_commands_names_every_key_and_every_command() -> None:
         assert key.help in page
         assert key.own or f"`{key.id}`" in page
     assert f"[keys.{CHAT}]" in page and "[keys.inspector]" in page
+
+
+def test_help_names_another_key_as_it_is_in_force() -> None:
+    copying = next(command for command in COMMANDS if command.id == "copy")
+    [own] = [key for key in table_of("transcript") if key.id == "copy"]
+    assert f"In the transcript, {own.name} copies" in copying.help_text
+
+
+def test_no_help_text_names_a_key_that_is_not_there() -> None:
+    for screen in SCREENS:
+        for key in table_of(screen):
+            assert not re.search(r"[{}]", key.help_text)

@@ -7,6 +7,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from foldline.agent.rewind import Outcome
+from foldline.context.budget import Size
 from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.tui.screens.rewind import RewindScreen, What
 
@@ -15,6 +16,7 @@ def place(identity: int, kind: str = "turn", label: str = "do it", changes: int 
     return RewindPoint(identity, identity * 10, None, kind, label, changes, label)  # type: ignore[arg-type]
 
 
+NOW, THEN = Size(2_000, estimated=False), Size(1_000, estimated=True)
 WRITE = FileChange("a.py", "write", "new", "old")
 CONFLICT = FileChange("b.py", "conflict", "mine", "old")
 PLACES = (place(5, "step"), place(4), place(3, "step"), place(2, "step"), place(1))
@@ -30,7 +32,7 @@ def begun(places: Sequence[RewindPoint] = PLACES) -> RewindScreen:
 
 def looked_at(*files: FileChange, overwrite: bool = False, asked: What | None = None) -> RewindScreen:
     screen = begun()
-    screen.outcome, screen.overwrite = Outcome(2_000, 1_000, 4, 1, files), overwrite
+    screen.outcome, screen.overwrite = Outcome(NOW, THEN, 4, 1, files), overwrite
     if asked is not None:
         screen.action_list(asked)
     return screen
@@ -83,7 +85,7 @@ def test_nothing_can_be_chosen_before_the_files_were_looked_at() -> None:
 def test_one_item_leaves_and_several_leave() -> None:
     screen = looked_at()
     assert "4 items leave the view" in text(screen)
-    screen.outcome = Outcome(2_000, 1_000, 1)
+    screen.outcome = Outcome(NOW, THEN, 1)
     assert "1 item leaves the view" in text(screen)
 
 
@@ -116,7 +118,7 @@ def test_the_question_says_what_leaves_the_view_and_what_happens_to_each_file() 
     files = (*many, replace(WRITE, kind="remove", path="new.py"), CONFLICT)
     both = text(looked_at(*files, asked="both"))
     assert "Go back with context and files to right before “do it”?" in both
-    assert "~2.0k → ~1.0k tokens, 4 items leave the view, 1 prompt among them" in both
+    assert "2.0k → ~1.0k tokens, 4 items leave the view, 1 prompt among them" in both
     for line in ("0.py  is put back", "5.py  is put back", "new.py  is removed again", "b.py  ! changed by"):
         assert line in both
     assert "more" not in both and "and 4 more" in text(looked_at(*files, asked="both"), height=10)
@@ -132,7 +134,7 @@ def test_lines_keep_their_width_in_any_script_and_size() -> None:
         for asked in (None, "context", "both"):
             screen = begun([place(2, label=odd), place(1, "step", odd)])
             screen.toggle_steps()
-            screen.outcome, screen.overwrite = Outcome(1, 2, -3, 1, files), True
+            screen.outcome, screen.overwrite = Outcome(THEN, NOW, -3, 1, files), True
             if asked is not None:
                 screen.action_list(asked)
             assert "\x1b" not in text(screen, width, height)

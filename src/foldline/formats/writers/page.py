@@ -18,7 +18,7 @@ from foldline.context.numbers import change, many, seconds, tokens
 from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind
-from foldline.context.weight import view_size
+from foldline.context.weight import agent_report, view_size
 from foldline.protocol import (
     Approval,
     AssistantMessage,
@@ -182,8 +182,10 @@ def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
     yield many(len(entries), "entry", "entries")
     if projection.all_compactions:
         yield many(len(projection.all_compactions), "compaction")
-    size = view_size(projection)
+    size, report = view_size(projection), agent_report(projection)
     yield f"{tokens(size.tokens, estimated=size.estimated)} tokens in the next request"
+    if report:
+        yield f"{tokens(report)} tokens in its agent's last request"
 
 
 # --- items ------------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ class Difference:
             if change == "same":
                 total, key = sums(self.after, run)["same"], preview_key(row_key(*run[0].item.key))
                 weight = numbers.tokens(total.after, estimated=total.estimated)
-                words = f"… {many(total.count, 'item')} the same, {weight}"
+                words = f"… {many(total.count, 'item')} unchanged, {weight}"
                 blocks.append(RowBlock(key, (), ((words, "muted"),)))
                 if key not in opened:
                     continue
@@ -182,7 +182,7 @@ class Difference:
             yield [SIGNS[change], (f" {self._counted(change)} {change}", "text"), (weight, "muted")]
         same = totals["same"]
         weight = f" {numbers.tokens(same.after, estimated=same.estimated)}" if same.count else ""
-        yield [(f"{same.count} the same", "text"), (weight, "muted")]
+        yield [(f"{same.count} unchanged", "text"), (weight, "muted")]
 
 
 # --- What changed in a text -------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def _is_run(key: Key) -> bool:
 class CompareScreen(Screen[int | None]):
     """Gives back the index of an entry to go to, or nothing."""
 
-    DEFAULT_CSS: ClassVar[str] = "CompareScreen { layout: vertical; background: $role-background; }"
+    DEFAULT_CSS: ClassVar[str] = "CompareScreen { layout: vertical; }"
     AUTO_FOCUS: ClassVar[str | None] = None
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "compare")
 

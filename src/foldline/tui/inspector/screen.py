@@ -6,6 +6,7 @@ from textual import events
 from textual.app import ComposeResult
 
 from foldline.context import numbers
+from foldline.context.budget import Size
 from foldline.context.harmless import clean_line
 from foldline.context.projection import Projection
 from foldline.tui.blocks.cells import Piece, Span, Spans, row
@@ -39,7 +40,7 @@ def docked_head(panels: InspectorPanels, width: int) -> list[Span]:
 class InspectorScreen(LeftOnce[None]):
     """The full-screen Inspector. Esc and F2 dismiss it; `refresh_from` keeps a live one up to date."""
 
-    DEFAULT_CSS: ClassVar[str] = "InspectorScreen { layout: vertical; background: $role-background; }"
+    DEFAULT_CSS: ClassVar[str] = "InspectorScreen { layout: vertical; }"
     AUTO_FOCUS: ClassVar[str | None] = None
     BLANK: ClassVar[bool] = True
 
@@ -97,12 +98,14 @@ class InspectorScreen(LeftOnce[None]):
         if panels.activity and panels.travel.moment is None:
             facts.append(Piece((*before, (clean_line(panels.activity), "text"), *behind), 2, gap=0))
         size, window = panels.travel.chosen_weight(panels.projection), panels.travel.window
-        share = "…"
+        share, report = "…", panels.travel.report
         if size is not None:
-            of = (
-                f" of {numbers.short_tokens(window)} {numbers.percent(size.tokens, window)}" if window else ""
-            )
-            share = f"{numbers.tokens(size.tokens, estimated=size.estimated)}{of}"
+            share = numbers.tokens(size.tokens, estimated=size.estimated)
+            if report:
+                facts.append(Piece((*before, (f"here {share}", "text")), 2, gap=0))
+                share, size = f"its agent {numbers.tokens(report)}", Size(report, estimated=False)
+            if window:
+                share += f" of {numbers.short_tokens(window)} {numbers.percent(size.tokens, window)}"
         facts.append(Piece((*before, (share, "text")), 0 if goes_first else 1, gap=0))
         facts.append(Piece((*point, *hint(key_of("help"), "help")), 3, gap=0))
         return row([name, here], facts, width)

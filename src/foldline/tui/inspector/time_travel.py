@@ -1,10 +1,10 @@
 """Which moment the Inspector shows, the steps to others, and the timeline of them."""
 
 from foldline.context.budget import Size
-from foldline.context.moments import Moment, at_compaction, at_request, requests_before, size_at
+from foldline.context.moments import Moment, at_compaction, at_request, report_at, requests_before, size_at
 from foldline.context.projection import Projection
 from foldline.context.subagents import Answers
-from foldline.context.weight import view_size
+from foldline.context.weight import agent_report, view_size
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.past import Past
 from foldline.tui.inspector.timeline import (
@@ -68,6 +68,11 @@ class TimeTravel:
         if self.settled:
             return self.weight(shown)
         return self.size_of(None, self.now) if self.moment is None else size_at(self.now, self.moment)
+
+    @property
+    def report(self) -> int:
+        """Tokens of another agent's request at the chosen moment, as reported; 0 for none."""
+        return report_at(self.now, self.moment)
 
     def size_of(self, moment: Moment | None, then: Projection) -> Size:
         """The size at a moment: what was reported or recorded, where that is known, else the estimate of
@@ -158,7 +163,7 @@ class TimeTravel:
             words = ((*words[0], (f"   {ran}", "live")), *words[1:])
         return Scene(
             sizes=self._series.sizes,
-            latest=size.tokens,
+            latest=agent_report(now) or size.tokens,
             window=self.window,
             shown=shown_slot,
             compactions=compaction_slots(now),

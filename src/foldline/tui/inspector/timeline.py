@@ -16,6 +16,7 @@ from foldline.context.moments import Moment, SinceRequest, at_request, requests_
 from foldline.context.numbers import many
 from foldline.context.projection import Projection, RequestSize
 from foldline.context.subagents import Answers
+from foldline.context.weight import MESSAGES_ONLY, agent_report
 from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord
 from foldline.tui.blocks.cells import Span, Spans, crop, width_of
 from foldline.tui.inspector import chart
@@ -228,7 +229,9 @@ def now_words(now: Projection, size: Size, activity: str) -> tuple[Spans, ...]:
     state = "in flight" if in_flight else "not sent yet"
     newest = now.entries[-1] if in_flight else None
     tokens = numbers.tokens(size.tokens, estimated=size.estimated)
-    if size.estimated:
+    if size.estimated and agent_report(now):
+        weight = f"{tokens} from here, {MESSAGES_ONLY}"
+    elif size.estimated:
         weight = f"{tokens} estimated" + ("; reported when it ends" if in_flight else "")
     else:
         weight = f"{tokens}: the last report, and an estimate of what came since"
@@ -279,7 +282,7 @@ def compaction_words(
     lines: list[Spans] = [_head(name, entry, entry.model, reason_words(entry.reason))]
     if then is None:
         return (*lines, ((_LOADING, "muted"),))
-    lines.append(((sizes_words(then, entry), "text"),))
+    lines.append(((sizes_words(now, entry), "text"),))
     written, compacted = len(entry.written), compacted_count(then, entry)
     if written:
         words = f"{many(compacted, 'entry', 'entries')} → {many(written, 'summary', 'summaries')}"
@@ -296,7 +299,7 @@ def asked_words(asked: RequestSize, *, on_record: bool) -> str:
     if asked.error is None:
         return f"~{asked.estimated:,} estimated, nothing reported"
     if not on_record:
-        return f"{asked.reported:,} reported; what the history holds of it: ~{asked.estimated:,}"
+        return f"{asked.reported:,} reported, ~{asked.estimated:,} of it in this file"
     off = round(asked.error * 100, 1)
     sign = "−" if off < 0 else "+" if off > 0 else "±"
     return f"{asked.reported:,} reported, {asked.estimated:,} estimated ({sign}{abs(off):.1f} %)"

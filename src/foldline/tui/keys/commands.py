@@ -46,7 +46,7 @@ class Command(ScreenKey[ChatState]):
         """What it does, and what else it can be typed as."""
         *names, last = [f"/{name}" for name in self.slashes] or [""]
         also = " and ".join(filter(None, (", ".join(names[1:]), last)))
-        return f"{self.help} Also {also}." if names else self.help
+        return f"{self.help_text} Also {also}." if names else self.help_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,7 +465,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
     ),
     SlashCommand(
         "copy",
-        help="Puts the last answer into the clipboard. In the transcript, c copies what is marked.",
+        help="Copies the last answer. In the transcript, {transcript.copy} copies what is marked.",
         title="Copy the last answer",
     ),
     SlashCommand(

@@ -1,5 +1,6 @@
 """The keys of one screen: a table that bindings, hints, help, palette and docs come from; those active."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -80,7 +81,7 @@ class ScreenKey(Generic[F]):
     keys: tuple[str, ...] = ()
     """Ours, the one to show first; what is in force is `pressed`."""
     help: str = ""
-    """What it does, in sentences."""
+    """What it does, in sentences. `{screen.id}` stands for the name of another key; see `help_text`."""
     group: str = ""
     """Its heading in help and docs; set by `table` where headings stand between the keys."""
     hint: str = ""
@@ -115,9 +116,14 @@ class ScreenKey(Generic[F]):
         return tuple(map(key_name, self.pressed))
 
     @property
+    def help_text(self) -> str:
+        """What it does, with the keys in force wherever it names another one."""
+        return _KEY_NAME.sub(lambda match: _name_in(*match.groups()), self.help)
+
+    @property
     def label(self) -> str:
         """Its name in lists."""
-        return self.title or self.help.partition(". ")[0].rstrip(".")
+        return self.title or self.help_text.partition(". ")[0].rstrip(".")
 
     @property
     def binding_id(self) -> str:
@@ -137,6 +143,12 @@ class KeyTable(tuple[K, ...]):
 
 
 _TABLES: dict[str, KeyTable[Any]] = {}
+_KEY_NAME: Final = re.compile(r"\{(\w+)\.([\w-]+)\}")
+
+
+def _name_in(screen: str, id: str) -> str:
+    """The name of a key of another screen; its command's name if that screen is not declared yet."""
+    return next((key.name for key in _TABLES.get(screen, ()) if key.id == id), id)
 
 
 def table(name: str, *keys: K | str, title: str = "") -> KeyTable[K]:

@@ -28,7 +28,7 @@ class PreviewScreen(LeftOnce[None]):
     """Shows a proposal, or the draft of one. The owner calls `show` whenever something changed."""
 
     DEFAULT_CSS: ClassVar[str] = """
-    PreviewScreen { layout: vertical; background: $role-background; }
+    PreviewScreen { layout: vertical; }
     PreviewScreen > #bars { height: 2; }
     """
     AUTO_FOCUS: ClassVar[str | None] = None

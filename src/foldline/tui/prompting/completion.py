@@ -82,7 +82,7 @@ def slash_matches(typed: str, state: ChatState) -> tuple[tuple[str, Command], ..
 
 
 def _worth_of_words(typed: str, command: Command) -> float:
-    texts = ((_BY_TITLE, command.title), (_BY_HELP, command.help))
+    texts = ((_BY_TITLE, command.title), (_BY_HELP, command.help_text))
     found = (worth for worth, text in texts if any(word.startswith(typed) for word in text.lower().split()))
     return next(found, 0.0)
 
@@ -98,8 +98,10 @@ def what_it_does(name: str, command: Command, state: ChatState) -> str:
     """What a command does: its title, where that says more than a name; of an undo its price, before it is
     asked for."""
     if command.id != "undo" or state.undo_adds is None:
-        says_all, repeats = " " in command.title, command.title.lower() in ("", name)
-        return command.title if says_all else command.help if repeats else f"{command.title}. {command.help}"
+        if " " in command.title:
+            return command.title
+        repeats = command.title.lower() in ("", name)
+        return command.help_text if repeats else f"{command.title}. {command.help_text}"
     now, then = state.room.size, state.room.size + state.undo_adds
     return f"{command.title}: {numbers.tokens(now)} → {numbers.tokens(then, estimated=True)}"
 

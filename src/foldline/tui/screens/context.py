@@ -574,7 +574,7 @@ def open_context(shown: "Shown") -> None:
 class ContextScreen(LeftOnce[None]):
     """The panels on a screen of their own."""
 
-    DEFAULT_CSS: ClassVar[str] = "ContextScreen { layout: vertical; background: $role-background; }"
+    DEFAULT_CSS: ClassVar[str] = "ContextScreen { layout: vertical; }"
     AUTO_FOCUS: ClassVar[str | None] = ""
 
     def __init__(self, shown: "Shown") -> None:

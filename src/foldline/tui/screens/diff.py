@@ -44,7 +44,7 @@ _BESIDE: Final = 134
 class DiffScreen(Screen[None]):
     """Short diffs are open at first, and the only one there is."""
 
-    DEFAULT_CSS: ClassVar[str] = "DiffScreen { layout: vertical; background: $role-background; }"
+    DEFAULT_CSS: ClassVar[str] = "DiffScreen { layout: vertical; }"
     AUTO_FOCUS: ClassVar[str | None] = None
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "diff")
 

@@ -78,7 +78,7 @@ def help_of(screen: Screen[Any]) -> tuple[str, list[HelpRow]]:
     """The title and the rows of the help for a screen."""
     rows = [row for table in sorted(active_tables(screen), key=_is_chat) for row in _of_table(table)]
     everywhere = [key for key in COMMANDS if is_everywhere(key)]
-    rows += [HelpRow("On every screen", "", " ".join(key.names), key.help) for key in everywhere]
+    rows += [HelpRow("On every screen", "", " ".join(key.names), key.help_text) for key in everywhere]
     if any(_is_chat(table) for below in screen.app.screen_stack for table in active_tables(below)):
         slash = sorted((command for command in COMMANDS if command.slash), key=lambda each: each.slash)
         rows += [HelpRow("Slash commands, in the prompt", "", each.usage, each.explained) for each in slash]
@@ -94,7 +94,7 @@ def _of_table(table: ActiveTable) -> Iterator[HelpRow]:
     for key, works in table.entries():
         if key.pressed and not (_is_chat(table) and is_everywhere(key)):
             also = f" Also /{key.slash}." if isinstance(key, Command) and key.slash else ""
-            yield HelpRow(table.table.title, key.group, " ".join(key.names), key.help + also, works)
+            yield HelpRow(table.table.title, key.group, " ".join(key.names), key.help_text + also, works)
 
 
 class HelpScreen(PageScreen[Line]):

@@ -148,7 +148,7 @@ def chat_items(app: "FoldlineApp", below: Screen[Any]) -> Iterator[Item]:
         offered = command.palette and command.place != "prompt"
         reaches = below is app.chat or command.slash or command.group == "Questions"
         if offered and command.works(app.chat.state) and reaches and command.id not in open_now:
-            note = " · ".join(filter(None, (command.usage, command.help)))
+            note = " · ".join(filter(None, (command.usage, command.help_text)))
             choice = Choice(command.binding_id, command.title, note, " ".join(command.names[:1]))
             yield Item(choice, partial(run_in_chat, app, command.id))
     for own in app.chat.state.own_commands:

@@ -302,7 +302,8 @@ def _context_lines(outcome: Outcome, width: int) -> list[Line]:
         items += f", {many(outcome.prompts, 'prompt')} among them"
     if outcome.come:
         items += f", {many(outcome.come, 'item')} {'comes' if outcome.come == 1 else 'come'} back"
-    before, after = (numbers.tokens(size, estimated=True) for size in (outcome.before, outcome.after))
+    before = numbers.tokens(outcome.before.tokens, estimated=outcome.before.estimated)
+    after = numbers.tokens(outcome.after.tokens, estimated=outcome.after.estimated)
     sizes = f"{before} → {after} tokens"
     name: Span = (" context  ", "muted")
     wrapped = wrap_spans([(sizes, "text"), (f", {items}", "muted")], width - len(name[0]))
