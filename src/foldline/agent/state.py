@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from .subagents import Subagents
 
 Mode = Literal["auto", "ask", "off"]
+FileStamps = dict[str, tuple[int, ...]]
+"""By path, the inode, size and times of a file when it was last compared with our record of it."""
 _SMALL_WINDOW = 8_192
 """Tokens, below which our tools would take more than a seventh of the window."""
 SKILL_TOOL, TASK_TOOL, SEARCH_TOOL = "skill", "task", "tool_search"
@@ -105,6 +107,7 @@ class AgentState:
     branch_note: bool = False
     """Whether a branch that the user leaves leaves the model a note."""
     known_files: FileMemory = field(default_factory=FileMemory)
+    file_stamps: FileStamps = field(default_factory=dict)
     jobs: Jobs = field(default_factory=Jobs)
     hosts_once: tuple[str, ...] = ()
     """Those that the command of the sandbox may reach which runs now."""

@@ -23,6 +23,7 @@ from foldline.protocol import (
 from .auto_compact import AutoCompact, auto_compact_blocker
 from .calls import Calls
 from .fallback import Fallbacks
+from .file_watch import record_others_changes
 from .hooks import fire, refresh_hooks
 from .instructions import job_notice, moved_notice, session_preamble, skill_news
 from .limits import LoopWatch
@@ -169,6 +170,7 @@ class Turn:
         )
         preamble = state.projection.tally.estimate(FIXED) if opened else sum(map(message_tokens, first))
         state.check_window(preamble)
+        await record_others_changes(state)
         turn = Checkpoint(id=state.projection.next_checkpoint_id)
         beside = (*job_notice(state.jobs), *(state.start_words or ()), *self._hook_messages)
         await state.session.append(*first, turn, *beside, *reminders(state), prompt, durable=True)
@@ -202,6 +204,7 @@ class Turn:
         state = self._state
         # The model sees the checkpoint where it may come back to it.
         shown = state.mailbox is not None
+        await record_others_changes(state)
         place = Checkpoint(id=state.projection.next_checkpoint_id, shown=shown)
         await state.session.append(*reminders(state), place)
         self._compaction.draft_next()  # not before: the checkpoint may change the last item

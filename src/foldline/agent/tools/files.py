@@ -11,6 +11,7 @@ import re
 import stat
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -268,7 +269,12 @@ class _ChangeTool(BaseTool[F]):
             planned = self.planned(arguments, path, context)
             real = context.real(path)
             context.before_change(path, real, planned.before, planned.after)
-            replace(real, planned.after, shown)
+            try:
+                replace(real, planned.after, shown)
+            except ToolFailure:
+                with suppress(ToolFailure):  # the record says that the change was not made
+                    context.before_change(path, real, planned.after, planned.before)
+                raise
             context.known_files.remember(path, planned.after)
         made = planned.change
         touch = FileTouch(path=shown, action="modified", added=made.added, removed=made.removed)
