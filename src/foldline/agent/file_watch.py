@@ -20,7 +20,7 @@ from .state import AgentState, FileStamps
 async def record_others_changes(state: AgentState) -> None:
     """Append a checkpoint with the files that are not as our last record left them, if there are any."""
     session = state.session
-    if session.path is None or session.read_only:
+    if session.path is None or session.read_only or state.folder.trouble:
         return
     loop, settled = asyncio.get_running_loop(), settled_index(state.projection)
 

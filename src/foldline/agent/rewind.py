@@ -118,7 +118,7 @@ async def put_files_back(state: AgentState, revert: Revert) -> None:
 async def _put_back(state: AgentState, index: int) -> None:
     await state.known_files.settled()
     images = tuple(state.projection.images)
-    changes = await asyncio.to_thread(changes_back, images, index, look_in(state.cwd))
+    changes = await asyncio.to_thread(changes_back, images, index, _look(state))
     restored = await restore(state, changes)
     state.emit(events.Notice(text=str(restored), level=restored.level))
 
@@ -246,6 +246,13 @@ def look_in(cwd: Path) -> Look:
     return look
 
 
+def _look(state: AgentState) -> Look:
+    """`look_in` the working folder; if that is gone, its files are not missing."""
+    if state.folder.trouble:
+        return lambda _: Unreadable("the working folder is gone")
+    return look_in(state.cwd)
+
+
 def _recorded_place(image: FileImage, cwd: Path) -> Path:
     """Where the file lay that is on record: no link led there, and none is followed now."""
     return Path(os.path.normpath(Path(real_path(cwd), image.link or image.path)))
@@ -254,8 +261,8 @@ def _recorded_place(image: FileImage, cwd: Path) -> Path:
 async def file_changes(state: AgentState, index: int) -> list[FileChange]:
     """What putting the files back to entry `index` would do now."""
     images, settled = tuple(state.projection.images), settled_index(state.projection)
-    look, foreign = look_in(state.cwd), state.session.foreign
-    return await asyncio.to_thread(changes_to, images, index, look, foreign, settled)
+    foreign = state.session.foreign
+    return await asyncio.to_thread(changes_to, images, index, _look(state), foreign, settled)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,10 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
     not get it, unless the user restores it.
 
     Raises:
-        FoldlineError: it could not be started.
+        FoldlineError: it could not be started, or the working folder is gone.
     """
+    if trouble := state.folder.trouble:
+        raise FoldlineError(trouble)
     state.emit(events.ToolStarted(call_id=SHELL_CALL, name="!", title=command))
     context = await _context(state)
     output = Output(context.output, context.mask)

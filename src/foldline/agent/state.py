@@ -53,6 +53,7 @@ from .proposals import BackgroundDraft, Basis, PendingProposal
 from .sandbox import Engine, Sandbox
 from .tools import FileMemory, Jobs, Tool, ToolContext
 from .tools.history import Mailbox
+from .working_folder import WorkingFolder
 
 if TYPE_CHECKING:
     from .subagents import Subagents
@@ -171,6 +172,7 @@ class AgentState:
     """The plans made of the history as it is now; thrown away with the next entry."""
 
     def __post_init__(self) -> None:
+        self.folder = WorkingFolder(self.cwd) if self.parent is None else self.parent.folder
         self.project = ProjectRules(self.session.cwd)
         self.sandbox = Sandbox(
             self.cwd,
