@@ -119,7 +119,7 @@ async def _put_back(state: AgentState, index: int) -> None:
     await state.known_files.settled()
     images = tuple(state.projection.images)
     changes = await asyncio.to_thread(changes_back, images, index, _look(state))
-    restored = await restore(state, changes)
+    restored = await _made(state, changes)
     state.emit(events.Notice(text=str(restored), level=restored.level))
 
 
@@ -165,8 +165,7 @@ async def _rewind(state: AgentState, asked: operations.Rewind, index: int) -> No
         note = await asyncio.to_thread(note_on_left, state, revert)
     restored = None
     if asked.files:
-        await state.known_files.settled()
-        restored = await restore(state, await file_changes(state, index), asked.overwrite)
+        restored = await restore(state, index, asked.overwrite)
     if restored is not None and not restored.done and not asked.context:
         raise FoldlineError(str(restored))
     came_from = await place(state.session) if restored is None else restored.came_from
@@ -300,14 +299,20 @@ def _diff_of(found: FileChange, state: AgentState) -> FileDiff:
     )
 
 
-async def restore(
-    state: AgentState, changes: Sequence[FileChange], overwrite: Collection[str] = ()
-) -> Restored:
-    """Make these changes. A conflict stays unless it is in `overwrite`; then its content is kept first.
+async def restore(state: AgentState, index: int, overwrite: Collection[str] = ()) -> Restored:
+    """Put the files back to what they held at entry `index`. A conflict stays unless it is in `overwrite`;
+    then its content is kept first.
 
     Raises:
         FoldlineError: nothing could be recorded; no file was touched.
     """
+    await state.known_files.settled()
+    return await _made(state, await file_changes(state, index), overwrite)
+
+
+async def _made(
+    state: AgentState, changes: Sequence[FileChange], overwrite: Collection[str] = ()
+) -> Restored:
     if state.session.path is None:
         raise FoldlineError("This session is not kept on disk, and no file contents either.")
     contents = Contents(state.session.path.parent)
