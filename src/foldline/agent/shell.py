@@ -13,7 +13,7 @@ from .state import AgentState
 from .tools import ToolContext
 from .tools.base import fitted
 from .tools.bash import Output, ending_words
-from .tools.process import environment, spawn
+from .tools.process import environment, spawn, still_running
 from .tools.text import sendable
 
 SHELL_CALL = "!"
@@ -67,8 +67,10 @@ async def _run(command: str, context: ToolContext, output: Output) -> str:
         held = await child.follow(output.take) is None
         status = child.status or 0
     how = ending_words(status, has_output=True)[1]
+    remaining = await context.jobs.left.running(child.pid)
+    left = f"[{still_running(remaining)}]" if remaining else ""
     seen = await asyncio.to_thread(box.seen, output.text(), failed=bool(status)) if box else None
-    return "\n".join(filter(None, (_HELD if held else "", how, seen.words if seen else "")))
+    return "\n".join(filter(None, (_HELD if held else "", how, left, seen.words if seen else "")))
 
 
 async def _keep(

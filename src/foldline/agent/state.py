@@ -172,7 +172,7 @@ class AgentState:
     """The plans made of the history as it is now; thrown away with the next entry."""
 
     def __post_init__(self) -> None:
-        self.folder = WorkingFolder(self.cwd) if self.parent is None else self.parent.folder
+        self.folder: WorkingFolder = WorkingFolder(self.cwd) if self.parent is None else self.parent.folder
         self.project = ProjectRules(self.session.cwd)
         self.sandbox = Sandbox(
             self.cwd,

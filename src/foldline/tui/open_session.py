@@ -108,7 +108,7 @@ class OpenSession(ChatScreen):
         """Whether something would end with the session."""
         jobs = self.runner.agent.state.jobs.all() if self.runner is not None else []
         state = self.presenter.state
-        return state.busy or bool(state.subagents) or any(job.runs for job in jobs)
+        return state.busy or bool(state.subagents) or any(job.runs or job.runs_on for job in jobs)
 
     @property
     def tab(self) -> Tab:
