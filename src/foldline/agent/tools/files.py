@@ -423,7 +423,9 @@ def _replaced(before: bytes, found: list[re.Match[bytes]], new: str) -> bytes:
 def nearest(text: str, old: str) -> str:
     """One sentence on where a text that is not there almost is."""
     wanted = old.replace("\r\n", "\n").split("\n")
-    lines = text.replace("\r\n", "\n").split("\n")[:_MOST_SEARCHED]
+    lines = text.replace("\r\n", "\n").split("\n")
+    searched = f" of the first {_MOST_SEARCHED:,}" if len(lines) > _MOST_SEARCHED else ""
+    lines = lines[:_MOST_SEARCHED]
     wanted = wanted[next((at for at, line in enumerate(wanted) if line.strip()), -1) :]
     starts = [number for number, line in enumerate(lines) if line.strip() == wanted[0].strip() != ""]
     if starts:
@@ -453,7 +455,7 @@ def nearest(text: str, old: str) -> str:
             if ratio > best_ratio:
                 best, best_ratio = number, ratio
     if best < 0:
-        return "No line is like its first line: read the file again."
+        return f"No line{searched} is like its first line: read the file again."
     return f"The nearest line is {best + 1}: {_quoted(lines[best])}."
 
 
