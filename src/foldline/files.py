@@ -282,19 +282,19 @@ def is_draft(name: str) -> bool:
 
 
 def _give_owner(descriptor: int, status: os.stat_result) -> None:
-    made = os.fstat(descriptor)
-    if (made.st_uid, made.st_gid) != (status.st_uid, status.st_gid):
+    own = os.fstat(descriptor)
+    if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
         os.fchown(descriptor, status.st_uid, status.st_gid)
 
 
 def _give_attributes(descriptor: int, like: int) -> None:
     """The extended attributes of another file, its access list among them, and no others."""
-    wanted = _attributes(like)
-    made = _attributes(descriptor)
-    for name in made.keys() - wanted.keys():
+    model = _attributes(like)
+    own = _attributes(descriptor)
+    for name in own.keys() - model.keys():
         os.removexattr(descriptor, name)
-    for name, value in wanted.items():
-        if made.get(name) != value:
+    for name, value in model.items():
+        if own.get(name) != value:
             os.setxattr(descriptor, name, value)
 
 

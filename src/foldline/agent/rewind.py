@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from foldline.compaction import load_prompt
 from foldline.context.numbers import some
 from foldline.context.rewind_points import (
     FileChange,
+    Images,
     Look,
     Unreadable,
     by_path,
@@ -42,7 +43,7 @@ from foldline.protocol import (
 )
 
 from .branches import note_on_left
-from .state import AgentState
+from .state import AgentState, FileStamps
 from .tools import ToolFailure
 from .tools.files import change as change_of
 from .tools.files import replace
@@ -401,8 +402,61 @@ def _why(error: Exception, path: str = "") -> str:
     return f"it {why.removeprefix(f'{path} ')}" if path and why.startswith(f"{path} ") else why
 
 
+async def record_others_changes(state: AgentState) -> None:
+    """Append a checkpoint with the files that are not as our last record left them, if there are any.
+
+    Commands, the user and other agents write to the files that our tools changed. Called before each other
+    checkpoint, it lets a rewind to that one know what they held.
+    """
+    session = state.session
+    if session.path is None or session.read_only or state.folder.trouble:
+        return
+    loop, settled = asyncio.get_running_loop(), settled_index(state.projection)
+
+    def compare() -> None:
+        with state.known_files.lock:  # a subagent may be at work: no record of its own comes in between
+            images = [each for each in state.projection.images if each[0] > session.foreign]
+            changes = _changes_by_others(by_path(images), settled, state.cwd, state.file_stamps)
+            if changes:
+                record = asyncio.run_coroutine_threadsafe(place(session, changes), loop)
+                with suppress(TimeoutError):
+                    record.result(_PATIENCE)
+
+    await asyncio.to_thread(compare)
+
+
+def _changes_by_others(
+    files: Mapping[str, Images], settled: int, cwd: Path, stamps: FileStamps
+) -> list[FileImage]:
+    look, images = look_in(cwd), []
+    for path, records in files.items():
+        stamp = _stamp(cwd / path)
+        if stamps.get(path) == stamp:
+            continue
+        at, last = records[-1]
+        now = look(last)
+        if isinstance(now, Unreadable):
+            continue
+        stamps[path] = stamp
+        if now == last.after:
+            continue
+        if at > settled and now == last.before:  # a crash: the change was not made
+            images.append(last.model_copy(update={"before": last.after, "after": last.before}))
+        else:
+            images.append(FileImage(path=path, before=now, after=now, link=last.link, by_others=True))
+    return images
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a path that cannot be one raises ValueError
+    except (OSError, ValueError):
+        return ()
+    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
 Recorder = Callable[[Path, Path, bytes | None, bytes | None], None]
-PATIENCE = 30.0
+_PATIENCE = 30.0
 """Seconds that a tool waits for the record. Only a program that is coming to its end takes so long."""
 
 
@@ -416,7 +470,7 @@ def recorder(session: Session) -> Recorder:
         try:
             image = _kept(session, path, real, before, after)
             appended = asyncio.run_coroutine_threadsafe(place(session, [image]), loop)
-            appended.result(PATIENCE)
+            appended.result(_PATIENCE)
         except (OSError, FoldlineError, TimeoutError) as error:
             raise ToolFailure(f"{path} was not changed: that could not be recorded ({error}).") from error
 

@@ -23,13 +23,12 @@ from foldline.protocol import (
 from .auto_compact import AutoCompact, auto_compact_blocker
 from .calls import Calls
 from .fallback import Fallbacks
-from .file_watch import record_others_changes
 from .hooks import fire, refresh_hooks
 from .instructions import job_notice, moved_notice, session_preamble, skill_news
 from .limits import LoopWatch
 from .reminders import reminders
 from .request import TOO_MANY_BYTES, hide_refused_picture, may_be_too_long, picture_advice, send_request
-from .rewind import deliver
+from .rewind import deliver, record_others_changes
 from .skill_loading import opened_prompt
 from .state import AgentState
 from .toolset import take_tools, wait_for_servers

@@ -320,9 +320,9 @@ def _newest(job: Job, context: ToolContext, lines: int) -> str:
 def _state(job: Job) -> str:
     seconds = job.seconds
     if seconds < 120:
-        lasted = f"{seconds:.0f} s"
+        duration = f"{seconds:.0f} s"
     elif seconds < 7200:
-        lasted = f"{seconds / 60:.0f} min"
+        duration = f"{seconds / 60:.0f} min"
     else:
-        lasted = f"{seconds / 3600:.1f} h"
-    return ", ".join(filter(None, (f"{job.state} ({lasted})", job.leftover)))
+        duration = f"{seconds / 3600:.1f} h"
+    return ", ".join(filter(None, (f"{job.state} ({duration})", job.leftover)))

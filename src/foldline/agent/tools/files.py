@@ -310,13 +310,14 @@ class _ChangeTool(BaseTool[F]):
                     context.before_change(path, real, planned.after, planned.before)
                 raise
             context.known_files.remember(path, planned.after)
-        made, text, brief = planned.change, planned.outcome, planned.brief
+        text, brief = planned.outcome, planned.brief
         if other_names:
             held = f"{many(other_names, 'other name')} (hard links)"
             text += f" The file had {held}: what they name was not changed. To change it, too, link it again."
             brief += ", hard link"
-        touch = FileTouch(path=shown, action="modified", added=made.added, removed=made.removed)
-        return ToolOutcome(text, brief=brief, files=(touch,), diff=made.kept)
+        change = planned.change
+        touch = FileTouch(path=shown, action="modified", added=change.added, removed=change.removed)
+        return ToolOutcome(text, brief=brief, files=(touch,), diff=change.kept)
 
 
 def _refuse_stale(path: Path, content: bytes, context: ToolContext) -> None:

@@ -91,13 +91,13 @@ def with_line_ends(new: str, old: bytes, file: bytes) -> bytes:
     most = old if b"\n" in old else file
     usual = b"\r\n" if most.count(b"\r\n") * 2 > most.count(b"\n") else b"\n"
     lines, before = new.replace("\r\n", "\n").encode().split(b"\n"), old.split(b"\n")
-    known = [b"\r\n" if line.endswith(b"\r") else b"\n" for line in before[:-1]]
+    ends_before = [b"\r\n" if line.endswith(b"\r") else b"\n" for line in before[:-1]]
     before = [line.removesuffix(b"\r") for line in before[:-1]] + before[-1:]
     shorter = min(len(lines), len(before)) - 1
     start = min(common_start(lines, before), shorter)
     end = min(max(common_start(lines[::-1], before[::-1]) - 1, 0), shorter - start)
     others = [usual] * (len(lines) - 1 - start - end)
-    ends = [*known[:start], *others, *known[len(known) - end :], b""]
+    ends = [*ends_before[:start], *others, *ends_before[len(ends_before) - end :], b""]
     return b"".join(line + line_end for line, line_end in zip(lines, ends, strict=True))
 
 

@@ -187,11 +187,11 @@ class Listing:
 
 def listing_of(root: Path, most: int = MOST_FILES) -> Listing:
     """All files below `root`, or the first ones, and the folders they are in. Slow: for a thread."""
-    found = list_files(root, most + 1)
-    files = found[:most]
+    more = list_files(root, most + 1)
+    files = more[:most]
     folders = {f"{parent.as_posix()}/": None for path in files for parent in list(Path(path).parents)[:-1]}
     paths = (*folders, *files)
-    return Listing(paths, tuple(path.lower() for path in paths), whole=len(found) <= most)
+    return Listing(paths, tuple(path.lower() for path in paths), whole=len(more) <= most)
 
 
 def list_files(root: Path, most: int = MOST_FILES) -> tuple[str, ...]:
@@ -201,11 +201,11 @@ def list_files(root: Path, most: int = MOST_FILES) -> tuple[str, ...]:
     return tuple(islice(_relative(root, files_below(root)), most))
 
 
-def _relative(root: Path, found: Iterable[str]) -> Iterator[str]:
+def _relative(root: Path, absolute: Iterable[str]) -> Iterator[str]:
     """These paths relative to `root`. A name that would do something to the terminal, or turns text around,
     is left out: it would be typed into the prompt as it is."""
     skip = len(str(root.absolute()).rstrip("/")) + 1
-    paths = (path[skip:].replace("\\", "/") for path in found)
+    paths = (path[skip:].replace("\\", "/") for path in absolute)
     return (path for path in paths if path.isprintable() or clean_line(path) == path)
 
 

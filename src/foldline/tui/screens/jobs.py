@@ -175,11 +175,11 @@ def open_jobs(chat: "ChatScreen", runner: Runner) -> None:
 
     jobs = runner.agent.state.jobs
     earlier = earlier_outputs(runner.agent.state.spill_dir, [job.number for job in jobs.all()])
-    ended = [_earlier_row(number, path) for number, path in earlier.items()]
+    earlier_rows = [_earlier_row(number, path) for number, path in earlier.items()]
 
     def look() -> Sequence[JobRow]:
         now = datetime.now()
-        return sorted([*ended, *(_row(job, now) for job in jobs.all())], key=lambda row: -row.number)
+        return sorted([*earlier_rows, *(_row(job, now) for job in jobs.all())], key=lambda row: -row.number)
 
     def output(number: int) -> str:
         job = jobs.numbered(number)
