@@ -21,6 +21,8 @@ _FOLLOWS_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _IS_FOLDER = getattr(os, "O_DIRECTORY", 0) | _FOLLOWS_NO_LINK
 _IS_ENTERED = _IS_FOLDER | getattr(os, "O_PATH", os.O_RDONLY)
 """Whoever may enter a folder need not be one who may list it."""
+_LOST_WITH_A_WRITE = "security.capability"
+"""The attribute that the kernel takes from a file with each write (capabilities(7))."""
 _DRAFT = ".foldline-"
 """Begins the name of a file until it is whole."""
 
@@ -176,19 +178,30 @@ def open_own(path: AnyPath, flags: int) -> int:
 
 
 def write_new(
-    path: AnyPath, data: bytes, *, mode: int | None = 0o600, durable: bool = True, folder: int | None = None
+    path: AnyPath,
+    data: bytes,
+    *,
+    mode: int | None = 0o600,
+    durable: bool = True,
+    folder: int | None = None,
+    like: int | None = None,
 ) -> None:
     """A new file: the whole of it or none. `durable` waits for the disk; with a `folder`, of this name in
-    there. The mode None is what the user's umask gives.
+    there. The mode None is what the user's umask gives. It gets the owner, access list and extended
+    attributes of the open file `like`.
 
     Raises:
-        OSError: something is there, or the disk refused.
+        OSError: something is there, the disk refused, or the file may not be made like that one.
     """
     descriptor = create_private(path, 0o666 if mode is None else 0o600, folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            if like is not None:
+                _give_owner(descriptor, os.fstat(like))
             if mode is not None:
                 os.fchmod(descriptor, mode)
+            if like is not None and hasattr(os, "listxattr"):
+                _give_attributes(descriptor, like)
             file.write(data)
             if durable:
                 file.flush()
@@ -208,20 +221,47 @@ def put_private(target: Path, data: bytes, *, durable: bool = False) -> None:
 
 
 def put_whole(
-    target: Path, data: bytes, mode: int | None, *, durable: bool = False, folder: int | None = None
+    target: Path,
+    data: bytes,
+    mode: int | None,
+    *,
+    durable: bool = False,
+    folder: int | None = None,
+    like: int | None = None,
 ) -> None:
     """`put_private` for a file of any mode; None for what the user's umask gives. With a `folder`, for the
-    file of this name in there. Other names of the file (hard links) keep what they held.
+    file of this name in there; with `like`, with owner and attributes of that open file. Other names of the
+    file (hard links) keep what they held.
 
     Raises:
-        OSError: the disk refused; what was there is unchanged.
+        OSError: the disk refused, or the file may not be made like that one; what was there is unchanged.
     """
     draft = target.with_name(f"{_DRAFT}{os.urandom(6).hex()}.tmp")
     try:
-        write_new(draft, data, mode=mode, durable=durable, folder=folder)
+        write_new(draft, data, mode=mode, durable=durable, folder=folder, like=like)
         os.replace(draft, target, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
         _discard(draft, folder)
+
+
+def overwrite(name: str, data: bytes, folder: int) -> None:
+    """Write to a file of this name in a folder, in its place: it stays the same file, with all its names.
+
+    A crash in between leaves a part of it. A full disk is noticed before anything is written.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    descriptor = _regular(name, os.O_WRONLY | _FOLLOWS_NO_LINK, folder)
+    with os.fdopen(descriptor, "wb") as file:
+        if os.fstat(descriptor).st_nlink > 1:
+            raise OSError(errno.EMLINK, "it has other names by now", name)
+        if data and hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, len(data))
+        file.write(data)
+        file.truncate()
+        file.flush()
+        os.fsync(descriptor)
 
 
 def put_aside(path: Path, parent: tuple[int, int]) -> str:
@@ -243,6 +283,31 @@ def put_aside(path: Path, parent: tuple[int, int]) -> str:
 def is_draft(name: str) -> bool:
     """Whether a file of this name was begun here, and never finished."""
     return name.startswith(_DRAFT) and name.endswith(".tmp")
+
+
+def _give_owner(descriptor: int, status: os.stat_result) -> None:
+    own = os.fstat(descriptor)
+    if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
+        os.fchown(descriptor, status.st_uid, status.st_gid)
+
+
+def _give_attributes(descriptor: int, like: int) -> None:
+    """The extended attributes of another file, its access list among them, and no others."""
+    model = _attributes(like)
+    own = _attributes(descriptor)
+    for name in own.keys() - model.keys():
+        os.removexattr(descriptor, name)
+    for name, value in model.items():
+        if own.get(name) != value:
+            os.setxattr(descriptor, name, value)
+
+
+def _attributes(descriptor: int) -> dict[str, bytes]:
+    try:
+        names = os.listxattr(descriptor)
+    except OSError:  # this file system has none
+        return {}
+    return {name: os.getxattr(descriptor, name) for name in names if name != _LOST_WITH_A_WRITE}
 
 
 def _discard(path: AnyPath, folder: int | None) -> None:

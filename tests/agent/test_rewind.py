@@ -447,3 +447,86 @@ async def test_what_changed_since_a_place_is_a_diff_of_each_file_or_says_why_the
         ("b.txt", "", "It is not compared: it is no ordinary file any more."),
         ("a.txt", "", "It is not compared: what it held was not kept."),
     ]
+
+
+BY_COMMAND = {
+    "formatted": ("sed -i 's/x=2/x = 2/' f.py", edit("f.py", "x = 2", "x = 3")),
+    "removed and written again": ("rm f.py", write("f.py", "new\n")),
+    "back at its first content": ("printf 'x=1\\n' > f.py", edit("f.py", "x=1", "x=9")),
+    "replaced by a rename": ("printf 'x=7\\n' > g && mv g f.py", edit("f.py", "x=7", "x=8")),
+}
+
+
+@pytest.mark.parametrize("command, change", BY_COMMAND.values(), ids=BY_COMMAND)
+async def test_a_rewind_passes_over_what_a_command_did_and_its_undo_gives_back_the_newest(
+    tmp_path: Path, command: str, change: tuple[str, dict[str, Any]]
+) -> None:
+    file = tmp_path / "f.py"
+    file.write_text("x=1\n")
+    script = [calling(edit("f.py", "x=1", "x=2")), "done", calling(("bash", {"command": command}))]
+    if change[0] == "edit":
+        script.append(calling(("read", {"path": "f.py"})))
+    agent, watch = agent_in(tmp_path, PlayedLLM(*script, calling(change), "done"))
+    await agent.prompt("one")
+    await agent.prompt("two")
+    newest = file.read_text()
+    for _ in range(2):
+        await back(agent, before_prompt(agent, "two"), files=True)
+        assert file.read_text() == "x=2\n"
+        await do(agent, operations.UndoCompaction())
+        assert file.read_text() == newest and watch.notices[-1] == "Put back: f.py."
+
+
+async def test_what_a_command_did_before_a_prompt_is_there_again_after_a_rewind_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "f.py"
+    file.write_text("x=1\n")
+    script = [
+        calling(edit("f.py", "x=1", "x=2")),
+        calling(("bash", {"command": "echo '# formatted' >> f.py"})),
+    ]
+    script += ["done", calling(("read", {"path": "f.py"})), calling(edit("f.py", "x=2", "x=3")), "done"]
+    agent, watch = agent_in(tmp_path, PlayedLLM(*script))
+    await agent.prompt("one")
+    formatted = file.read_text()
+    await agent.prompt("two")
+    await back(agent, before_prompt(agent, "two"), files=True)
+    assert file.read_text() == formatted == "x=2\n# formatted\n"
+    await back(agent, before_prompt(agent, "one"), files=True)
+    assert file.read_text() == formatted and "changed since by somebody else" in watch.notices[-1]
+    await do(agent, operations.UndoCompaction())
+    await do(agent, operations.UndoCompaction())
+    assert file.read_text() == "x=3\n# formatted\n"
+
+
+async def test_a_change_that_was_not_made_is_taken_back_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    agent, _ = await worked(tmp_path)
+    agent.state.llm.script.extend([calling(edit("a.txt", "three", "four")), "ok"])  # type: ignore[attr-defined]
+    with monkeypatch.context() as full:
+        full.setattr("foldline.agent.tools.files.put_whole", refuse)
+        await agent.prompt("third")
+    await back(agent, before_prompt(agent, "first"), files=True)
+    assert (tmp_path / "a.txt").read_text() == "one\n"
+
+
+async def test_a_change_that_a_crash_kept_from_being_made_is_no_one_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path.parent / f"{tmp_path.name}-home"))
+    agent, _ = await worked(tmp_path)
+    assert agent.session.path is not None
+    kept = Contents(agent.session.path.parent)
+    never = FileImage(path="a.txt", before=kept.keep(b"three\n"), after=kept.keep(b"four\n"))
+    await place(agent.session, [never])
+    await agent.aclose()
+    again = Agent(reloaded(agent), llm=PlayedLLM("ok"), approvals="all")
+    first = before_prompt(again, "first")
+    foreseen = await foresee(again.state, operations.Rewind(checkpoint=first))
+    assert {change.path: change.kind for change in foreseen.files} == {"a.txt": "write", "b.txt": "remove"}
+    await again.prompt("go on")
+    await back(again, first, files=True)
+    assert (tmp_path / "a.txt").read_text() == "one\n"

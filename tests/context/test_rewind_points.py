@@ -1,5 +1,7 @@
 """Going back over changes of files: what is put back, what is somebody else's, what cannot be told."""
 
+from dataclasses import dataclass, field
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,6 +9,7 @@ from foldline.context.rewind_points import (
     FileChange,
     Images,
     Unreadable,
+    changes_back,
     changes_to,
     restored_paths,
     rewind_points,
@@ -64,8 +67,42 @@ def test_the_record_of_a_rewind_is_a_change_like_any_other() -> None:
 
 
 def test_what_somebody_else_had_put_there_stays_theirs_when_it_was_overwritten_and_put_back() -> None:
-    images = [(1, image("a", None, "x")), (5, image("a", "mine", None)), (7, image("a", None, "mine"))]
+    images = [(1, image("a", None, "x")), (5, image("a", "mine", None))]
+    [put_back] = changes_back(images, 5, lambda _: None)
+    images.append((7, put_back.image))
     assert kinds(images, 0, a="mine") == {"a": ("conflict", None)}
+
+
+def test_a_content_that_was_once_somebody_elses_is_ours_where_we_wrote_it() -> None:
+    images = [*TWICE, (9, image("a", "theirs", "four")), (11, image("a", "four", "theirs"))]
+    assert kinds(images, 3, a="theirs") == {"a": ("write", "one")}
+
+
+def test_a_content_that_was_once_ours_is_somebody_elses_where_they_put_it_back() -> None:
+    assert kinds(TWICE, 3, a="two") == {"a": ("conflict", "one")}
+
+
+def test_a_change_that_a_crash_kept_from_being_made_leaves_the_file_ours() -> None:
+    [change] = changes_to(TWICE, 3, lambda _: "two", settled=5)
+    assert (change.kind, change.target) == ("write", "one")
+
+
+def test_a_state_is_what_the_last_record_before_it_left() -> None:
+    """Between two edits a command changed the file: after the moment that is gone back to."""
+    images = [(3, image("a", "one", "two")), (9, image("a", "formatted", "three"))]
+    assert kinds(images, 5, a="three") == {"a": ("write", "two")}
+    seen = FileImage(path="a", before="formatted", after="formatted", by_others=True)
+    assert kinds([images[0], (5, seen), images[1]], 6, a="three") == {"a": ("write", "formatted")}
+
+
+def test_what_somebody_else_changed_after_a_rewind_is_no_part_of_its_undo() -> None:
+    images = [(3, image("a", "one", "two")), (5, image("a", "two", "one"))]
+    [theirs] = changes_back(images, 5, lambda _: "mine")
+    [ours_later] = changes_back([*images, (9, image("a", "one", "new"))], 5, lambda _: "new")
+    seen = [(8, FileImage(path="a", before=each, after=each, by_others=True)) for each in ("mine", "one")]
+    [there_and_back] = changes_back([*images, *seen], 5, lambda _: "one")
+    assert {each.kind for each in (theirs, ours_later, there_and_back)} == {"conflict"}
+    assert (theirs.why, ours_later.why) == ("", "written again after the rewind")
 
 
 CONTENTS = st.sampled_from([None, "x", "y", "z"])
@@ -83,6 +120,69 @@ def test_going_back_gives_exactly_what_was_there(steps: list[tuple[str, str | No
     assert all(change.kind in ("write", "remove") for change in changes)
     disk.update({change.path: change.target for change in changes})
     assert disk == seen[min(index, len(steps))]
+
+
+@dataclass
+class Disk:
+    """One file, its records, and who wrote what it holds: `ours` as an observer sees it."""
+
+    content: str | None = "x"
+    ours: bool = True
+    records: list[tuple[int, FileImage]] = field(default_factory=list)
+    rewinds: list[tuple[int, str | None, bool]] = field(default_factory=list)
+    """The index of each rewind in force, and what it took: content and whose."""
+    states: list[tuple[str | None, bool]] = field(default_factory=list)
+    """At each index."""
+
+    def step(self, act: str, content: str | None, index: int) -> None:
+        now = len(self.states) * 10
+        if act == "edit":
+            self.look(now)
+            self.records.append((now + 1, image("f", self.content, content)))
+            self.content, self.ours = content, True
+            self.rewinds.clear()
+        elif act == "others" and self.records and content != self.content:
+            self.content, self.ours = content, False
+            self.rewinds.clear()
+        elif act == "rewind" and self.records:
+            index = min(index, len(self.states) - 1)
+            changes = changes_to(self.records, index * 10 + 5, lambda _: self.content)
+            for change in changes:
+                assert (change.kind == "conflict") is not self.ours, "overwritten unasked, or not at all"
+                assert change.target == self.states[index][0]
+                if change.kind != "conflict":
+                    self.rewinds.append((now + 1, self.content, self.ours))
+                    self.records.append((now + 1, change.image))
+                    self.content, self.ours = self.states[index]
+        elif act == "undo" and self.rewinds:
+            at, taken, ours = self.rewinds.pop()
+            changes = changes_back(self.records, at, lambda _: self.content)
+            assert [change.kind for change in changes if change.kind == "conflict"] == []
+            for change in changes:
+                assert change.target == taken
+                self.records.append((now + 1, change.image))
+                self.content, self.ours = taken, ours
+        self.look(now + 4)
+        self.states.append((self.content, self.ours))
+
+    def look(self, at: int) -> None:
+        """As before each checkpoint."""
+        if self.records and self.content != self.records[-1][1].after:
+            seen = FileImage(path="f", before=self.content, after=self.content, by_others=True)
+            self.records.append((at, seen))
+
+
+ACTS = st.sampled_from(["edit", "edit", "others", "rewind", "undo"])
+
+
+@given(st.lists(st.tuples(ACTS, CONTENTS, st.integers(0, 11)), max_size=12))
+def test_nothing_that_is_not_ours_is_overwritten_and_an_undo_gives_back_what_the_rewind_took(
+    steps: list[tuple[str, str | None, int]],
+) -> None:
+    disk = Disk()
+    disk.step("", None, 0)
+    for step in steps:
+        disk.step(*step)
 
 
 def test_what_only_others_recorded_is_a_conflict_and_says_so() -> None:

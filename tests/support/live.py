@@ -200,7 +200,9 @@ async def live(
 
     def another(file: str, here: Path, ask: Callable[[str], bool]) -> tuple[Callable[[], Agent], Path]:
         beside = (
-            Session.open(Path(file)) if file else session_in(folder, f"20260314-1201{next(numbers):02}-more")
+            Session.open(Path(file), cwd=here)
+            if file
+            else session_in(folder, f"20260314-1201{next(numbers):02}-more")
         )
         return lambda: Agent(_claimed(beside), llm=model, **given), here
 

@@ -384,3 +384,40 @@ async def _do_all(folder: Path, actions: list[str]) -> None:
         again.claim()
         again.close()
         assert not broken(again.projection) and not again.damage
+
+
+async def test_a_session_whose_folder_was_moved_is_continued_there_with_what_was_typed(
+    tmp_path: Path,
+) -> None:
+    writes = calling(("write", {"path": "new.txt", "content": "x"}))
+    async with live(tmp_path / "shop", "first done", writes, "second done") as running:
+        await say(running, "first")
+        before = running.app.chat
+        (tmp_path / "shop").rename(tmp_path / "store")
+        await running.enter("second")
+        await running.until(lambda: isinstance(running.app.screen, Picker))
+        assert "second" in running.editor_text
+        await running.press("down", "enter")
+        await running.until(
+            lambda: running.app.chat is not before and running.app.sessions == [running.app.chat]
+        )
+        await running.until(lambda: running.app.runner is not None)
+        await running.drawn()
+        assert header(running).startswith(" store ▸ first") and running.editor_text == "second"
+        await running.press("enter")
+        await running.until(lambda: len(prompts(running.app.chat)) == 2)
+        await at_rest(running, running.app.chat)
+        assert (tmp_path / "store" / "new.txt").exists() and not (tmp_path / "shop").exists()
+
+
+async def test_a_moved_folder_is_offered_once(tmp_path: Path) -> None:
+    async with live(tmp_path / "shop", "first done", "second done") as running:
+        await say(running, "first")
+        (tmp_path / "shop").rename(tmp_path / "store")
+        await running.enter("second")
+        await running.until(lambda: isinstance(running.app.screen, Picker))
+        await running.press("escape")
+        await running.press("enter")
+        await running.until(lambda: len(prompts(running.app.chat)) == 2)
+        await at_rest(running, running.app.chat)
+        assert not isinstance(running.app.screen, Picker)

@@ -137,6 +137,8 @@ class Calls:
         return await self._allowed_run(tool, call, title, room)
 
     async def _allowed_run(self, tool: Tool, call: ToolCallPart, title: str, room: int) -> ToolOutcome:
+        if self._state.folder.trouble:
+            return self._without_folder()
         context = self._state.tool_context(call.call_id, room - _RESULT_FRAME)
         context = replace(context, before_change=recorder((self._state.parent or self._state).session))
         subjects = tool_subjects(tool.spec.name)
@@ -147,6 +149,8 @@ class Calls:
         refusal = await self._refusal(tool, call, title, context, before.decision)
         if refusal is not None:
             return refusal
+        if self._state.folder.trouble:  # hooks and the user may take hours to answer
+            return self._without_folder()
         self._began[call.call_id] = time.monotonic()
         outcome = await tool.run(call.parsed(), context)
         if outcome.refused is not None and self._state.policy.mode == "sandboxed":
@@ -160,6 +164,9 @@ class Calls:
         text = "\n".join((outcome.text, *(f"[a hook says: {said}]" for said in said_by_hooks)))
         diff = outcome.diff and context.mask(outcome.diff)
         return replace(outcome, text=context.mask(text), diff=diff)
+
+    def _without_folder(self) -> ToolOutcome:
+        return ToolOutcome(self._state.folder.trouble, True, "no folder ✗")
 
     async def _beyond(
         self, tool: Tool, call: ToolCallPart, title: str, context: ToolContext, outcome: ToolOutcome

@@ -97,8 +97,9 @@ async def session_preamble(state: AgentState) -> Sequence[BaseMessage]:
 
 def job_end(job: Job) -> str:
     """That a job in the background has ended, for people."""
-    command = clip(one_line(job.command), _SHOWN)
-    return f"Job {job.number} {job.state}: {command}{f' {job.seen}' if job.seen else ''}"
+    command, leftover = clip(one_line(job.command), _SHOWN), job.leftover
+    notes = (job.seen, f"[{leftover}]" if leftover else "")
+    return " ".join(filter(None, (f"Job {job.number} {job.state}: {command}", *notes)))
 
 
 def job_notice(jobs: Jobs) -> list[BaseMessage]:

@@ -1,6 +1,7 @@
 """Going back to a checkpoint: what it would do, doing it for the view and for files, and taking it back."""
 
 import asyncio
+import dataclasses
 import hashlib
 import os
 import stat
@@ -8,13 +9,22 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
 from foldline.compaction import load_prompt
 from foldline.context.budget import Size
 from foldline.context.numbers import some
-from foldline.context.rewind_points import FileChange, Look, Unreadable, changes_to, first_since
+from foldline.context.rewind_points import (
+    FileChange,
+    Images,
+    Look,
+    Unreadable,
+    by_path,
+    changes_back,
+    changes_to,
+    held_at,
+    settled_index,
+)
 from foldline.context.weight import view_size
 from foldline.data import real_path
 from foldline.files import folder_at, opened, read_regular, status_in
@@ -34,7 +44,7 @@ from foldline.protocol import (
 )
 
 from .branches import note_on_left
-from .state import AgentState
+from .state import AgentState, FileStamps
 from .tools import ToolFailure
 from .tools.files import change as change_of
 from .tools.files import replace
@@ -101,13 +111,18 @@ async def rewind(state: AgentState, asked: operations.Rewind) -> None:
 
 
 async def put_files_back(state: AgentState, revert: Revert) -> None:
-    """Where a rewind is taken back: the files to what they held before it, but for those of later work."""
+    """Give the files back what a rewind took from them, except those that were changed since."""
     index = None if revert.came_from is None else state.projection.checkpoint(revert.came_from)
     if revert.files and index is not None:
-        later = {image.path for at, image in state.projection.images if at > revert.index}
-        spared = dict.fromkeys(later, "written again after the rewind")
-        restored = await finished(restore(state, index, spared=spared))
-        state.emit(events.Notice(text=str(restored), level=restored.level))
+        await finished(_put_back(state, index))
+
+
+async def _put_back(state: AgentState, index: int) -> None:
+    await state.known_files.settled()
+    images = tuple(state.projection.images)
+    changes = await asyncio.to_thread(changes_back, images, index, _look(state))
+    restored = await _made(state, changes)
+    state.emit(events.Notice(text=str(restored), level=restored.level))
 
 
 async def deliver(state: AgentState, dmail: Dmail) -> None:
@@ -130,13 +145,16 @@ def _is_request(message: BaseMessage) -> bool:
 def align_memory(state: AgentState, index: int) -> None:
     """After the view fell back to entry `index`: the model knows of later changed files what they held then,
     so that an edit of one is held back until it was read again."""
-    for name, image in first_since(state.projection.images, index).items():
-        path = state.cwd / name
+    changed = {image.path for at, image in state.projection.images if at >= index}
+    for name, records in by_path(state.projection.images).items():
+        if name not in changed:
+            continue
+        path, content = state.cwd / name, held_at(records, index).content
         known = None
-        if image.before is not None and state.session.path is not None:
-            known = Contents(state.session.path.parent).read(image.before)
-        with suppress(OSError):  # no file can have this name, or it leads where nobody may look
-            if known is None:
+        if content is not None and state.session.path is not None:
+            known = Contents(state.session.path.parent).read(content)
+        with suppress(OSError):  # no file can have this name, or a folder on the way may not be entered
+            if content is None:
                 state.known_files.forget(path)
             else:
                 state.known_files.remember(path, known)
@@ -147,7 +165,9 @@ async def _rewind(state: AgentState, asked: operations.Rewind, index: int) -> No
     if asked.context and state.branch_note:
         revert = Revert(checkpoint=asked.checkpoint, moment=asked.moment)
         note = await asyncio.to_thread(note_on_left, state, revert)
-    restored = await restore(state, index, asked.overwrite) if asked.files else None
+    restored = None
+    if asked.files:
+        restored = await restore(state, index, asked.overwrite)
     if restored is not None and not restored.done and not asked.context:
         raise FoldlineError(str(restored))
     came_from = await place(state.session) if restored is None else restored.came_from
@@ -176,9 +196,6 @@ def _index_of(state: AgentState, asked: operations.Rewind) -> int:
     if index is None:
         raise FoldlineError(f"There is no checkpoint {asked.checkpoint} in this session.")
     return index
-
-
-_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +247,13 @@ def look_in(cwd: Path) -> Look:
     return look
 
 
+def _look(state: AgentState) -> Look:
+    """`look_in` the working folder; if that is gone, its files are not missing."""
+    if state.folder.trouble:
+        return lambda _: Unreadable("the working folder is gone")
+    return look_in(state.cwd)
+
+
 def _recorded_place(image: FileImage, cwd: Path) -> Path:
     """Where the file lay that is on record: no link led there, and none is followed now."""
     return Path(os.path.normpath(Path(real_path(cwd), image.link or image.path)))
@@ -237,8 +261,9 @@ def _recorded_place(image: FileImage, cwd: Path) -> Path:
 
 async def file_changes(state: AgentState, index: int) -> list[FileChange]:
     """What putting the files back to entry `index` would do now."""
-    images, foreign = tuple(state.projection.images), state.session.foreign
-    return await asyncio.to_thread(changes_to, images, index, look_in(state.cwd), foreign)
+    images, settled = tuple(state.projection.images), settled_index(state.projection)
+    foreign = state.session.foreign
+    return await asyncio.to_thread(changes_to, images, index, _look(state), foreign, settled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,24 +301,26 @@ def _diff_of(found: FileChange, state: AgentState) -> FileDiff:
     )
 
 
-async def restore(
-    state: AgentState, index: int, overwrite: Collection[str] = (), spared: Mapping[str, str] = _NONE
-) -> Restored:
-    """Put the files to what they held at entry `index`; what others changed since only where it is in
-    `overwrite`, and then their content is kept first. Those that are `spared` stay, with the reason.
+async def restore(state: AgentState, index: int, overwrite: Collection[str] = ()) -> Restored:
+    """Put the files back to what they held at entry `index`. A conflict stays unless it is in `overwrite`;
+    then its content is kept first.
 
     Raises:
         FoldlineError: nothing could be recorded; no file was touched.
     """
+    await state.known_files.settled()
+    return await _made(state, await file_changes(state, index), overwrite)
+
+
+async def _made(
+    state: AgentState, changes: Sequence[FileChange], overwrite: Collection[str] = ()
+) -> Restored:
     if state.session.path is None:
         raise FoldlineError("This session is not kept on disk, and no file contents either.")
-    await state.known_files.settled()
     contents = Contents(state.session.path.parent)
     wanted, left = [], []
-    for change in await file_changes(state, index):
-        hindrance = spared.get(change.path) or await asyncio.to_thread(
-            _hindrance, change, overwrite, contents, state.cwd
-        )
+    for change in changes:
+        hindrance = await asyncio.to_thread(_hindrance, change, overwrite, contents, state.cwd)
         if hindrance:
             left.append((change.path, hindrance))
         else:
@@ -309,9 +336,14 @@ async def restore(
         else:
             done.append(change)
     if failed:  # What was announced did not happen, and the record says so.
-        undone = {change.path: {"before": change.target, "after": change.now} for change in failed}
-        await place(state.session, [change.image.model_copy(update=undone[change.path]) for change in failed])
+        await place(state.session, [_not_made(change).image for change in failed])
     return Restored(came_from, tuple(done), tuple(left))
+
+
+def _not_made(change: FileChange) -> FileChange:
+    """The record that takes back that of a change."""
+    by_others = change.kind == "conflict"
+    return dataclasses.replace(change, now=change.target, target=change.now, by_others=by_others)
 
 
 async def place(session: Session, images: Sequence[FileImage] = ()) -> int:
@@ -371,7 +403,60 @@ def _why(error: Exception, path: str = "") -> str:
     return f"it {why.removeprefix(f'{path} ')}" if path and why.startswith(f"{path} ") else why
 
 
-Recorder = Callable[[Path, Path, bytes | None, bytes], None]
+async def record_others_changes(state: AgentState) -> None:
+    """Append a checkpoint with the files that are not as our last record left them, if there are any.
+
+    Commands, the user and other agents write to the files that our tools changed. Called before each other
+    checkpoint, it lets a rewind to that one know what they held.
+    """
+    session = state.session
+    if session.path is None or session.read_only or state.folder.trouble:
+        return
+    loop, settled = asyncio.get_running_loop(), settled_index(state.projection)
+
+    def compare() -> None:
+        with state.known_files.lock:  # a subagent may be at work: no record of its own comes in between
+            images = [each for each in state.projection.images if each[0] > session.foreign]
+            changes = _changes_by_others(by_path(images), settled, state.cwd, state.file_stamps)
+            if changes:
+                record = asyncio.run_coroutine_threadsafe(place(session, changes), loop)
+                with suppress(TimeoutError):
+                    record.result(_PATIENCE)
+
+    await asyncio.to_thread(compare)
+
+
+def _changes_by_others(
+    files: Mapping[str, Images], settled: int, cwd: Path, stamps: FileStamps
+) -> list[FileImage]:
+    look, images = look_in(cwd), []
+    for path, records in files.items():
+        stamp = _stamp(cwd / path)
+        if stamps.get(path) == stamp:
+            continue
+        at, last = records[-1]
+        now = look(last)
+        if isinstance(now, Unreadable):
+            continue
+        stamps[path] = stamp
+        if now == last.after:
+            continue
+        if at > settled and now == last.before:  # a crash: the change was not made
+            images.append(last.model_copy(update={"before": last.after, "after": last.before}))
+        else:
+            images.append(FileImage(path=path, before=now, after=now, link=last.link, by_others=True))
+    return images
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a path that cannot be one raises ValueError
+    except (OSError, ValueError):
+        return ()
+    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+Recorder = Callable[[Path, Path, bytes | None, bytes | None], None]
 _PATIENCE = 30.0
 """Seconds that a tool waits for the record. Only a program that is coming to its end takes so long."""
 
@@ -380,7 +465,7 @@ def recorder(session: Session) -> Recorder:
     """What records the changes of files in this session; called in a tool's thread, from a running loop."""
     loop = asyncio.get_running_loop()
 
-    def record(path: Path, real: Path, before: bytes | None, after: bytes) -> None:
+    def record(path: Path, real: Path, before: bytes | None, after: bytes | None) -> None:
         if session.path is None or session.read_only:
             return  # it keeps nothing else either
         try:
@@ -393,16 +478,19 @@ def recorder(session: Session) -> Recorder:
     return record
 
 
-def _kept(session: Session, path: Path, real: Path, before: bytes | None, after: bytes) -> FileImage:
+def _kept(session: Session, path: Path, real: Path, before: bytes | None, after: bytes | None) -> FileImage:
     assert session.path is not None, "only what is on disk keeps contents"
     contents, cwd = Contents(session.path.parent), Path(session.cwd)
     folder = Path(real_path(cwd))
     name = recorded_name(path, cwd)
+    mode = None
+    with suppress(FileNotFoundError):  # a new file, or one that could not be made
+        mode = real.lstat().st_mode & 0o7777
     return FileImage(
         path=name,
         before=None if before is None else contents.keep(before),
-        after=contents.keep(after),
-        mode=None if before is None else real.lstat().st_mode & 0o7777,
+        after=None if after is None else contents.keep(after),
+        mode=mode,
         link=None if real == folder / name else recorded_name(real, folder),
     )
 

@@ -13,7 +13,7 @@ from .state import AgentState
 from .tools import ToolContext
 from .tools.base import fitted
 from .tools.bash import Output, ending_words
-from .tools.process import environment, spawn
+from .tools.process import environment, spawn, still_running
 from .tools.text import sendable
 
 SHELL_CALL = "!"
@@ -34,8 +34,10 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
     not get it, unless the user restores it.
 
     Raises:
-        FoldlineError: it could not be started.
+        FoldlineError: it could not be started, or the working folder is gone.
     """
+    if trouble := state.folder.trouble:
+        raise FoldlineError(trouble)
     state.emit(events.ToolStarted(call_id=SHELL_CALL, name="!", title=command))
     context = await _context(state)
     output = Output(context.output, context.mask)
@@ -66,8 +68,10 @@ async def _run(command: str, context: ToolContext, output: Output) -> str:
         held = await child.follow(output.take) is None
         status = child.status or 0
     how = ending_words(status, has_output=True)[1]
+    remaining = await context.jobs.left.running(child.pid)
+    left = f"[{still_running(remaining)}]" if remaining else ""
     seen = await asyncio.to_thread(box.seen, output.text(), failed=bool(status)) if box else None
-    return "\n".join(filter(None, (_HELD if held else "", how, seen.words if seen else "")))
+    return "\n".join(filter(None, (_HELD if held else "", how, left, seen.words if seen else "")))
 
 
 async def _keep(

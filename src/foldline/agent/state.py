@@ -54,11 +54,14 @@ from .proposals import BackgroundDraft, Basis, PendingProposal
 from .sandbox import Engine, Sandbox
 from .tools import FileMemory, Jobs, Tool, ToolContext
 from .tools.history import Mailbox
+from .working_folder import WorkingFolder
 
 if TYPE_CHECKING:
     from .subagents import Subagents
 
 Mode = Literal["auto", "ask", "off"]
+FileStamps = dict[str, tuple[int, ...]]
+"""By path, the inode, size and times of a file when it was last compared with our record of it."""
 _SMALL_WINDOW = 8_192
 """Tokens, below which our tools would take more than a seventh of the window."""
 SKILL_TOOL, TASK_TOOL, SEARCH_TOOL = "skill", "task", "tool_search"
@@ -106,6 +109,7 @@ class AgentState:
     branch_note: bool = False
     """Whether a branch that the user leaves leaves the model a note."""
     known_files: FileMemory = field(default_factory=FileMemory)
+    file_stamps: FileStamps = field(default_factory=dict)
     jobs: Jobs = field(default_factory=Jobs)
     hosts_once: tuple[str, ...] = ()
     """Those that the command of the sandbox may reach which runs now."""
@@ -171,6 +175,7 @@ class AgentState:
     """The plans made of the history as it is now; thrown away with the next entry."""
 
     def __post_init__(self) -> None:
+        self.folder: WorkingFolder = WorkingFolder(self.cwd) if self.parent is None else self.parent.folder
         self.project = ProjectRules(self.session.cwd)
         keep_out([self.cwd])
         self.sandbox = Sandbox(

@@ -29,7 +29,7 @@ from .instructions import ending_notice, job_notice, moved_notice, session_pream
 from .limits import LoopWatch
 from .reminders import reminders
 from .request import TOO_MANY_BYTES, hide_refused_picture, may_be_too_long, picture_advice, send_request
-from .rewind import deliver
+from .rewind import deliver, record_others_changes
 from .skill_loading import opened_prompt
 from .state import AgentState
 from .toolset import take_tools, wait_for_servers
@@ -170,6 +170,7 @@ class Turn:
         )
         preamble = state.projection.tally.estimate(FIXED) if opened else sum(map(message_tokens, first))
         state.check_window(preamble)
+        await record_others_changes(state)
         turn = Checkpoint(id=state.projection.next_checkpoint_id)
         beside = (
             *ending_notice(state),
@@ -211,6 +212,7 @@ class Turn:
         state = self._state
         # The model sees the checkpoint where it may come back to it.
         shown = state.mailbox is not None
+        await record_others_changes(state)
         place = Checkpoint(id=state.projection.next_checkpoint_id, shown=shown)
         await state.session.append(*reminders(state), place)
         self._compaction.draft_next()  # not before: the checkpoint may change the last item

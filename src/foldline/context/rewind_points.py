@@ -1,8 +1,10 @@
 """Where a session can be rewound to, and what that does to the files our tools changed. Pure."""
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Literal
 
 from foldline.protocol import (
@@ -22,6 +24,7 @@ from foldline.protocol import (
 )
 
 from .calls import subject_of
+from .outline import MessageOutline
 from .projection import Projection
 from .view import first_words
 
@@ -55,7 +58,8 @@ def rewind_points(projection: Projection) -> list[RewindPoint]:
     found = []
     for checkpoint in reversed(projection.checkpoints):
         while images and images[-1][0] >= checkpoint.index:
-            changed.add(images.pop()[1].path)
+            _, image = images.pop()
+            changed |= {image.path} if image.before != image.after else set()
         place = _place(projection, checkpoint, gone, len(changed))
         if place is not None:
             found.append(place)
@@ -157,7 +161,7 @@ class FileChange:
 
     path: str
     kind: ChangeKind
-    """`conflict`: it holds what we did not record, so somebody else changed it: it stays unless asked."""
+    """`conflict`: somebody else changed it since our last record, so it stays unless asked."""
     now: str | None
     target: str | None
     mode: int | None = None
@@ -165,70 +169,135 @@ class FileChange:
     """For `unreadable`, and a `conflict` for another reason than that it was changed since."""
     link: str | None = None
     """As the image has it."""
+    by_others: bool = False
+    """Whether the target is somebody else's work."""
 
     @property
     def image(self) -> FileImage:
         """The change, as a checkpoint records it."""
-        return FileImage(path=self.path, before=self.now, after=self.target, mode=self.mode, link=self.link)
+        return FileImage(
+            path=self.path,
+            before=self.now,
+            after=self.target,
+            mode=self.mode,
+            link=self.link,
+            by_others=self.by_others,
+        )
 
 
-def changes_to(images: Images, index: int, look: Look, foreign: int = NEW) -> list[FileChange]:
-    """What puts every file back to what it held at entry `index`; files that do already are left out. Entries
-    up to `foreign` were not written here: that they name a content does not make it ours."""
-    ours = _ours(image for at, image in images if at > foreign)
-    elsewhere = _held(image for at, image in images if at <= foreign)
+@dataclass(frozen=True, slots=True)
+class HeldContent:
+    """What a file held at a moment."""
+
+    content: str | None
+    by_others: bool = False
+    """Whether it was somebody else's work."""
+
+
+def changes_to(
+    images: Images, index: int, look: Look, foreign: int = NEW, settled: int = sys.maxsize
+) -> list[FileChange]:
+    """What puts every file that was changed since back to what it held at entry `index`.
+
+    A file is ours to change if it is as our last record left it.
+
+    Args:
+        foreign: entries up to this one were not written here and make nothing ours.
+        settled: a change recorded after this entry may not have been made, because of a crash.
+    """
     changes = []
-    for path, image in first_since(images, index).items():
-        change = _change(image, look(image), ours.get(path, set()), elsewhere.get(path, set()))
-        if change is not None:
-            changes.append(change)
-    return changes
+    for records in by_path(images).values():
+        first = next((image for at, image in records if at >= index and image.before != image.after), None)
+        if first is not None:
+            now = look(first)
+            refusal = _refusal(records, now, foreign, settled)
+            changes.append(_change(first, held_at(records, index), now, refusal))
+    return [change for change in changes if change is not None]
 
 
-def first_since(images: Images, index: int) -> dict[str, FileImage]:
-    """By path, its first change at or after this entry: before it, the file was as it was then."""
-    found: dict[str, FileImage] = {}
+def changes_back(images: Images, index: int, look: Look) -> list[FileChange]:
+    """What gives each file back what the rewind recorded at entry `index` took from it."""
+    changes = []
+    for records in by_path(images).values():
+        since = [image for at, image in records if at >= index]
+        if (index, since[0]) in records:
+            now = look(since[0])
+            changes.append(_change(since[0], held_at(records, index), now, _refusal_since(since, now)))
+    return [change for change in changes if change is not None]
+
+
+def by_path(images: Images) -> dict[str, Images]:
+    """The records of each file, in order."""
+    records: dict[str, list[tuple[int, FileImage]]] = {}
     for at, image in images:
-        if at >= index:
-            found.setdefault(image.path, image)
-    return found
+        records.setdefault(image.path, []).append((at, image))
+    return {**records}
 
 
-def _held(images: Iterable[FileImage]) -> dict[str, set[str | None]]:
-    found: dict[str, set[str | None]] = {}
-    for image in images:
-        found.setdefault(image.path, set()).update((image.before, image.after))
-    return found
+def held_at(records: Images, index: int) -> HeldContent:
+    """What a file held right before entry `index`, by its records.
+
+    A record of that entry found it so; else the last record before left it so.
+    """
+    last: FileImage | None = None
+    for at, image in records:
+        if at < index:
+            last = image
+        elif last is None:
+            return HeldContent(image.before)
+        elif at == index:
+            return HeldContent(image.before, last.by_others or image.before != last.after)
+        else:
+            break
+    assert last is not None, "a file has records"
+    return HeldContent(last.after, last.by_others)
 
 
-def _ours(images: Iterable[FileImage]) -> dict[str, set[str | None]]:
-    """By path, the contents our changes found first or wrote. What somebody else wrote in between is theirs,
-    even where it comes back."""
-    ours: dict[str, set[str | None]] = {}
-    theirs: dict[str, set[str | None]] = {}
-    for image in images:
-        known = ours.setdefault(image.path, {image.before})
-        others = theirs.setdefault(image.path, set())
-        if image.before not in known:
-            others.add(image.before)
-        if image.after not in others:
-            known.add(image.after)
-    return ours
+def settled_index(projection: Projection) -> int:
+    """The newest entry that follows a change once it is made: a message, or the rewind. `NEW` if none."""
+    settled = (
+        entry.index
+        for entry in reversed(projection.entries.outlines)
+        if isinstance(entry, MessageOutline | Revert)
+    )
+    return next(settled, NEW)
+
+
+_CHANGED = ""
+"""The reason of a conflict that needs no words of its own: somebody else changed the file since."""
+
+
+def _refusal(records: Images, now: "str | Unreadable | None", foreign: int, settled: int) -> str | None:
+    """Why a file is not ours to change; None if it is."""
+    at, last = records[-1]
+    if at > foreign and now == last.after and not last.by_others:
+        return None
+    if at > max(foreign, settled) and now == last.before and not held_at(records, at).by_others:
+        return None
+    known = {content for at, image in records if at <= foreign for content in (image.before, image.after)}
+    return "recorded elsewhere, not here" if now in known else _CHANGED
+
+
+def _refusal_since(since: Sequence[FileImage], now: "str | Unreadable | None") -> str | None:
+    """Why a file is not as the rewind that made the first of these records left it; None if it is."""
+    rewound, last = since[0], since[-1]
+    if now != last.after or any(later.before != earlier.after for earlier, later in pairwise(since)):
+        return _CHANGED
+    return None if last.after == rewound.after else "written again after the rewind"
 
 
 def _change(
-    image: FileImage, now: "str | Unreadable | None", ours: set[str | None], elsewhere: set[str | None]
+    image: FileImage, held: HeldContent, now: "str | Unreadable | None", refusal: str | None
 ) -> FileChange | None:
-    path, target = image.path, image.before
+    path, target = image.path, held.content
     if isinstance(now, Unreadable):
         return FileChange(path, "unreadable", None, target, why=now.why)
     if now == target:
         return None
-    if now not in ours:
-        why = "recorded elsewhere, not here" if now in elsewhere else ""
-        return FileChange(path, "conflict", now, target, image.mode, why, image.link)
     kind: ChangeKind = "remove" if target is None else "write"
-    return FileChange(path, kind, now, target, image.mode, link=image.link)
+    if refusal is not None:
+        kind = "conflict"
+    return FileChange(path, kind, now, target, image.mode, refusal or "", image.link, held.by_others)
 
 
 def restored_paths(images: Iterable[tuple[int, FileImage]]) -> frozenset[str]:

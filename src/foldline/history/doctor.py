@@ -444,8 +444,9 @@ def snapshot(session: InspectedSession) -> Finding:
 def _kept_contents(session: InspectedSession) -> Iterator[Finding]:
     """What was kept so that files can be put back."""
     wrong = tuple(path.name for path, right in session.contents.items() if not right)
-    images = (image for e in session.scan.entries if isinstance(e, Checkpoint) for image in e.files)
-    needed = {name for image in images for name in (image.before, image.after) if name is not None}
+    images = [image for e in session.scan.entries if isinstance(e, Checkpoint) for image in e.files]
+    changes = [image for image in images if image.before != image.after]
+    needed = {name for image in changes for name in (image.before, image.after) if name is not None}
     if not (needed or wrong):
         return
     gone = tuple(sorted(needed - {path.name for path, right in session.contents.items() if right}))

@@ -82,8 +82,8 @@ class Undo(Entry):
 
 
 class FileImage(Record):
-    """A file as found and as left, recorded before our hand touches it. Contents are named by SHA-256; None
-    is no file."""
+    """A file as found and as left, recorded before a tool of ours changes it. Contents are named by SHA-256;
+    None is no file."""
 
     path: str
     """Relative to the working directory, where it is inside; else absolute."""
@@ -93,6 +93,8 @@ class FileImage(Record):
     """Its permission bits before."""
     link: str | None = None
     """Where the path leads, named like it, where it is a link or lies behind one."""
+    by_others: bool = Field(default=False, exclude_if=lambda by_others: not by_others)
+    """Whether `after` is somebody else's work: found so (`before` is the same), or put back by a rewind."""
 
 
 class Checkpoint(Entry):

@@ -141,19 +141,27 @@ class FoldlineApp(BaseApp[None]):
             self.show_session(found)
         return found is not None
 
-    async def _open_beside(self, file: str) -> None:
+    @work(group="open")
+    async def continue_in(self, session: OpenSession, folder: Path) -> None:
+        """Open a session again in the folder that its working folder was moved to."""
+        await session.aclose()
+        await self._open_beside(session.file, folder, instead_of=session)
+
+    async def _open_beside(
+        self, file: str, here: Path | None = None, instead_of: OpenSession | None = None
+    ) -> None:
+        """Open a session from the folder `here`, by default that of the session shown."""
         from foldline.protocol import FoldlineError
 
-        before = self.chat
         if self._another is None:
             self.say("Only this session can be open here")
             return
         try:
-            load, root = await asyncio.to_thread(self._another, file, before.root, self._agreed)
+            load, root = await asyncio.to_thread(self._another, file, here or self.chat.root, self._agreed)
         except FoldlineError as failure:
             self.say(str(failure))
             return
-        if self._shows(file):  # asked for twice
+        if instead_of is None and self._shows(file):  # asked for twice
             return
         mode = f"session {next(self._modes_made)}"
         session = OpenSession(load, mode, root=root, file=file, clock=self._clock)
@@ -166,6 +174,8 @@ class FoldlineApp(BaseApp[None]):
             await self.close_session(session)
             self.say(refused)
         else:
+            if instead_of is not None:
+                await self.close_session(instead_of)
             await self._close_blank()
 
     def _agreed(self, question: str) -> bool:

@@ -67,6 +67,8 @@ class OpenSession(ChatScreen):
         """The model whose client is imported, or being imported."""
         self._unseen: Literal["", "finished", "failed"] = ""
         """How the last task ended, where another session was on the screen."""
+        self._offered: Path | None = None
+        """The folder that it was offered to continue in."""
 
     @property
     def program(self) -> "FoldlineApp":
@@ -106,7 +108,7 @@ class OpenSession(ChatScreen):
         """Whether something would end with the session."""
         jobs = self.runner.agent.state.jobs.all() if self.runner is not None else []
         state = self.presenter.state
-        return state.busy or bool(state.subagents) or any(job.runs for job in jobs)
+        return state.busy or bool(state.subagents) or any(job.runs or job.runs_on for job in jobs)
 
     @property
     def tab(self) -> Tab:
@@ -155,6 +157,8 @@ class OpenSession(ChatScreen):
 
     async def aclose(self) -> None:
         """Cancel what runs, keep what was not sent, and give the session back."""
+        if self._ended:
+            return
         self._ended = True
         self._opening.given_up = True
         if self.runner is not None:
@@ -235,6 +239,7 @@ class OpenSession(ChatScreen):
             if not self.is_shown and event.outcome != "cancelled":
                 self._unseen = "failed" if event.outcome == "failed" else "finished"
             self._look_at_git()
+            self._look_at_folder()
         self.presenter.hear(event)
         if isinstance(event, SubagentProgress) and event.state in ("done", "failed", "cancelled"):
             self._read_children()
@@ -248,6 +253,23 @@ class OpenSession(ChatScreen):
         events = None if shown is None else shown.runner.agent.session.path
         if shown is not None and events is not None and (unread := shown.transcript.children.unread):
             shown.transcript.learn_of_children(await asyncio.to_thread(works_of, events, unread))
+
+    def _look_at_folder(self) -> bool:
+        """Whether the working folder was moved, and it is offered now to continue where it is."""
+        folder = None if self.runner is None else self.runner.agent.state.folder.moved_to
+        if folder is None or folder == self._offered:
+            return False
+        self._offered = folder
+        self.run_worker(self._offer(folder), group="folder", exclusive=True)
+        return True
+
+    async def _offer(self, folder: Path) -> None:
+        from foldline.history.paths import with_tilde
+
+        question = "The working folder was moved. Continue there?"
+        note = f"in {with_tilde(str(folder))}: the session is opened again, jobs that run end"
+        if await dialogs.confirmed(self, question, "Continue there", note):
+            self.program.continue_in(self, folder)
 
     @work(thread=True, exclusive=True, group="git", exit_on_error=False)
     def _look_at_git(self) -> None:
@@ -282,6 +304,8 @@ class OpenSession(ChatScreen):
             edited, self.prompt.edited = self.prompt.edited, None
             if edited is not None:
                 self.run_worker(self._send_edited(shown.runner, *edited, message.text), group="rewind")
+            elif self._look_at_folder():
+                self.prompt.give_back(message.text)
             elif not shown.setup.holds(message.text):
                 shown.runner.send(message.text)
         else:

@@ -230,9 +230,24 @@ async def test_what_a_finished_command_left_with_its_output_in_a_file_goes_on(
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc to find them by")
+@pytest.mark.parametrize("how", ["", "nohup ", "setsid ", "env -i /bin/"])
+async def test_a_process_that_outlives_its_command_is_named(context: ToolContext, how: str) -> None:
+    outcome = await call(context, "bash", command=f"({how}sleep 1000 >/dev/null 2>&1 & echo $! >p)")
+    (pid,) = await pids(context.cwd / "p", 1)
+    assert f"(PID {pid})" in outcome.text and not outcome.is_error
+    await context.jobs.aclose()
+    await gone(pid)
+
+
+async def test_a_command_that_leaves_nothing_says_nothing_of_it(context: ToolContext) -> None:
+    outcome = await call(context, "bash", command="sleep 0 & wait; echo over")
+    assert outcome.text == "over\n"
+
+
 async def test_a_cancel_takes_no_one_elses_process(context: ToolContext) -> None:
     outcome = await call(context, "bash", command="sleep 1000 >log 2>&1 & echo $!")
-    other = int(outcome.text)
+    other = int(outcome.text.split()[0])
     running = asyncio.ensure_future(call(context, "bash", command="echo $$ >p; echo x >>p; sleep 1000"))
     async with asyncio.timeout(PATIENCE):
         while not (context.cwd / "p").exists():

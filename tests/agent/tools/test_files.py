@@ -1,12 +1,16 @@
 import asyncio
 import base64
+import errno
 import os
 import stat
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from foldline.agent.tools import ToolContext, ToolFailure, files
+from foldline.agent.tools.text import decoded, with_line_ends
 from foldline.context.tokens import estimate_tokens
 from support.agents import PATIENCE
 from support.images import KINDS, image, with_damaged_note
@@ -467,3 +471,152 @@ def test_a_preview_of_a_call_that_would_fail_says_why(context: ToolContext) -> N
 def test_a_preview_of_a_new_file_adds_all_its_lines(context: ToolContext) -> None:
     diff = TOOLS["write"].preview({"path": "n.txt", "content": "a\nb\n"}, context)
     assert diff == "--- /dev/null\n+++ n.txt\n@@ -0,0 +1,2 @@\n+a\n+b\n"
+
+
+# --- what a changed file keeps ---------------------------------------------------------------------------
+
+
+def attributes(path: Path) -> dict[str, bytes]:
+    return {name: os.getxattr(path, name) for name in os.listxattr(path) if name.startswith("user.")}
+
+
+def with_attribute(path: Path) -> None:
+    try:
+        os.setxattr(path, "user.origin", b"a download")
+    except (OSError, AttributeError):
+        pytest.skip("no extended attributes here")
+
+
+@pytest.mark.parametrize("name", ["edit", "write"])
+async def test_a_changed_file_keeps_its_mode_and_extended_attributes(context: ToolContext, name: str) -> None:
+    path = context.cwd / "a.txt"
+    path.write_text("one\n")
+    path.chmod(0o2751)
+    with_attribute(path)
+    changes = {"edit": {"old": "one", "new": "two"}, "write": {"content": "two\n"}}
+    await call(context, name, path="a.txt", **changes[name])
+    assert path.read_text() == "two\n" and path.stat().st_mode & 0o7777 == 0o2751
+    assert attributes(path) == {"user.origin": b"a download"}
+
+
+@pytest.mark.parametrize("forbidden", ["fchown", "rename"])
+async def test_a_file_that_cannot_be_replaced_by_its_like_is_written_in_its_place(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch, forbidden: str
+) -> None:
+    """It is another user's, or mounted by itself."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    def busy(*_: object, **__: object) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    path = context.cwd / "a.txt"
+    path.write_text("one and much more\n")
+    inode = path.stat().st_ino
+    if forbidden == "fchown":
+        monkeypatch.setattr("foldline.files._give_owner", refuse)
+    else:
+        monkeypatch.setattr("foldline.files.os.replace", busy)
+    await call(context, "edit", path="a.txt", old="one and much more", new="two")
+    assert path.read_text() == "two\n" and path.stat().st_ino == inode
+    assert [each.name for each in context.cwd.iterdir()] == ["a.txt"], "no draft is left"
+
+
+async def test_a_hard_linked_file_of_another_user_is_not_written_through(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("foldline.files._give_owner", refuse)
+    (context.cwd / "a.txt").write_text("one\n")
+    (context.cwd / "b.txt").hardlink_to(context.cwd / "a.txt")
+    outcome = await call(context, "edit", path="a.txt", old="one", new="two")
+    assert (
+        outcome.is_error
+        and (context.cwd / "b.txt").read_text() == (context.cwd / "a.txt").read_text() == "one\n"
+    )
+
+
+async def test_a_changed_hard_link_is_said(context: ToolContext) -> None:
+    (context.cwd / "a.txt").write_text("one\n")
+    for name in ("b.txt", "c.txt"):
+        (context.cwd / name).hardlink_to(context.cwd / "a.txt")
+    outcome = await call(context, "edit", path="a.txt", old="one", new="two")
+    assert "2 other names (hard links)" in outcome.text and outcome.brief.endswith("hard link")
+    assert (context.cwd / "b.txt").read_text() == "one\n"
+    again = await call(context, "edit", path="a.txt", old="two", new="three")
+    assert "hard link" not in again.text + again.brief
+
+
+async def test_a_full_disk_tears_no_file_that_is_written_in_its_place(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("foldline.files._give_owner", refuse)
+    monkeypatch.setattr("foldline.files.os.posix_fallocate", full)
+    (context.cwd / "a.txt").write_text("one\n")
+    outcome = await call(context, "edit", path="a.txt", old="one", new="two, and more")
+    assert outcome.is_error and (context.cwd / "a.txt").read_text() == "one\n"
+
+
+# --- line ends and byte order marks ----------------------------------------------------------------------
+
+BOM = b"\xef\xbb\xbf"
+FORMS = {
+    "CRLF": (b"one\r\ntwo\r\n", "one\nnew\ntwo\n", b"one\r\nnew\r\ntwo\r\n"),
+    "LF": (b"one\ntwo\n", "one\r\nnew\r\ntwo\r\n", b"one\nnew\ntwo\n"),
+    "byte order mark": (BOM + b"one\r\n", "two\n", BOM + b"two\r\n"),
+    "a mark that the text has, too": (BOM + b"one\n", "\ufefftwo\n", BOM + b"two\n"),
+    "mixed, mostly LF": (b"a\r\nb\nc\nd\ne\r\n", "a\nb\nX\nY\nd\ne\n", b"a\r\nb\nX\nY\nd\ne\r\n"),
+    "mixed, mostly CRLF": (b"a\nb\r\nc\r\nd\r\n", "a\nX\nY\nd\n", b"a\nX\r\nY\r\nd\r\n"),
+    "no line end yet": (b"one", "one\r\ntwo\n", b"one\r\ntwo\n"),
+    "no line end any more": (b"one\r\ntwo\r\n", "one", b"one"),
+    "without its last line end": (b"one\r\ntwo\r\n", "one\ntwo", b"one\r\ntwo"),
+    "emptied": (BOM + b"one\r\n", "", b""),
+    "empty before": (b"", "one\r\ntwo\n", b"one\r\ntwo\n"),
+    "the same": (b"a\r\nb\nc\r\n", "a\nb\nc\n", b"a\r\nb\nc\r\n"),
+    "repeated lines": (b"x\r\nx\nx\r\n", "x\nx\n", b"x\r\nx\n"),
+    "binary": (b"\x00\r\n\r\n", "one\ntwo\n", b"one\ntwo\n"),
+    "UTF-16": (
+        "\ufeffone\r\n".encode("utf-16-le"),
+        "zwölf\nzwei\n",
+        "\ufeffzwölf\r\nzwei\r\n".encode("utf-16-le"),
+    ),
+    "old Mac": (b"one\rtwo\r", "one\rtwo\nthree\n", b"one\rtwo\nthree\n"),
+}
+
+
+@pytest.mark.parametrize("before, content, after", FORMS.values(), ids=FORMS)
+async def test_write_keeps_line_ends_and_byte_order_mark(
+    context: ToolContext, before: bytes, content: str, after: bytes
+) -> None:
+    path = context.cwd / "a.txt"
+    path.write_bytes(before)
+    outcome = await call(context, "write", path="a.txt", content=content)
+    assert path.read_bytes() == after
+    assert (outcome.diff is None) is (decoded(before) == decoded(after))
+
+
+async def test_a_new_file_gets_exactly_what_was_written(context: ToolContext) -> None:
+    await call(context, "write", path="new.txt", content="\ufeffa\r\nb\n")
+    assert (context.cwd / "new.txt").read_bytes() == BOM + b"a\r\nb\n"
+
+
+async def test_an_edit_keeps_the_line_ends_of_the_lines_it_repeats(context: ToolContext) -> None:
+    path = context.cwd / "a.txt"
+    path.write_bytes(BOM + b"a\r\nb\nc\r\nd\r\n")
+    await call(context, "edit", path="a.txt", old="a\nb\nc\n", new="a\nb\nX\nc\n")
+    assert path.read_bytes() == BOM + b"a\r\nb\nX\r\nc\r\nd\r\n"
+
+
+@given(st.lists(st.sampled_from(["a", "b", "", "c\r"])), st.lists(st.sampled_from(["a", "b", "", "d"])))
+def test_only_line_ends_differ_from_the_text_that_was_given(old: list[str], new: list[str]) -> None:
+    before, text = "\n".join(old).encode(), "\n".join(new)
+    assert with_line_ends(text, before, before).decode().replace("\r\n", "\n") == text

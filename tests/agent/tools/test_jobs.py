@@ -110,6 +110,40 @@ async def test_a_script_that_leaves_its_server_behind_is_that_server(context: To
     await gone(server)
 
 
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc to find them by")
+async def test_a_job_that_puts_itself_in_the_background_is_known_to_run_on(context: ToolContext) -> None:
+    command = "nohup sleep 1000 >/dev/null 2>&1 & setsid sleep 1000 >/dev/null 2>&1 & echo $! >p; echo up"
+    await start(context, command)
+    ended = await call(context, "jobs", action="wait", job=1)
+    (pid,) = await pids(context.cwd / "p", 1)
+    assert "2 processes of it still run" in ended.text and str(pid) in ended.text
+    assert str(pid) in (await call(context, "jobs")).text
+    stopped = await call(context, "jobs", action="stop", job=1)
+    await gone(pid)
+    assert "still run" not in stopped.text + (await call(context, "jobs")).text
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc to find them by")
+async def test_a_process_of_a_job_that_ends_later_is_not_named_any_more(context: ToolContext) -> None:
+    await start(context, "(while [ ! -e go ]; do sleep 0.01; done) >/dev/null 2>&1 & echo $! >p")
+    (pid,) = await pids(context.cwd / "p", 1)
+    assert "still runs" in (await call(context, "jobs")).text
+    (context.cwd / "go").touch()
+    await gone(pid)
+    async with asyncio.timeout(PATIENCE):
+        while "still runs" in (await call(context, "jobs")).text:
+            await asyncio.sleep(0.005)
+
+
+async def test_jobs_of_an_earlier_run_are_listed_with_their_output(context: ToolContext) -> None:
+    context.spill_dir.mkdir()
+    for name in ("job-4.txt", "job-12.txt", "job-x.txt", "bash-1234.txt"):
+        (context.spill_dir / name).write_text("from before\n")
+    listed = (await call(context, "jobs")).text.splitlines()
+    assert [line.split()[0] for line in listed] == ["4", "12"]
+    assert str(output_of(context, 12)) in listed[1]
+
+
 async def test_cancelling_a_wait_does_not_touch_the_job(context: ToolContext) -> None:
     await start(context, "echo $$ >p; exec sleep 1000")
     (pid,) = await pids(context.cwd / "p", 1)

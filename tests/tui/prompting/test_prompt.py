@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from textual import events
 
 from foldline.protocol import ImagePart, TextPart, UserMessage, dump_entry, text_parts
 from foldline.tui.messages import CancelRequested, PromptSubmitted, QueueEdited
+from foldline.tui.prompting import completion
 from foldline.tui.prompting.attachments import Attachments
 from foldline.tui.prompting.completion import SLICE, FileFinder, Listing, listing_of, matching
 from foldline.tui.prompting.earlier import EarlierPrompts, prompts_in, recalled, typed_in
@@ -395,6 +397,41 @@ async def test_files_made_since_are_found_and_a_search_that_was_overtaken_ends(t
     await asyncio.gather(*tasks[-2:])
     assert finder.find("12/s")[0] == "12/second.py"
     assert finder.find("77/s", now=True)[0] == "77/second.py", "Tab does not take what was for less"
+
+
+async def test_in_a_tree_that_is_cut_what_stands_before_the_last_slash_is_read_as_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("a", "m/deep", "z/deep"):
+        (tmp_path / folder).mkdir(parents=True)
+        for number in range(5):
+            (tmp_path / folder / f"{folder[0]}{number}.py").write_text("")
+    (tmp_path / "z" / ".gitignore").write_text("z4*\n")
+    (tmp_path / "link").symlink_to(tmp_path / "z")
+    monkeypatch.setattr(completion, "listing_of", partial(listing_of, most=7))
+    tasks: list[asyncio.Task[object]] = []
+    finder = FileFinder(tmp_path, lambda: None, lambda work: tasks.append(asyncio.create_task(work())))
+
+    async def found(typed: str) -> list[str]:
+        finder.find(typed)
+        while tasks:
+            await tasks.pop()
+            finder.find(typed)
+        return sorted(finder.find(typed))
+
+    assert not await found("z2.py") and not finder.is_whole
+    assert await found("z") == ["z/"], "the uppermost folder is listed, too"
+    assert await found("z/deep/z2") == ["z/deep/z2.py"]
+    assert await found("z/deep/z4") == [], "ignored"
+    assert "m/deep/m4.py" in await found("m/deep/m")
+    for nowhere in ("no/such/", "../", "/etc/", "a/a1.py/", "a\0b/", "x" * 5_000 + "/"):
+        assert await found(nowhere) == []
+
+
+def test_a_tree_of_exactly_so_many_files_is_whole(tmp_path: Path) -> None:
+    for name in ("a", "b", "turned\u202eround"):
+        (tmp_path / name).write_text("")
+    assert listing_of(tmp_path, 2).whole and not listing_of(tmp_path, 1).whole
 
 
 # --- the queue ------------------------------------------------------------------------------------------

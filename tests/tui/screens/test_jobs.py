@@ -11,7 +11,7 @@ from textual.geometry import Size
 
 from foldline.agent.tools.jobs import Job
 from foldline.protocol import DeveloperMessage
-from foldline.tui.screens.jobs import JobsScreen, OutputScreen, rows_of
+from foldline.tui.screens.jobs import _NONE, JobsScreen, OutputScreen, rows_of
 from support.agents import calling
 from support.chat_app import ChatApp
 from support.live import Live, live
@@ -35,9 +35,35 @@ def jobs(running: Live) -> list[Job]:
 
 async def test_without_any_it_says_how_one_comes_about(tmp_path: Path) -> None:
     async with watching(tmp_path / "w", size=(80, 24)) as running:
-        assert "No job runs, and none was started" in running.text
+        assert _NONE[0] in running.text
         await running.press("K", "enter", "escape")
         await running.until(lambda: not isinstance(running.app.screen, JobsScreen))
+
+
+async def test_a_process_that_outlives_its_job_is_shown_and_can_be_ended(tmp_path: Path) -> None:
+    async with watching(tmp_path / "w", "nohup sleep 600 >/dev/null 2>&1 &", size=(80, 24)) as running:
+        await running.until(lambda: "runs on (exit 0)" in running.text)
+        screen = running.app.screen
+        assert isinstance(screen, JobsScreen)
+        screen.clock = lambda: 100.0
+        await running.press("K")
+        screen.clock = lambda: 102.0
+        await running.press("enter")
+        await running.until(lambda: "runs on" not in running.text)
+        assert not jobs(running)[0].runs_on
+
+
+async def test_jobs_of_an_earlier_run_are_shown_with_their_output(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", "hello") as running:
+        await running.ask("hello")
+        outputs = running.agent.state.spill_dir
+        outputs.mkdir(exist_ok=True)
+        (outputs / "job-7.txt").write_text("what it wrote\n")
+        await running.enter("/jobs")
+        await running.until(lambda: isinstance(running.app.screen, JobsScreen))
+        assert "ended with Foldline" in running.text and "job-7.txt" in running.text
+        await running.press("enter")
+        await running.until(lambda: "what it wrote" in running.text)
 
 
 async def test_how_it_ended_is_seen_as_soon_as_it_has(tmp_path: Path) -> None:

@@ -69,8 +69,9 @@ class FileMemory:
         with self.lock:
             pass
 
-    def remember(self, path: Path, content: bytes) -> None:
-        self._digests[real_path(path)] = _digest(content)
+    def remember(self, path: Path, content: bytes | None) -> None:
+        """Remember what the model knows of a file. None: it knows an older content that was not kept."""
+        self._digests[real_path(path)] = b"" if content is None else _digest(content)
 
     def knows(self, path: Path) -> bool:
         return real_path(path) in self._digests
@@ -134,7 +135,7 @@ class ToolContext:
     """Folders outside the working folder that may be read without a question: those of skills."""
     mask: Mask = field(default_factory=Mask)
     """Takes our keys out of a text. What is cut to its room goes through it first: half a key is none."""
-    before_change: Callable[[Path, Path, bytes | None, bytes], None] = lambda *_: None
+    before_change: Callable[[Path, Path, bytes | None, bytes | None], None] = lambda *_: None
     """Called in the tool's thread right before a file is changed, with its path, where that leads, what it
     holds (None: there is none) and what it will hold. Raises ToolFailure where that could not be recorded:
     then nothing is changed."""

@@ -19,10 +19,10 @@ from ..api_keys import Mask
 from ..approvals import WRITES
 from .bans import why_banned
 from .base import Arguments, BaseTool, RuleSet, ToolContext, ToolFailure, ToolOutcome, fitted, named
-from .jobs import KEPT_END, KEPT_START, Job, file_of, gap
+from .jobs import KEPT_END, KEPT_START, Job, earlier_outputs, file_of, gap
 from .known_commands import leading_words
 from .paths import command_inside
-from .process import ending, environment, spawn
+from .process import ending, environment, spawn, still_running
 from .shell_syntax import Word, read
 from .text import FullText, clipped, line_count, lines_from, one_line, printed, with_notes
 
@@ -136,6 +136,7 @@ class BashTool(BaseTool[BashArguments]):
         finally:
             output.close()
         text = await asyncio.to_thread(output.text)
+        remaining = await context.jobs.left.running(child.pid)
         if timed_out:
             brief = "timed out ✗"
             note = f"[timed out after {seconds:g} s: the command and all it started were ended]"
@@ -146,7 +147,8 @@ class BashTool(BaseTool[BashArguments]):
         seen = None
         if box is not None:
             seen = await asyncio.to_thread(box.seen, text, failed=bool(status), is_asked=True)
-        notes = [note, _HELD if held else "", seen.words if seen else ""]
+        left = f"[{still_running(remaining)}]" if remaining else ""
+        notes = [note, _HELD if held else "", left, seen.words if seen else ""]
         text, full = await fitted(text, context, self.name, *notes)
         outcome = ToolOutcome(text, is_error, brief, full_output=full)
         return replace(outcome, refused=seen.refused, made=seen.made) if seen else outcome
@@ -256,16 +258,21 @@ class JobsTool(BaseTool[JobsArguments]):
 
 async def _listed(context: ToolContext) -> ToolOutcome:
     jobs = context.jobs.all()
-    if not jobs:
-        return ToolOutcome("No job was started since Foldline was.", brief="no jobs")
-    lines = [f"{job.number}  {_state(job)}  {clip(one_line(job.command), 120)}" for job in jobs]
+    known = [job.number for job in jobs]
+    earlier = await asyncio.to_thread(earlier_outputs, context.spill_dir, known)
+    if not jobs and not earlier:
+        return ToolOutcome(_NO_JOBS, brief="no jobs")
+    lines = [f"{number}  {_CLOSED}; its output: {named(path, context)}" for number, path in earlier.items()]
+    lines += [f"{job.number}  {_state(job)}  {clip(one_line(job.command), 120)}" for job in jobs]
     for job in jobs:
         job.reported = not job.runs
     running = sum(job.runs for job in jobs)
     text, full = await fitted("\n".join(lines), context, JobsTool.name)
-    return ToolOutcome(text, brief=f"{running} of {many(len(jobs), 'job')} running", full_output=full)
+    return ToolOutcome(text, brief=f"{running} of {many(len(lines), 'job')} running", full_output=full)
 
 
+_NO_JOBS = "No background jobs yet."
+_CLOSED = "ended when Foldline was closed"
 _DONE = {"output": "shown", "wait": "waited for", "stop": "stopped"}
 
 
@@ -283,12 +290,11 @@ def _asked(arguments: JobsArguments, context: ToolContext) -> Job:
     path = file_of(arguments.job, context.spill_dir)
     if path.exists():
         raise ToolFailure(
-            f"Job {arguments.job} ended when Foldline was closed. What it wrote until then is in "
-            f"{named(path, context)}.",
+            f"Job {arguments.job} {_CLOSED}. What it wrote until then is in {named(path, context)}.",
             brief="ended",
         )
     numbers = ", ".join(str(job.number) for job in context.jobs.all())
-    there = f"There are: {numbers}." if numbers else "None was started since Foldline was."
+    there = f"There are: {numbers}." if numbers else _NO_JOBS
     raise ToolFailure(f"There is no job {arguments.job}. {there}", brief="no such job ✗")
 
 
@@ -298,7 +304,7 @@ async def _state_of(
     """How a job stands and the newest lines it has written. The model then knows whether it has ended."""
     job.reported = not job.runs
     text = await asyncio.to_thread(_newest, job, context, lines)
-    brief = f"job {job.number} {job.state}"
+    brief = f"job {job.number} {job.state}{', runs on' if job.runs_on else ''}"
     return ToolOutcome(text, is_error=is_error, brief=brief, full_output=str(job.kept.path))
 
 
@@ -318,5 +324,9 @@ def _newest(job: Job, context: ToolContext, lines: int) -> str:
 def _state(job: Job) -> str:
     seconds = job.seconds
     if seconds < 120:
-        return f"{job.state} ({seconds:.0f} s)"
-    return f"{job.state} ({f'{seconds / 60:.0f} min' if seconds < 7200 else f'{seconds / 3600:.1f} h'})"
+        duration = f"{seconds:.0f} s"
+    elif seconds < 7200:
+        duration = f"{seconds / 60:.0f} min"
+    else:
+        duration = f"{seconds / 3600:.1f} h"
+    return ", ".join(filter(None, (f"{job.state} ({duration})", job.leftover)))

@@ -1,16 +1,19 @@
 """The tools `read`, `write` and `edit`, and the diffs of changes.
 
-`edit` works on bytes, so that byte order marks, line ends and whatever is not UTF-8 stay as they are.
+`edit` works on bytes, so that whatever is not UTF-8 stays as it is. A byte order mark and line ends stay in a
+file that `edit` or `write` changes.
 """
 
 import asyncio
 import difflib
+import errno
 import math
 import os
 import re
 import stat
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +24,7 @@ from foldline.context.clip import first_lines, fits
 from foldline.context.digest import clip
 from foldline.context.numbers import many
 from foldline.context.tokens import estimate_tokens
-from foldline.files import folder_at, is_there, opened, put_whole, status_in
+from foldline.files import folder_at, is_there, opened, overwrite, put_whole, status_in
 from foldline.protocol import FileTouch, system_words
 
 from .base import (
@@ -39,13 +42,16 @@ from .paths import is_changeable, is_inside, is_open, missing
 from .text import (
     FullText,
     clipped,
+    common_start,
     decoded,
+    in_form_of,
     is_binary,
     is_wide,
     line_count,
     line_span,
     lines_from,
     sized,
+    with_line_ends,
     with_notes,
 )
 
@@ -97,25 +103,54 @@ def _too_large(shown: str, size: str) -> ToolFailure:
     return ToolFailure(sentence, brief="too large ✗")
 
 
-def replace(real: Path, content: bytes, shown: str, mode: int | None = None) -> None:
+_IN_PLACE = (errno.EPERM, errno.EACCES, errno.EBUSY, errno.ENOTSUP)
+"""Errors of a file that cannot be replaced by one of the same owner and attributes: it is another user's, its
+folder may not be written, or it is mounted by itself."""
+
+
+def replace(real: Path, content: bytes, shown: str, mode: int | None = None) -> int:
     """Make this the content of a file, all or nothing: a new file beside it takes its place.
 
-    No link is followed. The mode of an existing file is kept, a new one gets this one; missing folders are
-    made. `shown` names the file in sentences.
+    No link is followed. An existing file keeps its mode, owner, access list and extended attributes; where
+    a new file cannot have these, it is written in its place, unless it has other names. A new file gets
+    `mode`; missing folders are made. `shown` names the file in sentences.
+
+    Returns:
+        How many other names (hard links) of the file keep what it held.
 
     Raises:
         ToolFailure: it could not be written; what was there is unchanged.
     """
+    name = Path(real.name)
     try:
         with folder_at(real.parent, make=True) as folder:
-            kept = _mode(folder, real.name, shown)
-            mode = mode if kept is None else kept
-            put_whole(Path(real.name), content, mode, durable=True, folder=folder)
+            status = _status(folder, real.name, shown)
+            if status is None:
+                put_whole(name, content, mode, durable=True, folder=folder)
+                return 0
+            _put_like(name, content, status, folder)
+            return status.st_nlink - 1
     except OSError as error:
         raise ToolFailure(f"{shown} could not be written: {system_words(error)}.") from None
 
 
-def _mode(folder: int, name: str, shown: str) -> int | None:
+def _put_like(name: Path, content: bytes, status: os.stat_result, folder: int) -> None:
+    mode = stat.S_IMODE(status.st_mode)
+    try:
+        with opened(name, folder) as old:
+            put_whole(name, content, mode, durable=True, folder=folder, like=old.fileno())
+    except OSError as error:
+        if error.errno not in _IN_PLACE or status.st_nlink > 1:
+            raise
+        overwrite(str(name), content, folder)
+
+
+def _status(folder: int, name: str, shown: str) -> os.stat_result | None:
+    """The status of a file that may be written; None if there is none.
+
+    Raises:
+        ToolFailure: it may not be written.
+    """
     try:
         status = status_in(folder, name)
     except FileNotFoundError:
@@ -126,7 +161,7 @@ def _mode(folder: int, name: str, shown: str) -> int | None:
         raise ToolFailure(f"{shown} is not an ordinary file (a pipe, socket or device) and was not written.")
     if not os.access(name, os.W_OK, dir_fd=folder):
         raise ToolFailure(f"{shown} is write-protected.")  # a rename would pass over the protection
-    return stat.S_IMODE(status.st_mode)
+    return status
 
 
 # --- read -------------------------------------------------------------------------------------------
@@ -267,11 +302,21 @@ class _ChangeTool(BaseTool[F]):
             planned = self.planned(arguments, path, context)
             real = context.real(path)
             context.before_change(path, real, planned.before, planned.after)
-            replace(real, planned.after, shown)
+            try:
+                other_names = replace(real, planned.after, shown)
+            except ToolFailure:
+                with suppress(ToolFailure):  # the record says that the change was not made
+                    context.before_change(path, real, planned.after, planned.before)
+                raise
             context.known_files.remember(path, planned.after)
-        made = planned.change
-        touch = FileTouch(path=shown, action="modified", added=made.added, removed=made.removed)
-        return ToolOutcome(planned.outcome, brief=planned.brief, files=(touch,), diff=made.kept)
+        text, brief = planned.outcome, planned.brief
+        if other_names:
+            held = f"{many(other_names, 'other name')} (hard links)"
+            text += f" The file had {held}: what they name was not changed. To change it, too, link it again."
+            brief += ", hard link"
+        change = planned.change
+        touch = FileTouch(path=shown, action="modified", added=change.added, removed=change.removed)
+        return ToolOutcome(text, brief=brief, files=(touch,), diff=change.kept)
 
 
 def _refuse_stale(path: Path, content: bytes, context: ToolContext) -> None:
@@ -305,8 +350,8 @@ class WriteTool(_ChangeTool[WriteArguments]):
         old = "(binary content)\n" if is_binary(content) else decoded(content)
         count = many(line_count(arguments.content), "line")
         outcome = f"{'Wrote' if before is None else 'Replaced'} {shown}: {count}."
-        made = change(old, arguments.content, shown)
-        return _Planned(before, arguments.content.encode(), made, outcome, count)
+        after = in_form_of(content, arguments.content)
+        return _Planned(before, after, change(old, decoded(after), shown), outcome, count)
 
 
 class EditArguments(_FileArguments):
@@ -368,15 +413,9 @@ def _pattern(old: str) -> re.Pattern[bytes]:
 
 
 def _replaced(before: bytes, found: list[re.Match[bytes]], new: str) -> bytes:
-    """New text gets the line ends of what it replaces; where that has none, those of the file."""
-    with_lf = new.replace("\r\n", "\n").encode()
-    with_crlf = with_lf.replace(b"\n", b"\r\n")
-    file_is_crlf = before.count(b"\r\n") * 2 > before.count(b"\n")
     pieces, position = [], 0
     for match in found:
-        replaced = match[0]
-        is_crlf = b"\r\n" in replaced if b"\n" in replaced else file_is_crlf
-        pieces += [before[position : match.start()], with_crlf if is_crlf else with_lf]
+        pieces += [before[position : match.start()], with_line_ends(new, match[0], before)]
         position = match.end()
     return b"".join([*pieces, before[position:]])
 
@@ -384,12 +423,14 @@ def _replaced(before: bytes, found: list[re.Match[bytes]], new: str) -> bytes:
 def nearest(text: str, old: str) -> str:
     """One sentence on where a text that is not there almost is."""
     wanted = old.replace("\r\n", "\n").split("\n")
-    lines = text.replace("\r\n", "\n").split("\n")[:_MOST_SEARCHED]
+    lines = text.replace("\r\n", "\n").split("\n")
+    searched = f" of the first {_MOST_SEARCHED:,}" if len(lines) > _MOST_SEARCHED else ""
+    lines = lines[:_MOST_SEARCHED]
     wanted = wanted[next((at for at, line in enumerate(wanted) if line.strip()), -1) :]
     starts = [number for number, line in enumerate(lines) if line.strip() == wanted[0].strip() != ""]
     if starts:
-        start = max(starts, key=lambda number: _same(lines[number:], wanted))
-        agreeing = _same(lines[start:], wanted)
+        start = max(starts, key=lambda number: common_start(lines[number:], wanted))
+        agreeing = common_start(lines[start:], wanted)
         if agreeing == len(wanted):
             return (
                 f"The nearest is at line {start + 1}, where it ends otherwise than the file's lines do: "
@@ -414,7 +455,7 @@ def nearest(text: str, old: str) -> str:
             if ratio > best_ratio:
                 best, best_ratio = number, ratio
     if best < 0:
-        return "No line is like its first line: read the file again."
+        return f"No line{searched} is like its first line: read the file again."
     return f"The nearest line is {best + 1}: {_quoted(lines[best])}."
 
 
@@ -454,8 +495,8 @@ class Change:
 def change(before: str, after: str, name: str) -> Change:
     """What became of a file. Line ends of either kind compare by what they are: CRLF to LF is a change."""
     old, new = _lines(before), _lines(after)
-    same_start = _same(old, new)
-    same_end = _same(old[same_start:][::-1], new[same_start:][::-1])
+    same_start = common_start(old, new)
+    same_end = common_start(old[same_start:][::-1], new[same_start:][::-1])
     start = max(0, same_start - _CONTEXT)
     tail = max(0, same_end - _CONTEXT)
     old, new = old[start : len(old) - tail], new[start : len(new) - tail]
@@ -495,16 +536,6 @@ def _lines(text: str) -> list[str]:
     else:
         lines[-1] += "\n\\ No newline at end of file"
     return lines
-
-
-def _same(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many lines both begin with."""
-    count = 0
-    for left, right in zip(old, new, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
 
 
 def _range_line(group: Sequence[tuple[str, int, int, int, int]], start: int) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -14,7 +14,7 @@ from foldline.files import create_private, make_private, read_regular
 from foldline.protocol import FoldlineError, system_words
 
 from ..api_keys import Mask
-from .process import LeftBehind, ending, spawn
+from .process import LeftBehind, end_all, ending, spawn, still_running
 from .text import printed, sized
 
 if TYPE_CHECKING:
@@ -136,6 +136,12 @@ def _number(path: Path) -> int:
     return int(digits) if digits.isdecimal() else 0
 
 
+def earlier_outputs(folder: Path, known: Collection[int]) -> dict[int, Path]:
+    """By number, the outputs of jobs that are not `known`: they ended with the program that ran them."""
+    numbered = {_number(path): path for path in folder.glob("job-*.txt")}
+    return {number: numbered[number] for number in sorted(numbered.keys() - {0, *known})}
+
+
 @dataclass(eq=False)
 class Job:
     """A command in the background."""
@@ -144,6 +150,12 @@ class Job:
     """Unique in the session: the file of its output is named after it."""
     command: str
     kept: JobOutput
+    left: LeftBehind
+    """Where the processes are that it leaves running."""
+    group: int = 0
+    """The number of its process group, once it was started."""
+    remaining: Sequence[int] = ()
+    """Numbers of the processes that still ran when it ended."""
     began: float = field(default_factory=time.monotonic)
     ended: float | None = None
     status: int | None = None
@@ -172,7 +184,22 @@ class Job:
     @property
     def state(self) -> str:
         """Its state in words: `runs`, `ended: exit 0`, `ended: stopped`."""
-        return "runs" if self.runs else f"ended: {self.why or ending(self.status)}"
+        return "runs" if self.runs else f"ended: {self.end}"
+
+    @property
+    def end(self) -> str:
+        """How it ended, in a word or two."""
+        return self.why or ending(self.status)
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether it has ended and a process of it still runs."""
+        return bool(self.remaining and self.left.families(self.group))
+
+    @property
+    def leftover(self) -> str:
+        """What of it runs on after its end, in words; empty if nothing does."""
+        return still_running(self.remaining) if self.runs_on else ""
 
     async def wait(self, seconds: float) -> None:
         """Wait until it ends, at most so long."""
@@ -219,16 +246,18 @@ class Jobs:
         if running >= _MOST_JOBS:
             raise FoldlineError(f"{many(running, 'job')} run already: stop one with `jobs` first.")
         kept = JobOutput.new(folder, mask)
-        job = self._jobs[kept.number] = Job(kept.number, command, kept)
+        job = self._jobs[kept.number] = Job(kept.number, command, kept, self.left)
 
         async def run() -> None:
             try:
                 running = spawn(argv, cwd, environment, self.left, box)
                 async with asyncio.timeout(seconds), running as child:
+                    job.group = child.pid
                     # As long as anybody holds the output: a script that starts a server and ends is that
                     # server.
                     await child.follow(kept.take, drain=None)
                     job.status = child.status
+                job.remaining = await self.left.running(job.group)
             except TimeoutError:
                 job.why = f"timed out after {seconds:g} s"
             except OSError as error:
@@ -242,7 +271,9 @@ class Jobs:
         return job
 
     async def stop(self, job: Job, why: str = "stopped") -> None:
-        """End a job and all it started."""
+        """End a job and all it started, also what runs on after its end."""
+        for family in self.left.families(job.group):
+            await asyncio.to_thread(end_all, family)
         if job.task is None or not job.runs:
             return
         job.why = job.why or why

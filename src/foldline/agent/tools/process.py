@@ -65,6 +65,13 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in secret} | _QUIET
 
 
+def still_running(pids: Sequence[int]) -> str:
+    """What a command that has ended left running, in words."""
+    if len(pids) == 1:
+        return f"a process of it still runs (PID {pids[0]}): it ends with Foldline"
+    return f"{len(pids)} processes of it still run (PIDs {', '.join(map(str, pids))}): they end with Foldline"
+
+
 def ending(status: int | None) -> str:
     """How a program ended, in a word or two: `exit 3`, `SIGKILL`."""
     if status is None or status >= 0:
@@ -285,6 +292,18 @@ class LeftBehind:
         for left in [left for left in self._held if not left[1].is_held]:
             self._held.remove(left)
             left[1].close()
+
+    def families(self, group: int) -> list[Family]:
+        """What the command of this group left, and still runs."""
+        return [family for family, leash in self._held if family.group == group and leash.is_held]
+
+    async def running(self, group: int) -> list[int]:
+        """Numbers of the processes that the command of this group left running."""
+        families = self.families(group)
+        pids: set[int] = set()
+        for family in families:
+            pids |= await asyncio.to_thread(_everybody, family, {})
+        return sorted(pids)
 
     def end(self) -> None:
         """End all of them."""

@@ -5,6 +5,7 @@ import shlex
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import AnyStr
 
 from foldline.context.clip import Span, fits, gaps, joined, kept_spans
 from foldline.context.numbers import many
@@ -64,6 +65,50 @@ def is_wide(content: bytes) -> bool:
 def is_binary(content: bytes) -> bool:
     """Whether this is no text: a NUL in the first 8 kB (git's rule) and no UTF-16 or UTF-32 mark."""
     return b"\x00" in content[:8192] and not is_wide(content)
+
+
+def in_form_of(before: bytes, text: str) -> bytes:
+    """A text as all that a file holds: in the encoding, with the byte order mark and the line ends it had.
+
+    A file that is new, binary or emptied holds the text as it is.
+    """
+    if not before or not text or is_binary(before):
+        return text.encode()
+    bom, encoding = next((each for each in _BOMS if before.startswith(each[0])), (b"", "utf-8"))
+    old = before[len(bom) :] if encoding == "utf-8" else decoded(before).encode()
+    content = with_line_ends(text.removeprefix("\ufeff"), old, old)
+    return bom + (content if encoding == "utf-8" else content.decode().encode(encoding))
+
+
+def with_line_ends(new: str, old: bytes, file: bytes) -> bytes:
+    """New text with the line ends of the piece of a file that it replaces.
+
+    Lines that the piece begins or ends with, too, keep theirs; the others get those of most of its lines, or
+    of the file's, if it has none.
+    """
+    if b"\n" not in file:
+        return new.encode()
+    most = old if b"\n" in old else file
+    usual = b"\r\n" if most.count(b"\r\n") * 2 > most.count(b"\n") else b"\n"
+    lines, before = new.replace("\r\n", "\n").encode().split(b"\n"), old.split(b"\n")
+    ends_before = [b"\r\n" if line.endswith(b"\r") else b"\n" for line in before[:-1]]
+    before = [line.removesuffix(b"\r") for line in before[:-1]] + before[-1:]
+    shorter = min(len(lines), len(before)) - 1
+    start = min(common_start(lines, before), shorter)
+    end = min(max(common_start(lines[::-1], before[::-1]) - 1, 0), shorter - start)
+    others = [usual] * (len(lines) - 1 - start - end)
+    ends = [*ends_before[:start], *others, *ends_before[len(ends_before) - end :], b""]
+    return b"".join(line + line_end for line, line_end in zip(lines, ends, strict=True))
+
+
+def common_start(old: Sequence[AnyStr], new: Sequence[AnyStr]) -> int:
+    """How many lines both begin with."""
+    count = 0
+    for left, right in zip(old, new, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
 
 
 def printed(output: bytes) -> str:

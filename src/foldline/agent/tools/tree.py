@@ -114,19 +114,31 @@ def files_below(root: Path, stop: Callable[[], bool] = lambda: False) -> Iterato
     pending: list[tuple[str, tuple[_Rules, ...]]] = [(start, _rules_above(start))]
     while pending and not stop():
         folder, inherited = pending.pop()
-        entries = _entries(folder)
-        is_repository = any(entry.name == ".git" for entry in entries)
-        rules = (*(() if is_repository else inherited), *_rules_of(folder))
-        folders = []
-        for entry in entries:
-            is_folder = _is_folder(entry)
-            if entry.name == ".git" or _is_ignored(rules, entry.path, is_folder):
-                continue
-            if is_folder:
-                folders.append((entry.path, rules))
-            else:
-                yield entry.path
-        pending.extend(reversed(folders))
+        entries, rules = _unignored(folder, inherited)
+        yield from (entry.path for entry in entries if not _is_folder(entry))
+        pending.extend((entry.path, rules) for entry in reversed(entries) if _is_folder(entry))
+
+
+def entries_in(folder: Path) -> Iterator[str]:
+    """Absolute paths of what lies in a folder and `files_below` would find; folders end in a separator."""
+    start = os.path.abspath(folder)  # noqa: PTH100 (links stay as the caller wrote them)
+    entries, _ = _unignored(start, _rules_above(start))
+    return (entry.path + (os.sep if _is_folder(entry) else "") for entry in entries)
+
+
+def _unignored(
+    folder: str, inherited: tuple[_Rules, ...]
+) -> tuple[list[os.DirEntry[str]], tuple[_Rules, ...]]:
+    """What lies in a folder and is not ignored, and the rules that hold in it."""
+    entries = _entries(folder)
+    is_repository = any(entry.name == ".git" for entry in entries)
+    rules = (*(() if is_repository else inherited), *_rules_of(folder))
+    kept = [
+        entry
+        for entry in entries
+        if entry.name != ".git" and not _is_ignored(rules, entry.path, _is_folder(entry))
+    ]
+    return kept, rules
 
 
 def _is_ignored(rules: tuple[_Rules, ...], path: str, is_folder: bool) -> bool:
@@ -179,7 +191,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
-    except OSError:
+    except (OSError, ValueError):  # it may not be listed, or no folder can have this name
         return []
 
 

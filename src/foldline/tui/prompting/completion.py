@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nsmallest
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ROWS = 10
 MOST_FILES: Final = 50_000
-"""Files listed at most; a tree this large is found by longer paths anyway."""
+"""Files listed at most. In a larger tree, folders that are typed are listed besides."""
 SLICE: Final = 2_000
 """Paths that are matched at a time: a few milliseconds."""
 _FRESH: Final = 2.0
@@ -174,27 +174,41 @@ class Listing:
 
     paths: tuple[str, ...] = ()
     lowered: tuple[str, ...] = ()
+    whole: bool = True
+    """Whether there are no others."""
+
+    def with_folder(self, root: Path, folder: str) -> "Listing":
+        """The same with what lies in one more folder. Slow: for a thread."""
+        from foldline.agent.tools.tree import entries_in
+
+        if folder.startswith("/") or ".." in folder.split("/"):
+            return self
+        paths = tuple(dict.fromkeys((*self.paths, *_relative(root, entries_in(root / folder)))))
+        return Listing(paths, tuple(path.lower() for path in paths), whole=False)
 
 
 def listing_of(root: Path, most: int = MOST_FILES) -> Listing:
-    """All files below `root` and the folders they are in. Slow: for a thread."""
-    files = list_files(root, most)
+    """All files below `root`, or the first ones, and the folders they are in. Slow: for a thread."""
+    more = list_files(root, most + 1)
+    files = more[:most]
     folders = {f"{parent.as_posix()}/": None for path in files for parent in list(Path(path).parents)[:-1]}
     paths = (*folders, *files)
-    return Listing(paths, tuple(path.lower() for path in paths))
+    return Listing(paths, tuple(path.lower() for path in paths), whole=len(more) <= most)
 
 
 def list_files(root: Path, most: int = MOST_FILES) -> tuple[str, ...]:
-    """Paths below `root`, relative to it, without what `.gitignore` leaves out. Slow: for a thread.
-
-    A name that would do something to the terminal, or turns text around, is left out: it would be typed into
-    the prompt as it is.
-    """
+    """Paths below `root`, relative to it, without what `.gitignore` leaves out. Slow: for a thread."""
     from foldline.agent.tools.tree import files_below  # the tools are not needed before the first `@`
 
+    return tuple(islice(_relative(root, files_below(root)), most))
+
+
+def _relative(root: Path, absolute: Iterable[str]) -> Iterator[str]:
+    """These paths relative to `root`. A name that would do something to the terminal, or turns text around,
+    is left out: it would be typed into the prompt as it is."""
     skip = len(str(root.absolute()).rstrip("/")) + 1
-    paths = (path[skip:].replace("\\", "/") for path in islice(files_below(root), most))
-    return tuple(path for path in paths if path.isprintable() or clean_line(path) == path)
+    paths = (path[skip:].replace("\\", "/") for path in absolute)
+    return (path for path in paths if path.isprintable() or clean_line(path) == path)
 
 
 def matching(typed: str, listing: Listing, most: int = 10) -> Iterator[tuple[str, ...] | None]:
@@ -254,6 +268,8 @@ class FileFinder:
         self._start = start
         self._clock = clock
         self._listing = Listing()
+        self._folders: set[str] = set()
+        """Folders that were listed besides, because the listing is not whole."""
         self._listed_at: float | None = None
         self.lists = False
         """Whether files are being listed: what is there is not all."""
@@ -265,9 +281,13 @@ class FileFinder:
 
     def find(self, typed: str, *, now: bool = False) -> Sequence[str]:
         """The best paths. Of a long list at first those found before; `now` waits for the new ones."""
+        folder = typed[: typed.rfind("/") + 1]
         if not self.lists and self._is_stale(typed):
             self.lists = True
             self._start(self._list)
+        elif not self.lists and not self.is_whole and folder not in self._folders:
+            self.lists = True
+            self._start(partial(self._list, folder))
         if typed != self._typed:
             self._search, self._searched = matching(typed, self._listing), typed
             self._go_on()
@@ -276,6 +296,11 @@ class FileFinder:
             if self._typed != typed and not self.lists:
                 self._start(partial(self._finish, typed))
         return self._found
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all files are listed."""
+        return self._listing.whole
 
     def _is_stale(self, typed: str) -> bool:
         """A list is made when completion begins: files come and go."""
@@ -295,11 +320,16 @@ class FileFinder:
             self._go_on()
         self._changed()
 
-    async def _list(self) -> None:
+    async def _list(self, folder: str | None = None) -> None:
+        """List all files, or one more folder."""
         try:
-            if self._root is not None:
+            if self._root is not None and folder is not None:
+                self._listing = await asyncio.to_thread(self._listing.with_folder, self._root, folder)
+                self._folders.add(folder)
+            elif self._root is not None:
+                self._folders.clear()
                 self._listing = await asyncio.to_thread(listing_of, self._root)
-            self._listed_at = self._clock()
+                self._listed_at = self._clock()
         finally:
             self.lists = False
         self._typed = None
@@ -440,6 +470,8 @@ class Completer:
         whole = word.kind == "argument" and not word.typed
         has_lent = word.kind == "file" and any(":" in candidate.label for candidate in found)
         title = "files and resources" if has_lent else _TITLES[word.kind]
+        if word.kind in ("file", "path") and not self._finder.is_whole:
+            title += f" of the first {MOST_FILES:,} · FOLDER/ for others"
         self._list.offer(title, () if exact else found, marked=not whole)
 
     def close(self) -> None:

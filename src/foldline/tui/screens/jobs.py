@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
@@ -16,6 +17,7 @@ from textual.binding import BindingType
 
 from foldline.context.harmless import clean_line
 from foldline.context.numbers import elapsed, many
+from foldline.files import read_regular
 from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError, system_words
 from foldline.tui.blocks.cells import Span, chop_spans, crop, cut_left, cut_right, wrap_spans
@@ -44,10 +46,16 @@ class JobRow:
     """How long it has run, or ran."""
     path: str = ""
     """The file with all it wrote, as shown to people."""
+    runs_on: bool = False
+    """Whether it has ended and a process of it still runs."""
 
     @property
     def runs(self) -> bool:
         return not self.ending
+
+    @property
+    def can_end(self) -> bool:
+        return self.runs or self.runs_on
 
 
 KEYS: Final = table(
@@ -63,7 +71,7 @@ KEYS: Final = table(
 
 _WIDTH: Final = 104
 _NONE: Final = (
-    "No job runs, and none was started since Foldline was.",
+    "No background jobs yet.",
     "The agent starts one with its tool bash and background: a server, a watcher, long tests. It runs on "
     "after the turn, and ends with Foldline.",
 )
@@ -99,13 +107,13 @@ class JobsScreen(ListScreen[None, JobRow]):
         """Show the jobs as they are now."""
         self.show_rows(self._look(), lambda one, other: one.number == other.number)
         self.fit()
-        if self.row is None or not self.row.runs:
+        if self.row is None or not self.row.can_end:
             self.question = None
 
     def works_now(self, command: str) -> bool:
         if command in ("help", "close"):
             return True
-        return self.row is not None and (command != "end" or self.row.runs)
+        return self.row is not None and (command != "end" or self.row.can_end)
 
     def act(self, command: str) -> None:
         row = self.row
@@ -163,20 +171,24 @@ _STOPPED = "stopped by the user"
 
 
 def open_jobs(chat: "ChatScreen", runner: Runner) -> None:
+    from foldline.agent.tools.jobs import earlier_outputs
+
     jobs = runner.agent.state.jobs
+    earlier = earlier_outputs(runner.agent.state.spill_dir, [job.number for job in jobs.all()])
+    earlier_rows = [_earlier_row(number, path) for number, path in earlier.items()]
 
     def look() -> Sequence[JobRow]:
         now = datetime.now()
-        return [_row(job, now) for job in sorted(jobs.all(), key=lambda job: -job.number)]
+        return sorted([*earlier_rows, *(_row(job, now) for job in jobs.all())], key=lambda row: -row.number)
 
     def output(number: int) -> str:
         job = jobs.numbered(number)
-        assert job is not None, "jobs stay as long as the program runs"
+        path = earlier[number] if job is None else job.kept.path
         try:
-            return job.kept.text()
+            return read_regular(path).decode("utf-8", "replace") if job is None else job.kept.text()
         except OSError as error:
-            path = with_tilde(str(job.kept.path))
-            raise FoldlineError(f"Its output in {path} cannot be read: {system_words(error)}.") from None
+            shown = with_tilde(str(path))
+            raise FoldlineError(f"Its output in {shown} cannot be read: {system_words(error)}.") from None
 
     async def end(number: int) -> None:
         if (job := jobs.numbered(number)) is not None:
@@ -185,18 +197,27 @@ def open_jobs(chat: "ChatScreen", runner: Runner) -> None:
     chat.push_screen(JobsScreen(look, output, end))
 
 
+def _earlier_row(number: int, path: Path) -> JobRow:
+    """A job of an earlier run of the program: only its output is kept."""
+    return JobRow(number, "(of an earlier run)", ending="ended with Foldline", path=with_tilde(str(path)))
+
+
 def _row(job: "Job", now: datetime) -> JobRow:
     from foldline.agent.tools.text import one_line
 
+    ending = "" if job.runs else job.end
+    if job.runs_on:
+        ending = f"runs on ({job.end})"
     began = now - timedelta(seconds=job.age)
     return JobRow(
         job.number,
         one_line(job.command),
-        ending="" if job.runs else job.state.removeprefix("ended: "),
+        ending=ending,
         failed=not job.runs and bool(job.status or job.why) and job.why != _STOPPED,
         since=f"{began:%H:%M}",
         seconds=job.seconds,
         path=with_tilde(str(job.kept.path)),
+        runs_on=job.runs_on,
     )
 
 
