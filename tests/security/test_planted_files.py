@@ -35,19 +35,23 @@ mkdir -p far/below/it && git init -q far/below/it/nested
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "home" / "foldline"))
     for name, value in WHO.items():
         monkeypatch.setenv(name, value)
+    return tmp_path / "home"
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """A repository with a submodule, a second working tree, and others below it."""
-    subprocess.run(["bash", "-ec", SETUP], cwd=tmp_path, check=True, capture_output=True)
-    return tmp_path / "project"
+def repository(home: Path) -> Path:
+    """A repository with a submodule, a second working tree, and others below it.
+
+    It lies in the home folder: in `/tmp`, commands would not see the repository it is fetched from.
+    """
+    subprocess.run(["bash", "-ec", SETUP], cwd=home, check=True, capture_output=True)
+    return home / "project"
 
 
 @pytest.fixture
