@@ -15,7 +15,7 @@ from foldline.tui.blocks import diff
 from foldline.tui.blocks.cells import Span
 from foldline.tui.messages import OperationWanted
 from foldline.tui.state import ONCE, ChatState, Question, Stepping
-from foldline.tui.widgets.question import Answer, QuestionText
+from foldline.tui.widgets.question import ANSWERS, QuestionText
 from support.chat_app import ChatApp, Clock, screen_text
 from support.limits import few
 
@@ -145,7 +145,7 @@ async def test_no_is_the_same_number_where_always_is_not_offered() -> None:
         await pilot.press("2", "3")
         await pilot.pause()
         assert answers(app) == []
-        assert "4 No, and tell it why" in "\n".join(screen_text(app))
+        assert "4 No, and say why" in "\n".join(screen_text(app))
 
 
 @pytest.mark.parametrize("keys", [["4"], ["up", "down", "down", "down", "enter"]])
@@ -310,14 +310,14 @@ async def test_a_command_is_allowed_once_all_of_it_was_on_the_screen(
 @pytest.mark.parametrize("size", few(SIZES))
 @pytest.mark.parametrize(("key", "answer"), [("alt+y", "once"), ("alt+a", "always"), ("alt+p", "project")])
 async def test_keys_ahead_of_what_is_painted_allow_nothing(
-    size: tuple[int, int], key: str, answer: Answer
+    size: tuple[int, int], key: str, answer: str
 ) -> None:
     diff = "@@ -1,1 +1,90 @@\n" + "".join(f"+line {number}\n" for number in range(90))
     app = ChatApp(asking(replace(CALL, name="write", diff=diff)), clock=Clock())
     async with app.run_test(size=size) as pilot:
         app.clock.now += 2
         for _ in range(200):
-            app.chat.dock.answer(answer)
+            app.chat.dock.give(next(letter for letter, word in ANSWERS.items() if word == answer))
         await pilot.pause()
         assert answers(app) == []
         seen = await read_by(app, pilot, key)

@@ -217,7 +217,7 @@ class Conversation:
         written = next((answer for answer in asked.answers if answer.asks == "line"), None)
         is_choice = question is not None and question.kind == "choice"
         await self.feed.flush()
-        cancels, operation = self._cancels, None
+        cancels, operation = self._cancels, asked.unanswered
         try:
             if self._has_forms and is_choice and written is not None:
                 operation = await self._filled_in(asked, written)
@@ -228,10 +228,10 @@ class Conversation:
         except (RequestError, ValueError):
             pass
         if self._cancels == cancels:
-            self._runner.submit(operation or asked.answers[-1].operation)
+            self._runner.submit(operation)
 
-    async def _permitted(self, asked: Asked, question: Question | None) -> operations.Operation | None:
-        """What the chosen answer asks of the agent; None where none was chosen."""
+    async def _permitted(self, asked: Asked, question: Question | None) -> operations.Operation:
+        """What the chosen answer asks of the agent; the last one if none was chosen."""
         options = [
             schema.PermissionOption(
                 option_id=answer.key, name=answer.sentence, kind=_allows(answer.operation)
@@ -241,9 +241,9 @@ class Conversation:
         call = self._asked_call(asked, question)
         outcome = (await self._client.request_permission(self._id, call, options)).outcome
         chosen = asked.taken(outcome.option_id) if isinstance(outcome, schema.AllowedOutcome) else None
-        return chosen.operation if chosen else None
+        return (chosen or asked.answers[-1]).operation
 
-    async def _filled_in(self, asked: Asked, written: Answer) -> operations.Operation | None:
+    async def _filled_in(self, asked: Asked, written: Answer) -> operations.Operation:
         """The same by a form, in which the answer may be `written` as well: then that one counts."""
         options = [schema.EnumOption(const=answer.key, title=answer.sentence) for answer in _listed(asked)]
         fields: dict[str, Any] = {
@@ -256,12 +256,12 @@ class Conversation:
         mode = schema.ElicitationFormSessionMode(session_id=self._id, requested_schema=form)
         response = await self._client.create_elicitation("\n".join(asked.lines), mode)
         if not isinstance(response, schema.AcceptElicitationResponse):
-            return None
+            return asked.answers[-1].operation
         key, words = (str((response.content or {}).get(name) or "") for name in fields)
         if words.strip() and not (key and words == written.usual):
             return written.with_line(words)
-        chosen = asked.taken(key)
-        return chosen.operation if chosen else None
+        chosen = asked.taken(key) or asked.answers[-1]
+        return chosen.operation
 
     def _asked_call(self, asked: Asked, question: Question | None) -> schema.ToolCallUpdate:
         """What is asked about, as a call. A choice, or a proposal, is one of its own."""
