@@ -13,6 +13,7 @@ from foldline.agent.skill_loading import look_around
 from foldline.agent.trust_question import ask_trust
 from foldline.cli.plain.commands import carry_out, handlers, usage
 from foldline.cli.plain.narrator import Answer, Asked, asked_since
+from foldline.context.harmless import nothing_hidden_lines
 from foldline.formats.writers.markdown import fenced
 from foldline.protocol import AssistantMessage, FoldlineError, Part, events, operations, text_parts
 from foldline.protocol.events import Event
@@ -154,7 +155,7 @@ class Conversation:
                 )
                 await self._runner.quiet()
                 if answer := "\n".join(self._lines):
-                    self.feed.say(fenced(answer, "") if "\n" in answer else answer)
+                    self.feed.say(answer)
             case UnknownSlash() as unknown:
                 self.feed.say(str(unknown))
             case _:
@@ -268,11 +269,16 @@ class Conversation:
         title, *lines = asked.lines
         known = self.feed.entry_updates.calls.get(asked.id, Call(asked.id, title))
         content: list[Content] = []
+        text = "\n".join(lines)
         if question is not None and question.kind == "call":
             content = [diff.content for diff in diffs(question.diff or "", self.agent.state.cwd)]
-            lines = [title, lines[0]] if question.outside or not content else []  # clients show diffs larger
-        if lines:
-            content.insert(0, helpers.tool_content(helpers.text_block("\n".join(lines))))
+            text = f"{title}\n{_as_it_is(question.title)}"
+            if content and not question.outside:
+                text = ""  # clients show diffs larger
+        elif question is not None and question.asks_agreement and not question.is_markdown:
+            text = _as_it_is(question.title)
+        if text:
+            content.insert(0, helpers.tool_content(helpers.text_block(text)))
         return schema.ToolCallUpdate(
             tool_call_id=known.id, title=known.title, status="pending", content=content or None
         )
@@ -290,6 +296,11 @@ def _available(command: Command) -> schema.AvailableCommand:
         description=command.title,
         input=schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint)) if hint else None,
     )
+
+
+def _as_it_is(text: str) -> str:
+    """Text for somebody who is to agree to it: no client draws it as Markdown, which could hide something."""
+    return fenced("\n".join(nothing_hidden_lines(text)), "")
 
 
 def _listed(asked: Asked) -> list[Answer]:

@@ -120,6 +120,9 @@ def _diff_rows(diff: str, width: int) -> "DiffRows":
 DEAF_SECONDS = 1.0
 """A question that interrupts takes no answer for so long: the key was meant for what was there before."""
 
+_HELD_SECONDS = 0.5
+"""A key that comes sooner after one that was refused is held down, or hammered."""
+
 Answer = Literal["once", "always", "project", "deny"]
 """The user's answer to a tool call."""
 ANSWERS: dict[str, Answer] = {"y": "once", "a": "always", "p": "project", "n": "deny"}
@@ -203,6 +206,8 @@ class QuestionDock(Lines, can_focus=True):
         self._shown_at = 0.0
         self._turned_at = -DEAF_SECONDS
         """When a key that would have allowed it read on instead."""
+        self._refused_at = -DEAF_SECONDS
+        """When a key was refused because it came too soon."""
         self._text: QuestionText | None = None
         """What is asked, at the width it was laid out for last."""
         self._width = 0
@@ -347,9 +352,11 @@ class QuestionDock(Lines, can_focus=True):
         return self._read >= 0
 
     def _is_past(self, moment: float) -> bool:
-        """Whether a key is no longer meant for what was there before `moment`."""
-        is_past = self._clock() - moment >= DEAF_SECONDS
+        """Whether a key is no longer meant for what was there before `moment`. One that is held never is."""
+        now = self._clock()
+        is_past = now - moment >= DEAF_SECONDS and now - self._refused_at >= _HELD_SECONDS
         if not is_past:
+            self._refused_at = now
             self._remark(TOO_SOON)
         return is_past
 
