@@ -97,6 +97,13 @@ async def test_a_page_is_shown_by_its_address_before_it_is_opened(house: House, 
     assert person.asked[0].detail == "Pay here\nhttps://example.org/a?b=c"
 
 
+@OLD_AND_NEW
+async def test_a_page_is_opened_once_its_whole_question_was_shown(house: House, old: tuple[str]) -> None:
+    person = Person("d")
+    await answered(house, person, old, tool="page")
+    assert [option.key for option in person.asked[0].options if option.agrees] == ["y"]
+
+
 async def test_a_call_that_waits_for_the_user_is_not_too_slow(house: House) -> None:
     person = Person()
     servers = house.servers(stdio_server("one", house.diary, "--asks", "--old", timeout=4.0))
