@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from foldline.protocol.operations import Choose
@@ -243,10 +244,10 @@ async def test_but_none_that_was_typed_before_it_was_on_the_screen() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         app.chat.show(asking(UNDO))
-        app.chat.set_focus(app.chat.dock)
-        burst(app, "\r1\r")
+        app.chat.dock.on_key(events.Key("enter", "\r"))
+        app.chat.dock.on_key(events.Key("1", "1"))
         await pilot.pause()
-        assert answers(app) == []
+        assert answers(app) == [] and app.chat.remarked == TOO_SOON
 
 
 async def test_the_status_row_forgets_that_a_question_had_just_come_with_the_question() -> None:

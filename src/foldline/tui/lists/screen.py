@@ -44,6 +44,10 @@ class Question:
     deaf_until: float = 0.0
     """Until then Enter and letters leave it as it is: they were typed for something else."""
 
+    def take_keys(self, deaf_until: float) -> None:
+        """Take its keys from that moment on: it is on the screen."""
+        self.deaf_until = deaf_until
+
 
 class TypedText:
     """Tells text that is typed at a screen whose letters are commands from single keys."""
@@ -318,7 +322,7 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         question = Question(sentence, dict.fromkeys(("enter", *keys), (word, do)), math.inf)
         self.question = question
         self.update()
-        self.call_after_refresh(setattr, question, "deaf_until", self.typed.deaf_until)
+        self.call_after_refresh(question.take_keys, self.typed.deaf_until)
 
     def on_key(self, event: events.Key) -> None:
         self.typed.note(event, self.clock())

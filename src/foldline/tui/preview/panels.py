@@ -642,7 +642,7 @@ class PreviewPanels(Workbench):
         sentence = f"Throw away {'your text and ' * self._by_hand}the draft? The session stays as is."
         question = Question(sentence, {"enter": ("throws it away", throw)}, math.inf)
         self._question = question
-        self.call_after_refresh(setattr, question, "deaf_until", self._typed.deaf_until)
+        self.call_after_refresh(question.take_keys, self._typed.deaf_until)
 
     def _answer(self, question: Question, command: str) -> None:
         if command == "enter" and self._clock() < question.deaf_until:
