@@ -151,7 +151,7 @@ def test_calls_that_need_approval_are_declined_without_yes(door: FrontDoor) -> N
 def test_yes_runs_them(door: FrontDoor) -> None:
     assert door("run", "--yes", "write hello to new.txt").code == 0
     assert (door.cwd / "new.txt").read_text().strip() == "hello"
-    assert "declined, nobody is here to approve it" in door("run", "-c", "write hello to other.txt").err
+    assert "not run, as no person is here to approve it" in door("run", "-c", "write hello to other.txt").err
     assert not (door.cwd / "other.txt").exists(), "it was said for that run alone"
 
 

@@ -194,7 +194,7 @@ class Calls:
             except OSError as error:
                 aside.append(f"{path} stays: {system_words(error)}")
         why = f" and says: {word.why}" if word.why else ""
-        who = "nobody is here to allow it" if word.unasked else "the user does not want it"
+        who = "no person is here to allow it" if word.unasked else "the user does not want it"
         said = f"[{who}: {'; '.join(aside)}]{why}"
         return replace(outcome, text=f"{outcome.text.rstrip()}\n{said}\n", is_error=True, brief="put aside ✗")
 
@@ -298,7 +298,7 @@ class Calls:
 def _declined(word: operations.Approve) -> ToolOutcome:
     """The result of a call that was not allowed, with the user's own words if they gave any."""
     if word.unasked:
-        return ToolOutcome(_UNASKED, True, "nobody here ✗")
+        return ToolOutcome(_UNASKED, True, "no one to ask ✗")
     why = f" and says: {word.why}" if word.why else ". Only try it again if asked to."
     return ToolOutcome(f"The user declined this call{why}", True, "declined ✗")
 

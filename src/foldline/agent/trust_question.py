@@ -64,9 +64,9 @@ async def _ask(state: AgentState) -> None:
     others = [file for file in new if file not in hooks]
     if state.choices.interactive and state.choices.read:
         if hooks:
-            await _decide(state, hooks, *_about_hooks(hooks, state.cwd), label="Let them run")
+            await _decide(state, hooks, *_about_hooks(hooks, state.cwd), label="Allow")
         if others:
-            await _decide(state, others, *_about_others(others, state.cwd), label="Use them")
+            await _decide(state, others, *_about_others(others, state.cwd), label="Use")
     elif new:
         listed = with_signs(names(new, state.cwd))
         how = "The chat asks, and `foldline run --trust` agrees."
@@ -79,7 +79,7 @@ async def _ask(state: AgentState) -> None:
 
 async def _decide(state: AgentState, files: Sequence[Brought], title: str, text: str, *, label: str) -> None:
     """Ask whether these files are used, and keep the answer."""
-    options = [Option(key="y", label=label, agrees=True), Option(key="n", label="Leave them out")]
+    options = [Option(key="y", label=label, agrees=True), Option(key="n", label="Leave out")]
     word = await state.choices.ask(title, options, text)
     if not word.key:
         return
@@ -102,7 +102,7 @@ def _about_hooks(files: Sequence[Brought], cwd: Path) -> tuple[str, str]:
         for number, hook in enumerate(hooks, 1)
     ]
     text = "\n\n".join(("Hooks are commands that run by themselves.", *texts, *faults))
-    return f"Allow {many(len(hooks), 'hook')} of this folder?", with_signs(text)
+    return "Allow the hooks of this folder?", with_signs(text)
 
 
 def _about_others(files: Sequence[Brought], cwd: Path) -> tuple[str, str]:

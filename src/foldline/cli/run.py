@@ -186,7 +186,7 @@ def _declining(agent: Agent) -> Callable[[Event], None]:
         if isinstance(event, events.ApprovalRequested):
             agent.executor.submit(operations.Approve(call_id=event.call_id, answer="deny", unasked=True))
             asked = " ".join(filter(None, (event.who, event.name, event.title)))
-            note(f"not run, nobody is here to approve it: {asked} (--yes allows all).")
+            note(f"not run, as no person is here to approve it: {asked} (--yes allows all).")
 
     return on_event
 

@@ -70,7 +70,7 @@ def _grants(rule: Rule) -> str:
 
 _SCOPES: dict[ApprovalScope, str] = {"session": "in this session", "project": "in this project"}
 _MODES: dict[ApprovalMode, str] = {
-    "ask": "edits and commands ask first",
+    "ask": "you are asked before edits and commands",
     "edits": "edits run without asking, commands ask first",
     "sandboxed": "what stays inside the sandbox runs without asking, what needs more asks",
     "read-only": "nothing is changed: commands only read, in the sandbox",
