@@ -39,8 +39,8 @@ _REFUSED = {
     "plan": "Not run: the mode is plan, where nothing is changed and no command runs; use tools that read.",
 }
 _UNASKED = (
-    "Not run: this call needs the user's approval, and no person is here to be asked. Go on with what needs "
-    "none, and say what is left to do."
+    "This call needs the user's approval, and no person is here to be asked: it did not run. Go on with what "
+    "needs none, and say what is left to do."
 )
 _PLANS = " Then hand in a plan with the tool `plan`."
 _ENOUGH = 256
