@@ -62,22 +62,20 @@ async def _ask(state: AgentState) -> None:
     state.left_aside |= {file.digest for file in new}
     hooks = [file for file in new if file.path.name in HOOK_FILES]
     others = [file for file in new if file not in hooks]
+    groups = ((hooks, "Allow", _about_hooks), (others, "Use", _about_others))
+    questions = [(files, label, *about(files, state.cwd)) for files, label, about in groups if files]
     if state.choices.interactive and state.choices.read:
-        if hooks:
-            await _decide(state, hooks, *_about_hooks(hooks, state.cwd), label="Allow")
-        if others:
-            await _decide(state, others, *_about_others(others, state.cwd), label="Use")
+        for question in questions:
+            await _decide(state, *question)
     elif new:
         listed = with_signs(names(new, state.cwd))
         how = "The chat asks, and `foldline run --trust` agrees."
         if state.choices.interactive:
-            texts = [_about_hooks(hooks, state.cwd)[1]] if hooks else []
-            texts += [_about_others(others, state.cwd)[1]] if others else []
-            how = "\n\n".join(("`/approvals trust` agrees:", *texts))
+            how = "\n\n".join(("`/approvals trust` agrees:", *(text for *_, text in questions)))
         state.warn(f"Left aside, as nobody has agreed to them: {listed}. {how}")
 
 
-async def _decide(state: AgentState, files: Sequence[Brought], title: str, text: str, *, label: str) -> None:
+async def _decide(state: AgentState, files: Sequence[Brought], label: str, title: str, text: str) -> None:
     """Ask whether these files are used, and keep the answer."""
     options = [Option(key="y", label=label, agrees=True), Option(key="n", label="Leave out")]
     word = await state.choices.ask(title, options, text)
