@@ -133,7 +133,7 @@ async def test_a_hook_of_a_project_runs_once_agreed_to_refuses_and_never_allows(
     file = work / ".claude" / "settings.json"
     file.write_text(json.dumps(defines("PreToolUse", f"touch ran; {allow}; echo {'x' * 99}; end")))
     [theirs] = brought(work)
-    assert "touch ran" in does(theirs) and "; end` (PreToolUse)" in does(theirs) and not theirs.counts
+    assert "touch ran" in does(theirs) and not theirs.counts
     agent, watch = agent_in(work, PlayedLLM(READ, "done", WRITE, "done"), approvals="ask")
     await agent.prompt("go")
     assert not (work / "ran").exists()

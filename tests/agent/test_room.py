@@ -15,6 +15,7 @@ from foldline.context.outline import CompactionOutline
 from foldline.llm import ContextOverflow, LLMError, ModelInfo
 from foldline.protocol import (
     BaseMessage,
+    Compaction,
     Edit,
     FoldlineError,
     RequestRecord,
@@ -219,11 +220,16 @@ async def test_an_undo_past_the_threshold_is_the_users_to_confirm_with_both_size
     left = agent.executor.submit(operations.UndoCompaction())
     choice = await answered(watch, agent, "")
     await agent.executor.wait_for(left)
-    assert f"from {small:,} to " in choice.title
-    assert "8,000" in choice.title
+    [compaction] = [entry for entry in agent.session.entries if isinstance(entry, Compaction)]
+    assert choice.title == f"Undo compaction {compaction.index}?" and choice.opened_by_user
+    assert f"from {small:,} to " in choice.detail and "8,000" in choice.detail
+    assert [option.key for option in choice.options] == ["u", "n"]
+    left = agent.executor.submit(operations.UndoCompaction())
+    await answered(watch, agent, "n", count=2)
+    await agent.executor.wait_for(left)
     assert not any(isinstance(entry, Undo) for entry in agent.session.entries)
     taken = agent.executor.submit(operations.UndoCompaction())
-    await answered(watch, agent, "u", count=2)
+    await answered(watch, agent, "u", count=3)
     await agent.executor.wait_for(taken)
     assert isinstance(agent.session.projection.newest_change, Undo)
     await agent.aclose()

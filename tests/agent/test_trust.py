@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -163,7 +164,7 @@ async def test_a_word_that_cannot_be_kept_is_an_error_and_what_was_never_listed_
     agent.state.choices.read = False
     assert await agree_to_left_aside(agent.state) == ""
     await agent.prompt("hello")
-    assert "`/approvals trust` agrees:\n.foldline.toml: settings: theme = 'evil'" in watch.notices[0]
+    assert "`/approvals trust` agrees:\n\n.foldline.toml: settings: theme = 'evil'" in watch.notices[0]
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -176,6 +177,60 @@ async def test_a_word_that_cannot_be_kept_is_an_error_and_what_was_never_listed_
     (project / "CLAUDE.md").write_text("Came later.\n")
     assert await agree_to_left_aside(agent.state) == ".foldline.toml, AGENTS.md"
     assert {each.path.name: each.word for each in brought(project)}["CLAUDE.md"] == ""
+    await agent.aclose()
+
+
+COMMANDS = [f"case $1 in\n  start) {'x' * 40} {n};;\n\tesac # {'long ' * 600}\nthe end {n}" for n in range(5)]
+
+
+def bring_hooks(folder: Path, commands: Sequence[str] = COMMANDS) -> Path:
+    file = folder / ".claude" / "settings.json"
+    file.parent.mkdir()
+    entries = [{"type": "command", "command": command} for command in commands]
+    file.write_text(json.dumps({"hooks": {"PreToolUse": [{"matcher": "Bash|Edit", "hooks": entries}]}}))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("keys", "used"), [("yn", ["settings.json"]), ("ny", [".foldline.toml", "AGENTS.md"])]
+)
+async def test_hooks_are_asked_about_first_by_themselves_whole_and_with_line_ends(
+    project: Path, keys: str, used: list[str]
+) -> None:
+    bring_hooks(project)
+    agent, _ = agent_in(project, PlayedLLM(), interactive=True)
+    asked = answering(agent, *keys)
+    await agent.prompt("hello")
+    hooks, others = asked
+    assert all(command in hooks.detail for command in COMMANDS)
+    assert hooks.detail.count("PreToolUse (Bash|Edit), from .claude/settings.json\n") == 5
+    assert "AGENTS.md" not in hooks.detail and "the end" not in others.detail
+    for question in asked:
+        assert [option.key for option in question.options if option.agrees] == ["y"]
+    assert [file.path.name for file in brought(project) if file.counts] == used
+    await agent.aclose()
+
+
+async def test_a_listing_for_an_editor_holds_the_whole_hooks_too(project: Path) -> None:
+    bring_hooks(project)
+    agent, watch = agent_in(project, PlayedLLM(), interactive=True)
+    agent.state.choices.read = False
+    await agent.prompt("hello")
+    assert all(command in watch.notices[0] for command in COMMANDS)
+    await agent.aclose()
+
+
+async def test_a_hook_with_control_characters_and_a_setting_of_any_length_are_shown_as_they_are(
+    project: Path,
+) -> None:
+    bring_hooks(project, ["true\r\x1b[2K\u202e rm -rf ~"])
+    (project / ".foldline.toml").write_text(f'[compaction]\nstrategy = "{"x" * 300}end"\n')
+    agent, _ = agent_in(project, PlayedLLM(), interactive=True)
+    asked = answering(agent, "", "")
+    await agent.prompt("hello")
+    hooks, others = asked
+    assert "true␍␛[2K� rm -rf ~" in hooks.detail
+    assert "xxxend" in others.detail
     await agent.aclose()
 
 
@@ -200,8 +255,8 @@ async def test_a_word_that_is_taken_back_counts_no_longer_and_the_next_prompt_as
     assert agent.state.budget_settings(100_000, "").soft_ratio == 0.5
     await take_back(agent, project / ".foldline.toml")
     await agent.prompt("again")
-    names = [each.title.partition("Use ")[2] for each in asked]
-    assert names == [".foldline.toml, AGENTS.md?", ".foldline.toml?"]
+    assert ["AGENTS.md" in question.title for question in asked] == [True, False]
+    assert all(".foldline.toml" in question.title for question in asked)
     assert agent.state.budget_settings(100_000, "").soft_ratio == 0.75
     assert [each.word for each in brought(project)] == ["declined", "agreed"]
     await agent.aclose()

@@ -138,20 +138,20 @@ def test_a_prompt_can_come_from_stdin(door: FrontDoor, monkeypatch: pytest.Monke
     assert door("sessions", "--json").json[0]["title"] == "你好，列出文件"
 
 
-def test_calls_that_need_approval_are_declined_without_yes(door: FrontDoor) -> None:
+def test_without_yes_the_model_reads_that_no_person_could_be_asked(door: FrontDoor) -> None:
     said = door("run", "write hello to new.txt")
     assert said.code == 0
-    assert "declined" in said.err
+    assert "not run, as no person is here" in said.err
     assert not (door.cwd / "new.txt").exists()
     session = door("sessions", "--json").json[0]["id"]
     [result] = [line for line in door("view", session, "--json").json["messages"] if line["role"] == "tool"]
-    assert "declined" in result["content"]
+    assert "no person is here to be asked" in result["content"] and "declined" not in result["content"]
 
 
 def test_yes_runs_them(door: FrontDoor) -> None:
     assert door("run", "--yes", "write hello to new.txt").code == 0
     assert (door.cwd / "new.txt").read_text().strip() == "hello"
-    assert "declined, nobody is here to approve it" in door("run", "-c", "write hello to other.txt").err
+    assert "not run, as no person is here to approve it" in door("run", "-c", "write hello to other.txt").err
     assert not (door.cwd / "other.txt").exists(), "it was said for that run alone"
 
 

@@ -37,7 +37,7 @@ def test_what_was_said_is_one_sentence() -> None:
     assert approval_words(Approval(rule=rule)) == "always allowed in this session: edit"
     taken = Approval(rule=rule, scope="project", granted=False)
     assert approval_words(taken) == "no longer allowed without asking in this project: edit"
-    assert approval_words(Approval(mode="all")) == "from here on everything runs without asking"
+    assert approval_words(Approval(mode="all")) == "mode all: everything runs without asking"
 
 
 @pytest.mark.parametrize(

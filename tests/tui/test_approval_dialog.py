@@ -15,7 +15,7 @@ from foldline.tui.blocks import diff
 from foldline.tui.blocks.cells import Span
 from foldline.tui.messages import OperationWanted
 from foldline.tui.state import ONCE, ChatState, Question, Stepping
-from foldline.tui.widgets.question import Answer, QuestionText
+from foldline.tui.widgets.question import ANSWERS, QuestionText
 from support.chat_app import ChatApp, Clock, screen_text
 from support.limits import few
 
@@ -64,9 +64,7 @@ async def test_the_mark_stays_on_its_answer_where_others_come_into_sight() -> No
         assert "▶ 1 Allow once" in "\n".join(screen_text(app))
 
 
-@pytest.mark.parametrize(
-    ("key", "answer"), [("alt+y", "once"), ("alt+a", "always"), ("alt+p", "project"), ("alt+n", "deny")]
-)
+@pytest.mark.parametrize(("key", "answer"), [("alt+y", "once"), ("alt+a", "always"), ("alt+p", "project")])
 async def test_the_keys_answer_while_the_user_types_and_eat_no_text(key: str, answer: str) -> None:
     clock = Clock()
     app = ChatApp(asking(CALL), clock=clock)
@@ -145,7 +143,26 @@ async def test_no_is_the_same_number_where_always_is_not_offered() -> None:
         await pilot.press("2", "3")
         await pilot.pause()
         assert answers(app) == []
-        assert "4 No, and tell it why" in "\n".join(screen_text(app))
+        assert "4 No, and say why" in "\n".join(screen_text(app))
+
+
+@pytest.mark.parametrize("typed", ["", "half a prompt"])
+async def test_the_key_for_no_asks_why_and_leaves_the_prompt_as_it_is(typed: str) -> None:
+    app = ChatApp(clock=Clock())
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.chat.prompt.editor.insert(typed)
+        app.chat.show(asking(CALL))
+        await pilot.pause()
+        app.clock.now += 2
+        await pilot.press("alt+n", *"use a copy")
+        await pilot.pause()
+        assert "4 No: use a copy" in "\n".join(screen_text(app)) and not app.posted
+        await pilot.press("enter")
+        await pilot.pause()
+        (event,) = app.posted
+        assert isinstance(event, OperationWanted)
+        assert event.operation == Approve(call_id="c1", answer="deny", why="use a copy")
+        assert app.chat.prompt.editor.text == typed
 
 
 @pytest.mark.parametrize("keys", [["4"], ["up", "down", "down", "down", "enter"]])
@@ -310,14 +327,14 @@ async def test_a_command_is_allowed_once_all_of_it_was_on_the_screen(
 @pytest.mark.parametrize("size", few(SIZES))
 @pytest.mark.parametrize(("key", "answer"), [("alt+y", "once"), ("alt+a", "always"), ("alt+p", "project")])
 async def test_keys_ahead_of_what_is_painted_allow_nothing(
-    size: tuple[int, int], key: str, answer: Answer
+    size: tuple[int, int], key: str, answer: str
 ) -> None:
     diff = "@@ -1,1 +1,90 @@\n" + "".join(f"+line {number}\n" for number in range(90))
     app = ChatApp(asking(replace(CALL, name="write", diff=diff)), clock=Clock())
     async with app.run_test(size=size) as pilot:
         app.clock.now += 2
         for _ in range(200):
-            app.chat.dock.answer(answer)
+            app.chat.dock.give(next(letter for letter, word in ANSWERS.items() if word == answer))
         await pilot.pause()
         assert answers(app) == []
         seen = await read_by(app, pilot, key)
@@ -331,10 +348,12 @@ async def test_a_key_that_is_held_reads_to_the_end_and_stops_there() -> None:
     async with app.run_test(size=(70, 24)) as pilot:
         app.clock.now += 2
         for _ in range(20):
+            app.clock.now += 0.1
             await pilot.press("alt+y")
         await pilot.pause()
         assert "/tmp/x" in inside(app) and answers(app) == []
-        await pilot.press("alt+n")
+        app.clock.now += 1
+        await pilot.press("alt+n", "enter")
         await pilot.pause()
         assert answers(app) == [("c1", "deny", 0)]
 
@@ -344,7 +363,7 @@ async def test_what_was_not_read_can_be_declined(size: tuple[int, int]) -> None:
     app = ChatApp(asking(replace(CALL, title=LONG)), clock=Clock())
     async with app.run_test(size=size) as pilot:
         app.clock.now += 2
-        await pilot.press("alt+n")
+        await pilot.press("alt+n", "enter")
         await pilot.pause()
         assert answers(app) == [("c1", "deny", 0)]
 

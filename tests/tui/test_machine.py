@@ -417,4 +417,4 @@ def test_subagents_that_run_keep_their_place_and_those_awaited_can_be_sent_to_th
 def test_a_question_says_which_subagent_asks() -> None:
     asked = events.ApprovalRequested(call_id="c/1", name="bash", title="ls", who="explore")
     question = after(START, asked).question
-    assert question is not None and question.sentence == "explore asks: allow this bash call?"
+    assert question is not None and question.sentence == "Allow this bash call of subagent “explore”?"

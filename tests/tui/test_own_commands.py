@@ -92,7 +92,7 @@ async def test_one_of_the_project_asks_before_it_is_used_and_then_goes(tmp_path:
         await running.press("enter")
         await running.type(" 12")
         await running.press("enter")
-        await running.until(lambda: "Use CLAUDE.md" in running.text)
+        await running.until(lambda: "Use them" in running.text)
         assert ".claude/skills/deploy/SKILL.md: 5 lines of a skill: “Deploys the shop.”" in " ".join(
             running.text.replace("│", " ").split()
         )

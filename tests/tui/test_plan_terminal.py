@@ -75,7 +75,7 @@ def test_a_plan_is_edited_accepted_and_pinned_and_the_mode_before_comes_back(tmp
         term.send("/plan\r")
         term.until("mode: plan")
         term.ask("do 0", wait=False)
-        term.until("3 No, and tell it why")
+        term.until("3 No, and say why")
         assert "2. insert first" in term.text
         term.lives_for(ONE_SECOND)
         term.send("2")

@@ -135,7 +135,7 @@ def test_a_call_is_declined_with_a_word_to_the_model_and_text_typed_at_it_is_a_p
     with terminal(folder) as term:
         term.until("Enter sends")
         term.ask("run `touch made`", wait=False)
-        term.until("4 No, and tell it why")
+        term.until("4 No, and say why")
         term.send("and then? 1 or 2\b3")
         term.until("❯ and then? 1 or 3")
         term.send("\x15")

@@ -124,12 +124,30 @@ class Choices:
         self.given: deque[str] = deque()
         """Answers to questions of the model that were written down before, the next one first."""
 
-    async def ask(self, title: str, options: Sequence[Option], detail: str = "") -> Choose:
-        """The option taken, with what was written with it; an empty key where the user left the question."""
+    async def ask(
+        self,
+        title: str,
+        options: Sequence[Option],
+        detail: str = "",
+        *,
+        is_markdown: bool = False,
+        opened_by_user: bool = False,
+    ) -> Choose:
+        """Ask; return the option taken, with what was written with it. Its key is empty if the user left the
+        question. For the arguments, see `ChoiceRequested`."""
         choice = f"c{next(self._ids)}"
         waiting: asyncio.Future[Choose] = asyncio.get_running_loop().create_future()
         self._waiting[choice] = waiting
-        self.emit(events.ChoiceRequested(choice=choice, title=title, detail=detail, options=tuple(options)))
+        self.emit(
+            events.ChoiceRequested(
+                choice=choice,
+                title=title,
+                detail=detail,
+                options=tuple(options),
+                is_markdown=is_markdown,
+                opened_by_user=opened_by_user,
+            )
+        )
         word = Choose(choice=choice, key="")
         try:
             word = await waiting

@@ -37,6 +37,10 @@ _REFUSED = {
     "read-only": "Not run: the mode is read-only, where nothing is changed and commands need a sandbox.",
     "plan": "Not run: the mode is plan, where nothing is changed and no command runs; use tools that read.",
 }
+_UNASKED = (
+    "This call needs the user's approval, and no person is here to be asked: it did not run. Go on with what "
+    "needs none, and say what is left to do."
+)
 _PLANS = " Then hand in a plan with the tool `plan`."
 _ENOUGH = 256
 """Estimated tokens below which a call of a group is not run any more."""
@@ -186,7 +190,8 @@ class Calls:
             )
         )
         if word.answer == "deny":
-            return replace(outcome, text=f"{outcome.text}\n{_declined(word)}") if word.why else outcome
+            is_said = word.why or word.unasked
+            return replace(outcome, text=f"{outcome.text}\n{_declined(word).text}") if is_said else outcome
         self._state.hosts_once = wanted.hosts
         try:
             return await tool.run(call.parsed(), replace(context, box=context.box if hosts else None))
@@ -210,7 +215,8 @@ class Calls:
             except OSError as error:
                 aside.append(f"{entry.path} stays: {system_words(error)}")
         why = f" and says: {word.why}" if word.why else ""
-        said = f"[the user does not want it: {'; '.join(aside)}]{why}"
+        who = "no person is here to allow it" if word.unasked else "the user does not want it"
+        said = f"[{who}: {'; '.join(aside)}]{why}"
         return replace(outcome, text=f"{outcome.text.rstrip()}\n{said}\n", is_error=True, brief="put aside ✗")
 
     async def _refusal(
@@ -265,7 +271,7 @@ class Calls:
             inside=inside,
         )
         word = await self._ask(question)
-        return ToolOutcome(_declined(word), True, "declined ✗") if word.answer == "deny" else None
+        return _declined(word) if word.answer == "deny" else None
 
     async def _ask(self, question: events.ApprovalRequested) -> operations.Approve:
         """The user's word on a call; what they always allow is granted."""
@@ -310,10 +316,12 @@ class Calls:
         )
 
 
-def _declined(word: operations.Approve) -> str:
-    """What the model reads: with the user's own words, where they gave any."""
+def _declined(word: operations.Approve) -> ToolOutcome:
+    """The result of a call that was not allowed, with the user's own words if they gave any."""
+    if word.unasked:
+        return ToolOutcome(_UNASKED, True, "no one to ask ✗")
     why = f" and says: {word.why}" if word.why else ". Only try it again if asked to."
-    return f"The user declined this call{why}"
+    return ToolOutcome(f"The user declined this call{why}", True, "declined ✗")
 
 
 async def _all_of(works: Iterable[Coroutine[None, None, None]]) -> None:

@@ -56,10 +56,11 @@ async def _confirmed_undo(state: AgentState, target: int) -> bool:
     marker = state.projection.entry(target)
     change = {"revert": "rewind"}.get(marker.type, marker.type) if marker else "entry"
     word = await state.choices.ask(
-        f"Undoing {change} {target} brings the next request from {state.size():,} to {size:,} "
-        f"of {budget.window:,} tokens, {over}.",
-        [Option(key="u", label="undo it all the same")],
-        "It is not compacted again automatically. What does not fit is asked about before it is sent.",
+        f"Undo {change} {target}?",
+        [Option(key="u", label="Undo anyway"), Option(key="n", label="Leave it")],
+        f"The next request grows from {state.size():,} to {size:,} of {budget.window:,} tokens, {over}.\n"
+        "It will not be compacted again by itself. You are asked before anything too long is sent.",
+        opened_by_user=True,
     )
     return word.key == "u"
 

@@ -87,6 +87,11 @@ class Hook:
     """Its file, for people."""
     of_project: bool
 
+    @property
+    def moment(self) -> str:
+        """When it runs: `PreToolUse (Bash)`."""
+        return f"{self.event} ({one_line(self.matcher.pattern)})" if self.matcher else self.event
+
     def hears(self, event: str, subjects: Sequence[str]) -> bool:
         matches = self.matcher is None or any(map(self.matcher.fullmatch, subjects))
         return self.event == event and matches

@@ -1,7 +1,11 @@
-"""The plan that the model writes and the user accepts, the goal, and questions of the model. The accepted
-plan and the goal are pinned in the view. Who edits the file of a plan accepts what it says then."""
+"""The plan that the model writes and the user accepts, the goal, and questions of the model.
+
+The accepted plan and the goal are pinned in the view. If the file of a plan is edited while it is shown, the
+plan is shown again before it is accepted.
+"""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +24,11 @@ from .tools.text import one_line
 _MOST_BYTES: Final = 1024 * 1024
 _HEAD: Final = "The plan that the user accepted. Follow it, and say where you leave it and why.\n\n"
 _GOAL: Final = "What this session is for, in the user's words: "
-_OPTIONS: Final = (Option(key="y", label="Accept the plan"), Option(key="e", label="Edit it", asks="edit"))
-_NO: Final = Option(key="n", label="No, and tell it why", asks="line")
+_OPTIONS: Final = (
+    Option(key="y", label="Accept the plan", agrees=True),
+    Option(key="e", label="Edit it", asks="edit"),
+)
+_NO: Final = Option(key="n", label="No, and say why", asks="line")
 _BRIEF: Final = 40
 """Characters of an answer that stand in the row of its call."""
 
@@ -48,12 +55,18 @@ def _replacing(state: AgentState, message: DeveloperMessage) -> list[Entry]:
     return [*(Edit(target=item.index, action="drop") for item in old), message]
 
 
-async def _asked(state: AgentState, *more: Option) -> tuple[str, str, str]:
-    """The user's word on the plan, why, and the plan as it was shown last: it may have been edited."""
+async def _asked(
+    state: AgentState, options: Sequence[Option], *, opened_by_user: bool
+) -> tuple[str, str, str]:
+    """Ask about the plan; return the option's key, the reason, and the plan as it was shown last: it may have
+    been edited."""
     while True:
         text = await asyncio.to_thread(read_plan, state)
-        word = await state.choices.ask("Accept this plan?", (*_OPTIONS, *more), text)
+        word = await state.choices.ask(
+            "Accept this plan?", options, text, is_markdown=True, opened_by_user=opened_by_user
+        )
         if word.key == "e":
+            opened_by_user = True  # the user comes from the editor, and waits for it
             if word.text.strip():
                 await asyncio.to_thread(_write, state, word.text)
         elif word.key != "y" or text == await asyncio.to_thread(read_plan, state):
@@ -71,7 +84,7 @@ def _accepting(state: AgentState, text: str) -> list[Entry]:
 async def review_plan(state: AgentState) -> None:
     """Show the newest plan, to be edited and accepted. Raises FoldlineError: there is none, or no room."""
     try:
-        key, _, text = await _asked(state)
+        key, _, text = await _asked(state, _OPTIONS, opened_by_user=True)
     except OSError:
         raise FoldlineError("There is no plan yet: send a prompt, and the model writes one.") from None
     if key == "y":
@@ -109,16 +122,16 @@ class PlanTool(StateTool[PlanArguments]):
     async def act(self, arguments: PlanArguments, context: ToolContext) -> ToolOutcome:
         state = self._state
         if state.policy.mode != "plan":
-            raise ToolFailure("Not handed in: the mode is not plan. Go on with the work.", "not asked for ✗")
+            raise ToolFailure("Ignored: the mode is not plan. Go on with the work.", "not in plan mode ✗")
         if any(isinstance(entry, Approval) for entry in state.behind_results):
-            raise ToolFailure("Not handed in: the plan before it, in this step, was accepted.", "too late ✗")
+            raise ToolFailure("Ignored: the plan before it, in this step, was accepted.", "too late ✗")
         if not arguments.text.strip():
             raise ToolFailure("The plan is empty.")
         await asyncio.to_thread(_write, state, arguments.text)
         if not state.choices.interactive:
             state.plan_waits = True
             return ToolOutcome("Kept. The turn ends here: nobody is there to accept it.", brief="kept")
-        key, why, text = await _asked(state, _NO)
+        key, why, text = await _asked(state, (*_OPTIONS, _NO), opened_by_user=False)
         if key == "y":
             try:
                 state.behind_results += _accepting(state, text)

@@ -13,7 +13,7 @@ from foldline.protocol import FoldlineError, system_words
 from foldline.protocol.events import Notice, Option
 
 from .discovery import HOOK_FILES, SKILL_FILES, front_matter
-from .hooks import parsed_hooks
+from .hooks import Hook, parsed_hooks
 from .layers import from_bytes
 from .state import AgentState
 from .trust import INSTRUCTION_FILES, PROJECT_FILE, Brought, Word, brought, decide
@@ -23,8 +23,6 @@ _NAMED = 5
 _WHAT = dict.fromkeys(INSTRUCTION_FILES, "instructions to the model") | dict.fromkeys(SKILL_FILES, "a skill")
 _SHOWN = 60
 """Characters of a value, or of the first line."""
-_SHOWN_COMMAND = 1_000
-"""Characters of what runs by itself: its end may be what matters."""
 
 
 def names(files: Sequence[Brought], cwd: Path) -> str:
@@ -33,8 +31,11 @@ def names(files: Sequence[Brought], cwd: Path) -> str:
 
 
 async def ask_trust(state: AgentState) -> None:
-    """Lists what the folder brings that nobody has decided on, and asks once. Nobody there to be asked, it is
-    said once that it was left aside. What counts then, also by a word said elsewhere, is used from now on."""
+    """Ask once about what the folder brings and nobody has decided on: its hooks first, by themselves.
+
+    If nobody can be asked, a notice lists what is not used. What was agreed to, also elsewhere, is used from
+    now on.
+    """
     await _ask(state)
     await state.use_project()
 
@@ -57,27 +58,57 @@ async def take_back(state: AgentState, path: str) -> None:
 
 async def _ask(state: AgentState) -> None:
     found = await asyncio.to_thread(brought, state.cwd)
-    new = [each for each in found if not each.word and each.digest not in state.left_aside]
-    if not new:
-        return
-    state.left_aside |= {each.digest for each in new}
-    listed = with_signs(names(new, state.cwd))
-    lines = "\n".join(with_signs(f"{names([each], state.cwd)}: {does(each)}") for each in new)
-    if not (state.choices.interactive and state.choices.read):
-        typed = f"`/approvals trust` agrees:\n{lines}"
-        how = typed if state.choices.interactive else "The chat asks, and `foldline run --trust` agrees."
+    new = [file for file in found if not file.word and file.digest not in state.left_aside]
+    state.left_aside |= {file.digest for file in new}
+    hooks = [file for file in new if file.path.name in HOOK_FILES]
+    others = [file for file in new if file not in hooks]
+    groups = ((hooks, "Allow", _about_hooks), (others, "Use", _about_others))
+    questions = [(files, label, *about(files, state.cwd)) for files, label, about in groups if files]
+    if state.choices.interactive and state.choices.read:
+        for question in questions:
+            await _decide(state, *question)
+    elif new:
+        listed = with_signs(names(new, state.cwd))
+        how = "The chat asks, and `foldline run --trust` agrees."
+        if state.choices.interactive:
+            how = "\n\n".join(("`/approvals trust` agrees:", *(text for *_, text in questions)))
         state.warn(f"Left aside, as nobody has agreed to them: {listed}. {how}")
+
+
+async def _decide(state: AgentState, files: Sequence[Brought], label: str, title: str, text: str) -> None:
+    """Ask whether these files are used, and keep the answer."""
+    options = [Option(key="y", label=label, agrees=True), Option(key="n", label="Leave out")]
+    word = await state.choices.ask(title, options, text)
+    if not word.key:
         return
-    word = await state.choices.ask(
-        f"This folder brings files that are new or have changed. Use {listed}?",
-        [Option(key="y", label="use them"), Option(key="n", label="leave them aside")],
-        lines,
-    )
-    if word.key in ("y", "n"):
-        try:
-            await _keep(new, "agreed" if word.key == "y" else "declined")
-        except FoldlineError as failure:
-            state.warn(str(failure))
+    try:
+        await _keep(files, "agreed" if word.key == "y" else "declined")
+    except FoldlineError as failure:
+        state.warn(str(failure))
+
+
+def _about_hooks(files: Sequence[Brought], cwd: Path) -> tuple[str, str]:
+    """The question about hooks, and each of them: when it runs, its file, and its command as it is."""
+    hooks: list[Hook] = []
+    faults: list[str] = []
+    for file in files:
+        of_file, wrong = parsed_hooks(file.data, names([file], cwd), of_project=True)
+        hooks += of_file
+        faults += wrong
+    texts = [
+        f"Hook {number} of {len(hooks)}: {hook.moment}, from {hook.shown}\n{hook.command}"
+        for number, hook in enumerate(hooks, 1)
+    ]
+    text = "\n\n".join(("Hooks are commands that run by themselves.", *texts, *faults))
+    return "Allow the hooks of this folder?", with_signs(text)
+
+
+def _about_others(files: Sequence[Brought], cwd: Path) -> tuple[str, str]:
+    """The question about files that are no hooks, and what each of them would do."""
+    lines = "\n".join(f"{names([file], cwd)}: {does(file)}" for file in files)
+    listed = names(files, cwd)
+    title = f"You have not approved {listed} of this folder yet. Use {'it' if len(files) == 1 else 'them'}?"
+    return with_signs(title), with_signs(lines)
 
 
 async def agree_to_left_aside(state: AgentState) -> str:
@@ -102,16 +133,16 @@ async def _keep(files: Sequence[Brought], word: Word) -> None:
 
 
 def does(file: Brought) -> str:
-    """What it would do, in words."""
+    """What it would do, in one line; of a hook, the start of its command."""
     if file.path.name == PROJECT_FILE:
         try:
-            given = [f"{item.key} = {_short(repr(item.value))}" for item in from_bytes(file.path, file.data)]
+            values = [f"{item.key} = {item.value!r}" for item in from_bytes(file.path, file.data)]
         except FoldlineError:
             return "settings that cannot be read"
-        return f"settings: {', '.join(given) or 'none'}"
+        return f"settings: {', '.join(values) or 'none'}"
     if file.path.name in HOOK_FILES:
         hooks, faults = parsed_hooks(file.data, file.path.name, of_project=True)
-        runs = [f"`{_short(hook.command, _SHOWN_COMMAND)}` ({hook.event})" for hook in hooks]
+        runs = [f"`{_short(hook.command)}` ({hook.event})" for hook in hooks]
         return f"hooks, programs that run by themselves: {', '.join(runs or faults) or 'none'}"
     text = said = file.data.decode("utf-8", "replace").strip()
     with suppress(ValueError):
@@ -122,5 +153,5 @@ def does(file: Brought) -> str:
     return f"{many(len(text.splitlines()), 'line')} of {what}: “{_short(said)}”"
 
 
-def _short(text: str, most: int = _SHOWN) -> str:
-    return clip(" ".join(text.split()), most)
+def _short(text: str) -> str:
+    return clip(" ".join(text.split()), _SHOWN)

@@ -181,13 +181,13 @@ def _without_words(answer: AssistantMessage) -> str:
 
 
 def _declining(agent: Agent) -> Callable[[Event], None]:
-    """Answers for the user who is not there: what must be approved is declined."""
+    """Answer the questions of calls: nobody is here, so what must be approved does not run."""
 
     def on_event(event: Event) -> None:
         if isinstance(event, events.ApprovalRequested):
-            agent.executor.submit(operations.Approve(call_id=event.call_id, answer="deny"))
+            agent.executor.submit(operations.Approve(call_id=event.call_id, answer="deny", unasked=True))
             asked = " ".join(filter(None, (event.who, event.name, event.title)))
-            note(f"declined, nobody is here to approve it: {asked} (--yes allows all).")
+            note(f"not run, as no person is here to approve it: {asked} (--yes allows all).")
 
     return on_event
 

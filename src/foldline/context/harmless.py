@@ -8,7 +8,9 @@ included.
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import cache
+from itertools import groupby
 from typing import Final
 
 TAB: Final = 8
@@ -101,6 +103,15 @@ def nothing_hidden(line: str) -> str:
     if "⏎" not in line:
         return line
     return re.sub(rf"⏎(?: *⏎){{{FLOOD - 1},}}", lambda run: f"⏎×{run[0].count('⏎')}", line)
+
+
+def nothing_hidden_lines(text: str, signs: int = 0) -> Iterator[str]:
+    """The lines of a text for somebody who is to approve it, each by `nothing_hidden`; floods of blank lines
+    are counted. `signs`: characters before the content of a line, 1 in a diff."""
+    lines = map(nothing_hidden, text.rstrip("\n").split("\n"))
+    for (is_blank, sign), run in groupby(lines, lambda line: (not line[signs:].strip(BLANKS), line[:signs])):
+        shown = list(run)
+        yield from [f"{sign}{len(shown):,} blank lines"] if is_blank and len(shown) >= FLOOD else shown
 
 
 def _inked(sign: str) -> str:

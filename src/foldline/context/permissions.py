@@ -70,7 +70,7 @@ def _grants(rule: Rule) -> str:
 
 _SCOPES: dict[ApprovalScope, str] = {"session": "in this session", "project": "in this project"}
 _MODES: dict[ApprovalMode, str] = {
-    "ask": "edits and commands ask first",
+    "ask": "you are asked before edits and commands",
     "edits": "edits run without asking, commands ask first",
     "sandboxed": "what stays inside the sandbox runs without asking, what needs more asks",
     "read-only": "nothing is changed: commands only read, in the sandbox",
@@ -87,7 +87,7 @@ def approval_words(entry: Approval) -> str:
     """What the user said, as lists and the transcript show it."""
     words = []
     if entry.mode is not None:
-        words.append(f"from here on {_MODES[entry.mode]}")
+        words.append(f"mode {entry.mode}: {_MODES[entry.mode]}")
     if entry.rule is not None:
         verb = "always allowed" if entry.granted else "no longer allowed without asking"
         words.append(f"{verb} {_SCOPES[entry.scope]}: {rule_words(entry.rule)}")

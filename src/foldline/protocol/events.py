@@ -264,6 +264,8 @@ class Option(Record):
     """What is written with it: a line, which only the last option may ask for; or another text as detail."""
     usual: str | None = None
     """What stands in the line at first, where this is the answer that is likely meant."""
+    agrees: bool = False
+    """Whether it agrees to what `detail` says: it counts once all of that was shown."""
 
 
 class ChoiceRequested(Record):
@@ -274,8 +276,12 @@ class ChoiceRequested(Record):
     """Its identity."""
     title: str
     detail: str = ""
-    """More lines for who wants to know, such as the largest items."""
+    """More lines, such as the largest items, or what one agrees to."""
     options: tuple[Option, ...]
+    is_markdown: bool = False
+    """Whether `detail` is Markdown."""
+    opened_by_user: bool = False
+    """Whether the user opened it with a command: it interrupts nothing, so it takes an answer at once."""
 
 
 class ChoiceResolved(Record):

@@ -34,7 +34,7 @@ from foldline.tui.textual_private import mode_of
 from foldline.tui.transcript.panel import ReadingPane
 from foldline.tui.widgets.lines import LEAST, Row, TooSmall
 from foldline.tui.widgets.meter import header_row, meter_row
-from foldline.tui.widgets.question import QuestionDock
+from foldline.tui.widgets.question import REMARKS, QuestionDock
 from foldline.tui.widgets.sidebar import Sidebar
 from foldline.tui.widgets.status import StatusContext, hints_row, next_change, status_row
 from foldline.tui.widgets.welcome import HINTS, Welcome
@@ -106,11 +106,11 @@ class ChatScreen(Screen[None]):
             "page-up": lambda _: self.reading.page(-1),
             "page-down": lambda _: self.reading.page(1),
             "end": lambda _: self.transcript.follow_end(),
-            "allow-once": lambda _: self.dock.answer("once"),
-            "allow-always": lambda _: self.dock.answer("always"),
-            "allow-project": lambda _: self.dock.answer("project"),
+            "allow-once": lambda _: self.dock.give("y"),
+            "allow-always": lambda _: self.dock.give("a"),
+            "allow-project": lambda _: self.dock.give("p"),
             "other-rule": lambda _: self.dock.other_rule(),
-            "decline": lambda _: self.dock.answer("deny"),
+            "decline": lambda _: self.dock.give("n"),
             "escape": lambda _: (
                 self._in_turn(self.leaving.escape) if self.prompt.vim else self.leaving.escape()
             ),
@@ -222,6 +222,8 @@ class ChatScreen(Screen[None]):
         elif is_other and state.question and self.prompt.is_untouched:
             self.set_focus(self.dock)
         if is_other:
+            if self.remarked in REMARKS:
+                self.remark("")
             self.call_after_refresh(self._place_above_prompt)
         self._show_keys()
 

@@ -92,9 +92,7 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C9
         case events.SubagentProgress():
             return replace(state, subagents=_subagents(state.subagents, event))
         case events.ChoiceRequested():
-            options = tuple(Answerable(o.key, o.label, o.asks, o.usual) for o in event.options)
-            choice = Question(event.choice, event.title, event.detail, None, now, options, "choice")
-            return _asked(state, choice)
+            return _asked(state, _choice_of(event, now))
         case events.ChoiceResolved():
             return _answered(state, "choice", event.choice)
         # Compaction
@@ -248,6 +246,20 @@ def _question_of(event: events.ApprovalRequested, now: float) -> Question:
             rules_grant((rule, *(event.also if nth == 0 else ()))) for nth, rule in enumerate(event.rules)
         ),
         outside=not event.inside,
+    )
+
+
+def _choice_of(event: events.ChoiceRequested, now: float) -> Question:
+    return Question(
+        event.choice,
+        event.title,
+        event.detail,
+        None,
+        now,
+        tuple(Answerable(o.key, o.label, o.asks, o.usual, o.agrees) for o in event.options),
+        "choice",
+        is_markdown=event.is_markdown,
+        opened_by_user=event.opened_by_user,
     )
 
 

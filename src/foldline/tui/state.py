@@ -112,17 +112,22 @@ class Answerable:
     """What is written with it: a line, which the last answer may ask for; or another text of the question."""
     usual: str | None = None
     """As of an `Option`."""
+    agrees: bool = False
+    """As of an `Option`: it counts once all of the question was on the screen."""
 
 
-ONCE = (Answerable("y", "Allow once"), Answerable("n", "No, and tell it why", "line"))
+ONCE = (
+    Answerable("y", "Allow once", agrees=True),
+    Answerable("n", "No, and say why", "line"),
+)
 """The answers to a tool call that asks each time."""
 APPROVAL = (
     ONCE[0],
-    Answerable("a", "Always in this session"),
-    Answerable("p", "Always in this project"),
+    Answerable("a", "Always in this session", agrees=True),
+    Answerable("p", "Always in this project", agrees=True),
     ONCE[1],
 )
-"""The answers to a tool call that asks, where its like may be allowed with it."""
+"""The answers to a tool call that asks, if calls like it may be allowed with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +150,15 @@ class Question:
     """What "always" may stand for, one of them at a time."""
     outside: bool = False
     """Whether the call reaches out of the working folder: then each such call asks."""
+    is_markdown: bool = False
+    """Whether `title` is Markdown."""
+    opened_by_user: bool = False
+    """Whether the user opened it: it takes an answer as soon as it is on the screen."""
+
+    @property
+    def asks_agreement(self) -> bool:
+        """Whether an answer agrees to all that the question shows."""
+        return any(option.agrees for option in self.options)
 
     @property
     def sentence(self) -> str:
@@ -152,7 +166,7 @@ class Question:
         if self.kind == "choice":
             return self.name
         noun = self.name if self.name in ("edit", "fetch", "read", "write") else f"{self.name} call"
-        return f"{self.who} asks: allow this {noun}?" if self.who else f"Allow this {noun}?"
+        return f"Allow this {noun} of subagent “{self.who}”?" if self.who else f"Allow this {noun}?"
 
 
 @dataclass(frozen=True, slots=True)

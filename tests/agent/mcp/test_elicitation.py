@@ -113,6 +113,13 @@ async def test_no_message_stands_before_the_address(message: str, url: str, firs
     assert person.asked[0].detail.split("\n")[0] == first
 
 
+@OLD_AND_NEW
+async def test_a_page_is_opened_once_its_whole_question_was_shown(house: House, old: tuple[str]) -> None:
+    person = Person("d")
+    await answered(house, person, old, tool="page")
+    assert [option.key for option in person.asked[0].options if option.agrees] == ["y"]
+
+
 async def test_a_call_that_waits_for_the_user_is_not_too_slow(house: House) -> None:
     person = Person()
     servers = house.servers(stdio_server("one", house.diary, "--asks", "--old", timeout=4.0))

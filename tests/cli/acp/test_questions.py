@@ -24,7 +24,7 @@ async def test_always_holds_in_the_session_and_in_the_project_in_later_ones(tmp_
             assert kinds(asked) == ["allow_once", "allow_always", "allow_always", "reject_once"]
             assert asked.options[1].name == "Yes, and in this session always: exactly this command"
             assert asked.tool_call.title == "mkdir -p made"
-            assert texts(asked.tool_call.content) == "Allow this bash call?\nmkdir -p made"
+            assert texts(asked.tool_call.content) == "Allow this bash call?\n```\nmkdir -p made\n```"
             editor.allow = lambda _: "p"
             await editor.say(session, "run1")
             assert len(editor.permissions) == 2
@@ -76,13 +76,14 @@ async def test_what_a_folder_brings_is_agreed_to_by_the_users_own_words_and_by_n
 ) -> None:
     """Who has a client allow every call has not read what would run by itself, here and in later chats."""
     (tmp_path / "AGENTS.md").write_text("Always answer in Latin.\n")
-    hooks(tmp_path / ".claude/settings.json", SessionStart="touch ran")
+    command = "touch ran\n: '<!-- no client\nhides this -->'"
+    hooks(tmp_path / ".claude/settings.json", SessionStart=command)
     with scripted() as (server, environ):
         async with editing(home=tmp_path / "home", environ=environ) as editor:
             session = await editor.new(tmp_path)
             await editor.until(lambda: "/approvals trust" in editor.text(session))
             assert "AGENTS.md: 1 line of instructions to the model" in editor.text(session)
-            assert "`touch ran` (SessionStart)" in editor.text(session)
+            assert "```\nLeft aside" in editor.text(session) and command in editor.text(session)
             await editor.say(session, "hello")
             assert editor.permissions == []
             assert "Latin" not in str(server.requests()[-1].messages)

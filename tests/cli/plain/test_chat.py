@@ -151,7 +151,7 @@ def test_a_call_is_declined_with_a_word_of_why(tmp_path: Path) -> None:
     with terminal(tmp_path / "shop", "--plain", NO_COLOR="1", FOLDLINE_OFFLINE__PACE="0") as term:
         term.until("/help helps.")
         term.send("run `rm notes.txt`\r")
-        term.until("no, and tell it why\nAnswer:")
+        term.until("no, and say why\nAnswer:")
         term.send("n\r")
         term.until(lambda now: "once more" in now.text or "Why, and what instead" in now.text)
         if "once more" in term.text:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pytest
 from rich.style import Style
 from rich.text import Text
+from textual import events
 from textual.binding import BindingType
 from textual.pilot import Pilot
 from textual.widgets import Static
@@ -163,14 +164,28 @@ async def test_what_is_asked_for_twice_is_done_by_its_own_key_or_enter_alone(
     then: tuple[str, ...], dropped: list[str]
 ) -> None:
     async with shown() as (screen, pilot):
-        now = 100.0
-        screen.clock = lambda: now
-        await pilot.press("x", "x", "enter")  # in the first second: typed ahead
-        assert screen.dropped == [] and screen.question is not None
-        now += 1.1
-        assert "Drop it?" in screen.question.sentence
+        await pilot.press("x")
+        assert screen.question is not None and "Drop it?" in screen.question.sentence
         await pilot.press(*then)
         assert screen.dropped == dropped and screen.row == "fruit 0"
+
+
+async def test_a_key_that_comes_before_the_question_is_on_the_screen_confirms_nothing() -> None:
+    async with shown() as (screen, _):
+        screen.act("drop")
+        screen.on_key(events.Key("enter", "\r"))
+        assert screen.dropped == [] and screen.question is not None
+
+
+async def test_the_end_of_a_line_that_was_typed_at_a_list_confirms_nothing() -> None:
+    async with shown() as (screen, pilot):
+        now = 100.0
+        screen.clock = lambda: now
+        await pilot.press("a", "x", "enter")
+        assert screen.dropped == [] and screen.question is not None
+        now += 1.1
+        await pilot.press("enter")
+        assert screen.dropped == ["fruit 0"]
 
 
 async def test_in_an_open_field_letters_are_text_and_the_box_has_the_keys_again_after_it() -> None:

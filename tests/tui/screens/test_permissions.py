@@ -72,7 +72,7 @@ async def test_the_header_follows_the_mode_and_all_is_asked_for_twice(tmp_path: 
         await running.until(lambda: "asks: never" in running.text)
         await running.ask("go")
         assert [entry.mode for entry in running.entries if isinstance(entry, Approval)] == ["edits", "all"]
-        assert "from here on everything runs without asking" in running.text
+        assert "mode all: everything runs without asking" in running.text
 
 
 async def test_while_a_turn_runs_the_mode_changes_and_a_rule_granted_meanwhile_appears(

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from foldline.history import Session, find_session, utc_now
 from foldline.history.children import child_events
@@ -11,6 +12,7 @@ from foldline.tui.inspector import InspectorScreen
 from foldline.tui.screens import sessions_view
 from foldline.tui.screens.help import HelpScreen
 from foldline.tui.screens.sessions_list import Listed, export_session, import_session
+from foldline.tui.widgets.question import TOO_SOON
 from support.agent_homes import AgentHomes
 from support.claude_code_rows import user
 from support.holders import holder
@@ -288,10 +290,13 @@ async def test_only_enter_deletes_and_not_one_that_was_typed_ahead(shelf: Shelf)
             await seen.says("Delete “Idempotent orders” (last written 20 min ago, 3 entries", "Enter delete")
             await seen.press(key)
             assert "for good" not in seen.text and "Idempotent orders" in shelf.titles()
-        await seen.press("D", "enter")
-        await seen.says("only just appeared")
+        for key in ("D", "enter"):  # before the question is on the screen
+            seen.app.post_message(events.Key(key, key if key == "D" else None))
+        await seen.says(TOO_SOON)
         assert "Idempotent orders" in shelf.titles()
-        await seen.later("enter")
+        await seen.press("escape")
+        await seen.later("D")
+        await seen.press("enter")
         await seen.says("is deleted", "1 session")
         assert "Idempotent orders" not in shelf.titles()
 

@@ -62,7 +62,7 @@ async def _agree(choices: "Choices", title: str, label: str, detail: str) -> Non
     Raises:
         Declined, Left: the user does not.
     """
-    options = [Option(key="y", label=label), Option(key=_DECLINE, label="decline")]
+    options = [Option(key="y", label=label, agrees=True), Option(key=_DECLINE, label="decline")]
     word = await choices.ask(title, options, with_signs(detail))
     if word.key != "y":
         raise Declined if word.key else Left

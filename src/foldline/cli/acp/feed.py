@@ -13,6 +13,7 @@ from foldline.agent import Agent
 from foldline.agent.limits import Spent
 from foldline.cli.plain.narrator import compacted_words, entry_words
 from foldline.context.numbers import many, tokens
+from foldline.formats.writers.markdown import fenced
 from foldline.protocol import Approval, Clear, Entry, Revert, Title, Undo, events
 from foldline.protocol.events import Event
 
@@ -61,7 +62,9 @@ class Feed:
         await self.flush()
 
     def say(self, text: str) -> None:
-        """A sentence of ours, in a paragraph of its own: clients show it behind what the model said."""
+        """A sentence of ours, in a paragraph of its own: clients show it after what the model wrote. Several
+        lines, which may quote a file, are fenced: as Markdown they could hide something."""
+        text = fenced(text, "") if "\n" in text else text
         self.post(helpers.update_agent_message_text(f"\n\n{text}\n\n"))
 
     def figures(self) -> None:

@@ -13,6 +13,7 @@ from foldline.agent.skill_loading import look_around
 from foldline.agent.trust_question import ask_trust
 from foldline.cli.plain.commands import carry_out, handlers, usage
 from foldline.cli.plain.narrator import Answer, Asked, asked_since
+from foldline.context.harmless import nothing_hidden_lines
 from foldline.formats.writers.markdown import fenced
 from foldline.protocol import AssistantMessage, FoldlineError, Part, events, operations, text_parts
 from foldline.protocol.events import Event
@@ -158,7 +159,7 @@ class Conversation:
                 )
                 await self._runner.quiet()
                 if answer := "\n".join(self._lines):
-                    self.feed.say(fenced(answer, "") if "\n" in answer else answer)
+                    self.feed.say(answer)
             case UnknownSlash() as unknown:
                 self.feed.say(str(unknown))
             case _:
@@ -221,7 +222,7 @@ class Conversation:
         written = next((answer for answer in asked.answers if answer.asks == "line"), None)
         is_choice = question is not None and question.kind == "choice"
         await self.feed.flush()
-        cancels, operation = self._cancels, None
+        cancels, operation = self._cancels, asked.unanswered
         try:
             if self._has_forms and is_choice and written is not None:
                 operation = await self._filled_in(asked, written)
@@ -232,10 +233,10 @@ class Conversation:
         except (RequestError, ValueError):
             pass
         if self._cancels == cancels:
-            self._runner.submit(operation or asked.answers[-1].operation)
+            self._runner.submit(operation)
 
-    async def _permitted(self, asked: Asked, question: Question | None) -> operations.Operation | None:
-        """What the chosen answer asks of the agent; None where none was chosen."""
+    async def _permitted(self, asked: Asked, question: Question | None) -> operations.Operation:
+        """What the chosen answer asks of the agent; the last one if none was chosen."""
         options = [
             schema.PermissionOption(
                 option_id=answer.key, name=answer.sentence, kind=_allows(answer.operation)
@@ -245,9 +246,9 @@ class Conversation:
         call = self._asked_call(asked, question)
         outcome = (await self._client.request_permission(self._id, call, options)).outcome
         chosen = asked.taken(outcome.option_id) if isinstance(outcome, schema.AllowedOutcome) else None
-        return chosen.operation if chosen else None
+        return (chosen or asked.answers[-1]).operation
 
-    async def _filled_in(self, asked: Asked, written: Answer) -> operations.Operation | None:
+    async def _filled_in(self, asked: Asked, written: Answer) -> operations.Operation:
         """The same by a form, in which the answer may be `written` as well: then that one counts."""
         options = [schema.EnumOption(const=answer.key, title=answer.sentence) for answer in _listed(asked)]
         fields: dict[str, Any] = {
@@ -260,23 +261,28 @@ class Conversation:
         mode = schema.ElicitationFormSessionMode(session_id=self._id, requested_schema=form)
         response = await self._client.create_elicitation("\n".join(asked.lines), mode)
         if not isinstance(response, schema.AcceptElicitationResponse):
-            return None
+            return asked.answers[-1].operation
         key, words = (str((response.content or {}).get(name) or "") for name in fields)
         if words.strip() and not (key and words == written.usual):
             return written.with_line(words)
-        chosen = asked.taken(key)
-        return chosen.operation if chosen else None
+        chosen = asked.taken(key) or asked.answers[-1]
+        return chosen.operation
 
     def _asked_call(self, asked: Asked, question: Question | None) -> schema.ToolCallUpdate:
         """What is asked about, as a call. A choice, or a proposal, is one of its own."""
         title, *lines = asked.lines
         known = self.feed.entry_updates.calls.get(asked.id, Call(asked.id, title))
         content: list[Content] = []
+        text = "\n".join(lines)
         if question is not None and question.kind == "call":
             content = [diff.content for diff in diffs(question.diff or "", self.agent.state.cwd)]
-            lines = [title, lines[0]] if question.outside or not content else []  # clients show diffs larger
-        if lines:
-            content.insert(0, helpers.tool_content(helpers.text_block("\n".join(lines))))
+            text = f"{title}\n{_as_it_is(question.title)}"
+            if content and not question.outside:
+                text = ""  # clients show diffs larger
+        elif question is not None and question.asks_agreement and not question.is_markdown:
+            text = _as_it_is(question.title)
+        if text:
+            content.insert(0, helpers.tool_content(helpers.text_block(text)))
         return schema.ToolCallUpdate(
             tool_call_id=known.id, title=known.title, status="pending", content=content or None
         )
@@ -294,6 +300,11 @@ def _available(command: Command) -> schema.AvailableCommand:
         description=command.title,
         input=schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint)) if hint else None,
     )
+
+
+def _as_it_is(text: str) -> str:
+    """Text for somebody who is to agree to it: no client draws it as Markdown, which could hide something."""
+    return fenced("\n".join(nothing_hidden_lines(text)), "")
 
 
 def _listed(asked: Asked) -> list[Answer]:

@@ -225,9 +225,9 @@ class PlainChat:
         for line in asked.all_lines():
             self._paper.line(line)
         if not self._reader.is_terminal or self._paper.lost is not None:  # unprinted, it is not allowed
-            answer = asked.answers[-1]
-            self._paper.line(f"Nobody is at a terminal to answer: {answer.words.partition(', and ')[0]}.")
-            self._work(self._runner.submit, answer.operation)
+            words = asked.answers[-1].words.partition(", and ")[0]
+            self._paper.line(f"Nobody is at a terminal to answer: {words}.")
+            self._work(self._runner.submit, asked.unanswered)
             return
         shown = time.monotonic()
         while True:
@@ -245,7 +245,7 @@ class PlainChat:
                 self._paper.line("That is kept as your next prompt. First this: a letter or a number.")
             elif answer_given is None:
                 self._paper.line("A letter or a number of the list answers.")
-            elif time.monotonic() - shown < _DEAF:
+            elif asked.interrupts and time.monotonic() - shown < _DEAF:
                 self._paper.line("The question had only just come: answer it once more.")
                 shown -= _DEAF
             else:

@@ -4,13 +4,12 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final, Literal
 
 from foldline.agent import Agent
 from foldline.agent.shell import SHELL_CALL
 from foldline.context import numbers
-from foldline.context.harmless import BLANKS, FLOOD, clean, clean_line, nothing_hidden
+from foldline.context.harmless import clean, clean_line, nothing_hidden, nothing_hidden_lines
 from foldline.context.numbers import many
 from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection
@@ -259,7 +258,7 @@ _ANSWERS: Final[dict[str, tuple[Literal["once", "always", "project", "deny"], st
     "y": ("once", "yes, this once"),
     "a": ("always", "yes, and in this session always: {promise}"),
     "p": ("project", "yes, and in this project always: {promise}"),
-    "n": ("deny", "no, and tell it why"),
+    "n": ("deny", "no, and say why"),
 }
 """What the letters of a call's question mean."""
 
@@ -295,12 +294,21 @@ class Asked:
     answers: tuple[Answer, ...]
     text: str = ""
     """What an answer that asks for an edit is to change."""
+    interrupts: bool = True
+    """Whether it came without the user asking for it."""
 
     def all_lines(self) -> Iterator[str]:
         """The question, and `1  y  yes, this once` for each answer."""
         yield from self.lines
         for number, answer in enumerate(self.answers, start=1):
             yield f"{number}  {answer.key}  {answer.words}"
+
+    @property
+    def unanswered(self) -> Operation:
+        """What is done if no person can be asked: the last answer, which allows nothing."""
+        last = self.answers[-1].operation
+        is_call = isinstance(last, operations.Approve)
+        return last.model_copy(update={"unasked": True}) if is_call else last
 
     def taken(self, typed: str) -> Answer | None:
         """The answer that was typed, as a letter or as its number; None where it is none."""
@@ -326,11 +334,11 @@ def asked_about(question: Question) -> Asked:
 
 def _call(question: Question) -> Asked:
     beyond = " It reaches beyond what this folder holds." if question.outside else ""
-    diff = _diff_lines(question.diff) if question.diff else ()
+    diff = nothing_hidden_lines(question.diff, signs=1) if question.diff else ()
     promise = nothing_hidden(question.promises[0]) if question.promises else ""
     return Asked(
         question.id,
-        (f"{clean_line(question.sentence)}{beyond}", nothing_hidden(question.title), *diff),
+        (f"{clean_line(question.sentence)}{beyond}", *nothing_hidden_lines(question.title), *diff),
         tuple(
             Answer(
                 option.key,
@@ -343,19 +351,13 @@ def _call(question: Question) -> Asked:
     )
 
 
-def _diff_lines(diff: str) -> Iterator[str]:
-    """A diff with nothing hidden in it; floods of blank lines are counted."""
-    lines = map(nothing_hidden, diff.rstrip("\n").split("\n"))
-    for sign, found in groupby(lines, lambda line: "" if line[1:].strip(BLANKS) else line[:1]):
-        run = list(found)
-        yield from [f"{sign}{len(run):,} blank lines"] if sign and len(run) >= FLOOD else run
-
-
 def _choice(question: Question) -> Asked:
     leaves = Answer("l", "leave it undecided", operations.Choose(choice=question.id, key=""))
+    text = question.title
+    lines = nothing_hidden_lines(text) if question.asks_agreement else clean(text).split("\n")
     return Asked(
         question.id,
-        tuple(line for line in (clean(question.name), *clean(question.title).split("\n")) if line),
+        (clean(question.name), *(lines if text else ())),
         (
             *(
                 Answer(
@@ -370,6 +372,7 @@ def _choice(question: Question) -> Asked:
             leaves,
         ),
         question.title,
+        interrupts=not question.opened_by_user,
     )
 
 

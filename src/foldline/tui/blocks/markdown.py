@@ -3,6 +3,7 @@
 Drawn as lines of styled text: paragraphs, headings, lists, quotes, tables. No HTML.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -262,11 +263,12 @@ class MarkdownBlock(Block):
     def render(self, width: int, styles: Styles) -> list[Strip]:
         margin: Span = (" " * self.indent, "deco")
         inner = max(width - self.indent, MIN_WIDTH)
-        return [to_strip([margin, *line], styles) for line in self._lines(inner, styles.no_color)] or [
+        return [to_strip([margin, *line], styles) for line in self.lines(inner, styles.no_color)] or [
             Strip.blank(0)
         ]
 
-    def _lines(self, width: int, ticks: bool) -> list[Line]:
+    def lines(self, width: int, ticks: bool) -> list[Line]:
+        """The lines of styled text, without the indent; for `ticks`, see `prose_lines`."""
         match self.content:
             case Prose(source, number):
                 return prose_lines(source, min(width, PROSE), start=number, ticks=ticks)
@@ -306,6 +308,28 @@ def markdown_blocks(
         block_of(piece, (entry_index, first_piece + number), indent, gap if number == 0 else 0)
         for number, piece in enumerate(pieces(text))
     ]
+
+
+def agreement_lines(text: str, width: int) -> list[Line]:
+    """Markdown as lines for somebody who is to agree to it.
+
+    Empty if drawing it would hide a letter or digit, as it does with the address of a picture or the title of
+    a link: then the source has to be shown.
+    """
+    lines: list[Line] = []
+    for block in markdown_blocks(text, 0, gap=0):
+        margin: Span = (" " * block.indent, "deco")
+        lines += [[]] * block.gap
+        if isinstance(block.content, Code) and not block.content.start and block.content.fence.language:
+            lines.append([margin, (block.content.fence.language, "muted")])
+        lines += [[margin, *line] for line in block.lines(max(width - block.indent, MIN_WIDTH), ticks=True)]
+    shown = "".join(part for line in lines for part, style in line if "deco" not in style)
+    return [] if _letters(text) - _letters(shown) else lines
+
+
+def _letters(text: str) -> Counter[str]:
+    """How often each letter and digit occurs."""
+    return Counter(filter(str.isalnum, text.casefold()))
 
 
 def block_of(piece: Piece, key: Key, indent: int, gap: int) -> MarkdownBlock:

@@ -331,7 +331,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
     Command(
         "decline",
         ("alt+n",),
-        "Answers the question of a tool call: do not run it.",
+        "Answers the question of a tool call: do not run it, and say why.",
         title="Decline this call",
         works=asked,
     ),

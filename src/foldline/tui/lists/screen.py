@@ -1,5 +1,6 @@
 """The list screen: rows with a mark, and what every list does with keys, mouse, fields and questions."""
 
+import math
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,14 +35,36 @@ Answers = Mapping[str, tuple[str, Callable[[], object]]]
 """By key: its word, and what it does."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Question:
-    """Something that is done only at a second word. Any other key means no."""
+    """Something that is done only once a second key confirms it. Any other key means no."""
 
     sentence: str
     answers: Answers
     deaf_until: float = 0.0
-    """Until then Enter and letters, which may have been typed ahead, leave it as it is."""
+    """Until then Enter and letters leave it as it is: they were typed for something else."""
+
+    def take_keys(self, deaf_until: float) -> None:
+        """Take its keys from that moment on: it is on the screen."""
+        self.deaf_until = deaf_until
+
+
+class TypedText:
+    """Tells text that is typed at a screen whose letters are commands from single keys."""
+
+    def __init__(self) -> None:
+        self._last = self._before = -math.inf
+
+    def note(self, event: events.Key, now: float) -> None:
+        """Note a key, in the seconds of the screen's clock."""
+        if event.is_printable:
+            self._before, self._last = self._last, now
+
+    @property
+    def deaf_until(self) -> float:
+        """Until when a question that the last key opened takes no Enter: it may end a line of text if another
+        letter came right before that key."""
+        return self._before + DEAF_SECONDS
 
 
 class LeftOnce(Screen[Result]):
@@ -148,6 +171,7 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         self.at = 0
         """The place of the mark."""
         self.question: Question | None = None
+        self.typed = TypedText()
         self.fields = fields
         self.box = ListBox(self, fields)
         self._first = 0
@@ -286,18 +310,22 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         """One step outwards; here, out of the screen."""
         self.dismiss(None)
 
-    def ask(self, sentence: str, answers: Answers, deaf_until: float = 0.0) -> None:
-        """Do nothing before one of these keys is pressed next; where it is shown is for `draw`."""
-        self.question = Question(sentence, answers, deaf_until)
+    def ask(self, sentence: str, answers: Answers) -> None:
+        """Do nothing before one of these keys is pressed next; `draw` shows the question."""
+        self.question = Question(sentence, answers)
         self.update()
 
     def confirm(self, sentence: str, command: str, do: Callable[[], object], word: str = "yes") -> None:
-        """Do it only when Enter, or the key of `command` where there is one, is pressed next."""
+        """Do it only if Enter, or the key of `command` if there is one, is pressed next, once the question is
+        on the screen."""
         keys = key_of(self.KEYS, command).pressed if command else ()
-        answers = dict.fromkeys(("enter", *keys), (word, do))
-        self.ask(sentence, answers, self.clock() + DEAF_SECONDS)
+        question = Question(sentence, dict.fromkeys(("enter", *keys), (word, do)), math.inf)
+        self.question = question
+        self.update()
+        self.call_after_refresh(question.take_keys, self.typed.deaf_until)
 
     def on_key(self, event: events.Key) -> None:
+        self.typed.note(event, self.clock())
         if self.question is not None:
             event.stop()
             event.prevent_default()
@@ -310,6 +338,7 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
             self.tell(TOO_SOON)
             return
         self.question = None
+        self.tell("")
         if key in question.answers:
             question.answers[key][1]()
         self.update()

@@ -1,12 +1,13 @@
 """Cut, Draft and Audit of a proposal as one widget. What its keys ask for is an operation: nothing here
 changes a proposal."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -19,7 +20,7 @@ from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.cells import Piece, Span, Spans, piece, row
 from foldline.tui.blocks.view import BlockView
 from foldline.tui.keys.table import bindings, key_of
-from foldline.tui.lists.screen import Question
+from foldline.tui.lists.screen import Question, TypedText
 from foldline.tui.messages import CancelRequested, EntryWanted
 from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.panels.entry_rows import Source, gutter_width
@@ -43,7 +44,7 @@ from foldline.tui.preview.rows import (
 )
 from foldline.tui.preview.state import PendingRevision, PreviewState
 from foldline.tui.widgets.lines import hint
-from foldline.tui.widgets.question import DEAF_SECONDS, TOO_SOON
+from foldline.tui.widgets.question import TOO_SOON
 from foldline.tui.widgets.status import retry_pieces
 
 KEEP_TEXT: Final = "Take this text over as it is, and add only what is missing."
@@ -90,6 +91,7 @@ class PreviewPanels(Workbench):
         self._mode: Mode = "panels"
         self._question: Question | None = None
         """What is done only at a second key; its answers are by command."""
+        self._typed = TypedText()
         self._unsent: str | None = None
         """The reader's own text, until a proposal shows it."""
 
@@ -367,6 +369,9 @@ class PreviewPanels(Workbench):
 
     # --- Keys -----------------------------------------------------------------------------------------
 
+    def on_key(self, event: events.Key) -> None:
+        self._typed.note(event, self._clock())
+
     def action_preview(self, command: str) -> None:
         """One of the keys of the table."""
         if self._question is not None:
@@ -635,9 +640,9 @@ class PreviewPanels(Workbench):
             self._ask(operations.DiscardProposal(proposal=made.id))
 
         sentence = f"Throw away {'your text and ' * self._by_hand}the draft? The session stays as is."
-        self._question = Question(
-            sentence, {"enter": ("throws it away", throw)}, self._clock() + DEAF_SECONDS
-        )
+        question = Question(sentence, {"enter": ("throws it away", throw)}, math.inf)
+        self._question = question
+        self.call_after_refresh(question.take_keys, self._typed.deaf_until)
 
     def _answer(self, question: Question, command: str) -> None:
         if command == "enter" and self._clock() < question.deaf_until:

@@ -80,6 +80,9 @@ def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
             return [_failed(key, entry.text)]
         case _ if rule := _rule_words(entry, projection):
             return [RuleBlock(key, rule, right=_time(entry.at))]
+        case DeveloperMessage():
+            note = f"{entry.source or entry.origin}: {_first_line(entry.text)}"
+            return [RowBlock(key, ((" " * INDENT, ""),), ((clean_line(note), "muted"),), gap=1)]
         case _ if note := _note_words(entry):
             return [_aside(key, note)]
         case _:
@@ -102,8 +105,6 @@ def _rule_words(entry: Entry, projection: Projection) -> str:
 def _note_words(entry: Entry) -> str:
     """What one muted line says of an entry."""
     match entry:
-        case DeveloperMessage():
-            return f"{entry.source or entry.origin}: {_first_line(entry.text)}"
         case NoticeRecord():
             return entry.text
         case ModelChange():

@@ -1,6 +1,7 @@
 """Questions that wait for an answer, docked above the prompt: the question of a tool call, or a choice.
 
-What was not shown cannot be allowed: nothing of it is left out, hidden in a sequence or looks like a blank.
+An answer that agrees (`Answerable.agrees`: to a call, a plan, hooks, a page to be opened) counts once all of
+the question was on the screen. Nothing of it is left out, hidden in a sequence or looks like a blank.
 """
 
 from bisect import bisect_right
@@ -17,8 +18,8 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
-from foldline.context.harmless import clean, clean_line, nothing_hidden
-from foldline.tui.blocks.cells import Span, Spans, in_reverse, piece, row, text_of, wrap_spans
+from foldline.context.harmless import clean, clean_line, nothing_hidden, nothing_hidden_lines
+from foldline.tui.blocks.cells import Span, Spans, in_reverse, piece, row, width_of, wrap_spans
 from foldline.tui.keys.commands import key_of
 from foldline.tui.messages import OperationWanted
 from foldline.tui.state import Answerable, Question
@@ -29,19 +30,32 @@ if TYPE_CHECKING:
     from foldline.tui.blocks.diff import DiffRows
 
 
-class QuestionText:
-    """What is asked, in lines of one width: the call, then its diff; or what a choice should be made by. A
-    place in it is the number of signs before it, blanks apart: the same at any width, unless old and new
-    lines come to stand side by side."""
+_MOST_MARKDOWN = 20_000
+"""Characters up to which Markdown is drawn as such, within a frame; a longer text is shown as its source."""
 
-    def __init__(self, question: Question, width: int, head: Sequence[list[Span]] = ()) -> None:
-        title = (clean if question.kind == "choice" else nothing_hidden)(question.title)
-        self._lines = [*head, *(wrap_spans([(title, "text")], width) if title else ())]
+
+class QuestionText:
+    """What is asked, in lines of one width: the call, then its diff; or what a choice should be made by.
+
+    A place in it is the number of characters before it, blanks and decoration apart: the same at any width,
+    as long as `order` is the same.
+    """
+
+    def __init__(
+        self, question: Question, width: int, head: Sequence[list[Span]] = (), in_frame: int = 0
+    ) -> None:
+        """`head`: lines for which the frame has no room. `in_frame`: the characters for which it has."""
+        drawn = _markdown_lines(question, width)
+        self._lines = [*head, *(drawn or _plain_lines(question, width))]
         self._diff = _diff_rows(question.diff, width) if question.diff else None
-        texts = [text_of(line) for line in self._lines]
+        self._start = in_frame
+        by_width = width if drawn and "|" in question.title else 0
+        self.order = (self._diff is not None and self._diff.is_beside, bool(drawn), by_width)
+        """What the order of its lines depends on: whether diffs stand side by side, Markdown, tables."""
+        texts = ["".join(text for text, style in line if "deco" not in style) for line in self._lines]
         if self._diff is not None:
             texts += map(self._diff.text, range(len(self._diff)))
-        self._before = list(accumulate((len("".join(text.split())) for text in texts), initial=0))
+        self._before = list(accumulate(map(_characters, texts), initial=in_frame))
 
     def __len__(self) -> int:
         return len(self._before) - 1
@@ -53,11 +67,6 @@ class QuestionText:
     def _line(self, at: int) -> list[Span]:
         own = len(self._lines)
         return self._lines[at] if at < own or self._diff is None else self._diff[at - own]
-
-    @property
-    def is_beside(self) -> bool:
-        """Whether it has old and new lines side by side: in another order than below each other."""
-        return self._diff is not None and self._diff.is_beside
 
     @property
     def end(self) -> int:
@@ -74,7 +83,32 @@ class QuestionText:
 
     def read(self, place: int, top: int, rows: int) -> int:
         """The place up to which it is read after `place` (-1: not at all), once these rows were painted."""
-        return max(place, self.place(top + rows)) if self.place(top) <= max(place, 0) else place
+        follows = self.place(top) <= max(place, self._start)
+        return max(place, self.place(top + rows)) if follows else place
+
+
+def _characters(text: str) -> int:
+    """How many characters a text has, blanks apart."""
+    return len("".join(text.split()))
+
+
+def _plain_lines(question: Question, width: int) -> list[list[Span]]:
+    if not question.title:
+        return []
+    if not question.asks_agreement:
+        return wrap_spans([(clean(question.title), "text")], width)
+    lines = nothing_hidden_lines(question.title)
+    return [part for line in lines for part in wrap_spans([(line, "text")], width)]
+
+
+def _markdown_lines(question: Question, width: int) -> list[list[Span]]:
+    """Empty if it is no Markdown, or some of it would be hidden or cut off."""
+    if not question.is_markdown or len(question.title) > _MOST_MARKDOWN:
+        return []
+    from foldline.tui.blocks.markdown import agreement_lines  # asked for seldom
+
+    lines = agreement_lines("\n".join(nothing_hidden_lines(question.title)), width)
+    return [] if any(width_of(line) > width for line in lines) else lines
 
 
 def _diff_rows(diff: str, width: int) -> "DiffRows":
@@ -84,31 +118,33 @@ def _diff_rows(diff: str, width: int) -> "DiffRows":
 
 
 DEAF_SECONDS = 1.0
-"""A question that has just appeared takes no answer: the key was meant for what was there before."""
+"""A question that interrupts takes no answer for so long: the key was meant for what was there before."""
+
+_HELD_SECONDS = 0.5
+"""A key that comes sooner after one that was refused is held down, or hammered."""
 
 Answer = Literal["once", "always", "project", "deny"]
-"""The user's word on a tool call."""
+"""The user's answer to a tool call."""
 ANSWERS: dict[str, Answer] = {"y": "once", "a": "always", "p": "project", "n": "deny"}
-"""What the options of a tool call's question mean. Their numbers stay the same where some are not offered:
-whoever has learnt that 2 is no would else grant a rule with it."""
+"""What the options of a tool call's question mean. Their numbers stay the same if some are not offered:
+2 for no, once learnt, would grant a rule elsewhere."""
 _COMMANDS = {"y": "allow-once", "a": "allow-always", "p": "allow-project", "n": "decline"}
 """The commands that give the same answers from anywhere."""
 
-_ALWAYS: tuple[Answer, ...] = ("always", "project")
-TOO_SOON = "The question has only just appeared: press again to answer it"
-_UNREAD = "Read on first: what was not shown cannot be allowed"
+_ALWAYS = ("a", "p")
+TOO_SOON = "Press again to confirm"
+UNREAD = "Read on first: what was not shown cannot be allowed"
 _NOT_SEEN = "There is no room to show what always would allow: make the terminal higher, or answer once"
 _NO_RULE = "It can only be allowed once: each such call asks"
-_WHY, _NO = "why, and what instead", "No:"
+REMARKS = frozenset({TOO_SOON, UNREAD, _NOT_SEEN, _NO_RULE})
+"""What the status row says of a question; it forgets it with the question."""
+_WHY = "why, and what instead"
 
 _ACTS = "outside, or a file that acts"
 _BEYOND = {"fetch": "not a public address", "bash": "may leave this folder", "edit": _ACTS, "write": _ACTS}
 """What a call does that each time asks, where it is not that it names a file elsewhere. Of a host nobody here
 can resolve, as of a command nobody can take apart, all that is known is that it may. What acts are hooks,
 instructions and settings, which others run or follow unasked."""
-
-_LONG = {"choice": "your choice", "call": "Allow this call?"}
-"""In the frame, where what asks is too long for it and stands below."""
 
 _TEXT_LINES = 3
 """Lines of what is asked that are shown before its answers are, where there is no room for all."""
@@ -131,8 +167,8 @@ class _Layout(NamedTuple):
 
 
 class QuestionDock(Lines, can_focus=True):
-    """Up to 60 % of the screen; longer questions scroll. A call is allowed once all of it was painted; until
-    then what would allow it reads on."""
+    """Up to 60 % of the screen; longer questions scroll. Until all of a question was painted, an answer that
+    would agree to it shows the next lines instead."""
 
     DEFAULT_CSS: ClassVar[str] = "QuestionDock { display: none; }"
 
@@ -170,6 +206,8 @@ class QuestionDock(Lines, can_focus=True):
         self._shown_at = 0.0
         self._turned_at = -DEAF_SECONDS
         """When a key that would have allowed it read on instead."""
+        self._refused_at = -DEAF_SECONDS
+        """When a key was refused because it came too soon."""
         self._text: QuestionText | None = None
         """What is asked, at the width it was laid out for last."""
         self._width = 0
@@ -191,11 +229,7 @@ class QuestionDock(Lines, can_focus=True):
         if is_other:
             self._shown_at, self._turned_at = self._clock(), -DEAF_SECONDS
             self._text, self._read, self._top, self._nth, self._offered = None, -1, 0, 0, ()
-            # Enter confirms the one thing that is asked for; of several remedies, one is chosen first.
-            is_one = question is None or question.kind == "call" or len(question.options) == 1
-            self._marked = 0 if is_one else -1
-            if question is not None and question.options[-1].usual is not None:
-                self._marked = len(question.options) - 1
+            self._marked = 0 if question is None else _marked_first(question)
             self._rules_read.clear()
             if self.why.value.strip() and self._question is not None and self._question.kind == "call":
                 self.post_message(self.WhyUnsent(self.why.value))
@@ -219,34 +253,71 @@ class QuestionDock(Lines, can_focus=True):
 
     # --- answers --------------------------------------------------------------------------------------
 
-    def answer(self, answer: Answer, why: str = "") -> None:
-        """Pass on the reader's word on a call, unless the question has only just appeared. What was not
-        shown is shown instead of allowed."""
+    def give(self, key: str) -> None:
+        """Give the answer with this letter to a call, as its row does."""
         question = self._question
-        if question is None or question.kind != "call" or not self._hears(self._shown_at):
+        if question is None or question.kind != "call":
             return
-        if answer == "deny":
-            self._pass_on(question, answer, why)
-        elif answer in _ALWAYS and not question.promises:
+        option = next((option for option in question.options if option.key == key), None)
+        if option is None:
             self._remark(_NO_RULE)
-        elif answer in _ALWAYS and not self._layout(question, self.size.width).promise:
-            self._remark(_NOT_SEEN)
-        elif self._unread:
-            self._turned_at = self._clock()
-            if self._text is not None:
-                self._move_to(self._text.line_at(self._read))
-            self._remark(_UNREAD)
-        elif answer in _ALWAYS and self._nth not in self._rules_read:
-            self._remark(_NOT_SEEN)
-        elif self._hears(self._turned_at):
-            self._pass_on(question, answer)
+        else:
+            self._take(option)
 
-    def _pass_on(self, question: Question, answer: Answer, why: str = "") -> None:
+    def leave(self) -> None:
+        """Decline the call without a reason, or leave the choice undecided."""
+        if self._question is not None and self._takes_answers():
+            self._pass_on(self._question, "n" if self._question.kind == "call" else "")
+
+    def _take(self, option: Answerable) -> None:
+        """Pass on an answer, once what is written with it is there. One that agrees shows instead what was
+        not shown."""
+        question = self._question
+        if question is None or not self._takes_answers():
+            return
+        if option.agrees and not self._may_agree(question, option):
+            return
+        match option.asks:
+            case "line":
+                self._ask_line(option)
+            case "edit":
+                text = self._edit(question.title)
+                if text is not None:
+                    self._pass_on(question, option.key, text)
+            case "":
+                self._pass_on(question, option.key)
+
+    def _may_agree(self, question: Question, option: Answerable) -> bool:
+        """Whether all that this answer agrees to was on the screen, its rule included."""
+        always = question.kind == "call" and option.key in _ALWAYS
+        if always and not self._layout(question, self.size.width).promise:
+            self._remark(_NOT_SEEN)
+            return False
+        if self._unread:
+            self._read_on()
+            return False
+        if always and self._nth not in self._rules_read:
+            self._remark(_NOT_SEEN)
+            return False
+        return self._is_past(self._turned_at)
+
+    def _read_on(self) -> None:
+        """Show the first lines that were not on the screen."""
+        self._turned_at = self._clock()
+        if self._text is not None:
+            self._move_to(self._text.line_at(self._read))
+        self._remark(UNREAD)
+
+    def _pass_on(self, question: Question, key: str, text: str = "") -> None:
         from foldline.protocol import operations  # no first screen asks anything
 
         self.why.value = ""
-        approve = operations.Approve(call_id=question.id, answer=answer, nth=self._nth, why=why)
-        self.post_message(OperationWanted(approve))
+        answer: operations.Operation
+        if question.kind == "choice":
+            answer = operations.Choose(choice=question.id, key=key, text=text)
+        else:
+            answer = operations.Approve(call_id=question.id, answer=ANSWERS[key], nth=self._nth, why=text)
+        self.post_message(OperationWanted(answer))
 
     def other_rule(self) -> None:
         """Let "always" mean the next of the rules that would cover the call."""
@@ -254,51 +325,40 @@ class QuestionDock(Lines, can_focus=True):
             self._nth = (self._nth + 1) % len(self._question.promises)
             self._fit()
 
-    def choose(self, key: str, text: str = "") -> None:
-        """Pass on the reader's choice, or with an empty key none, unless the question just appeared."""
-        from foldline.protocol import operations
-
-        question = self._question
-        if question is not None and question.kind == "choice" and self._hears(self._shown_at):
-            self.why.value = ""
-            self.post_message(OperationWanted(operations.Choose(choice=question.id, key=key, text=text)))
-
     def keep_why(self) -> None:
         """Close the field in which the reader says why; what it holds stays."""
         self.why.close()
         self.screen.set_focus(self)
 
     def _ask_line(self, option: Answerable) -> None:
-        """Have the reader write in the place of an answer: "No, and tell it why" becomes "No:"."""
-        if self._hears(self._shown_at):
-            rest, text = option.label.partition(", ")[2], self.why.value or option.usual or ""
-            self.why.ask(_WHY if option.key == "n" else rest, text, partial(self._written, option))
-            self._fit()
+        """Have the reader write in the place of an answer: "No, and say why" becomes "No:"."""
+        rest, text = option.label.partition(", ")[2], self.why.value or option.usual or ""
+        self.why.ask(_WHY if option.key == "n" else rest, text, partial(self._written, option))
+        self._fit()
 
     def _written(self, option: Answerable, line: str) -> None:
         self.screen.set_focus(self)
-        text = " ".join(line.split())
-        if self._question is not None and self._question.kind == "choice":
-            self.choose(option.key, text)
-        else:
-            self.answer("deny", text)
+        if self._question is not None and self._takes_answers():
+            self._pass_on(self._question, option.key, " ".join(line.split()))
 
-    def _hears(self, since: float) -> bool:
-        hears = self._clock() - since >= DEAF_SECONDS
-        if not hears:
+    def _takes_answers(self) -> bool:
+        """Whether it takes answers by now: a question that the user opened, once it is on the screen; one
+        that interrupts, a second after it appeared."""
+        if self._question is None or not self._question.opened_by_user:
+            return self._is_past(self._shown_at)
+        if self._read < 0:
             self._remark(TOO_SOON)
-        return hears
+            self.refresh()
+        return self._read >= 0
 
-    def _take(self, option: Answerable) -> None:
-        if option.asks == "line":
-            self._ask_line(option)
-        elif self._question is not None and self._question.kind == "choice":
-            if option.asks != "edit":
-                self.choose(option.key)
-            elif self._hears(self._shown_at) and (text := self._edit(self._question.title)) is not None:
-                self.choose(option.key, text)
-        else:
-            self.answer(ANSWERS[option.key])
+    def _is_past(self, moment: float) -> bool:
+        """Whether a key is no longer meant for what was there before `moment`. One that is held never is."""
+        now = self._clock()
+        is_past = now - moment >= DEAF_SECONDS and now - self._refused_at >= _HELD_SECONDS
+        if not is_past:
+            self._refused_at = now
+            self._remark(TOO_SOON)
+        return is_past
 
     # --- keys and mouse ---------------------------------------------------------------------------------
 
@@ -324,6 +384,8 @@ class QuestionDock(Lines, can_focus=True):
         match event.key:
             case "enter" if self._marked >= 0:
                 self._take(options[self._marked])
+            case "enter" if question.asks_agreement and self._unread:
+                self._read_on()
             case key if key in pressed:
                 self._marked = pressed.index(key)
                 self._take(options[self._marked])
@@ -401,8 +463,9 @@ class QuestionDock(Lines, can_focus=True):
         rows, where, promise, *_ = self._layout(question, width)
         if whole and promise and 1 + rows + len(where) + len(promise) <= crop.bottom:
             self._rules_read.add(self._nth)
-        seen = min(rows, crop.bottom - 1) if whole else 0
-        read = self._body(question, width).read(self._read, self._top, seen)
+        if not whole:
+            return
+        read = self._body(question, width).read(self._read, self._top, min(rows, crop.bottom - 1))
         if read != self._read:
             self._read = read
             self.call_after_refresh(self.update)  # it may be allowed now
@@ -432,7 +495,7 @@ class QuestionDock(Lines, can_focus=True):
         rows, where, promise, answers, _, options = self._layout(question, width)
         self._top = min(self._top, max(len(body) - rows, 0))
         shown = body.lines(self._top, rows) or [[]]
-        title: Spans = (("? ", "altered"), (self._title(width), "text bold"))
+        title: Spans = (("? ", "altered"), (self._sentence(question), "text bold"))
         inside = (*shown, *where, *promise, *answers)
         return [
             edge(look, True, title, self._remark_spans(width), width),
@@ -448,30 +511,28 @@ class QuestionDock(Lines, can_focus=True):
         """What is asked, at this width. At another one the same part of it stays in sight."""
         if self._text is not None and width == self._width:
             return self._text
-        inside = max(width - 4, 8)
-        head: list[list[Span]] = []
-        if self._title(width) == _LONG[question.kind]:
-            asks = f"{question.who} asks: {question.name}" if question.who else question.name
-            head = wrap_spans([(nothing_hidden(clean_line(asks)), "text bold")], inside)
-        if question.outside and not self._says_beyond(width):
-            head.append([(_beyond(question), "altered")])
+        inside, sentence = max(width - 4, 8), self._sentence(question)
+        words = [(sentence, "text bold", cell_len(sentence) <= width - 8)]
+        if question.outside:
+            words.append((_beyond(question), "altered", self._says_beyond(width)))
+        below = [(text, style) for text, style, fits in words if not fits]
+        head = [line for span in below for line in wrap_spans([span], inside)]
+        in_frame = sum(_characters(text) for text, _, fits in words if fits)
         place = 0 if self._text is None else self._text.place(self._top)
-        before, self._text = self._text, QuestionText(question, inside, head)
-        if before is not None and before.is_beside != self._text.is_beside:
+        before, self._text = self._text, QuestionText(question, inside, head, in_frame)
+        if before is not None and before.order != self._text.order:
             self._read, place = -1, 0  # lines that were read may stand behind others now
         self._width, self._top = width, self._text.line_at(place)
         return self._text
 
-    def _title(self, width: int) -> str:
-        """What stands in the frame: what asks, or what is to be chosen, where that is short enough."""
-        if self._question is None:
-            return ""
-        title = clean_line(self._question.sentence)
-        return title if cell_len(title) <= width - 8 else _LONG[self._question.kind]
+    def _sentence(self, question: Question) -> str:
+        """What stands in the frame, and below it too if the frame has no room for all of it."""
+        return nothing_hidden(clean_line(question.sentence))
 
     def _says_beyond(self, width: int) -> bool:
         """Whether the frame has room for what the call reaches beyond."""
-        words = ("? ", self._title(width), *(text for text, _ in self._remark_spans()))
+        sentence = "" if self._question is None else self._sentence(self._question)
+        words = ("? ", sentence, *(text for text, _ in self._remark_spans()))
         return sum(map(cell_len, words)) + 13 <= width
 
     def _remark_spans(self, width: int = 0) -> Spans:
@@ -491,7 +552,7 @@ class QuestionDock(Lines, can_focus=True):
             promise = []
         options = question.options
         if question.kind == "call" and not promise:
-            options = tuple(option for option in options if ANSWERS[option.key] not in _ALWAYS)
+            options = tuple(option for option in options if option.key not in _ALWAYS)
         left = inside - len(promise)
         count = max(min(len(options), left - min(total, _TEXT_LINES)), 1)
         rows = min(total, left - count)
@@ -526,8 +587,9 @@ class QuestionDock(Lines, can_focus=True):
         """Which lines of a long text these are: a line of its own, which no width pushes out."""
         top = min(self._top, total - rows)
         where: Line = [(f"lines {top + 1}–{top + rows} of {total}", "altered")]
-        if question.kind == "call" and self._unread:
-            key = "↓" if self._is_active else key_of(_COMMANDS["y"])
+        if question.asks_agreement and self._unread:
+            command = _COMMANDS["y"] if question.kind == "call" else "complete"
+            key = "↓" if self._is_active else key_of(command)
             where += [(", ", "muted"), *hint(key, "to read all", "text")]
         return where
 
@@ -540,8 +602,8 @@ class QuestionDock(Lines, can_focus=True):
             label = f"{label.partition(', ')[0]}:"
         if question.kind == "call":
             which = which or key_of(_COMMANDS[option.key])
-            if ANSWERS[option.key] != "deny" and self._unread:
-                style = "muted"
+        if option.agrees and self._unread:
+            style = "muted"
         marked = marked and self._is_active
         words = f"{'▶' if marked else ' '} {clean_line(_key(question, option))} {label}"
         right = [piece(which, "muted", rank=rank)] * bool(which)
@@ -555,10 +617,19 @@ class QuestionDock(Lines, can_focus=True):
             return key_words((("Enter", enter), ("Esc", "back")))
         if not self._is_active:
             return key_words(((key_of("complete"), "to answer"),))
-        if question.kind == "choice":
-            return key_words((("↑↓ Enter", "select"), ("Esc", "leaves it undecided")))
-        reads = self._unread and ANSWERS[options[self._marked].key] != "deny"
-        return key_words((("Enter", "reads on") if reads else ("↑↓ Enter", "select"), ("Esc", "declines")))
+        agrees = question.asks_agreement if self._marked < 0 else options[self._marked].agrees
+        keys = ("Enter", "reads on") if agrees and self._unread else ("↑↓ Enter", "select")
+        leaves = "declines" if question.kind == "call" else "leaves it undecided"
+        return key_words((keys, ("Esc", leaves)))
+
+
+def _marked_first(question: Question) -> int:
+    """The answer that Enter gives: what the user asked for, or the only thing that is asked. Of several
+    remedies, one is chosen first (-1)."""
+    if question.options[-1].usual is not None:
+        return len(question.options) - 1
+    is_one = question.kind == "call" or len(question.options) == 1
+    return 0 if is_one or question.opened_by_user else -1
 
 
 def _key(question: Question, option: Answerable) -> str:
