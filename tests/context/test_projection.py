@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from foldline.context.invariants import broken
-from foldline.context.projection import Anchor, Projection
+from foldline.context.projection import Projection
+from foldline.context.usage_reading import Anchor
 from foldline.context.view import Fate
 from foldline.protocol import (
     BaseMessage,

@@ -20,7 +20,7 @@ from foldline.data import config_dir, data_home, real_path, typed_path
 from foldline.files import is_file, is_folder, is_there, write_new
 from foldline.programs import find_program, keep_out, trusted_environment, why_missing
 
-from .sandbox_acting import ActingEntry, ActingRecord, acting_in
+from .sandbox_acting import ActingEntry, acting_in
 from .sandbox_launcher import (
     MOVES_SINCE,
     PERL,
@@ -41,6 +41,7 @@ from .sandbox_policy import (
     search_policy,
     seatbelt_profile,
 )
+from .sandbox_record import ActingRecord
 from .tools.paths import acts_by_itself
 from .tools.text import sized
 

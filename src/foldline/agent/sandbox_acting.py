@@ -7,15 +7,13 @@ of what is allowed, so that a name nobody thought of is held, or asked about (de
 import errno
 import os
 import re
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from foldline.data import real_path
-from foldline.files import is_folder, is_there, put_aside
+from foldline.files import is_folder, is_there
 
 from .sandbox_policy import SHELL_FILES
 
@@ -44,7 +42,7 @@ _OF_SHELLS = tuple(f"/{name}" for name in SHELL_FILES if "/" in name)
 """Ends of paths."""
 _MOST_FOLDERS = 20_000
 """Folders looked into, the nearest first: half a second."""
-_CLOSED = "closed"
+CLOSED = "closed"
 """State of a folder that could not be looked into."""
 
 
@@ -95,7 +93,7 @@ def acting_in(roots: Sequence[str], acts: Callable[[str], bool]) -> Iterator[Act
             continue
         searched.add(folder.path)
         if len(searched) > _MOST_FOLDERS and not folder.part_of:
-            yield ActingEntry(roots[0], (0, 0), state=_CLOSED, is_held=False)
+            yield ActingEntry(roots[0], (0, 0), state=CLOSED, is_held=False)
             return
         for item in _items(folder, acts):
             if isinstance(item, ActingEntry):
@@ -120,7 +118,7 @@ def _items(folder: _SearchedFolder, acts: Callable[[str], bool]) -> Iterator[Act
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # else it was moved away
             is_held = error.errno == errno.EACCES
-            yield _entry(folder.path, is_held=is_held)._replace(state=_CLOSED)
+            yield acting_entry(folder.path, is_held=is_held)._replace(state=CLOSED)
 
 
 def _is_repository(path: str, entries: Iterable["os.DirEntry[str]"]) -> bool:
@@ -137,12 +135,12 @@ def _in_tree(
     for entry in entries:
         is_git = entry.name.casefold() == ".git"
         if folder.kind == "tree" and (acts(entry.name) or entry.path.endswith(_OF_SHELLS)):
-            yield from _with_target(_entry(entry.path, folder.part_of))
+            yield from _with_target(acting_entry(entry.path, folder.part_of))
         elif not entry.is_dir(follow_symlinks=False):
             if is_git:
-                yield _entry(entry.path, folder.part_of)
+                yield acting_entry(entry.path, folder.part_of)
         elif is_git:
-            yield _entry(entry.path, folder.part_of, is_held=False)
+            yield acting_entry(entry.path, folder.part_of, is_held=False)
             yield _SearchedFolder(entry.path, entry.path)
         else:
             kind = "packages" if entry.name in _PACKAGES else folder.kind
@@ -157,15 +155,15 @@ def _in_repository(
         name, path = entry.name, entry.path
         is_written = _WRITTEN.fullmatch(name)
         if name == "HEAD":
-            yield _entry(path, folder.part_of, is_held=False, is_replaced=True)
+            yield acting_entry(path, folder.part_of, is_held=False, is_replaced=True)
         elif entry.is_symlink() and is_written:
-            yield _entry(path, made_by)
+            yield acting_entry(path, made_by)
         elif name in _SEARCHED:
             yield _SearchedFolder(path, made_by, "objects" if name == "objects" else "data")
         elif name in ("modules", "worktrees") and entry.is_dir(follow_symlinks=False):
             yield _SearchedFolder(path, made_by, "packages")
         elif not is_written:
-            yield from _with_target(_entry(path, made_by, is_held=name not in _UNFINISHED))
+            yield from _with_target(acting_entry(path, made_by, is_held=name not in _UNFINISHED))
 
 
 def _in_data(
@@ -175,19 +173,21 @@ def _in_data(
         name, in_objects = entry.name, folder.kind == "objects"
         is_strange = folder.kind == "info" and not _WRITTEN_IN_INFO.fullmatch(name)
         if entry.is_symlink() or is_strange:
-            yield _entry(entry.path, folder.part_of)
+            yield acting_entry(entry.path, folder.part_of)
         elif entry.is_dir() and (not in_objects or name in ("info", "pack")):
             is_info = in_objects and name == "info"
             yield _SearchedFolder(entry.path, folder.part_of, "info" if is_info else "data")
 
 
-def _entry(path: str, part_of: str = "", *, is_held: bool = True, is_replaced: bool = False) -> ActingEntry:
+def acting_entry(
+    path: str, part_of: str = "", *, is_held: bool = True, is_replaced: bool = False
+) -> ActingEntry:
     """`is_replaced`: git writes it by a new file in its place."""
     leads_to = ""
     folder = (0, 0)
     state: object = None
     with suppress(OSError):  # what vanishes now must not end the search of its folder
-        folder = _identity(os.path.dirname(path))  # noqa: PTH120
+        folder = folder_identity(os.path.dirname(path))  # noqa: PTH120
         if os.path.islink(path):  # noqa: PTH114
             leads_to = os.readlink(path)  # noqa: PTH115
         elif not is_replaced:
@@ -198,10 +198,10 @@ def _entry(path: str, part_of: str = "", *, is_held: bool = True, is_replaced: b
 def _with_target(entry: ActingEntry) -> Iterator[ActingEntry]:
     yield entry
     if entry.leads_to and is_there(entry.path):
-        yield _entry(real_path(entry.path), entry.path)._replace(is_target=True)
+        yield acting_entry(real_path(entry.path), entry.path)._replace(is_target=True)
 
 
-def _identity(path: str) -> tuple[int, int]:
+def folder_identity(path: str) -> tuple[int, int]:
     """Device and inode."""
     status = os.lstat(path)
     return status.st_dev, status.st_ino
@@ -209,107 +209,9 @@ def _identity(path: str) -> tuple[int, int]:
 
 def _state(path: str) -> object:
     """The inode; with an unfinished operation, which commands may write, all that is in it."""
-    state: list[object] = [_identity(path)]
+    state: list[object] = [folder_identity(path)]
     if os.path.basename(path) in _UNFINISHED and is_folder(path):  # noqa: PTH119
         with os.scandir(path) as listing:
             files = [(entry.name, entry.stat(follow_symlinks=False)) for entry in listing]
         state += sorted((name, file.st_ino, file.st_mtime_ns, file.st_ctime_ns) for name, file in files)
     return tuple(state)
-
-
-class ActingRecord:
-    """What acts by itself and is known, for all sandboxes of a session. Its methods read the disk.
-
-    What is there when a command enters is the user's own, unless others run, or one ran and the user does not
-    know yet what it made.
-    """
-
-    def __init__(self) -> None:
-        self.running = 0
-        """Commands and servers that are in a sandbox now."""
-        self._known: dict[object, ActingEntry] = {}
-        self._of_user: set[object] = set()
-        """What the user had or agreed to: it is never renamed."""
-        self._last: dict[object, ActingEntry] = {}
-        """What the last look found."""
-        self._is_open = False
-        """Whether a command may have made something that the user does not know of."""
-        self._was_quiet = False
-        """Whether no command ran at the last look, nor entered since."""
-        self._lock = threading.Lock()
-
-    def enter(self, search: Callable[[], Iterable[ActingEntry]]) -> list[ActingEntry]:
-        """What is there when a command enters."""
-        with self._lock:
-            entries = self._entries(search)
-            vanished = [entry for key, entry in self._known.items() if key not in entries]
-            if self._is_open or any(entry.state == _CLOSED for entry in vanished):
-                # What vanished is not held from here on: it may come back with another content.
-                self._known = {key: entry for key, entry in self._known.items() if key in entries}
-            else:
-                self._known = entries
-                self._of_user |= entries.keys()
-            self._is_open = True
-            self._was_quiet = False
-        return list(entries.values())
-
-    def look(self, search: Callable[[], Iterable[ActingEntry]]) -> tuple[ActingEntry, ...]:
-        """What is new, or was replaced, until it is settled."""
-        with self._lock:
-            self._was_quiet = self.running == 0
-            self._last = self._entries(search)
-            new = self._close()
-        paths = {entry.path for entry in new}
-        return tuple(sorted(entry for entry in new if entry.part_of not in paths))
-
-    def settle(self, entries: Iterable[ActingEntry], *, are_kept: bool = False) -> None:
-        """The user was told of these, or keeps them: they are known, with all that is part of them."""
-        paths = {entry.path for entry in entries}
-        with self._lock:
-            for key, entry in self._last.items():  # what others are part of comes first
-                if entry.path in paths or entry.part_of in paths:
-                    paths.add(entry.path)
-                    self._known[key] = entry
-                    if are_kept:
-                        self._of_user.add(key)
-            self._close()
-
-    def put_aside(self, entry: ActingEntry) -> str:
-        """Give what a command made another name, which this returns.
-
-        Raises:
-            OSError: the user had it, or may have; or the disk refused.
-        """
-        if entry.key in self._of_user:
-            raise OSError(0, "it was there before")
-        if entry.is_target or entry.state == _CLOSED:
-            raise OSError(0, "it may be yours")
-        path = Path(entry.path)
-        name = put_aside(path, entry.folder)
-        renamed = _entry(str(path.with_name(name)), entry.part_of)  # no name that git writes, either
-        with self._lock:
-            self._known[renamed.key] = renamed
-        return name
-
-    def _close(self) -> list[ActingEntry]:
-        """What the last look found new. If that is nothing, all is known that commands made until then."""
-        before = self._known
-        new = [
-            entry
-            for key, entry in self._last.items()
-            if key not in before or before[key].state != entry.state
-        ]
-        if self._was_quiet and not new:
-            self._is_open = False
-        return new
-
-    def _entries(self, search: Callable[[], Iterable[ActingEntry]]) -> dict[object, ActingEntry]:
-        """By key; what is known counts also beyond the bound of a search."""
-        entries: dict[object, ActingEntry] = {entry.key: entry for entry in search()}
-        for key, former in self._known.items():
-            if key not in entries and former.state != _CLOSED:
-                with suppress(OSError):
-                    os.lstat(former.path)
-                    if _identity(os.path.dirname(former.path)) == former.folder:  # noqa: PTH120
-                        entries[key] = former
-        return entries

@@ -9,7 +9,7 @@ moment before it.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, takewhile
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ from .outline import (
 )
 from .tally import FIXED, Tally
 from .tokens import LEAST_GROWTH, Calibration, fits_text
-from .usage_reading import PLAIN, CountingHabits, ExpectedInput, UsageReading, read_usage
+from .usage_reading import PLAIN, Anchor, CountingHabits, ExpectedInput, UsageReading, read_usage
 from .view import ASIDE, LIVE, Fate, Fates, Key, ViewItem, item_of, keys_in
 from .view_state import (
     Change,
@@ -91,16 +91,6 @@ _ANCHORED, _UNCERTAIN, _UNKNOWN = 0.05, 0.15, 0.45
 with none: 1.3 then stands for all between 0.7 and 1.9."""
 REPLAYS_REASONING = frozenset({"strict-reasoning", "strict-thinking", "openrouter", "responses", "messages"})
 """The names of the dialects that send reasoning back: `llm.dialect`, and those of two APIs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """A usage that still describes the view: reported tokens, and the estimate they stand for."""
-
-    reported: int
-    estimated: int
-    wide: int = 0
-    """Ideographs, kana and Hangul of what they stand for."""
 
 
 class Projection(ViewState):

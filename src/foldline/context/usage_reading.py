@@ -32,6 +32,16 @@ class CountingHabits:
         return reasoning + (self.tools != known.tools) + (self.cached != known.cached)
 
 
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A usage that still describes the view: reported tokens, and the estimate they stand for."""
+
+    reported: int
+    estimated: int
+    wide: int = 0
+    """Ideographs, kana and Hangul of what they stand for."""
+
+
 _PART_UNCERTAINTY: Final = 0.25
 """Share by which the estimate of a part that an anchored size is to be without may be off."""
 PLAIN: Final = CountingHabits()
