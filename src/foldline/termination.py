@@ -19,8 +19,11 @@ T = TypeVar("T")
 
 ORDERLY_SECONDS: Final = 1.5
 """What tidying up may take; then the program ends as it is. The history stands that at any moment."""
-_LAST_SECONDS: Final = 1.9
-"""When the system itself ends the program (SIGALRM), even one whose code holds the interpreter."""
+_LAST_SECONDS: Final = 10.0
+"""When the system itself ends the program (SIGALRM), even one whose code holds the interpreter.
+
+Far beyond `ORDERLY_SECONDS`: on a busy machine the orderly end takes longer, and has the right exit code.
+"""
 _begun = False
 
 
@@ -84,7 +87,10 @@ def _cancel_on_signals(ended_by: list[int]) -> None:
 
 
 def end_soon(number: int, at_last: Callable[[], object] | None = None) -> None:
-    """End the program with 128 + `number` within two seconds, whatever it does by then."""
+    """End the program with 128 + `number` in about two seconds, whatever it does by then.
+
+    Code that holds the interpreter is ended by the system, by SIGALRM after `_LAST_SECONDS`.
+    """
     global _begun
     if not _begun:
         _begun = True

@@ -1,4 +1,4 @@
-"""Told to end, the program ends within two seconds, whatever its own code is at."""
+"""A signal ends the program, whatever its own code is doing."""
 
 import os
 import signal
