@@ -24,6 +24,8 @@ async def edit_view(state: AgentState, asked: operations.EditView) -> None:
         raise FoldlineError(
             f"Entry {asked.target} is no message of the conversation: nothing to {asked.action}."
         )
+    if asked.action == "pin" and state.projection.fate(asked.target).kind == "dropped":
+        raise FoldlineError(f"Entry {asked.target} is dropped: restore it before you pin it.")
     await state.session.append(
         Edit(target=asked.target, action=asked.action, recalls=None if state.recalls else False), durable=True
     )

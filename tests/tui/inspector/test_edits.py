@@ -72,6 +72,13 @@ def test_an_entry_in_the_view_can_be_dropped_and_its_result_hidden() -> None:
     assert found["pin"].change == 0 and found["drop"].change < 0 and found["hide"].change < 0
 
 
+def test_a_dropped_entry_can_be_restored_and_not_pinned() -> None:
+    dropped = history().user("go").assistant("one").edit("drop", 1).projection()
+    found = offered(dropped, 1)
+    assert "restore" in found and "pin" not in found
+    assert action_of(dropped, 1, "pin") is None
+
+
 def test_hiding_what_is_shorter_than_its_stub_is_no_gain_and_not_offered() -> None:
     assert "hide" not in offered(results("ok"), 2) and "drop" in offered(results("ok"), 2)
 

@@ -66,6 +66,19 @@ def cut_left(text: str, width: int) -> str:
     return "…" + text[start:]
 
 
+_LEAST_PATH = 8
+"""Cells that the end of a path needs to tell it from others."""
+
+
+def cut_words(text: str, width: int) -> str:
+    """Cut text to `width` cells; of a path that ends it, the end stays: `read …/name.py`."""
+    words, _, path = text.rpartition(" ")
+    room = width - cell_len(words) - 1
+    if "/" in path and cell_len(text) > width and room >= _LEAST_PATH:
+        return f"{words} {cut_left(path, room)}"
+    return cut_right(text, width)
+
+
 def wrap(text: str, width: int) -> list[tuple[int, int]]:
     """The lines of `text` at `width` cells, each as (start, stop); spaces at a break belong to no line."""
     width = max(width, 2)  # room for one wide character

@@ -98,6 +98,8 @@ def action_of(projection: Projection, index: int, key: EditKey) -> EditAction | 
         case "pin" if projection.is_pinned(index):
             return "unpin"
         case "pin":
+            if "dropped" in kinds:
+                return None  # the user took it from the model: only `restore` gives it back
             return "pin" if any(kind in IN_VIEW or kind in _REMOVED for kind in kinds) else None
         case "hide":
             is_result = isinstance(projection.entry(index), ToolResultMessage)

@@ -27,7 +27,7 @@ from foldline.protocol import (
     Undo,
 )
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import Piece, Span, Spans, cut_left, cut_right, piece, row, to_strip
+from foldline.tui.blocks.cells import Piece, Span, Spans, cut_left, cut_right, cut_words, piece, row, to_strip
 from foldline.tui.blocks.plain import Column, RowBlock, RuleBlock
 from foldline.tui.blocks.styles import Styles
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
@@ -405,11 +405,27 @@ def message_row(
     its row, nothing hangs above it."""
     if isinstance(message, ToolResultMessage):
         return _ResultRow(key, source, message, weight, fate, shares)
-    words, style = message_words(message)
-    if not words and isinstance(message, AssistantMessage):
-        words, style = "empty", "muted"
-    bold = "bold" if message.type == "user" else "muted"
-    return _line(key, ((f"{kind_of(message):<{_KIND}}", bold),), ((words, style),), weight)
+    return _WordsRow(key, message, weight)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _WordsRow(_OneLine):
+    """`user    read …/cut.py`: the kind and the first words of a message."""
+
+    message: BaseMessage
+    weight: Weight
+
+    def render(self, width: int, styles: Styles) -> Sequence[Strip]:
+        words, style = message_words(self.message)
+        if not words and isinstance(self.message, AssistantMessage):
+            words, style = "empty", "muted"
+        shown = cut_words(words, width - _KIND - _TOKENS - 1)
+        kind_style = "bold" if self.message.type == "user" else "muted"
+        lead = ((f"{kind_of(self.message):<{_KIND}}", kind_style),)
+        return _line(self.key, lead, ((shown, style),), self.weight).render(width, styles)
+
+    def text(self) -> str:
+        return self.message.text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
