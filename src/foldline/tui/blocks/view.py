@@ -65,7 +65,7 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
     its end only while the last line is visible.
     """
 
-    DEFAULT_CSS: ClassVar[str] = """
+    DEFAULT_CSS = """
     BlockView {
         overflow-x: hidden;
         overflow-y: scroll;

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.cells import cell_len
 from textual.strip import Strip
@@ -246,7 +246,7 @@ class FilesPanel(Panel):
     """Shows the files of a history that grows. `changed` is called when they were counted beside the
     drawing."""
 
-    DEFAULT_CSS: ClassVar[str] = "FilesPanel #touches { height: 4; }"
+    DEFAULT_CSS = "FilesPanel #touches { height: 4; }"
 
     def __init__(self, cwd: str, changed: Callable[[], None]) -> None:
         """Paths below `cwd` are shown relative to it."""

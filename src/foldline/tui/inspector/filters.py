@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from textual import events
-from textual.binding import BindingType
 
 from foldline.context.harmless import clean_line
 from foldline.context.outline import CompactionOutline, MessageOutline, OtherOutline, Outline, RequestOutline
@@ -231,9 +230,9 @@ _SIGNS: Final[Mapping[Option, Sequence[Span]]] = {
 class FilterScreen(ListScreen[None, Option]):
     """What a list shows, with how much each choice would leave of it. The list behind it follows at once."""
 
-    DEFAULT_CSS: ClassVar[str] = "FilterScreen > ListBox { width: 54; }"
+    DEFAULT_CSS = "FilterScreen > ListBox { width: 54; }"
     KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+    BINDINGS = bindings(KEYS, "list")
 
     def __init__(
         self, what: str, now: Filter, count: Callable[[], Awaitable[Tally]], want: Callable[[Filter], None]

@@ -3,11 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.geometry import Size as Space
 from textual.widget import Widget
 from textual.worker import Worker
@@ -52,7 +51,7 @@ class InspectorPanels(Workbench):
     `OperationWanted`."""
 
     KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "inspect")
+    BINDINGS = bindings(KEYS, "inspect")
     one_at_a_time: bool = False
     """Whether one panel shows, however wide it is: beside the chat."""
 

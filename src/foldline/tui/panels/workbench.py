@@ -30,7 +30,7 @@ from foldline.tui.widgets.lines import hints_in
 class _Panels(Horizontal):
     """Side by side. Nothing is seen of it: it draws no lines, as whatever they cover."""
 
-    BLANK: ClassVar[bool] = True
+    BLANK = True
 
 
 class Workbench(Movable):
@@ -40,8 +40,8 @@ class Workbench(Movable):
     KEYS: ClassVar[Sequence[ScreenKey[Any]]] = ()
     KEPT_HINT: ClassVar[str] = ""
     """The hint that stays longest, but for help and the way out."""
-    BLANK: ClassVar[bool] = True
-    DEFAULT_CSS: ClassVar[str] = """
+    BLANK = True
+    DEFAULT_CSS = """
     Workbench { layout: vertical; width: 1fr; height: 1fr; }
     Workbench > #panels { height: 1fr; width: 1fr; }
     """

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from textual.message import Message
 from textual.strip import Strip
@@ -203,7 +203,7 @@ _LEAVING: Final = ("close", "apply", "next-panel", "previous-panel")
 class NotesEditor(Editor):
     """The text of the draft, to be written over."""
 
-    DEFAULT_CSS: ClassVar[str] = """
+    DEFAULT_CSS = """
     NotesEditor, NotesEditor:focus { display: none; height: 1fr; max-height: 100%; margin: 0 1 0 1; }
     """
 

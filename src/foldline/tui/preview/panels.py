@@ -4,11 +4,10 @@ changes a proposal."""
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from foldline.context import numbers
 from foldline.context.harmless import clean, clean_line
@@ -61,7 +60,7 @@ class PreviewPanels(Workbench):
     """The three panels. The owner calls `show` whenever something changed."""
 
     KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "preview")
+    BINDINGS = bindings(KEYS, "preview")
     KEPT_HINT = "panel"
 
     def __init__(self, ask: Callable[[Operation], None], clock: Callable[[], float]) -> None:

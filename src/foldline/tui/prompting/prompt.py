@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from textual import on
 from textual.app import ComposeResult
@@ -146,7 +146,7 @@ _IN_QUEUE: Final = ("queue-up", "queue-down", "queue-delete")
 class Prompt(Lines):
     """Text and queue grow upwards; the lower edge stays where it is."""
 
-    DEFAULT_CSS: ClassVar[str] = "Prompt { height: auto; }"
+    DEFAULT_CSS = "Prompt { height: auto; }"
 
     @dataclass
     class Submitted(Message):

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from rich.cells import cell_len
 from textual import on
 from textual.app import App
-from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Input
 
@@ -100,9 +99,9 @@ def _of_table(table: ActiveTable) -> Iterator[HelpRow]:
 class HelpScreen(PageScreen[Line]):
     """What keys and commands do; closing it gives everything back as it was."""
 
-    DEFAULT_CSS: ClassVar[str] = f"HelpScreen > ListBox {{ width: {_WIDEST}; height: 100%; }}"
+    DEFAULT_CSS = f"HelpScreen > ListBox {{ width: {_WIDEST}; height: 100%; }}"
     KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+    BINDINGS = bindings(KEYS, "list")
     margin = 3
 
     def __init__(self, title: str, rows: Sequence[HelpRow]) -> None:

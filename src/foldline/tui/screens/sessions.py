@@ -9,10 +9,9 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 from textual import on
-from textual.binding import BindingType
 from textual.widgets import Input
 
 from foldline.context.harmless import clean_line
@@ -62,10 +61,10 @@ Work = Callable[[], Awaitable[str | None]]
 class SessionsScreen(ListScreen[Path | None, ListRow]):
     """Gives back the event file of the session to go on with, or None to stay in this chat."""
 
-    DEFAULT_CSS: ClassVar[str] = "SessionsScreen > ListBox { width: 100%; height: 100%; color: $role-text; }"
+    DEFAULT_CSS = "SessionsScreen > ListBox { width: 100%; height: 100%; color: $role-text; }"
     KEYS = view.KEYS
     state: SessionsState
-    BINDINGS: ClassVar[list[BindingType]] = bindings(view.KEYS, "list")
+    BINDINGS = bindings(view.KEYS, "list")
 
     def __init__(
         self,

@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 from rich.cells import cell_len
 from textual import on
-from textual.binding import BindingType
 from textual.widgets import Input
 
 from foldline.agent.api_keys import KEYS_FILE
@@ -85,7 +84,7 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
     """Gives back what was chosen, once it is written down; or None, and nothing has changed."""
 
     KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+    BINDINGS = bindings(KEYS, "list")
 
     def __init__(
         self,
