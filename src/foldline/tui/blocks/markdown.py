@@ -3,6 +3,7 @@
 Drawn as lines of styled text: paragraphs, headings, lists, quotes, tables. No HTML.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -104,14 +105,10 @@ def _fitted(wanted: Sequence[int], width: int) -> list[int]:
     wanted = [max(wide, 1) for wide in wanted]
     if sum(wanted) <= width:
         return wanted
-    low, high = 3, max(wanted)
-    while low < high:  # the largest cap with which all fit
-        middle = (low + high + 1) // 2
-        if sum(min(wide, middle) for wide in wanted) <= width:
-            low = middle
-        else:
-            high = middle - 1
-    widths = [min(wide, low) for wide in wanted]
+    caps = range(4, max(wanted) + 1)
+    # The largest cap with which all columns fit.
+    cap = 3 + bisect_right(caps, width, key=lambda cap: sum(min(wide, cap) for wide in wanted))
+    widths = [min(wide, cap) for wide in wanted]
     spare = width - sum(widths)
     for at, wide in enumerate(wanted):
         if spare > 0 and wide > widths[at]:
