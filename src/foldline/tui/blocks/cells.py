@@ -66,6 +66,12 @@ def cut_left(text: str, width: int) -> str:
     return "…" + text[start:]
 
 
+def same_start(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many items at their start two sequences share."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (first, second) in pairs if first != second), min(len(one), len(other)))
+
+
 def wrap(text: str, width: int) -> list[tuple[int, int]]:
     """The lines of `text` at `width` cells, each as (start, stop); spaces at a break belong to no line."""
     width = max(width, 2)  # room for one wide character
@@ -167,9 +173,6 @@ def slice_spans(spans: Iterable[Span], start: int, stop: int) -> list[Span]:
 
 def wrap_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:
     """The lines of styled text at `width` cells."""
-    if len(spans) == 1:
-        text, style = spans[0]
-        return [[(text[start:stop], style)] if stop > start else [] for start, stop in wrap(text, width)]
     return [slice_spans(spans, start, stop) for start, stop in wrap(text_of(spans), width)]
 
 
@@ -198,6 +201,12 @@ def crop(spans: Sequence[Span], width: int) -> list[Span]:
     """Styled text in exactly `width` cells: shortened at the right, or filled up with blanks."""
     shown = shorten(spans, width)
     return [*shown, (" " * max(width - width_of(shown), 0), "")]
+
+
+def ruled(label: str, width: int, style: str, stroke: str) -> list[Span]:
+    """A label in exactly `width` cells, with a rule from there to the right end."""
+    *shown, (blanks, _) = crop([(f"{label} ", style)], width)
+    return [*shown, (stroke * len(blanks), style)]
 
 
 def in_reverse(spans: Iterable[Span]) -> list[Span]:
@@ -240,15 +249,15 @@ def piece(text: str, style: str = "text", *, rank: int = 0, gap: int = 3, cut: S
 def row(left: Sequence[Piece], right: Sequence[Piece], width: int, margin: int = 1) -> list[Span]:
     """Exactly `width` cells: left pieces, blanks, right pieces; `margin` cells stay free on both sides."""
     left, right = list(left), list(right)
-    room = width - 2 * margin - (2 if left and right else 0)
-    while _needed(left, yielding=True) + _needed(right) > room:
+    while True:
+        room = width - 2 * margin - (2 if left and right else 0)
         goes = max(reversed([*left, *right]), key=lambda part: part.rank, default=None)
-        if goes is None or goes.rank <= 0:
+        has_room = cells_needed(left, yielding=True) + cells_needed(right) <= room
+        if has_room or goes is None or goes.rank <= 0:
             break
         left = [part for part in left if part is not goes]
         right = [part for part in right if part is not goes]
-        room = width - 2 * margin - (2 if left and right else 0)
-    over = _needed(left) + _needed(right) - max(room, 0)
+    over = cells_needed(left) + cells_needed(right) - max(room, 0)
     for at, part in enumerate(left):
         if part.cut and over > 0:
             cells = width_of(part.spans)
@@ -259,7 +268,7 @@ def row(left: Sequence[Piece], right: Sequence[Piece], width: int, margin: int =
     return crop([*start, (" " * max(blanks, 0), ""), *end, (" " * margin, "")], width)
 
 
-def _needed(parts: Sequence[Piece], *, yielding: bool = False) -> int:
+def cells_needed(parts: Sequence[Piece], *, yielding: bool = False) -> int:
     """Cells these take; `yielding`: as short as they become before others go."""
     cells = 0
     for at, part in enumerate(parts):

@@ -13,7 +13,15 @@ from textual.strip import Strip
 
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block, Key
-from foldline.tui.blocks.cells import Span, chop_spans, estimated_lines, to_strip, width_of, wrap_spans
+from foldline.tui.blocks.cells import (
+    Span,
+    chop_spans,
+    estimated_lines,
+    text_of,
+    to_strip,
+    width_of,
+    wrap_spans,
+)
 from foldline.tui.blocks.code import highlighted
 from foldline.tui.blocks.cutter import Code, Content, Cutter, Piece, Prose, Table, pieces, split_row
 from foldline.tui.blocks.links import linked
@@ -56,8 +64,7 @@ def inline_spans(source: str, style: str = "text", *, ticks: bool = False) -> li
     from markdown_it.tree import SyntaxTreeNode
 
     root = SyntaxTreeNode(_parser().parseInline(source))
-    drawer = _Drawer(ticks, None)
-    return [span for node in root.children for span in drawer.inline(node, style)]
+    return _Drawer(ticks, None).inside(root, style)
 
 
 def code_lines(lines: Sequence[Sequence[Span]], width: int) -> list[Line]:
@@ -125,11 +132,18 @@ class _Drawer:
         self._number = number
 
     def blocks(
-        self, nodes: Sequence["SyntaxTreeNode"], width: int, tight: bool, depth: int = 0
+        self,
+        nodes: Sequence["SyntaxTreeNode"],
+        width: int,
+        tight: bool,
+        depth: int = 0,
+        *,
+        in_item: bool = False,
     ) -> list[Line]:
+        """Blocks below each other. In an item a nested list follows without a gap, even in a loose list."""
         lines: list[Line] = []
         for node in nodes:
-            if lines and not tight:
+            if lines and not tight and not (in_item and node.type.endswith("_list")):
                 lines.append([])
             lines += self._block(node, max(width, _LEAST), depth)
         return lines
@@ -159,7 +173,7 @@ class _Drawer:
                 return [[(clean_line(line), "text")] for line in node.content.split("\n")]
 
     def _wrapped(self, node: "SyntaxTreeNode", style: str, width: int) -> list[Line]:
-        return wrap_spans([span for child in node.children for span in self.inline(child, style)], width)
+        return wrap_spans(self.inside(node, style), width)
 
     def _list(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Line]:
         tight = all(
@@ -177,7 +191,7 @@ class _Drawer:
         for sign, item in zip(signs, node.children, strict=True):
             if lines and not tight:
                 lines.append([])
-            inner = self._item(item.children, width - wide, tight, depth + 1) or [[]]
+            inner = self.blocks(item.children, width - wide, tight, depth + 1, in_item=True) or [[]]
             lines += [
                 [(f"{sign:>{wide}}", "muted") if at == 0 else (" " * wide, "deco"), *line]
                 if line or at == 0
@@ -186,46 +200,30 @@ class _Drawer:
             ]
         return lines
 
-    def _item(self, nodes: Sequence["SyntaxTreeNode"], width: int, tight: bool, depth: int) -> list[Line]:
-        """The inside of a list item; a nested list follows its text without a gap, even in a loose list."""
-        lines: list[Line] = []
-        for node in nodes:
-            if lines and not tight and not node.type.endswith("_list"):
-                lines.append([])
-            lines += self._block(node, max(width, _LEAST), depth)
-        return lines
-
     def _table(self, node: "SyntaxTreeNode", width: int) -> list[Line]:
         rows: list[list[list[Span]]] = []
         aligns: list[str] = []
         for part in node.children:
             for row in part.children:
                 style = "bold" if part.type == "thead" else "text"
-                rows.append(
-                    [
-                        [span for child in cell.children for span in self.inline(child, style)]
-                        for cell in row.children
-                    ]
-                )
+                rows.append([self.inside(cell, style) for cell in row.children])
                 aligns = aligns or [
                     str(cell.attrs.get("style", "")).removeprefix("text-align:") for cell in row.children
                 ]
         return table_lines(rows, table_widths(rows), aligns, width, head=True)
 
-    def inline(self, node: "SyntaxTreeNode", style: str) -> list[Span]:
-        """Inline Markdown as styled text; `\\n` is a hard break."""
+    def inside(self, node: "SyntaxTreeNode", style: str) -> list[Span]:
+        """What stands in a node, as styled text; `\\n` is a hard break."""
+        return [span for child in node.children for span in self._inline(child, style)]
 
-        def inside(added: str) -> list[Span]:
-            inner = f"{style} {added}".strip()
-            return [span for child in node.children for span in self.inline(child, inner)]
-
+    def _inline(self, node: "SyntaxTreeNode", style: str) -> list[Span]:
         if node.type in _EMPHASIS:
-            return inside(_EMPHASIS[node.type])
+            return self.inside(node, f"{style} {_EMPHASIS[node.type]}".strip())
         match node.type:
             case "link":
-                spans = inside("underline")
+                spans = self.inside(node, f"{style} underline".strip())
                 target = clean_line(str(node.attrs.get("href", "")))
-                shown = "".join(text for text, _ in spans)
+                shown = text_of(spans)
                 if target in (shown, f"mailto:{shown}"):
                     return spans
                 return [*spans, (" (", "muted"), *linked(target, "muted"), (")", "muted")]

@@ -17,9 +17,9 @@ from foldline.tui.dock import CHAT_COLUMNS
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, table
 from foldline.tui.widgets.lines import Frame, Lines, edge, hints_in, sides
 
-KEYS: Final[tuple[ScreenKey[None], ...]] = table(
+KEYS: Final = table(
     "tour",
-    ScreenKey("skip-step", ("f8",), "Skips this step of the tour.", "Tour", place="anywhere"),
+    ScreenKey[None]("skip-step", ("f8",), "Skips this step of the tour.", "Tour", place="anywhere"),
     ScreenKey("end-tour", ("f9",), "Ends the tour; the session stays open.", "Tour", place="anywhere"),
     title="Tour (foldline demo)",
 )

@@ -17,7 +17,16 @@ from foldline.context.view import FateKind
 from foldline.context.weight import entry_weight
 from foldline.protocol import BaseMessage, FileTouch, ToolResultMessage
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import Span, Spans, change_spans, cut_left, to_strip, width_of, wrap_spans
+from foldline.tui.blocks.cells import (
+    Span,
+    Spans,
+    change_spans,
+    cut_left,
+    ruled,
+    to_strip,
+    width_of,
+    wrap_spans,
+)
 from foldline.tui.blocks.plain import Column, RowBlock, TextBlock
 from foldline.tui.blocks.styles import Styles
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
@@ -156,7 +165,7 @@ def touch_lines(
 ) -> list[list[Span]]:
     """A rule with the file's name, its touches oldest first, and what the model has of it, in `height` lines.
     With too many touches, those around the `linked` one, else the newest."""
-    lines = [_rule(cut_left(file.shown, max(width - 6, 1)), width)]
+    lines = [ruled(f"── {cut_left(file.shown, max(width - 6, 1))}", width, "muted", "─")]
     note = wrap_spans([(_has_words(projection, file), "muted")], width - 2)
     room = max(height - 1, 0)
     if len(note) + min(max(len(file.touches), 1), 3) + 1 > room:
@@ -222,17 +231,12 @@ def _has_words(projection: Projection, file: FileBlock) -> str:
             return "The model has nothing of it."
 
 
-def _rule(label: str, width: int) -> list[Span]:
-    line = f"── {label} "
-    return [(line, "muted"), ("─" * max(width - cell_len(line), 0), "muted")]
-
-
 def legend_lines(width: int) -> list[list[Span]]:
     """What the letters mean: a rule and two lines, three where it is narrow."""
     kinds: tuple[FateKind, ...] = ("live", "clipped", "hidden", "summarised")
     parts: list[list[Span]] = [[letter(kind), gutter_sign(kind), (f" {kind}", "muted")] for kind in kinds]
     parts.append([("T R X D", "muted"), (" gone", "muted")])
-    lines: list[list[Span]] = [_rule("states", width), []]
+    lines: list[list[Span]] = [ruled("── states", width, "muted", "─"), []]
     for part in parts:
         line = lines[-1]
         if line and width_of(line) + 2 + width_of(part) > width:

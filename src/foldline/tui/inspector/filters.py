@@ -18,6 +18,7 @@ from foldline.tui.blocks.cells import Piece, Span, piece, row
 from foldline.tui.fates import LETTERS, gutter_sign, letter
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.screen import ListScreen
+from foldline.tui.panels.words import kind_name
 from foldline.tui.widgets.lines import Line, boxed
 
 Mark = Literal["pinned", "new", "failed", "thinking"]
@@ -173,17 +174,12 @@ _MARKERS: Final[Mapping[type, str]] = {
     Subagent: "subagent",
     OtherOutline: "notice",
 }
-_KINDS: Final = {"assistant": "assist", "developer": "dev"}
 
 
 def _kind(outline: MessageOutline) -> str:
     if outline.type == "tool_result":
         return TOOL + outline.name
-    if outline.type == "user" and outline.origin == "machine":
-        return "machine"
-    if outline.type == "system" and outline.origin == "summary":
-        return "summary"
-    return _KINDS.get(outline.type, outline.type)
+    return kind_name(outline.type, outline.origin)
 
 
 def _marks(outline: MessageOutline, pinned: bool, fresh: bool) -> frozenset[Mark]:

@@ -182,7 +182,7 @@ class InspectorPanels(Workbench):
         """Go to an entry in History, also where its row is still to be built."""
         self.go(HISTORY)
         key = row_key(self.history.row_index(index))
-        if self.history.view.index_of(key) is None and (self.history.missing or self.history.filter.active):
+        if not self.history.view.holds(key) and (self.history.missing or self.history.filter.active):
             self.run_worker(self._reveal_when_filled(index), group="reveal", exclusive=True)
             return
         self.history.view.cursor_to(key, quiet=True)
@@ -194,7 +194,7 @@ class InspectorPanels(Workbench):
             await self.history.show_only(EVERYTHING)
         while self.history.missing:  # what is built as the panels open may overtake this
             await self.history.fill()
-        if self.history.view.index_of(row_key(self.history.row_index(index))) is not None:
+        if self.history.view.holds(row_key(self.history.row_index(index))):
             self.reveal(index)
 
     # --- Content --------------------------------------------------------------------------------------
@@ -523,7 +523,7 @@ class InspectorPanels(Workbench):
             is_one = compaction_of(self.projection, index) == index
             stands = f"Compaction {index} stands for no entry now."
             self.news = stands if is_one else f"No compaction has touched {index}."
-        elif self.history.view.index_of(row_key(there)) is None and self.history.filter.active:
+        elif not self.history.view.holds(row_key(there)) and self.history.filter.active:
             self.news = f"{there} is not in the filter: {self.key('close')} shows all."
         else:
             if self.active != HISTORY:

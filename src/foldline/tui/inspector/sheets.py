@@ -220,7 +220,7 @@ class Sheet:
 
     def _drop_empty(self) -> None:
         """There is something now."""
-        if self.shown and self.view.index_of(_EMPTY) is not None:
+        if self.shown and self.view.holds(_EMPTY):
             self.view.remove_blocks([_EMPTY])
 
     # --- What is long, in slices ----------------------------------------------------------------------
@@ -274,7 +274,7 @@ class Sheet:
 
     def lacks(self, wanted: ListState) -> bool:
         """Whether rows must be built before it can show this."""
-        there = all(self.view.index_of(key) is not None for key in wanted.scroll.keys)
+        there = all(map(self.view.holds, wanted.scroll.keys))
         return not there or self.filter != wanted.filter or self.opened != wanted.opened
 
     async def restore(self, wanted: ListState) -> None:
@@ -334,8 +334,7 @@ class HistorySheet(Sheet):
 
     def row_index(self, index: int) -> int:
         """The entry whose row stands for this one."""
-        own = self.view.index_of(row_key(index)) is not None
-        return index if own else row_index(self._projection, index)
+        return index if self.view.holds(row_key(index)) else row_index(self._projection, index)
 
     def _note(self, projection: Projection) -> None:
         self._projection = projection
@@ -573,7 +572,7 @@ class ViewSheet(Sheet):
         self._changes += 1
         if position < self.missing:
             return  # these rows are still to come, and will be built from the view as it is then
-        shown = [row for item in old if self.view.index_of(row := row_key(*item.key)) is not None]
+        shown = [row for item in old if self.view.holds(row := row_key(*item.key))]
         if old_divider is not None and old_divider[0] == position:
             key = DIVIDER_KEY
         elif position == 0 and self.overhead:

@@ -19,7 +19,7 @@ from foldline.context.weight import item_weight, view_size
 from foldline.protocol import BaseMessage, Clear, Compaction, Edit, Revert, ToolResultMessage, Undo
 from foldline.protocol.entries import EditAction
 from foldline.protocol.operations import EditView, UndoCompaction
-from foldline.tui.blocks.cells import Piece, Span, piece, row, width_of
+from foldline.tui.blocks.cells import Piece, Span, cells_needed, piece, row
 from foldline.tui.messages import OperationWanted
 from foldline.tui.panels.entry_list import TOOLS_KEY
 from foldline.tui.panels.states import signs, state_words
@@ -317,13 +317,9 @@ def edit_row(
         right = [_piece(hint, hints, name, level, rank) for rank, hint in enumerate(hints.keys, 1)]
         if hints.refused:
             right.append(piece(hints.refused, "muted", rank=len(right) + 1))
-        if _width(left) + _width(right) + _GAP <= width - 2:
+        if cells_needed(left) + cells_needed(right) + _GAP <= width - 2:
             break
     return row(left, right, width)
-
-
-def _width(parts: Sequence[Piece]) -> int:
-    return sum(width_of(part.spans) for part in parts) + sum(part.gap for part in parts[1:])
 
 
 def _place(projection: Projection, hints: EditHints, later: bool, level: int) -> list[Piece]:

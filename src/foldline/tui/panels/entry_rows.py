@@ -16,7 +16,6 @@ from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW, ViewItem
 from foldline.context.weight import Weight, entry_weight, item_weight, together
 from foldline.protocol import (
-    AssistantMessage,
     BaseMessage,
     Clear,
     Compaction,
@@ -112,7 +111,7 @@ class ItemRow(_OneLine):
         weight = together(item_weight(projection, each) for each in (item, self.caller) if each is not None)
         if item.written:
             words = ((summary_words(projection, item), "text"),)
-            return _line(self.key, (("summary ", "folded"),), words, weight).render(width, styles)
+            return weighed_row(self.key, (("summary ", "folded"),), words, weight).render(width, styles)
         made = message_row(self.key, self.source, item.message, weight, item.fate, shares=shares)
         return made.render(width, styles)
 
@@ -258,7 +257,9 @@ def view_rows(
     if start == 0 and overhead:
         weight = round(overhead * projection.scale)
         rows.append(
-            _line(TOOLS_KEY, (("tools   ", "muted"),), (("tool schemas", "text"),), Weight(weight, True))
+            weighed_row(
+                TOOLS_KEY, (("tools   ", "muted"),), (("tool schemas", "text"),), Weight(weight, True)
+            )
         )
     view = projection.view if items is None else items
 
@@ -386,8 +387,8 @@ def entry_row(
 # --- One line ---------------------------------------------------------------------------------------------
 
 
-def _line(key: Key, lead: Spans, main: Spans, weight: Weight) -> RowBlock:
-    """Kind, words, and the tokens at the right end."""
+def weighed_row(key: Key, lead: Spans, main: Spans, weight: Weight) -> RowBlock:
+    """A row with its tokens at the right end."""
     tokens = numbers.tokens(weight.tokens, estimated=weight.estimated)
     return RowBlock(key, lead, main, (Column(tokens, _TOKENS, "muted", space=1),))
 
@@ -406,10 +407,8 @@ def message_row(
     if isinstance(message, ToolResultMessage):
         return _ResultRow(key, source, message, weight, fate, shares)
     words, style = message_words(message)
-    if not words and isinstance(message, AssistantMessage):
-        words, style = "empty", "muted"
     bold = "bold" if message.type == "user" else "muted"
-    return _line(key, ((f"{kind_of(message):<{_KIND}}", bold),), ((words, style),), weight)
+    return weighed_row(key, ((f"{kind_of(message):<{_KIND}}", bold),), ((words, style),), weight)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -443,7 +442,7 @@ class _ResultRow(_OneLine):
         main: list[Span] = [(f"{before}{shown}{behind}", "text")] if shown else []
         if brief:
             main += [(" " * gap if shown else "", ""), *_outcome(brief, failed)]
-        return _line(self.key, tuple(lead), tuple(main), self.weight).render(width, styles)
+        return weighed_row(self.key, tuple(lead), tuple(main), self.weight).render(width, styles)
 
     def text(self) -> str:
         return full_text(self.source.projection, self.result)
@@ -493,8 +492,7 @@ def history_gutter(projection: Projection, new_from: int | None, key: Key, line:
     kind = projection.fate(index).kind
     in_view = kind in IN_VIEW
     if key != row_of(key) or line:
-        summary = in_view and isinstance(projection.outline(index), CompactionOutline)
-        return (("  ", ""), GUTTER_SIGNS["name"] if summary else gutter_sign(kind))
+        return (("  ", ""), signs(projection, index)[1])
     flag = _flag(projection.is_pinned(index), in_view and new_from is not None and index >= new_from)
     return row_gutter((letter(kind), gutter_sign(kind)), flag, index, width)
 

@@ -389,7 +389,7 @@ async def find(
     """The next block after (`step` 1) or before (-1) `start` that holds `text`, whatever its case, and
     whether the search went round the end. The block at `start` itself comes last."""
     holds = re.compile(re.escape(text), re.IGNORECASE).search
-    at = view.index_of(start) if start is not None else None
+    at = view.index_of(start)
     index = at if at is not None else view.count if step < 0 else -1
     looked, wrapped = 0, False
     with without_gc():  # entries are made by the thousand to be looked through

@@ -24,7 +24,7 @@ from foldline.context.harmless import clean, clean_line
 from foldline.context.ledger import LedgerLine
 from foldline.context.numbers import many
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import Span, crop, to_strip
+from foldline.tui.blocks.cells import ruled, same_start, to_strip
 from foldline.tui.blocks.diff import DiffBlock, lines_of_diff
 from foldline.tui.blocks.plain import TextBlock
 from foldline.tui.blocks.styles import Styles
@@ -49,8 +49,7 @@ class HistoryRule(TextBlock):
     """`┄┄ from the history, not from the model: ┄┄┄┄`."""
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        line: list[Span] = crop([(f"┄┄ {self.body} ", "muted")], width)
-        return [to_strip([*line[:-1], ("┄" * len(line[-1][0]), "muted")], styles)]
+        return [to_strip(ruled(f"┄┄ {self.body}", width, "muted", "┄"), styles)]
 
 
 class LedgerRow(NamedTuple):
@@ -178,13 +177,11 @@ class DraftSheet:
 
     def _write(self, text: str, below: list[Block]) -> None:
         before, self._lines = self._lines, note_lines(text) if text else []
-        pairs = enumerate(zip(before, self._lines, strict=False))
-        least = min(len(before), len(self._lines))
-        same = next((at for at, (old, new) in pairs if old != new), least)
+        same = same_start(before, self._lines)
         blocks = [*note_blocks(self._lines[same:], same), *below]
         if same:
             keys = ((NOTES, same), (HISTORY, 0))
-            start = next((key for key in keys if self.view.index_of(key) is not None), keys[0])
+            start = next(filter(self.view.holds, keys), keys[0])
             self.view.replace_from(start, blocks)
             return
         self.view.set_blocks(blocks)

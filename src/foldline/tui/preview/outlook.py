@@ -103,7 +103,7 @@ class Outlook:
         """The next cut point in a direction."""
         if step > 0:
             return next((place for place in self.cut_points if place > position), None)
-        return next((place for place in reversed(self.cut_points) if place < position), None)
+        return self.cut_point_before(position - 1)
 
     def index_at(self, position: int) -> int:
         return self.parts[position].index

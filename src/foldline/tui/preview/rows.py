@@ -13,12 +13,12 @@ from foldline.context.view import FateKind
 from foldline.context.weight import Weight
 from foldline.protocol import UserMessage
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import Spans, crop, to_strip
+from foldline.tui.blocks.cells import Spans, ruled, to_strip
 from foldline.tui.blocks.plain import Column, RowBlock, TextBlock
 from foldline.tui.blocks.styles import Styles
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.panels.entry_list import row_key
-from foldline.tui.panels.entry_rows import Source, message_row, row_gutter
+from foldline.tui.panels.entry_rows import Source, message_row, row_gutter, weighed_row
 from foldline.tui.panels.words import first_words
 from foldline.tui.preview.keys import named
 from foldline.tui.preview.outlook import Outlook, Part, held_tokens
@@ -108,8 +108,7 @@ def cut_rows(outlook: Outlook, source: Source, held: str | None = None, strategy
 
 
 def _line(key: Key, kind: str, words: str, tokens: int) -> RowBlock:
-    columns = (Column(numbers.tokens(tokens), 6, "muted", space=1),)
-    return RowBlock(key, ((kind, "muted"),), ((words, "text"),), columns)
+    return weighed_row(key, ((kind, "muted"),), ((words, "text"),), Weight(tokens, estimated=False))
 
 
 def _turns(outlook: Outlook) -> Iterator[list[Part]]:
@@ -159,8 +158,7 @@ class CutBlock(Block):
     stop: bool = field(default=False, kw_only=True)
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        line = crop([(f"━━◆ {self.label} ", "accent")], width)
-        return [to_strip([*line[:-1], ("━" * len(line[-1][0]), "accent")], styles)]
+        return [to_strip(ruled(f"━━◆ {self.label}", width, "accent", "━"), styles)]
 
     def estimate(self, width: int) -> int:
         return 1

@@ -10,7 +10,7 @@ from textual.app import App
 from textual.screen import Screen
 from textual.widgets import Input
 
-from foldline.tui.blocks.cells import Span, Spans, crop, width_of, wrap_spans
+from foldline.tui.blocks.cells import Span, Spans, crop, ruled, width_of, wrap_spans
 from foldline.tui.keys.commands import CHAT, COMMANDS, Command, is_everywhere
 from foldline.tui.keys.table import (
     ActiveTable,
@@ -164,7 +164,7 @@ def help_lines(rows: Sequence[HelpRow], width: int) -> list[Line]:
         keys = max((cells for row in part if (cells := cell_len(row.keys)) <= _WIDEST_KEYS), default=0) + 2
         for group, each in _by(part, lambda row: row.group):
             if group:
-                lines.append([(f"── {group} ", "muted"), ("─" * max(width - len(group) - 4, 0), "muted")])
+                lines.append(ruled(f"── {group}", width, "muted", "─"))
             lines += [line for row in each for line in _row_lines(row, keys, width)]
     return [crop(line, width) for line in lines]
 
