@@ -69,7 +69,7 @@ def inline_spans(source: str, style: str = "text", *, ticks: bool = False) -> li
 
 def code_lines(lines: Sequence[Sequence[Span]], width: int) -> list[Line]:
     """Code lines behind a bar; what is too long continues below."""
-    bar: Span = ("▏ ", "muted deco")
+    bar = ("▏ ", "muted deco")
     return [[bar, *part] for line in lines for part in chop_spans(line, max(width - 2, _LEAST))]
 
 
@@ -255,7 +255,7 @@ class MarkdownBlock(Block):
     indent: int = field(default=0, kw_only=True)
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        margin: Span = (" " * self.indent, "deco")
+        margin = (" " * self.indent, "deco")
         inner = max(width - self.indent, MIN_WIDTH)
         return [to_strip([margin, *line], styles) for line in self._lines(inner, styles.no_color)] or [
             Strip.blank(0)

@@ -44,7 +44,7 @@ class TextBlock(Block):
         first = [*self.lead, *first]
         if remark:
             first += [(" " * max(width - remark - width_of(first), 2), ""), *self.right]
-        margin: list[Span] = [(" " * lead, "deco")] if lead else []
+        margin = [(" " * lead, "deco")] if lead else []
         return [to_strip(line, styles) for line in (first, *([*margin, *line] for line in others))]
 
     def estimate(self, width: int) -> int:
@@ -144,7 +144,7 @@ class RowBlock(_OpenableBlock):
                     columns.remove(column)
                     room += column.cells
         main = shorten(self.main, room, self.cut)
-        line: list[Span] = [*self.lead, *main]
+        line = [*self.lead, *main]
         if columns:
             line.append((" " * max(room - width_of(main), 0), ""))
             for column in columns:

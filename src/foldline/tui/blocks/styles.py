@@ -99,7 +99,7 @@ def _rich_color(value: str | None) -> str | None:
     if not value:
         return None
     try:
-        color: RichColor = Color.parse(value).rich_color
+        color = Color.parse(value).rich_color
     except ColorParseError:
         return None
     return color.name

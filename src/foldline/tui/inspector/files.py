@@ -60,7 +60,7 @@ class FileBlock(Block):
         if room < min(cell_len(self.shown), cell_len(_short(self.shown))):  # the path says more
             room, change = width, ()
         path = cut_left(self.shown, room)
-        line: list[Span] = [(path, "muted" if self.presence == "none" else "text")]
+        line = [(path, "muted" if self.presence == "none" else "text")]
         if change:
             line += [(" " * (room - cell_len(path) + 2), ""), *change]
         return [to_strip(line, styles)]
@@ -102,7 +102,7 @@ class FileList:
         if projection is not self.of:
             self._ledger, self._rows, self.of = FileLedger(), {}, projection
         files = self._ledger.files(projection)
-        sections: tuple[tuple[str, list[FileBlock]], ...] = (
+        sections = (
             ("Modified", [self._row(file) for file in files if file.modified]),
             (
                 "Modified, then restored",
@@ -199,7 +199,7 @@ def _touch_line(
     if not right and isinstance(entry, BaseMessage):
         weight = entry_weight(projection, entry)
         right = ((numbers.tokens(weight.tokens, estimated=weight.estimated), "muted"),)
-    left: list[Span] = [
+    left = [
         ("▷" if linked else " ", "accent"),
         *signs(projection, index),
         (f" {index:>{digits}} {name}", "text"),

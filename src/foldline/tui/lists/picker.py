@@ -225,7 +225,7 @@ class Picker(ListScreen[str | None, Ranked]):
             "close": "close",
         }
         keys = key_words((name_of(KEYS, command), word) for command, word in words.items())
-        head: Line = [(" ❯ ", "accent")]
+        head = [(" ❯ ", "accent")]
         title = ((self._title, "text bold"),)
         return boxed(width, title, "", [head, *rows, *note], keys, count)
 

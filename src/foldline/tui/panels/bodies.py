@@ -61,7 +61,7 @@ def ledger_blocks(
     """` 262 src/a.py  apply_order retry_order`: the entry, what it was about, its names; texts below them."""
     digits = max((len(str(line.entry)) for line in lines), default=0)
     blocks: list[Block] = []
-    place: tuple[int, str] = (-1, "")
+    place = (-1, "")
     for at, line in enumerate(lines):
         again, place = line[:2] == place, line[:2]
         about = clean_line(line.place) if line.place != line.text else ""

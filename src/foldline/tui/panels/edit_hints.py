@@ -334,7 +334,7 @@ def _place(projection: Projection, hints: EditHints, later: bool, level: int) ->
         return [piece("The tool schemas go with every request.", "text", cut="right")]
     if index is None or index < 0:
         return []
-    spans: list[Span] = [(f"{index} ", "bold"), *signs(projection, index)]
+    spans = [(f"{index} ", "bold"), *signs(projection, index)]
     if level < 4:  # letter and sign say it, too
         spans.append((f" {state_words(projection, index)}", "text"))
     on_entry = any(hint.action != "undo" for hint in hints.keys)

@@ -174,7 +174,7 @@ class SummaryPreview(Block):
     stop: bool = field(default=False, kw_only=True)
 
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
-        shown: list[Span] = [(cut_right(line, width - 2), "text") for line in self.lines]
+        shown = [(cut_right(line, width - 2), "text") for line in self.lines]
         if self.more:
             shown.append((cut_right(f"… {many(self.more, 'more line')}, Enter opens", width - 2), "muted"))
         return [to_strip([("┊ ", "folded deco"), line], styles) for line in shown]
@@ -426,7 +426,7 @@ class _ResultRow(_OneLine):
         group = self.source.projection.group(result.index)
         last = group[-1] == result.index
         branch = "·" if len(group) == 1 else ("─└" if last else "┌├")[not self.shares]
-        lead: list[Span] = [(f"{branch} ", "muted"), (f"{clean_line(result.name)[:24]:<5} ", "text")]
+        lead = [(f"{branch} ", "muted"), (f"{clean_line(result.name)[:24]:<5} ", "text")]
         title, brief, is_path = self._words()
         failed = has_failed(result)
         if failed and self.fate != "hidden":
@@ -439,7 +439,7 @@ class _ResultRow(_OneLine):
         before, behind = ("[hidden: ", "]") if self.fate == "hidden" else ("", "")
         room -= cell_len(before) + cell_len(behind)
         shown = (cut_left if is_path else cut_right)(title, max(room, _LEAST_TITLE))
-        main: list[Span] = [(f"{before}{shown}{behind}", "text")] if shown else []
+        main = [(f"{before}{shown}{behind}", "text")] if shown else []
         if brief:
             main += [(" " * gap if shown else "", ""), *_outcome(brief, failed)]
         return weighed_row(self.key, tuple(lead), tuple(main), self.weight).render(width, styles)

@@ -56,7 +56,7 @@ class Row:
     @property
     def fate(self) -> FateKind:
         """What would become of it. Whatever stands in a summary the model has only through it."""
-        fate: FateKind = self.parts[0].fate if self.parts else "live"
+        fate = self.parts[0].fate if self.parts else "live"
         return "summarised" if self.written and fate != "truncated" else fate
 
     @property

@@ -28,7 +28,7 @@ def header_row(title: str, state: PreviewState, width: int) -> list[Span]:
         Piece(((clean_line(title), "bold"),), cut="right", least=max(width // 3 - 18, 8)),
         Piece(((" ▸ ", "muted"), ("Compact preview", "text bold")), gap=0),
     ]
-    why: list[Span] = [(reason_words(state.reason), "text")]
+    why = [(reason_words(state.reason), "text")]
     if state.waits:
         why += [(" · ", "muted"), ("waits for you", "accent")]
     right = [Piece(tuple(why), rank=1)]

@@ -43,7 +43,7 @@ def queue_rows(
     `most`, which leaves out the held one where there is room for one only. `asked`: a question about it
     waits for its answer.
     """
-    pause: Spans = ((" ‖", "altered"),) if waiting.paused else ()
+    pause = ((" ‖", "altered"),) if waiting.paused else ()
     rows: list[tuple[str, str, Spans]] = []
     if waiting.held is not None and most > 1:
         note = "waits for your answer" if asked else "sent after compacting"
@@ -552,8 +552,8 @@ class Prompt(Lines):
     def lines(self, width: int) -> list[list[Span]]:
         look = frame(self.editor.has_focus and self._active)
         waiting = self._state.waiting
-        mode: Spans = () if self.vim is None else ((f" · {clean_line(self.vim.words)}", "accent"),)
-        title: Span = ("prompt", "muted")
+        mode = () if self.vim is None else ((f" · {clean_line(self.vim.words)}", "accent"),)
+        title = ("prompt", "muted")
         if self.edited is not None:
             title = (f"editing prompt {self.edited[1]}", "altered")
         count = ((waiting_words(waiting), "altered" if waiting.paused else "text"),) if waiting.count else ()

@@ -137,7 +137,7 @@ class HelpScreen(PageScreen[Line]):
         room = max(height - self.margin, 1)
         self.at = min(self.at, max(len(self.rows) - room, 0))
         lines = [[(" ", ""), *line] for line in self.rows[self.at : self.at + room]]
-        head: Line = [(" ❯ ", "accent")]
+        head = [(" ❯ ", "accent")]
         title, foot = ((self._title, "text bold"),), self._foot(width)
         return boxed(width, title, "", [head, *filled(lines, room)], foot, self._place(room))
 

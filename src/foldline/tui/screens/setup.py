@@ -391,7 +391,7 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
         if self.step == "model":
             place = f"{min(self.at + 1, len(self.rows)):,} of {len(self.rows):,}"
             heads = row([piece(place, "muted")], [piece(_figures(None, width), "muted")], width)
-            none: Line = [("  No model is listed: type a name.", "muted")]
+            none = [("  No model is listed: type a name.", "muted")]
             return [_PROMPT, heads, *self.row_lines(room - 2, 3, partial(self._line, width=width), [none])]
         texts = ["Where its API begins, of any server that speaks OpenAI's chat completions."]
         if self.step == "key":
