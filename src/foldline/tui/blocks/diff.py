@@ -49,7 +49,7 @@ class DiffLine:
     """Whether the text is said about lines, and is none."""
 
 
-SIGNS: Final[dict[DiffKind, tuple[str, str]]] = {
+SIGNS: Final = {
     "old": ("−", "alert"),
     "new": ("+", "live"),
     "same": (" ", "muted"),

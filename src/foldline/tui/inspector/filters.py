@@ -14,7 +14,7 @@ from foldline.context.outline import CompactionOutline, MessageOutline, OtherOut
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
 from foldline.protocol import Approval, Checkpoint, Clear, Edit, ModelChange, Revert, Subagent, Title, Undo
-from foldline.tui.blocks.cells import Piece, Span, piece, row
+from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.fates import LETTERS, gutter_sign, letter
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.screen import ListScreen
@@ -214,8 +214,8 @@ KEYS: Final = table(
     title="Inspector: filter",
 )
 
-_GROUPS: Final[Mapping[Group, str]] = {"kind": "kind", "fate": "state", "mark": "mark", "notes": ""}
-_SIGNS: Final[Mapping[Option, Sequence[Span]]] = {
+_GROUPS: Final = {"kind": "kind", "fate": "state", "mark": "mark", "notes": ""}
+_SIGNS: Final = {
     **{Option("fate", fate): (letter(fate), gutter_sign(fate)) for fate in FATES},
     Option("mark", "pinned"): (("*", "accent"), (" ", "")),
     Option("mark", "new"): (("+", "live"), (" ", "")),

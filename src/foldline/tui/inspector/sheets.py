@@ -46,9 +46,9 @@ _AT_ONCE: Final = 1_000
 """Entries whose rows are there when the panel opens: the newest."""
 _SLICE: Final = 4_000
 """Rows built between two breaths: about 10 ms."""
-_EMPTY: Final[Key] = (-4, 0)
+_EMPTY: Final = (-4, 0)
 """What stands where there are no rows."""
-_NO_ROW: Final[Key] = (-3, 0)
+_NO_ROW: Final = (-3, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ KeyName = Callable[[str], str]
 
 _REMOVED: Final = ("summarised", "truncated", "dropped")
 """States that leave nothing of an entry in the view, and from which it can be brought back."""
-_EDIT_KEYS: Final[tuple[EditKey, ...]] = ("hide", "restore", "pin", "drop")
+_EDIT_KEYS: Final = ("hide", "restore", "pin", "drop")
 _ORDER: Final = ("restore", "show", "pin", "unpin", "hide", "drop")
 """What brings something back comes first: it is what a reader of compacted work looks for."""
 

@@ -10,9 +10,9 @@ from foldline.tui.blocks.view import BlockView, Gutter
 _STRIDE: Final = 1 << 20
 """Pieces an opened row may have: more than any text has screens."""
 
-TOOLS_KEY: Final[Key] = (-2, 0)
+TOOLS_KEY: Final = (-2, 0)
 """The row of the tool schemas, which are sent with every request and are no entry."""
-DIVIDER_KEY: Final[Key] = (-1, 0)
+DIVIDER_KEY: Final = (-1, 0)
 """The rule between what the last request sent and what is new."""
 
 

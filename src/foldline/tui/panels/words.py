@@ -42,7 +42,7 @@ _SHOWN: Final = 400
 """Characters a row may need: more than the widest terminal has cells."""
 
 KINDS: Final = {"system": "system", "user": "user", "assistant": "assist", "developer": "dev"}
-_NOTE_KINDS: Final[dict[type[Entry], str]] = {
+_NOTE_KINDS: Final = {
     RequestRecord: "request",
     NoticeRecord: "notice",
     Approval: "approve",

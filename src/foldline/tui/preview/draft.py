@@ -107,9 +107,9 @@ def appended(summary: str) -> list[tuple[str, list[str]]]:
     return sorted(lists, key=lambda each: each[0] in _WORDS)
 
 
-def earlier_notes(proposal: Proposal) -> tuple[int, str] | None:
-    """Index and text of the summary that goes into this one; None where there is none."""
-    previous = proposal.cut.previous if proposal.cut else ()
+def earlier_notes(proposal: Proposal | None) -> tuple[int, str] | None:
+    """Index and text of the summary that goes into this one, if any."""
+    previous = proposal.cut.previous if proposal is not None and proposal.cut else ()
     if not previous:
         return None
     return previous[-1].index, "\n\n".join(notes_of(unframed(item.message)) for item in previous)
@@ -147,7 +147,7 @@ class DraftSheet:
             return
         grew, self._shown = self._shown[1:2] == (False,), shown
         self.ledger = {}
-        earlier = earlier_notes(made) if made is not None and self.shows_difference else None
+        earlier = earlier_notes(made) if self.shows_difference else None
         if made is not None and earlier is not None:
             self._lines = []
             self.view.set_blocks([_difference_block(earlier[1], made.notes)])

@@ -119,7 +119,7 @@ class PreviewPanels(Workbench):
             editable=made is not None and made.editable,
             textless=made is not None and not made.entry.summary,
             has_cut=outlook is not None and bool(outlook.cut_points),
-            has_earlier=made is not None and earlier_notes(made) is not None,
+            has_earlier=earlier_notes(made) is not None,
             differing=self._text.shows_difference,
             facts=bool(self._facts),
             on_ledger=self.ledger_row is not None,
@@ -307,7 +307,7 @@ class PreviewPanels(Workbench):
             "├ cut points · tokens estimated", "Enter cuts here" if self.active == CUT and movable else ""
         )
         draft.head(words.draft_head(state, outlook, self._clock(), self._took))
-        earlier = earlier_notes(state.proposal) if state.proposal is not None else None
+        earlier = earlier_notes(state.proposal)
         draft.foot(words.draft_foot(facts, earlier[0] if earlier else None, redraft_words(state)))
         audit.head(*words.audit_head(state))
         usable = self.active == AUDIT and facts.facts and not facts.drafting

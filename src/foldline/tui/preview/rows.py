@@ -23,10 +23,10 @@ from foldline.tui.panels.words import first_words
 from foldline.tui.preview.keys import named
 from foldline.tui.preview.outlook import Outlook, Part, held_tokens
 
-PREAMBLE_KEY: Final[Key] = (-2, 0)
-CUT_KEY: Final[Key] = (-3, 0)
-HELD_KEY: Final[Key] = (-4, 0)
-NOTE_KEY: Final[Key] = (-5, 0)
+PREAMBLE_KEY: Final = (-2, 0)
+CUT_KEY: Final = (-3, 0)
+HELD_KEY: Final = (-4, 0)
+NOTE_KEY: Final = (-5, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,10 +44,18 @@ def queue_rows(
     waits for its answer.
     """
     pause = ((" ‖", "altered"),) if waiting.paused else ()
-    rows: list[tuple[str, str, Spans]] = []
+
+    def drawn(label: str, text: str, said: Spans, *, is_marked: bool = False) -> list[Span]:
+        left = [Piece(((f"{label:<4}", "muted"), *pause)), piece(clean_line(text), gap=1, cut="right")]
+        # The text gives way to the note, except where there is hardly room for either.
+        right = [Piece(said, rank=0 if width >= 70 else 1)] if said else []
+        line = row(left, right, max(width - 2, 0))
+        return sides(look, in_reverse(line) if is_marked else line, width)
+
+    rows: list[list[Span]] = []
     if waiting.held is not None and most > 1:
         note = "waits for your answer" if asked else "sent after compacting"
-        rows.append(("held", waiting.held, (("not sent" if waiting.paused else note, "muted"),)))
+        rows.append(drawn("held", waiting.held, (("not sent" if waiting.paused else note, "muted"),)))
     room = most - len(rows)
     first = max(0, min(marked or 0, len(waiting.queued) - room))
     shown = waiting.queued[first : first + room]
@@ -60,16 +68,8 @@ def queue_rows(
             edit, send = key_of("recall-older"), key_of("send")
             note = f"{send} sends them in order" if waiting.paused else f"{edit} from the first line: edit"
             said = (*(((f"{hidden} more · ", "muted"),) if hidden else ()), *hints_in(note, "muted"))
-        rows.append((str(number + 1), text, said))
-    drawn = []
-    for label, text, said in rows:
-        left = [Piece(((f"{label:<4}", "muted"), *pause)), piece(clean_line(text), gap=1, cut="right")]
-        # The text gives way to the note, except where there is hardly room for either.
-        right = [Piece(said, rank=0 if width >= 70 else 1)] if said else []
-        line = row(left, right, max(width - 2, 0))
-        is_marked = marked is not None and label == str(marked + 1)
-        drawn.append(sides(look, in_reverse(line) if is_marked else line, width))
-    return drawn
+        rows.append(drawn(str(number + 1), text, said, is_marked=number == marked))
+    return rows
 
 
 def waiting_words(waiting: Waiting) -> str:

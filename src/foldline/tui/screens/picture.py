@@ -15,6 +15,7 @@ from typing import Any, Final
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
+from textual.widget import Widget
 
 from foldline.protocol import ImagePart
 from foldline.tui.blocks.pictures import MOST_CELLS, Picture, PicturesBlock, fitted
@@ -103,7 +104,7 @@ class PictureScreen(ModalScreen[None]):
             room = min(width - 1, MOST_CELLS), height  # a cell is the scrollbar's
             picture = Picture(hash(part.data), lambda: part, image.size, room=room)
             blocks = [PicturesBlock((0, 0), (picture,))]
-            shown = BlockView(blocks, gutter_width=0, margin=0)
+            shown: Widget = BlockView(blocks, gutter_width=0, margin=0)
         else:
             from textual_image import widget
 

@@ -61,7 +61,7 @@ _PRICES_FROM: Final = 64
 """Columns from which prices are shown."""
 _TITLE_CELLS: Final = 34
 """Cells that the name of a provider has in the list."""
-_PROMPT: Final[Line] = [(" ❯ ", "accent")]
+_PROMPT: Final = [(" ❯ ", "accent")]
 
 
 class KeyField(Field):
