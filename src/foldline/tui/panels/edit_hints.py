@@ -158,17 +158,17 @@ def edit_hints(projection: Projection, place: Place, limits: Limits) -> EditHint
 
 
 def _picked_hints(projection: Projection, picked: Picked, limits: Limits) -> list[EditHint]:
-    found: list[EditHint] = []
+    hints: list[EditHint] = []
     for key in _EDIT_KEYS:
         action, targets = actions_of(projection, picked, key)
         if action is not None:
             after = projection.foreseen(*(Edit(target=target, action=action) for target in targets))
-            found.append(_hint(projection, after, action, targets[-1], limits))
-    return _in_order(found)
+            hints.append(_hint(projection, after, action, targets[-1], limits))
+    return _in_order(hints)
 
 
 def _entry_hints(projection: Projection, index: int, limits: Limits) -> list[EditHint]:
-    found: list[EditHint] = []
+    hints: list[EditHint] = []
     shown = None
     for key in _EDIT_KEYS:
         action = action_of(projection, index, key)
@@ -180,8 +180,8 @@ def _entry_hints(projection: Projection, index: int, limits: Limits) -> list[Edi
         if action == "restore" and shown is not None and after.view == shown.view:
             continue  # the same as `show`, which has just been offered
         shown = after if action == "show" else shown
-        found.append(_hint(projection, after, action, index, limits))
-    return _in_order(found)
+        hints.append(_hint(projection, after, action, index, limits))
+    return _in_order(hints)
 
 
 def _in_order(found: Sequence[EditHint]) -> list[EditHint]:
@@ -429,15 +429,15 @@ def edit(projection: Projection, place: int | Picked, key: EditKey, name: KeyNam
         action = action_of(projection, place, key) if place >= 0 else None
         if action is None:
             return Answer(nothing_to(projection, place, key, name))
-        said = _later(f"{action} {entries_words(projection.group(place))}", later)
-        return Answer(said, (OperationWanted(EditView(target=place, action=action)),))
+        what = _later(f"{action} {entries_words(projection.group(place))}", later)
+        return Answer(what, (OperationWanted(EditView(target=place, action=action)),))
     action, targets = actions_of(projection, place, key)
     if action is None:
         return Answer(f"Nothing to {key} in what is marked.")
-    said = f"{action}: {many(len(targets), 'edit')}"
+    what = f"{action}: {many(len(targets), 'edit')}"
     back = f"{name('undo')} undoes them one by one"
     return Answer(
-        _later(said, later) or f"{said}. {back}.",
+        _later(what, later) or f"{what}. {back}.",
         tuple(OperationWanted(EditView(target=each, action=action)) for each in targets),
     )
 

@@ -138,24 +138,24 @@ class DraftSheet:
         self._shown: tuple[object, ...] = ()
 
     def show(self, state: PreviewState) -> None:
-        made, drafting = state.proposal, state.drafting
-        summary = made.entry.summary if made is not None else ""
+        proposal, drafting = state.proposal, state.drafting
+        summary = proposal.entry.summary if proposal is not None else ""
         # A compaction without a text has as little of it as none at all: that is said, none the less.
         text = drafting.text if drafting else summary
-        shown = (text, drafting is None, self.shows_difference, made is not None)
+        shown = (text, drafting is None, self.shows_difference, proposal is not None)
         if shown == self._shown:
             return
         grew, self._shown = self._shown[1:2] == (False,), shown
         self.ledger = {}
-        earlier = earlier_notes(made) if self.shows_difference else None
-        if made is not None and earlier is not None:
+        earlier = earlier_notes(proposal) if self.shows_difference else None
+        if proposal is not None and earlier is not None:
             self._lines = []
-            self.view.set_blocks([_difference_block(earlier[1], made.notes)])
+            self.view.set_blocks([_difference_block(earlier[1], proposal.notes)])
             self._to_top()
-        elif drafting is not None or made is None:
+        elif drafting is not None or proposal is None:
             self._write(text, [])
         else:
-            self._write(made.notes, [*history_blocks(made), *self._ledger_blocks(summary)])
+            self._write(proposal.notes, [*history_blocks(proposal), *self._ledger_blocks(summary)])
             if grew:
                 self._to_top()
 

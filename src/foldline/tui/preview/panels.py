@@ -109,17 +109,17 @@ class PreviewPanels(Workbench):
     def facts(self) -> Facts:
         """What decides which keys work now."""
         state, outlook = self.state, self._outlook
-        made, finds = state.proposal, self._mode == "panels" and self.line.display
+        proposal, finds = state.proposal, self._mode == "panels" and self.line.display
         return Facts(
             mode="asked" if self._question else "finding" if finds else self._mode,
             panel=self.active,
             drafting=state.drafting is not None,
-            proposal=made is not None,
-            stale=made is not None and made.state == "stale",
-            editable=made is not None and made.editable,
-            textless=made is not None and not made.entry.summary,
+            proposal=proposal is not None,
+            stale=proposal is not None and proposal.state == "stale",
+            editable=proposal is not None and proposal.editable,
+            textless=proposal is not None and not proposal.entry.summary,
             has_cut=outlook is not None and bool(outlook.cut_points),
-            has_earlier=earlier_notes(made) is not None,
+            has_earlier=earlier_notes(proposal) is not None,
             differing=self._text.shows_difference,
             facts=bool(self._facts),
             on_ledger=self.ledger_row is not None,
@@ -129,15 +129,15 @@ class PreviewPanels(Workbench):
     def show(self, state: PreviewState, outlook: Outlook | None) -> None:
         """Show what is; lists whose content is the same are left alone."""
         before, self.state, self._outlook = self.state, state, outlook
-        made = state.proposal
-        if made is not None and self._unsent is not None and made.notes == self._unsent.strip():
+        proposal = state.proposal
+        if proposal is not None and self._unsent is not None and proposal.notes == self._unsent.strip():
             self._unsent = None
-        self._pending.answered(made)
+        self._pending.answered(proposal)
         if before.drafting is not None and state.drafting is None:
             self._took, self._over = self._clock() - before.drafting.since, True
         elif state.drafting is not None:
             self._took, self._over = None, False
-        if made is not before.proposal:
+        if proposal is not before.proposal:
             self.news, self._question = "", None
             self._text.shows_difference = False
         if state.error != before.error:
@@ -161,10 +161,10 @@ class PreviewPanels(Workbench):
         self.describe()
 
     def _show_cut(self) -> None:
-        view, made = self.panels[CUT].view, self.state.proposal
+        view, proposal = self.panels[CUT].view, self.state.proposal
         rows: list[Row] = []
         if self._outlook is not None and self.state.projection is not None:
-            strategy = made.entry.strategy if made else self.state.strategy
+            strategy = proposal.entry.strategy if proposal else self.state.strategy
             source = Source(self.state.projection, self.state.cwd)
             rows = cut_rows(self._outlook, source, self.state.held, strategy)
             self._gutter_width = gutter_width(source.projection.last_index)
@@ -195,19 +195,19 @@ class PreviewPanels(Workbench):
         self.describe()
 
     def _show_audit(self) -> None:
-        made, outlook = self.state.proposal, self._outlook
+        proposal, outlook = self.state.proposal, self._outlook
         facts: list[Fact] = []
-        if made is not None and outlook is not None:
-            facts = facts_of(made.audit, outlook, self.state.focus, self._fact_keys)
+        if proposal is not None and outlook is not None:
+            facts = facts_of(proposal.audit, outlook, self.state.focus, self._fact_keys)
         self._facts = {fact.key: fact for fact in facts}
         self._marked &= self._facts.keys()
         self._draw_facts()
 
     def _draw_facts(self) -> None:
-        made, view = self.state.proposal, self.panels[AUDIT].view
+        proposal, view = self.state.proposal, self.panels[AUDIT].view
         blocks = fact_blocks(list(self._facts.values()), self._marked, self.facts.stale)
         at_top = view.top is None or (view.index_of(view.top[0]), view.top[1]) == (0, 0)
-        view.set_blocks(blocks or [empty_block(made.audit if made else None)])
+        view.set_blocks(blocks or [empty_block(proposal.audit if proposal else None)])
         if at_top and view.top is not None:  # what is worth most stands first, and comes as a surprise
             view.scroll_to_key(view.block_at(0).key)
         if view.cursor is not None:
@@ -492,13 +492,13 @@ class PreviewPanels(Workbench):
     # --- Pins and focus -------------------------------------------------------------------------------
 
     def _pin_row(self) -> None:
-        made, row = self.state.proposal, self.row
+        proposal, row = self.state.proposal, self.row
         entries = frozenset(row.indices) if row is not None else frozenset()
         if row is None:
             return
-        if made is None or not entries or row.written or row.key == PREAMBLE_KEY:
+        if proposal is None or not entries or row.written or row.key == PREAMBLE_KEY:
             self.news = "Only messages and tool calls can be pinned: this stays, or goes into the draft."
-        elif entries & made.pinned_before:
+        elif entries & proposal.pinned_before:
             self.news = f"{row.index} was pinned before: the Inspector takes that back."
         elif row.pinned:
             self._pending.want_pins(unpin=entries)
@@ -544,9 +544,9 @@ class PreviewPanels(Workbench):
 
     def _ask_next(self) -> None:
         """Ask for what has changed, if nothing is under way."""
-        made = self.state.proposal
-        if made is not None and self.state.drafting is None:
-            asked = self._pending.next(made, self.state.focus)
+        proposal = self.state.proposal
+        if proposal is not None and self.state.drafting is None:
+            asked = self._pending.next(proposal, self.state.focus)
             if asked is not None:
                 # The same sentence once more is then news again, and an answer to this.
                 self.state = replace(self.state, error="")
@@ -555,8 +555,8 @@ class PreviewPanels(Workbench):
     # --- The text -------------------------------------------------------------------------------------
 
     def _edit(self) -> None:
-        made = self.state.proposal
-        if made is None or not made.editable:
+        proposal = self.state.proposal
+        if proposal is None or not proposal.editable:
             self.news = "There is not one new text: nothing to edit."
             return
         line = self._text.line_of(self.draft.view.cursor)
@@ -565,18 +565,18 @@ class PreviewPanels(Workbench):
         if self.active != DRAFT:
             self.take_over(DRAFT)
         self._mode = "editing"
-        self.draft.edit(self._unsent if self._unsent is not None else made.notes, line)
+        self.draft.edit(self._unsent if self._unsent is not None else proposal.notes, line)
 
     @on(NotesEditor.EditorWanted)
     def _edit_outside(self, event: NotesEditor.EditorWanted | None = None) -> None:
         """The text in the reader's own editor: that of the field, or the draft."""
         if event is not None:
             event.stop()
-        made = self.state.proposal
-        if made is None:
+        proposal = self.state.proposal
+        if proposal is None:
             return
         in_field = self._mode == "editing"
-        text = self._unsent if self._unsent is not None else made.notes
+        text = self._unsent if self._unsent is not None else proposal.notes
         changed = dialogs.edited(self.app, self.draft.editor.text if in_field else text, self.tell)
         if changed is None:
             return
@@ -592,10 +592,10 @@ class PreviewPanels(Workbench):
 
     def _take_text(self, text: str) -> None:
         """The reader's own text is the draft, where it is another one."""
-        made = self.state.proposal
+        proposal = self.state.proposal
         self._mode = "panels"
         self.enter()
-        if made is not None and text.strip() != made.notes:
+        if proposal is not None and text.strip() != proposal.notes:
             self._unsent = self._pending.notes = text
             self._ask_next()
         self.describe()
@@ -608,8 +608,8 @@ class PreviewPanels(Workbench):
     # --- Deciding -------------------------------------------------------------------------------------
 
     def _apply(self) -> None:
-        made = self.state.proposal
-        if made is None or self.state.drafting is not None:
+        proposal = self.state.proposal
+        if proposal is None or self.state.drafting is not None:
             self.news = "Once it is drafted."
         elif self._pending.open:
             again = f"Then {named('apply')} again."
@@ -617,21 +617,21 @@ class PreviewPanels(Workbench):
         elif self._unsent is not None:
             throw = f"{named('redraft')} or {named('discard')} throw it away."
             self.news = f"Your text was not taken: {named('edit')} shows it. {throw}"
-        elif made.state == "stale":
+        elif proposal.state == "stale":
             state, _ = words.draft_state(self.state, self._outlook, 0.0)
             why = f"the draft is {state}" if "made for" in state else "it is stale"
             self.news = f"{named('redraft')} first: {why}."
         else:
-            self._ask(operations.ApplyProposal(proposal=made.id))
+            self._ask(operations.ApplyProposal(proposal=proposal.id))
 
     def _discard(self) -> None:
         """Throws away what cost money or a hand's work, so only once Enter confirms it."""
-        made = self.state.proposal
-        assert made is not None, "the key works where there is one"
+        proposal = self.state.proposal
+        assert proposal is not None, "the key works where there is one"
 
         def throw() -> None:
             self._unsent = None
-            self._ask(operations.DiscardProposal(proposal=made.id))
+            self._ask(operations.DiscardProposal(proposal=proposal.id))
 
         sentence = f"Throw away {'your text and ' * self._by_hand}the draft? The session stays as is."
         self._question = Question(
@@ -649,8 +649,8 @@ class PreviewPanels(Workbench):
     @property
     def _by_hand(self) -> bool:
         """Whether the reader has written what a new draft would throw away."""
-        made = self.state.proposal
-        edited = made is not None and made.state == "edited"
+        proposal = self.state.proposal
+        edited = proposal is not None and proposal.state == "edited"
         return edited or self.state.hand_written or self._unsent is not None
 
     def _redraft(self) -> None:
@@ -670,9 +670,9 @@ class PreviewPanels(Workbench):
             self._mode, self._unsent = "panels", None
             self.close_line()
             guidance = " ".join(filter(None, (text.strip(), besides)))
-            made = self.state.proposal
-            if made is not None:
-                self._ask(operations.RedraftProposal(proposal=made.id, guidance=guidance or None))
+            proposal = self.state.proposal
+            if proposal is not None:
+                self._ask(operations.RedraftProposal(proposal=proposal.id, guidance=guidance or None))
             self.describe()
 
         self._mode = "guiding"

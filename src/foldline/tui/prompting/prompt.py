@@ -45,10 +45,10 @@ def queue_rows(
     """
     pause = ((" ‖", "altered"),) if waiting.paused else ()
 
-    def drawn(label: str, text: str, said: Spans, *, is_marked: bool = False) -> list[Span]:
+    def drawn(label: str, text: str, remark: Spans, *, is_marked: bool = False) -> list[Span]:
         left = [Piece(((f"{label:<4}", "muted"), *pause)), piece(clean_line(text), gap=1, cut="right")]
         # The text gives way to the note, except where there is hardly room for either.
-        right = [Piece(said, rank=0 if width >= 70 else 1)] if said else []
+        right = [Piece(remark, rank=0 if width >= 70 else 1)] if remark else []
         line = row(left, right, max(width - 2, 0))
         return sides(look, in_reverse(line) if is_marked else line, width)
 
@@ -60,15 +60,15 @@ def queue_rows(
     first = max(0, min(marked or 0, len(waiting.queued) - room))
     shown = waiting.queued[first : first + room]
     for number, text in enumerate(shown, start=first):
-        said: Spans = ()
+        remark: Spans = ()
         hidden = len(waiting.queued) - len(shown)
         if number == marked:
-            said = hints_in(f"{key_of('send')} swaps · {key_of('queue-delete')} stashes", "muted")
+            remark = hints_in(f"{key_of('send')} swaps · {key_of('queue-delete')} stashes", "muted")
         elif number == first + len(shown) - 1 and marked is None:
             edit, send = key_of("recall-older"), key_of("send")
             note = f"{send} sends them in order" if waiting.paused else f"{edit} from the first line: edit"
-            said = (*(((f"{hidden} more · ", "muted"),) if hidden else ()), *hints_in(note, "muted"))
-        rows.append(drawn(str(number + 1), text, said, is_marked=number == marked))
+            remark = (*(((f"{hidden} more · ", "muted"),) if hidden else ()), *hints_in(note, "muted"))
+        rows.append(drawn(str(number + 1), text, remark, is_marked=number == marked))
     return rows
 
 
