@@ -53,12 +53,8 @@ class Spread:
 def heights(sizes: Sequence[int], latest: int, spread: Spread) -> list[int]:
     """What each column shows: the largest request of its share. `latest` is the size of the last one, which
     has not been sent yet."""
-    found: list[int] = []
-    for column in range(spread.columns):
-        start, stop = spread.share(column)
-        largest = max(sizes[start:stop], default=0)
-        found.append(max(largest, latest) if stop == spread.slots else largest)
-    return found
+    every = [*sizes, latest]
+    return [max(every[start:stop]) for start, stop in map(spread.share, range(spread.columns))]
 
 
 def top_of(largest: int, window: int) -> int:

@@ -544,12 +544,9 @@ class ViewSheet(Sheet):
         before."""
         old, old_divider = self._items, self.divider
         self._note(projection, last_change)
-        grown = (
-            not compacted and old and len(self._items) >= len(old) and self._items[len(old) - 1] is old[-1]
-        )
         least = min(len(old), len(self._items))
         # Identity decides: items are never changed, only replaced.
-        same = least if grown else next((at for at in range(least) if old[at] is not self._items[at]), least)
+        same = next((at for at in range(least) if old[at] is not self._items[at]), least)
         if compacted and same < len(old):
             self._keep_rows()
             self._changes += 1

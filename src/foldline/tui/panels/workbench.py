@@ -149,7 +149,8 @@ class Workbench(Movable):
 
     def act(self, command: str) -> None:
         """The keys that all have: other panels, prompts, search, help, one step outwards."""
-        step = -1 if command.startswith(("older", "previous")) else 1
+        back = ("older", "previous", "border-left", "border-up")
+        step = -1 if command.startswith(back) else 1
         match command:
             case "next-panel" | "previous-panel":
                 self.go((self.active + step) % len(self.panels))
@@ -158,9 +159,9 @@ class Workbench(Movable):
             case "older-prompt" | "newer-prompt":
                 self.to_next(step, self.is_prompt, "prompt")
             case "border-left" | "border-right":
-                self.move_border(-STEP if command == "border-left" else STEP)
+                self.move_border(step * STEP)
             case "border-up" | "border-down":
-                self.move_border(-1 if command == "border-up" else 1, stacked=True)
+                self.move_border(step, stacked=True)
             case "search":
                 self.ask_search()
             case "next-match" | "previous-match":
