@@ -185,7 +185,7 @@ def chop_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:
 
 
 def shorten(spans: Sequence[Span], width: int, side: Side = "right") -> list[Span]:
-    """Styled text in at most `width` cells; what is too long loses its end (`right`) or its start."""
+    """Styled text in at most `width` cells, cut at its right or left side."""
     text = text_of(spans)
     if cell_len(text) <= width:
         return list(spans)
@@ -287,7 +287,7 @@ def _joined(parts: Sequence[Piece]) -> list[Span]:
 
 
 def change_spans(added: int, removed: int) -> Spans:
-    """`+12 −3`, what is nothing left out."""
+    """`+12 −3`; zeros are left out."""
     plus = ((f"+{added}", "live"),) if added else ()
     minus = ((f"−{removed}", "alert"),) if removed else ()
     return (*plus, (" ", ""), *minus) if plus and minus else (*plus, *minus)

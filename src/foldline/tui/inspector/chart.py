@@ -51,8 +51,7 @@ class Spread:
 
 
 def heights(sizes: Sequence[int], latest: int, spread: Spread) -> list[int]:
-    """What each column shows: the largest request of its share. `latest` is the size of the last one, which
-    has not been sent yet."""
+    """The size of each column: its largest request, in tokens. `latest` is the next request."""
     every = [*sizes, latest]
     return [max(every[start:stop]) for start, stop in map(spread.share, range(spread.columns))]
 

@@ -89,7 +89,7 @@ class Limits:
 
 
 def action_of(projection: Projection, index: int, key: EditKey) -> EditAction | None:
-    """What a key would do to an entry now; None where it does nothing."""
+    """The edit that a key makes of an entry now, if any."""
     if not may_edit(projection, index):
         return None
     group = projection.group(index)
@@ -135,7 +135,7 @@ def may_edit(projection: Projection, index: int) -> bool:
 
 
 def undo_target(projection: Projection) -> ViewMarker | None:
-    """The newest change of the view in force: what an undo takes back."""
+    """The newest change of the view in force, which an undo takes back."""
     return projection.markers[-1] if projection.markers else None
 
 
@@ -220,7 +220,7 @@ def _hint(
 
 
 def _added(before: Projection, after: Projection) -> int:
-    """What the items weigh that only the second view has. Items are never changed, only replaced."""
+    """Tokens of the items that only the second view has. Items are replaced, never changed."""
     known = set(map(id, before.view))
     return sum(item_weight(after, item).tokens for item in after.view if id(item) not in known)
 
@@ -252,7 +252,7 @@ class HintWorker:
 
     @property
     def known(self) -> bool:
-        """Whether what is shown is what was asked for last."""
+        """Whether the hints asked for last are known."""
         return self._wanted is not None and self._wanted[1] in self._known
 
     def at(self, projection: Projection, place: Place) -> EditHints | None:

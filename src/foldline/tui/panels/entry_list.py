@@ -57,13 +57,13 @@ class EntryList(BlockView):
         return iter(self._sheet)
 
     def give_cursor(self) -> None:
-        """Another panel takes the cursor: what it stood on keeps `▷`."""
+        """Give the cursor to another panel; its row keeps `▷`."""
         if self.cursor is not None:
             self.counterpart = self.cursor
             self.cursor_to(None)
 
     def take_cursor(self) -> None:
-        """This panel has the cursor now: on `▷` where there is one, else on a row in sight."""
+        """Take the cursor back to the row with `▷`, if there is one."""
         key, self.counterpart = self.counterpart, None
         if self.holds(key):
             self.cursor_to(key, quiet=True)

@@ -79,7 +79,7 @@ def _line(key: Key, line: str) -> Block:
 
 
 def history_blocks(proposal: Proposal) -> list[Block]:
-    """What is appended to the notes whoever wrote them: the counts, then the lists themselves."""
+    """The lists that are appended to the notes: their counts, then their lines."""
     if not proposal.entry.summary:
         words = "No summary is written: the Cut panel marks what is shortened or left out."
         return [TextBlock((HISTORY, 0), words, "muted")]
@@ -116,7 +116,7 @@ def earlier_notes(proposal: Proposal | None) -> tuple[int, str] | None:
 
 
 def _difference_block(earlier: str, notes: str) -> Block:
-    """What the draft changes in the earlier summary."""
+    """The difference between the earlier summary and the draft."""
     before, after = ("".join(f"{line}\n" for line in note_lines(text)) for text in (earlier, notes))
     if changed := change(before, after, "notes").diff:
         return DiffBlock((NOTES, 0), tuple(lines_of_diff(changed)))
@@ -160,11 +160,11 @@ class DraftSheet:
                 self._to_top()
 
     def line_of(self, key: Key | None) -> int:
-        """The line of the notes that a block shows; the first one for everything else."""
+        """The line of the notes that a block shows; 0 for other blocks."""
         return key[1] if key is not None and key[0] == NOTES and not self.shows_difference else 0
 
     def _ledger_blocks(self, summary: str) -> list[Block]:
-        """The ledger under its own rule, by entry. A line keeps its key whatever becomes of others."""
+        """The ledger under its own rule, by entry. A line keeps its key when others change."""
         ledger, pinned = ledger_of(summary)
         if not ledger and not pinned:
             return []

@@ -107,7 +107,7 @@ class PreviewPanels(Workbench):
 
     @property
     def facts(self) -> Facts:
-        """What decides which keys work now."""
+        """The facts by which keys work or not."""
         state, outlook = self.state, self._outlook
         proposal, finds = state.proposal, self._mode == "panels" and self.line.display
         return Facts(
@@ -127,7 +127,7 @@ class PreviewPanels(Workbench):
         )
 
     def show(self, state: PreviewState, outlook: Outlook | None) -> None:
-        """Show what is; lists whose content is the same are left alone."""
+        """Show this state. Lists with the same content are left alone."""
         before, self.state, self._outlook = self.state, state, outlook
         proposal = state.proposal
         if proposal is not None and self._unsent is not None and proposal.notes == self._unsent.strip():
@@ -243,13 +243,13 @@ class PreviewPanels(Workbench):
 
     @property
     def chosen(self) -> list[Fact]:
-        """The facts a key acts on: all marked ones, else the one under the cursor."""
+        """The facts a key acts on: all marked ones, or the one under the cursor."""
         if self._marked:
             return [fact for key, fact in self._facts.items() if key in self._marked]
         return [self.fact] if self.fact is not None else []
 
     def relink(self) -> None:
-        """Show in the other panel what the cursor is on: the facts of a turn, the turn of a fact."""
+        """Show the counterpart in the other panel: the facts of a turn, or the turn of a fact."""
         cut, audit = self.panels[CUT].view, self.panels[AUDIT].view
         if self.active == AUDIT:
             fact = self.fact
@@ -261,7 +261,7 @@ class PreviewPanels(Workbench):
             audit.show_counterpart(next(lost, None))
 
     def forget_news(self) -> None:
-        """What was said is read; not so why a draft failed, as long as no other one is written."""
+        """Clear the news. Why a draft failed stays until another one is written."""
         self.news = self.state.error if self.state.drafting is not None else ""
         self._question = None
 
@@ -315,7 +315,7 @@ class PreviewPanels(Workbench):
         audit.foot(keys if usable else "", f"{named('entry')} to the entry" if usable else "")
 
     def status_row(self, width: int) -> list[Span]:
-        """What the key under the finger would do, and that nothing has been done."""
+        """The effect of Enter, and that nothing is applied yet."""
         said = self._effect(self.facts)
         left = [piece(clean_line(said), cut="right")] if isinstance(said, str) else said
         remark = "one moment" if self._pending.open else words.NOT_YET
@@ -331,7 +331,7 @@ class PreviewPanels(Workbench):
         return (*keys, ("any other key", "no"))
 
     def _effect(self, facts: Facts) -> str | list[Piece]:
-        """What Enter would do, or what is waited for."""
+        """The effect of Enter, or the work that is waited for."""
         state, outlook = self.state, self._outlook
         if self._question is not None:
             return self._question.sentence
@@ -391,7 +391,7 @@ class PreviewPanels(Workbench):
 
     @property
     def _actions(self) -> dict[str, Callable[[], None]]:
-        """What the keys do that only the preview has."""
+        """The commands that only the preview has."""
         return {
             "apply": self._apply,
             "redraft": self._redraft,
@@ -511,7 +511,7 @@ class PreviewPanels(Workbench):
         self._change_line("unpin" if row is not None and row.pinned else "pin")
 
     def _change_line(self, change: LedgerChange) -> None:
-        """What becomes of the line of the ledger under the cursor."""
+        """Change the ledger line under the cursor."""
         row = self.ledger_row
         if row is not None:
             self._pending.ledger[row.line.id] = change
@@ -543,7 +543,7 @@ class PreviewPanels(Workbench):
             self.active_view.move_cursor(1)
 
     def _ask_next(self) -> None:
-        """Ask for what has changed, if nothing is under way."""
+        """Ask for the pending changes, if no other request is under way."""
         proposal = self.state.proposal
         if proposal is not None and self.state.drafting is None:
             asked = self._pending.next(proposal, self.state.focus)
@@ -625,7 +625,7 @@ class PreviewPanels(Workbench):
             self._ask(operations.ApplyProposal(proposal=proposal.id))
 
     def _discard(self) -> None:
-        """Throws away what cost money or a hand's work, so only once Enter confirms it."""
+        """Throw the proposal away, once Enter confirms it."""
         proposal = self.state.proposal
         assert proposal is not None, "the key works where there is one"
 
@@ -648,7 +648,7 @@ class PreviewPanels(Workbench):
 
     @property
     def _by_hand(self) -> bool:
-        """Whether the reader has written what a new draft would throw away."""
+        """Whether a new draft would discard text of the reader."""
         proposal = self.state.proposal
         edited = proposal is not None and proposal.state == "edited"
         return edited or self.state.hand_written or self._unsent is not None
@@ -664,7 +664,7 @@ class PreviewPanels(Workbench):
         )
 
     def _ask_guidance(self, besides: str = "") -> None:
-        """Ask what to do better; `besides` is asked of the model, too."""
+        """Ask for guidance for a new draft; `besides` is added to it."""
 
         def draft(text: str) -> None:
             self._mode, self._unsent = "panels", None

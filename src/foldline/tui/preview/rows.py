@@ -55,7 +55,7 @@ class Row:
 
     @property
     def fate(self) -> FateKind:
-        """What would become of it. Whatever stands in a summary the model has only through it."""
+        """Its fate after the compaction. A summary that stays counts as summarised."""
         fate = self.parts[0].fate if self.parts else "live"
         return "summarised" if self.written and fate != "truncated" else fate
 
@@ -112,7 +112,7 @@ def _line(key: Key, kind: str, words: str, tokens: int) -> RowBlock:
 
 
 def _turns(outlook: Outlook) -> Iterator[list[Part]]:
-    """The parts behind the preamble: summaries alone, everything else by turns."""
+    """The parts behind the preamble, by turns; a summary is alone."""
     turn: list[Part] = []
     for part in outlook.parts:
         if part.preamble:
@@ -168,7 +168,7 @@ class CutBlock(Block):
 
 
 def cut_gutter(row: Row | None, width: int) -> Spans:
-    """The gutter of a row: letter and sign of what would be, the pin, `├` at a cut point, the number."""
+    """The gutter of a row: its future letter and sign, pin, `├` at a cut point, number."""
     if row is None or row.key in (CUT_KEY, NOTE_KEY):
         return ()
     if row.index is None:
@@ -233,7 +233,7 @@ def facts_of(audit: Audit, outlook: Outlook, focus: str | None, keys: FactKeys) 
 
 
 def fact_blocks(facts: Sequence[Fact], marked: Collection[Key], stale: bool) -> list[Block]:
-    """A row for each fact: state, kind, text, the entries that hold it, what Enter would do."""
+    """A row for each fact: state, kind, text, its entries, the effect of Enter."""
     rows = [(fact, entries_words(fact.lost.indices), effect_words(fact, stale)) for fact in facts]
     entries = max((len(words) for _, words, _ in rows), default=0)
     effects = max((len(words) for _, _, words in rows), default=0)
@@ -255,7 +255,7 @@ def fact_blocks(facts: Sequence[Fact], marked: Collection[Key], stale: bool) -> 
 
 
 def empty_block(audit: Audit | None) -> Block:
-    """What stands where no fact is lost, or nothing has been looked at yet."""
+    """The sentence shown when there are no lost facts."""
     if audit is None:
         words = "What the draft loses is looked for when it is written."
     elif audit.facts:
@@ -285,7 +285,7 @@ def entries_words(indices: Sequence[int]) -> str:
 
 
 def effect_words(fact: Fact, stale: bool) -> str:
-    """What Enter would cost, or why it would do nothing."""
+    """The cost of pinning a fact, or why Enter does nothing."""
     if fact.in_focus:
         return f"in the focus, {named('redraft')} drafts it" if stale else "in the focus, still lost"
     if not fact.group:
