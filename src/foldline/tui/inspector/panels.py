@@ -246,6 +246,11 @@ class InspectorPanels(Workbench):
         """The list of the active panel, where that is one of entries; else History's."""
         return self.view if self.active == VIEW else self.history
 
+    @property
+    def _is_filtered(self) -> bool:
+        """Whether a filter leaves entries out of the active panel."""
+        return self.active != FILES and self._sheet.filter.active
+
     # --- Panels and focus -----------------------------------------------------------------------------
 
     @property
@@ -423,7 +428,7 @@ class InspectorPanels(Workbench):
             return "ends the search"
         if self.lists.picked:
             return "unmarks"
-        if self.active != FILES and self._sheet.filter.active:
+        if self._is_filtered:
             return "shows all"
         return "to the prompt" if self.one_at_a_time else "close"
 
@@ -598,7 +603,7 @@ class InspectorPanels(Workbench):
     def leave(self) -> None:
         if self.lists.picked:
             self.lists.pick(set())
-        elif self.active != FILES and self._sheet.filter.active:
+        elif self._is_filtered:
             self._filter(self._sheet, EVERYTHING)
         else:
             self.close()
