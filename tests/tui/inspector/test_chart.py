@@ -6,42 +6,14 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from foldline.tui.inspector import chart
-from foldline.tui.inspector.chart import Peaks, Spread
+from foldline.tui.inspector.chart import Spread
 from foldline.tui.inspector.timeline import Scene, chart_lines, panel_lines, rows_for
 
 sizes = st.lists(st.integers(0, 200_000), max_size=300)
 
 
-def peaks(values: list[int]) -> Peaks:
-    made = Peaks()
-    for value in values:
-        made.append(value)
-    return made
-
-
 def words(line: list[tuple[str, str]]) -> str:
     return "".join(text for text, _ in line)
-
-
-@given(sizes, st.integers(0, 310), st.integers(0, 310))
-def test_the_largest_of_a_run_is_the_largest(values: list[int], start: int, stop: int) -> None:
-    at_once = Peaks()
-    at_once.extend(values[:start])
-    at_once.extend(values[start:])
-    expected = max(values[start:stop], default=0)
-    assert peaks(values).most(start, stop) == at_once.most(start, stop) == expected
-
-
-def test_one_request_more_touches_as_many_numbers_as_a_path_to_the_root_has() -> None:
-    made = peaks(list(range(5_000)))
-    before = [list(level) for level in made._levels]
-    made.append(1)
-    touched = sum(
-        one != other
-        for old, new in zip(before, made._levels, strict=True)
-        for one, other in zip([*old, *[None] * (len(new) - len(old))], new, strict=True)
-    )
-    assert touched <= len(made._levels) <= 13
 
 
 @given(sizes, st.integers(0, 200_000), st.integers(1, 120))
@@ -50,7 +22,7 @@ def test_a_column_shows_the_largest_of_its_share_and_few_requests_have_several_e
 ) -> None:
     spread = Spread(len(values) + 1, width)
     every = [*values, latest]
-    shown = chart.heights(peaks(values), latest, spread)
+    shown = chart.heights(values, latest, spread)
     assert len(shown) == spread.columns == min(len(every) * spread.each, width)
     of = [spread.column(slot) for slot in range(len(every))]
     assert of == sorted(of) and of[-1] == spread.columns - 1
@@ -122,7 +94,7 @@ def test_the_axis_is_labelled_as_in_the_picture() -> None:
 
 @given(sizes, st.integers(3, 200), st.booleans())
 def test_every_line_has_the_width_of_the_panel(values: list[int], width: int, focused: bool) -> None:
-    scene = Scene(peaks(values), 10, 131_072, len(values), ((3, 0),), None, ((("▲ 请求", "text"),),), "now")
+    scene = Scene(values, 10, 131_072, len(values), ((3, 0),), None, ((("▲ 请求", "text"),),), "now")
     for height in (4, 6):
         lines = panel_lines(scene, width, height, focused=focused)
         assert len(lines) == height
@@ -132,7 +104,7 @@ def test_every_line_has_the_width_of_the_panel(values: list[int], width: int, fo
 
 def test_the_picture() -> None:
     values = [6_000, 16_000, 44_000, 92_000, 116_000, 27_000, 31_000]
-    scene = Scene(peaks(values), 28_600, 131_072, 7, ((118, 4),))
+    scene = Scene(values, 28_600, 131_072, 7, ((118, 4),))
     assert [words(line).rstrip() for line in chart_lines(scene, 17, 4)] == [
         " 131k ┤   ▁▅",
         "  87k ┤   ██",

@@ -79,6 +79,12 @@ def cut_words(text: str, width: int) -> str:
     return cut_right(text, width)
 
 
+def same_start(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many items at their start two sequences share."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (first, second) in pairs if first != second), min(len(one), len(other)))
+
+
 def wrap(text: str, width: int) -> list[tuple[int, int]]:
     """The lines of `text` at `width` cells, each as (start, stop); spaces at a break belong to no line."""
     width = max(width, 2)  # room for one wide character
@@ -180,9 +186,6 @@ def slice_spans(spans: Iterable[Span], start: int, stop: int) -> list[Span]:
 
 def wrap_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:
     """The lines of styled text at `width` cells."""
-    if len(spans) == 1:
-        text, style = spans[0]
-        return [[(text[start:stop], style)] if stop > start else [] for start, stop in wrap(text, width)]
     return [slice_spans(spans, start, stop) for start, stop in wrap(text_of(spans), width)]
 
 
@@ -195,7 +198,7 @@ def chop_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:
 
 
 def shorten(spans: Sequence[Span], width: int, side: Side = "right") -> list[Span]:
-    """Styled text in at most `width` cells; what is too long loses its end (`right`) or its start."""
+    """Styled text in at most `width` cells, cut at its right or left side."""
     text = text_of(spans)
     if cell_len(text) <= width:
         return list(spans)
@@ -211,6 +214,12 @@ def crop(spans: Sequence[Span], width: int) -> list[Span]:
     """Styled text in exactly `width` cells: shortened at the right, or filled up with blanks."""
     shown = shorten(spans, width)
     return [*shown, (" " * max(width - width_of(shown), 0), "")]
+
+
+def ruled(label: str, width: int, style: str, stroke: str) -> list[Span]:
+    """A label in exactly `width` cells, with a rule from there to the right end."""
+    *shown, (blanks, _) = crop([(f"{label} ", style)], width)
+    return [*shown, (stroke * len(blanks), style)]
 
 
 def in_reverse(spans: Iterable[Span]) -> list[Span]:
@@ -253,15 +262,15 @@ def piece(text: str, style: str = "text", *, rank: int = 0, gap: int = 3, cut: S
 def row(left: Sequence[Piece], right: Sequence[Piece], width: int, margin: int = 1) -> list[Span]:
     """Exactly `width` cells: left pieces, blanks, right pieces; `margin` cells stay free on both sides."""
     left, right = list(left), list(right)
-    room = width - 2 * margin - (2 if left and right else 0)
-    while _needed(left, yielding=True) + _needed(right) > room:
+    while True:
+        room = width - 2 * margin - (2 if left and right else 0)
         goes = max(reversed([*left, *right]), key=lambda part: part.rank, default=None)
-        if goes is None or goes.rank <= 0:
+        has_room = cells_needed(left, yielding=True) + cells_needed(right) <= room
+        if has_room or goes is None or goes.rank <= 0:
             break
         left = [part for part in left if part is not goes]
         right = [part for part in right if part is not goes]
-        room = width - 2 * margin - (2 if left and right else 0)
-    over = _needed(left) + _needed(right) - max(room, 0)
+    over = cells_needed(left) + cells_needed(right) - max(room, 0)
     for at, part in enumerate(left):
         if part.cut and over > 0:
             cells = width_of(part.spans)
@@ -272,7 +281,7 @@ def row(left: Sequence[Piece], right: Sequence[Piece], width: int, margin: int =
     return crop([*start, (" " * max(blanks, 0), ""), *end, (" " * margin, "")], width)
 
 
-def _needed(parts: Sequence[Piece], *, yielding: bool = False) -> int:
+def cells_needed(parts: Sequence[Piece], *, yielding: bool = False) -> int:
     """Cells these take; `yielding`: as short as they become before others go."""
     cells = 0
     for at, part in enumerate(parts):
@@ -291,7 +300,7 @@ def _joined(parts: Sequence[Piece]) -> list[Span]:
 
 
 def change_spans(added: int, removed: int) -> Spans:
-    """`+12 −3`, what is nothing left out."""
+    """`+12 −3`; zeros are left out."""
     plus = ((f"+{added}", "live"),) if added else ()
     minus = ((f"−{removed}", "alert"),) if removed else ()
     return (*plus, (" ", ""), *minus) if plus and minus else (*plus, *minus)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from foldline.tui.blocks.cells import Span
+from foldline.tui.blocks.cells import Span, text_of
 
 _WHOLE: Final = 240
 """Lines of a fence that are highlighted together. Of a longer one each part is, after the lines before it:
@@ -76,20 +76,15 @@ def highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
     lexer = _lexer(language.lower())
     if lexer is None:
         return plain
-    styles: dict[object, str] = {}
     result: list[list[Span]] = [[]]
     for token, text in lexer.get_tokens(source):
-        style = styles.get(token)
-        if style is None:
-            style = styles[token] = _role(token)
+        style = _role(token)
         first, *rest = text.split("\n")
         if first:
             result[-1].append((first, style))
         result += [[(part, style)] if part else [] for part in rest]
     result.pop()  # after the line end the lexer ensures
-    same = len(result) == len(lines) and all(
-        "".join(text for text, _ in spans) == line for spans, line in zip(result, lines, strict=True)
-    )
+    same = list(map(text_of, result)) == list(lines)
     return result if same else plain  # some lexers drop characters they do not like
 
 
@@ -103,6 +98,7 @@ def _lexer(language: str) -> Any:
     return get_lexer_by_name(language, stripnl=False, ensurenl=True) if known else None
 
 
+@cache
 def _role(token: object) -> str:
     """The style of a token: that of its nearest ancestor with one."""
     parts = str(token).split(".")[1:]

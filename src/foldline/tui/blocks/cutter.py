@@ -100,10 +100,6 @@ def dedented(line: str, cells: int) -> str:
     return line[min(indent_of(line), cells) :]
 
 
-def cells_of(row: str) -> int:
-    return len(split_row(row))
-
-
 def align_of(cell: str) -> str:
     match cell.startswith(":"), cell.endswith(":"):
         case True, True:
@@ -297,7 +293,9 @@ class Cutter:
             self._lines.append(inner)
             self._finish()
         elif (
-            DELIMITER.match(inner) and cells_of(inner) == cells_of(self._lines[-1]) and "|" in self._lines[-1]
+            DELIMITER.match(inner)
+            and len(split_row(inner)) == len(split_row(self._lines[-1]))
+            and "|" in self._lines[-1]
         ):
             head = self._lines.pop()
             if self._lines:

@@ -49,7 +49,7 @@ class DiffLine:
     """Whether the text is said about lines, and is none."""
 
 
-SIGNS: Final[dict[DiffKind, tuple[str, str]]] = {
+SIGNS: Final = {
     "old": ("−", "alert"),
     "new": ("+", "live"),
     "same": (" ", "muted"),
@@ -100,7 +100,8 @@ class DiffRows:
         """Whether old and new lines stand side by side."""
         self._half = (width - len(_BETWEEN)) // 2
         self._room = max((self._half if self.is_beside else width) - self._digits - 3, MIN_WIDTH)
-        self._rows = list(self._beside() if self.is_beside else self._below())
+        below = ((part,) for at in range(len(lines)) for part in self._parts(at))
+        self._rows: list[_Row] = list(self._beside() if self.is_beside else below)
         self._colored: dict[int, list[Span]] = {}
 
     def __len__(self) -> int:
@@ -121,10 +122,6 @@ class DiffRows:
         return "".join(f"{'' if p.start else '·'}{lines[p.line].content[p.start : p.stop]}" for p in parts)
 
     # --- layout -----------------------------------------------------------------------------------------
-
-    def _below(self) -> Iterator[_Row]:
-        for at in range(len(self._lines)):
-            yield from ((part,) for part in self._parts(at))
 
     def _beside(self) -> Iterator[_Row]:
         for old, new in self._pairs:

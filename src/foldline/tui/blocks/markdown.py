@@ -3,6 +3,7 @@
 Drawn as lines of styled text: paragraphs, headings, lists, quotes, tables. No HTML.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,15 @@ from textual.strip import Strip
 
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks.block import MIN_WIDTH, PROSE, Block, Key
-from foldline.tui.blocks.cells import Span, chop_spans, estimated_lines, to_strip, width_of, wrap_spans
+from foldline.tui.blocks.cells import (
+    Span,
+    chop_spans,
+    estimated_lines,
+    text_of,
+    to_strip,
+    width_of,
+    wrap_spans,
+)
 from foldline.tui.blocks.code import highlighted
 from foldline.tui.blocks.cutter import Code, Content, Cutter, Piece, Prose, Table, pieces, split_row
 from foldline.tui.blocks.links import linked
@@ -56,13 +65,12 @@ def inline_spans(source: str, style: str = "text", *, ticks: bool = False) -> li
     from markdown_it.tree import SyntaxTreeNode
 
     root = SyntaxTreeNode(_parser().parseInline(source))
-    drawer = _Drawer(ticks, None)
-    return [span for node in root.children for span in drawer.inline(node, style)]
+    return _Drawer(ticks, None).inside(root, style)
 
 
 def code_lines(lines: Sequence[Sequence[Span]], width: int) -> list[Line]:
     """Code lines behind a bar; what is too long continues below."""
-    bar: Span = ("▏ ", "muted deco")
+    bar = ("▏ ", "muted deco")
     return [[bar, *part] for line in lines for part in chop_spans(line, max(width - 2, _LEAST))]
 
 
@@ -105,14 +113,10 @@ def _fitted(wanted: Sequence[int], width: int) -> list[int]:
     wanted = [max(wide, 1) for wide in wanted]
     if sum(wanted) <= width:
         return wanted
-    low, high = 3, max(wanted)
-    while low < high:  # the largest cap with which all fit
-        middle = (low + high + 1) // 2
-        if sum(min(wide, middle) for wide in wanted) <= width:
-            low = middle
-        else:
-            high = middle - 1
-    widths = [min(wide, low) for wide in wanted]
+    caps = range(4, max(wanted) + 1)
+    # The largest cap with which all columns fit.
+    cap = 3 + bisect_right(caps, width, key=lambda cap: sum(min(wide, cap) for wide in wanted))
+    widths = [min(wide, cap) for wide in wanted]
     spare = width - sum(widths)
     for at, wide in enumerate(wanted):
         if spare > 0 and wide > widths[at]:
@@ -129,11 +133,18 @@ class _Drawer:
         self._number = number
 
     def blocks(
-        self, nodes: Sequence["SyntaxTreeNode"], width: int, tight: bool, depth: int = 0
+        self,
+        nodes: Sequence["SyntaxTreeNode"],
+        width: int,
+        tight: bool,
+        depth: int = 0,
+        *,
+        in_item: bool = False,
     ) -> list[Line]:
+        """Blocks below each other. In an item a nested list follows without a gap, even in a loose list."""
         lines: list[Line] = []
         for node in nodes:
-            if lines and not tight:
+            if lines and not tight and not (in_item and node.type.endswith("_list")):
                 lines.append([])
             lines += self._block(node, max(width, _LEAST), depth)
         return lines
@@ -163,7 +174,7 @@ class _Drawer:
                 return [[(clean_line(line), "text")] for line in node.content.split("\n")]
 
     def _wrapped(self, node: "SyntaxTreeNode", style: str, width: int) -> list[Line]:
-        return wrap_spans([span for child in node.children for span in self.inline(child, style)], width)
+        return wrap_spans(self.inside(node, style), width)
 
     def _list(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Line]:
         tight = all(
@@ -181,7 +192,7 @@ class _Drawer:
         for sign, item in zip(signs, node.children, strict=True):
             if lines and not tight:
                 lines.append([])
-            inner = self._item(item.children, width - wide, tight, depth + 1) or [[]]
+            inner = self.blocks(item.children, width - wide, tight, depth + 1, in_item=True) or [[]]
             lines += [
                 [(f"{sign:>{wide}}", "muted") if at == 0 else (" " * wide, "deco"), *line]
                 if line or at == 0
@@ -190,46 +201,30 @@ class _Drawer:
             ]
         return lines
 
-    def _item(self, nodes: Sequence["SyntaxTreeNode"], width: int, tight: bool, depth: int) -> list[Line]:
-        """The inside of a list item; a nested list follows its text without a gap, even in a loose list."""
-        lines: list[Line] = []
-        for node in nodes:
-            if lines and not tight and not node.type.endswith("_list"):
-                lines.append([])
-            lines += self._block(node, max(width, _LEAST), depth)
-        return lines
-
     def _table(self, node: "SyntaxTreeNode", width: int) -> list[Line]:
         rows: list[list[list[Span]]] = []
         aligns: list[str] = []
         for part in node.children:
             for row in part.children:
                 style = "bold" if part.type == "thead" else "text"
-                rows.append(
-                    [
-                        [span for child in cell.children for span in self.inline(child, style)]
-                        for cell in row.children
-                    ]
-                )
+                rows.append([self.inside(cell, style) for cell in row.children])
                 aligns = aligns or [
                     str(cell.attrs.get("style", "")).removeprefix("text-align:") for cell in row.children
                 ]
         return table_lines(rows, table_widths(rows), aligns, width, head=True)
 
-    def inline(self, node: "SyntaxTreeNode", style: str) -> list[Span]:
-        """Inline Markdown as styled text; `\\n` is a hard break."""
+    def inside(self, node: "SyntaxTreeNode", style: str) -> list[Span]:
+        """What stands in a node, as styled text; `\\n` is a hard break."""
+        return [span for child in node.children for span in self._inline(child, style)]
 
-        def inside(added: str) -> list[Span]:
-            inner = f"{style} {added}".strip()
-            return [span for child in node.children for span in self.inline(child, inner)]
-
+    def _inline(self, node: "SyntaxTreeNode", style: str) -> list[Span]:
         if node.type in _EMPHASIS:
-            return inside(_EMPHASIS[node.type])
+            return self.inside(node, f"{style} {_EMPHASIS[node.type]}".strip())
         match node.type:
             case "link":
-                spans = inside("underline")
+                spans = self.inside(node, f"{style} underline".strip())
                 target = clean_line(str(node.attrs.get("href", "")))
-                shown = "".join(text for text, _ in spans)
+                shown = text_of(spans)
                 if target in (shown, f"mailto:{shown}"):
                     return spans
                 return [*spans, (" (", "muted"), *linked(target, "muted"), (")", "muted")]
@@ -261,7 +256,7 @@ class MarkdownBlock(Block):
     indent: int = field(default=0, kw_only=True)
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        margin: Span = (" " * self.indent, "deco")
+        margin = (" " * self.indent, "deco")
         inner = max(width - self.indent, MIN_WIDTH)
         return [to_strip([margin, *line], styles) for line in self.lines(inner, styles.no_color)] or [
             Strip.blank(0)

@@ -40,11 +40,11 @@ class TextBlock(Block):
     def render(self, width: int, styles: Styles) -> list[Strip]:
         lead, remark = width_of(self.lead), width_of(self.right)
         inner = self._room(width - lead - (remark + 2 if remark else 0))
-        first, *others = wrap_spans(linked(self.body, self.style), inner)
+        first, *others = wrap_spans(linked(self.text(), self.style), inner)
         first = [*self.lead, *first]
         if remark:
             first += [(" " * max(width - remark - width_of(first), 2), ""), *self.right]
-        margin: list[Span] = [(" " * lead, "deco")] if lead else []
+        margin = [(" " * lead, "deco")] if lead else []
         return [to_strip(line, styles) for line in (first, *([*margin, *line] for line in others))]
 
     def estimate(self, width: int) -> int:
@@ -144,7 +144,7 @@ class RowBlock(_OpenableBlock):
                     columns.remove(column)
                     room += column.cells
         main = shorten(self.main, room, self.cut)
-        line: list[Span] = [*self.lead, *main]
+        line = [*self.lead, *main]
         if columns:
             line.append((" " * max(room - width_of(main), 0), ""))
             for column in columns:
@@ -214,7 +214,7 @@ class LinesBlock(Block):
         return [to_strip(part, styles) for line in lines for part in wrap_spans(line, inner)]
 
     def estimate(self, width: int) -> int:
-        return sum(1 + len(text_of(line)) // max(width, MIN_WIDTH) for line in self.lines)
+        return sum(estimated_lines(text_of(line), width) for line in self.lines)
 
     def text(self) -> str:
         return "\n".join(map(text_of, self.lines))

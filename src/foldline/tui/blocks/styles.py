@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROLES: Final = ("text", "muted", "accent", "live", "altered", "folded", "alert", "code")
 """What a colour may mean: docs/design/screens.md."""
 
-_ATTRIBUTES: Final[Mapping[str, Style]] = {
+_ATTRIBUTES: Final = {
     **{name: Style.parse(name) for name in ("bold", "italic", "underline", "strike", "dim", "reverse")},
     # Drawn, but no part of the text: left out when a selection is copied.
     "deco": Style(meta={"deco": True}),
@@ -99,7 +99,7 @@ def _rich_color(value: str | None) -> str | None:
     if not value:
         return None
     try:
-        color: RichColor = Color.parse(value).rich_color
+        color = Color.parse(value).rich_color
     except ColorParseError:
         return None
     return color.name

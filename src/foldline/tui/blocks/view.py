@@ -6,7 +6,7 @@ line's gutter by one `refresh()`.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeGuard
 
 from textual import events
 from textual.binding import Binding, BindingType
@@ -65,7 +65,7 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
     its end only while the last line is visible.
     """
 
-    DEFAULT_CSS: ClassVar[str] = """
+    DEFAULT_CSS = """
     BlockView {
         overflow-x: hidden;
         overflow-y: scroll;
@@ -157,9 +157,13 @@ class BlockView(Themed, SizedScrollView, can_focus=True, inherit_bindings=False)
         index, line = self._viewport.top
         return (self._sheet[index].key, line) if index < len(self._sheet) else None
 
-    def index_of(self, key: Key) -> int | None:
+    def index_of(self, key: Key | None) -> int | None:
         """The number of the block with this key, counted from 0."""
         return self._sheet.find(key)
+
+    def holds(self, key: Key | None) -> TypeGuard[Key]:
+        """Whether there is a block with this key."""
+        return self._sheet.find(key) is not None
 
     def in_sight(self, key: Key) -> bool:
         """Whether any line of the block with this key is on the screen."""

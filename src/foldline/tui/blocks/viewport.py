@@ -91,7 +91,7 @@ class Viewport:
         """Bring the first line of a block into `row`, as far as there are lines below."""
         self.top = (index, 0)
         self.scroll_by(-row)
-        self._move(min(self.top, self._end()))
+        self.fill()
 
     # What happens to the sheet.
 

@@ -5,10 +5,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import events
-from textual.binding import BindingType
 from textual.css.query import NoMatches
 
 from foldline.tui.app import FoldlineApp
@@ -18,9 +17,9 @@ from foldline.tui.dock import CHAT_COLUMNS
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, table
 from foldline.tui.widgets.lines import Frame, Lines, edge, hints_in, sides
 
-KEYS: Final[tuple[ScreenKey[None], ...]] = table(
+KEYS: Final = table(
     "tour",
-    ScreenKey("skip-step", ("f8",), "Skips this step of the tour.", "Tour", place="anywhere"),
+    ScreenKey[None]("skip-step", ("f8",), "Skips this step of the tour.", "Tour", place="anywhere"),
     ScreenKey("end-tour", ("f9",), "Ends the tour; the session stays open.", "Tour", place="anywhere"),
     title="Tour (foldline demo)",
 )
@@ -39,7 +38,7 @@ _LOOKS = 0.1
 class DemoApp(FoldlineApp):
     """Plays the recording once, then asks the newcomer to try things, and leaves the session to them."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "tour")
+    BINDINGS = bindings(KEYS, "tour")
 
     def __init__(
         self,
@@ -173,7 +172,7 @@ _RULE: Final = Frame("───── ", "muted")
 class TourStrip(Lines):
     """Docked at the top. Its height depends on nothing but the width: no step moves the screen."""
 
-    DEFAULT_CSS: ClassVar[str] = "TourStrip { dock: top; height: 4; background: $role-background; }"
+    DEFAULT_CSS = "TourStrip { dock: top; height: 4; background: $role-background; }"
 
     def __init__(self, tour: Tour) -> None:
         super().__init__(id="tour")

@@ -179,9 +179,8 @@ def look(tour: Tour, now: Facts) -> Tour:
     """The tour, one step further where this one is done; what cannot be done is left out."""
     if tour.step is None:
         return tour
-    if not tour.step.possible(now) or tour.step.done(tour.begun, now):
-        return further(tour, now)
-    return tour
+    is_over = not tour.step.possible(now) or tour.step.done(tour.begun, now)
+    return further(tour, now) if is_over else tour
 
 
 def further(tour: Tour, now: Facts) -> Tour:

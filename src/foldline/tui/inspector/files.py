@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.cells import cell_len
 from textual.strip import Strip
@@ -17,7 +17,16 @@ from foldline.context.view import FateKind
 from foldline.context.weight import entry_weight
 from foldline.protocol import BaseMessage, FileTouch, ToolResultMessage
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import Span, Spans, change_spans, cut_left, to_strip, width_of, wrap_spans
+from foldline.tui.blocks.cells import (
+    Span,
+    Spans,
+    change_spans,
+    cut_left,
+    ruled,
+    to_strip,
+    width_of,
+    wrap_spans,
+)
 from foldline.tui.blocks.plain import Column, RowBlock, TextBlock
 from foldline.tui.blocks.styles import Styles
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
@@ -51,7 +60,7 @@ class FileBlock(Block):
         if room < min(cell_len(self.shown), cell_len(_short(self.shown))):  # the path says more
             room, change = width, ()
         path = cut_left(self.shown, room)
-        line: list[Span] = [(path, "muted" if self.presence == "none" else "text")]
+        line = [(path, "muted" if self.presence == "none" else "text")]
         if change:
             line += [(" " * (room - cell_len(path) + 2), ""), *change]
         return [to_strip(line, styles)]
@@ -93,7 +102,7 @@ class FileList:
         if projection is not self.of:
             self._ledger, self._rows, self.of = FileLedger(), {}, projection
         files = self._ledger.files(projection)
-        sections: tuple[tuple[str, list[FileBlock]], ...] = (
+        sections = (
             ("Modified", [self._row(file) for file in files if file.modified]),
             (
                 "Modified, then restored",
@@ -156,7 +165,7 @@ def touch_lines(
 ) -> list[list[Span]]:
     """A rule with the file's name, its touches oldest first, and what the model has of it, in `height` lines.
     With too many touches, those around the `linked` one, else the newest."""
-    lines = [_rule(cut_left(file.shown, max(width - 6, 1)), width)]
+    lines = [ruled(f"── {cut_left(file.shown, max(width - 6, 1))}", width, "muted", "─")]
     note = wrap_spans([(_has_words(projection, file), "muted")], width - 2)
     room = max(height - 1, 0)
     if len(note) + min(max(len(file.touches), 1), 3) + 1 > room:
@@ -190,7 +199,7 @@ def _touch_line(
     if not right and isinstance(entry, BaseMessage):
         weight = entry_weight(projection, entry)
         right = ((numbers.tokens(weight.tokens, estimated=weight.estimated), "muted"),)
-    left: list[Span] = [
+    left = [
         ("▷" if linked else " ", "accent"),
         *signs(projection, index),
         (f" {index:>{digits}} {name}", "text"),
@@ -222,17 +231,12 @@ def _has_words(projection: Projection, file: FileBlock) -> str:
             return "The model has nothing of it."
 
 
-def _rule(label: str, width: int) -> list[Span]:
-    line = f"── {label} "
-    return [(line, "muted"), ("─" * max(width - cell_len(line), 0), "muted")]
-
-
 def legend_lines(width: int) -> list[list[Span]]:
     """What the letters mean: a rule and two lines, three where it is narrow."""
     kinds: tuple[FateKind, ...] = ("live", "clipped", "hidden", "summarised")
     parts: list[list[Span]] = [[letter(kind), gutter_sign(kind), (f" {kind}", "muted")] for kind in kinds]
     parts.append([("T R X D", "muted"), (" gone", "muted")])
-    lines: list[list[Span]] = [_rule("states", width), []]
+    lines: list[list[Span]] = [ruled("── states", width, "muted", "─"), []]
     for part in parts:
         line = lines[-1]
         if line and width_of(line) + 2 + width_of(part) > width:
@@ -246,7 +250,7 @@ class FilesPanel(Panel):
     """Shows the files of a history that grows. `changed` is called when they were counted beside the
     drawing."""
 
-    DEFAULT_CSS: ClassVar[str] = "FilesPanel #touches { height: 4; }"
+    DEFAULT_CSS = "FilesPanel #touches { height: 4; }"
 
     def __init__(self, cwd: str, changed: Callable[[], None]) -> None:
         """Paths below `cwd` are shown relative to it."""

@@ -5,20 +5,20 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from textual import events
-from textual.binding import BindingType
 
 from foldline.context.harmless import clean_line
 from foldline.context.outline import CompactionOutline, MessageOutline, OtherOutline, Outline, RequestOutline
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
 from foldline.protocol import Approval, Checkpoint, Clear, Edit, ModelChange, Revert, Subagent, Title, Undo
-from foldline.tui.blocks.cells import Piece, Span, piece, row
+from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.fates import LETTERS, gutter_sign, letter
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.lists.screen import ListScreen
+from foldline.tui.panels.words import kind_name
 from foldline.tui.widgets.lines import Line, boxed
 
 Mark = Literal["pinned", "new", "failed", "thinking"]
@@ -174,17 +174,12 @@ _MARKERS: Final[Mapping[type, str]] = {
     Subagent: "subagent",
     OtherOutline: "notice",
 }
-_KINDS: Final = {"assistant": "assist", "developer": "dev"}
 
 
 def _kind(outline: MessageOutline) -> str:
     if outline.type == "tool_result":
         return TOOL + outline.name
-    if outline.type == "user" and outline.origin == "machine":
-        return "machine"
-    if outline.type == "system" and outline.origin == "summary":
-        return "summary"
-    return _KINDS.get(outline.type, outline.type)
+    return kind_name(outline.type, outline.origin)
 
 
 def _marks(outline: MessageOutline, pinned: bool, fresh: bool) -> frozenset[Mark]:
@@ -219,8 +214,8 @@ KEYS: Final = table(
     title="Inspector: filter",
 )
 
-_GROUPS: Final[Mapping[Group, str]] = {"kind": "kind", "fate": "state", "mark": "mark", "notes": ""}
-_SIGNS: Final[Mapping[Option, Sequence[Span]]] = {
+_GROUPS: Final = {"kind": "kind", "fate": "state", "mark": "mark", "notes": ""}
+_SIGNS: Final = {
     **{Option("fate", fate): (letter(fate), gutter_sign(fate)) for fate in FATES},
     Option("mark", "pinned"): (("*", "accent"), (" ", "")),
     Option("mark", "new"): (("+", "live"), (" ", "")),
@@ -231,9 +226,9 @@ _SIGNS: Final[Mapping[Option, Sequence[Span]]] = {
 class FilterScreen(ListScreen[None, Option]):
     """What a list shows, with how much each choice would leave of it. The list behind it follows at once."""
 
-    DEFAULT_CSS: ClassVar[str] = "FilterScreen > ListBox { width: 54; }"
+    DEFAULT_CSS = "FilterScreen > ListBox { width: 54; }"
     KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+    BINDINGS = bindings(KEYS, "list")
 
     def __init__(
         self, what: str, now: Filter, count: Callable[[], Awaitable[Tally]], want: Callable[[Filter], None]

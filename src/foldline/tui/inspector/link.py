@@ -148,7 +148,7 @@ class LinkedLists:
         self.view.update(self.projection, self.history.last_change, changed)
         if before is not None and view.cursor != before and before[0] >= 0:
             key = in_view(self.projection, before[0]).key
-            if key is not None and view.index_of(key) is not None:
+            if view.holds(key):
                 view.cursor_to(key, quiet=True, scroll=False)
                 self.link = Link(key, VIEW)
 
@@ -243,13 +243,13 @@ class LinkedLists:
             key = self.files.row_of(link.index)
         elif panel == HISTORY:
             key = row_key(link.index)
-        elif link.source == VIEW and view.index_of(link.key) is not None:
+        elif link.source == VIEW and view.holds(link.key):
             key = link.key
         else:
             key = in_view(self.projection, link.index).key
-        if key is not None and panel != FILES and view.index_of(key) is None:
+        if key is not None and panel != FILES and not view.holds(key):
             key = row_key(row_index(self.projection, key[0]))
-        return key if key is not None and view.index_of(key) is not None else None
+        return key if view.holds(key) else None
 
     def _mark_names(self, names: tuple[str, ...]) -> None:
         """Mark the lines of closed summaries that name the file of the place."""

@@ -3,11 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.geometry import Size as Space
 from textual.widget import Widget
 from textual.worker import Worker
@@ -52,7 +51,7 @@ class InspectorPanels(Workbench):
     `OperationWanted`."""
 
     KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "inspect")
+    BINDINGS = bindings(KEYS, "inspect")
     one_at_a_time: bool = False
     """Whether one panel shows, however wide it is: beside the chat."""
 
@@ -183,7 +182,7 @@ class InspectorPanels(Workbench):
         """Go to an entry in History, also where its row is still to be built."""
         self.go(HISTORY)
         key = row_key(self.history.row_index(index))
-        if self.history.view.index_of(key) is None and (self.history.missing or self.history.filter.active):
+        if not self.history.view.holds(key) and (self.history.missing or self.history.filter.active):
             self.run_worker(self._reveal_when_filled(index), group="reveal", exclusive=True)
             return
         self.history.view.cursor_to(key, quiet=True)
@@ -195,7 +194,7 @@ class InspectorPanels(Workbench):
             await self.history.show_only(EVERYTHING)
         while self.history.missing:  # what is built as the panels open may overtake this
             await self.history.fill()
-        if self.history.view.index_of(row_key(self.history.row_index(index))) is not None:
+        if self.history.view.holds(row_key(self.history.row_index(index))):
             self.reveal(index)
 
     # --- Content --------------------------------------------------------------------------------------
@@ -246,6 +245,11 @@ class InspectorPanels(Workbench):
     def _sheet(self) -> Sheet:
         """The list of the active panel, where that is one of entries; else History's."""
         return self.view if self.active == VIEW else self.history
+
+    @property
+    def _is_filtered(self) -> bool:
+        """Whether a filter leaves entries out of the active panel."""
+        return self.active != FILES and self._sheet.filter.active
 
     # --- Panels and focus -----------------------------------------------------------------------------
 
@@ -424,7 +428,7 @@ class InspectorPanels(Workbench):
             return "ends the search"
         if self.lists.picked:
             return "unmarks"
-        if self.active != FILES and self._sheet.filter.active:
+        if self._is_filtered:
             return "shows all"
         return "to the prompt" if self.one_at_a_time else "close"
 
@@ -524,7 +528,7 @@ class InspectorPanels(Workbench):
             is_one = compaction_of(self.projection, index) == index
             stands = f"Compaction {index} stands for no entry now."
             self.news = stands if is_one else f"No compaction has touched {index}."
-        elif self.history.view.index_of(row_key(there)) is None and self.history.filter.active:
+        elif not self.history.view.holds(row_key(there)) and self.history.filter.active:
             self.news = f"{there} is not in the filter: {self.key('close')} shows all."
         else:
             if self.active != HISTORY:
@@ -599,7 +603,7 @@ class InspectorPanels(Workbench):
     def leave(self) -> None:
         if self.lists.picked:
             self.lists.pick(set())
-        elif self.active != FILES and self._sheet.filter.active:
+        elif self._is_filtered:
             self._filter(self._sheet, EVERYTHING)
         else:
             self.close()

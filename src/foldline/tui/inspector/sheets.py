@@ -46,9 +46,9 @@ _AT_ONCE: Final = 1_000
 """Entries whose rows are there when the panel opens: the newest."""
 _SLICE: Final = 4_000
 """Rows built between two breaths: about 10 ms."""
-_EMPTY: Final[Key] = (-4, 0)
+_EMPTY: Final = (-4, 0)
 """What stands where there are no rows."""
-_NO_ROW: Final[Key] = (-3, 0)
+_NO_ROW: Final = (-3, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class Sheet:
 
     def _drop_empty(self) -> None:
         """There is something now."""
-        if self.shown and self.view.index_of(_EMPTY) is not None:
+        if self.shown and self.view.holds(_EMPTY):
             self.view.remove_blocks([_EMPTY])
 
     # --- What is long, in slices ----------------------------------------------------------------------
@@ -274,7 +274,7 @@ class Sheet:
 
     def lacks(self, wanted: ListState) -> bool:
         """Whether rows must be built before it can show this."""
-        there = all(self.view.index_of(key) is not None for key in wanted.scroll.keys)
+        there = all(map(self.view.holds, wanted.scroll.keys))
         return not there or self.filter != wanted.filter or self.opened != wanted.opened
 
     async def restore(self, wanted: ListState) -> None:
@@ -334,8 +334,7 @@ class HistorySheet(Sheet):
 
     def row_index(self, index: int) -> int:
         """The entry whose row stands for this one."""
-        own = self.view.index_of(row_key(index)) is not None
-        return index if own else row_index(self._projection, index)
+        return index if self.view.holds(row_key(index)) else row_index(self._projection, index)
 
     def _note(self, projection: Projection) -> None:
         self._projection = projection
@@ -545,12 +544,9 @@ class ViewSheet(Sheet):
         before."""
         old, old_divider = self._items, self.divider
         self._note(projection, last_change)
-        grown = (
-            not compacted and old and len(self._items) >= len(old) and self._items[len(old) - 1] is old[-1]
-        )
         least = min(len(old), len(self._items))
         # Identity decides: items are never changed, only replaced.
-        same = least if grown else next((at for at in range(least) if old[at] is not self._items[at]), least)
+        same = next((at for at in range(least) if old[at] is not self._items[at]), least)
         if compacted and same < len(old):
             self._keep_rows()
             self._changes += 1
@@ -573,7 +569,7 @@ class ViewSheet(Sheet):
         self._changes += 1
         if position < self.missing:
             return  # these rows are still to come, and will be built from the view as it is then
-        shown = [row for item in old if self.view.index_of(row := row_key(*item.key)) is not None]
+        shown = [row for item in old if self.view.holds(row := row_key(*item.key))]
         if old_divider is not None and old_divider[0] == position:
             key = DIVIDER_KEY
         elif position == 0 and self.overhead:

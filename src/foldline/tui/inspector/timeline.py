@@ -20,7 +20,7 @@ from foldline.context.weight import MESSAGES_ONLY, agent_report
 from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord
 from foldline.tui.blocks.cells import Span, Spans, crop, width_of
 from foldline.tui.inspector import chart
-from foldline.tui.inspector.chart import Peaks, Spread
+from foldline.tui.inspector.chart import Spread
 from foldline.tui.inspector.keys import scrubbing_words
 from foldline.tui.inspector.past import Verdict
 from foldline.tui.state import reason_words
@@ -41,16 +41,16 @@ _LOADING: Final = "loading …"
 
 
 class Series:
-    """The sizes of all requests, kept up to date as the history grows: O(log n) for each."""
+    """The sizes of all requests, kept up to date as the history grows."""
 
     def __init__(self) -> None:
-        self.sizes = Peaks()
+        self.sizes: list[int] = []
         self._on_record = False
 
     def follow(self, projection: Projection) -> None:
         """Take in what has been asked since the last time."""
         if projection.records_requests != self._on_record:  # the first record: answers count no longer
-            self.sizes, self._on_record = Peaks(), projection.records_requests
+            self.sizes, self._on_record = [], projection.records_requests
         requests = projection.requests
         self.sizes.extend([asked.tokens for asked in requests[len(self.sizes) :]])
 
@@ -59,7 +59,7 @@ class Series:
 class Scene:
     """What there is to draw. Slots count requests from 0; the last one is the next request."""
 
-    sizes: Peaks
+    sizes: Sequence[int]
     latest: int
     """Tokens of the next request."""
     window: int
@@ -120,7 +120,7 @@ def rows_for(height: int, asked_for: bool) -> int:
 
 def _spread(scene: Scene, width: int, rows: int) -> tuple[int, list[str], int, Spread]:
     """Of the chart: its top in tokens, its labels, the cells of these and of words beside it, its columns."""
-    largest = max(scene.sizes.most(0, len(scene.sizes)), scene.latest)
+    largest = max([*scene.sizes, scene.latest])
     top = chart.top_of(largest, scene.window)
     labels = chart.labels(top, rows - 1)
     beside = min(_WORDS, width // 2) if width >= _NARROW else 0
@@ -194,7 +194,7 @@ class TimelinePanel(Lines, can_focus=True):
     def __init__(self, asked: Callable[[str], None], picked: Callable[[int], None]) -> None:
         super().__init__(id="timeline")
         self.action_step, self._picked = asked, picked
-        self.scene = Scene(Peaks(), 0, 0, 0)
+        self.scene = Scene((), 0, 0, 0)
 
     def show(self, scene: Scene) -> None:
         self.scene = scene

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.cells import cell_len
 from textual import events, on
-from textual.binding import BindingType
 from textual.widgets import Input
 from textual.worker import Worker
 
@@ -105,9 +104,9 @@ def _label(label: str, letters: frozenset[int]) -> Iterator[Span]:
 class Picker(ListScreen[str | None, Ranked]):
     """Gives back the id of the choice, or None. `on_mark` is called with each id the mark comes to."""
 
-    DEFAULT_CSS: ClassVar[str] = f"Picker > ListBox {{ width: {_WIDTH}; }}"
+    DEFAULT_CSS = f"Picker > ListBox {{ width: {_WIDTH}; }}"
     KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+    BINDINGS = bindings(KEYS, "list")
 
     def __init__(
         self,
@@ -226,7 +225,7 @@ class Picker(ListScreen[str | None, Ranked]):
             "close": "close",
         }
         keys = key_words((name_of(KEYS, command), word) for command, word in words.items())
-        head: Line = [(" ❯ ", "accent")]
+        head = [(" ❯ ", "accent")]
         title = ((self._title, "text bold"),)
         return boxed(width, title, "", [head, *rows, *note], keys, count)
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from textual.strip import Strip
-
 from foldline.context.audit import LEDGER
 from foldline.context.harmless import clean, clean_line
 from foldline.context.ledger import LedgerLine, ledger_lines
@@ -28,12 +26,10 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
 )
-from foldline.tui.blocks.block import PROSE, Block, Key
-from foldline.tui.blocks.cells import estimated_lines
+from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.diff import DiffBlock, lines_of_diff, path_in
 from foldline.tui.blocks.markdown import markdown_blocks
 from foldline.tui.blocks.plain import TextBlock
-from foldline.tui.blocks.styles import Styles
 from foldline.tui.panels.entry_list import piece_key
 from foldline.tui.panels.states import sharer
 from foldline.tui.panels.words import call_of, note_text, usage_words
@@ -45,18 +41,8 @@ _LENGTH, _MOST = 1_600, 4_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _RawText(Block):
-    """A piece of text as it came: cleaned when it is drawn."""
-
-    body: str
-    style: str
-    prose: bool
-
-    def render(self, width: int, styles: Styles) -> list[Strip]:
-        return TextBlock(self.key, self.text(), self.style, prose=self.prose).render(width, styles)
-
-    def estimate(self, width: int) -> int:
-        return estimated_lines(self.body, min(width, PROSE) if self.prose else width)
+class _RawText(TextBlock):
+    """Text as it came: cleaned when it is drawn."""
 
     def text(self) -> str:
         return clean(self.body)
@@ -75,7 +61,7 @@ def ledger_blocks(
     """` 262 src/a.py  apply_order retry_order`: the entry, what it was about, its names; texts below them."""
     digits = max((len(str(line.entry)) for line in lines), default=0)
     blocks: list[Block] = []
-    place: tuple[int, str] = (-1, "")
+    place = (-1, "")
     for at, line in enumerate(lines):
         again, place = line[:2] == place, line[:2]
         about = clean_line(line.place) if line.place != line.text else ""
@@ -106,7 +92,7 @@ class _Pieces:
 
     def plain(self, text: str, style: str = "text", *, gap: int = 0, prose: bool = False) -> None:
         for number, piece in enumerate(_chunks(text.rstrip("\n"))):
-            self.blocks.append(_RawText(self._key, piece, style, prose, gap=0 if number else gap))
+            self.blocks.append(_RawText(self._key, piece, style, prose=prose, gap=0 if number else gap))
 
     def markdown(self, text: str) -> None:
         index, first = self._key

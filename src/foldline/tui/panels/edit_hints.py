@@ -19,7 +19,7 @@ from foldline.context.weight import item_weight, view_size
 from foldline.protocol import BaseMessage, Clear, Compaction, Edit, Revert, ToolResultMessage, Undo
 from foldline.protocol.entries import EditAction
 from foldline.protocol.operations import EditView, UndoCompaction
-from foldline.tui.blocks.cells import Piece, Span, piece, row, width_of
+from foldline.tui.blocks.cells import Piece, Span, cells_needed, piece, row
 from foldline.tui.messages import OperationWanted
 from foldline.tui.panels.entry_list import TOOLS_KEY
 from foldline.tui.panels.states import signs, state_words
@@ -36,7 +36,7 @@ KeyName = Callable[[str], str]
 
 _REMOVED: Final = ("summarised", "truncated", "dropped")
 """States that leave nothing of an entry in the view, and from which it can be brought back."""
-_EDIT_KEYS: Final[tuple[EditKey, ...]] = ("hide", "restore", "pin", "drop")
+_EDIT_KEYS: Final = ("hide", "restore", "pin", "drop")
 _ORDER: Final = ("restore", "show", "pin", "unpin", "hide", "drop")
 """What brings something back comes first: it is what a reader of compacted work looks for."""
 
@@ -89,7 +89,7 @@ class Limits:
 
 
 def action_of(projection: Projection, index: int, key: EditKey) -> EditAction | None:
-    """What a key would do to an entry now; None where it does nothing."""
+    """The edit that a key makes of an entry now, if any."""
     if not may_edit(projection, index):
         return None
     group = projection.group(index)
@@ -137,7 +137,7 @@ def may_edit(projection: Projection, index: int) -> bool:
 
 
 def undo_target(projection: Projection) -> ViewMarker | None:
-    """The newest change of the view in force: what an undo takes back."""
+    """The newest change of the view in force, which an undo takes back."""
     return projection.markers[-1] if projection.markers else None
 
 
@@ -160,17 +160,17 @@ def edit_hints(projection: Projection, place: Place, limits: Limits) -> EditHint
 
 
 def _picked_hints(projection: Projection, picked: Picked, limits: Limits) -> list[EditHint]:
-    found: list[EditHint] = []
+    hints: list[EditHint] = []
     for key in _EDIT_KEYS:
         action, targets = actions_of(projection, picked, key)
         if action is not None:
             after = projection.foreseen(*(Edit(target=target, action=action) for target in targets))
-            found.append(_hint(projection, after, action, targets[-1], limits))
-    return _in_order(found)
+            hints.append(_hint(projection, after, action, targets[-1], limits))
+    return _in_order(hints)
 
 
 def _entry_hints(projection: Projection, index: int, limits: Limits) -> list[EditHint]:
-    found: list[EditHint] = []
+    hints: list[EditHint] = []
     shown = None
     for key in _EDIT_KEYS:
         action = action_of(projection, index, key)
@@ -182,8 +182,8 @@ def _entry_hints(projection: Projection, index: int, limits: Limits) -> list[Edi
         if action == "restore" and shown is not None and after.view == shown.view:
             continue  # the same as `show`, which has just been offered
         shown = after if action == "show" else shown
-        found.append(_hint(projection, after, action, index, limits))
-    return _in_order(found)
+        hints.append(_hint(projection, after, action, index, limits))
+    return _in_order(hints)
 
 
 def _in_order(found: Sequence[EditHint]) -> list[EditHint]:
@@ -222,7 +222,7 @@ def _hint(
 
 
 def _added(before: Projection, after: Projection) -> int:
-    """What the items weigh that only the second view has. Items are never changed, only replaced."""
+    """Tokens of the items that only the second view has. Items are replaced, never changed."""
     known = set(map(id, before.view))
     return sum(item_weight(after, item).tokens for item in after.view if id(item) not in known)
 
@@ -254,7 +254,7 @@ class HintWorker:
 
     @property
     def known(self) -> bool:
-        """Whether what is shown is what was asked for last."""
+        """Whether the hints asked for last are known."""
         return self._wanted is not None and self._wanted[1] in self._known
 
     def at(self, projection: Projection, place: Place) -> EditHints | None:
@@ -319,13 +319,9 @@ def edit_row(
         right = [_piece(hint, hints, name, level, rank) for rank, hint in enumerate(hints.keys, 1)]
         if hints.refused:
             right.append(piece(hints.refused, "muted", rank=len(right) + 1))
-        if _width(left) + _width(right) + _GAP <= width - 2:
+        if cells_needed(left) + cells_needed(right) + _GAP <= width - 2:
             break
     return row(left, right, width)
-
-
-def _width(parts: Sequence[Piece]) -> int:
-    return sum(width_of(part.spans) for part in parts) + sum(part.gap for part in parts[1:])
 
 
 def _place(projection: Projection, hints: EditHints, later: bool, level: int) -> list[Piece]:
@@ -340,7 +336,7 @@ def _place(projection: Projection, hints: EditHints, later: bool, level: int) ->
         return [piece("The tool schemas go with every request.", "text", cut="right")]
     if index is None or index < 0:
         return []
-    spans: list[Span] = [(f"{index} ", "bold"), *signs(projection, index)]
+    spans = [(f"{index} ", "bold"), *signs(projection, index)]
     if level < 4:  # letter and sign say it, too
         spans.append((f" {state_words(projection, index)}", "text"))
     on_entry = any(hint.action != "undo" for hint in hints.keys)
@@ -435,15 +431,15 @@ def edit(projection: Projection, place: int | Picked, key: EditKey, name: KeyNam
         action = action_of(projection, place, key) if place >= 0 else None
         if action is None:
             return Answer(nothing_to(projection, place, key, name))
-        said = _later(f"{action} {entries_words(projection.group(place))}", later)
-        return Answer(said, (OperationWanted(EditView(target=place, action=action)),))
+        what = _later(f"{action} {entries_words(projection.group(place))}", later)
+        return Answer(what, (OperationWanted(EditView(target=place, action=action)),))
     action, targets = actions_of(projection, place, key)
     if action is None:
         return Answer(f"Nothing to {key} in what is marked.")
-    said = f"{action}: {many(len(targets), 'edit')}"
+    what = f"{action}: {many(len(targets), 'edit')}"
     back = f"{name('undo')} undoes them one by one"
     return Answer(
-        _later(said, later) or f"{said}. {back}.",
+        _later(what, later) or f"{what}. {back}.",
         tuple(OperationWanted(EditView(target=each, action=action)) for each in targets),
     )
 

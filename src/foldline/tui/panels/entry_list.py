@@ -10,9 +10,9 @@ from foldline.tui.blocks.view import BlockView, Gutter
 _STRIDE: Final = 1 << 20
 """Pieces an opened row may have: more than any text has screens."""
 
-TOOLS_KEY: Final[Key] = (-2, 0)
+TOOLS_KEY: Final = (-2, 0)
 """The row of the tool schemas, which are sent with every request and are no entry."""
-DIVIDER_KEY: Final[Key] = (-1, 0)
+DIVIDER_KEY: Final = (-1, 0)
 """The rule between what the last request sent and what is new."""
 
 
@@ -57,20 +57,20 @@ class EntryList(BlockView):
         return iter(self._sheet)
 
     def give_cursor(self) -> None:
-        """Another panel takes the cursor: what it stood on keeps `▷`."""
+        """Give the cursor to another panel; its row keeps `▷`."""
         if self.cursor is not None:
             self.counterpart = self.cursor
             self.cursor_to(None)
 
     def take_cursor(self) -> None:
-        """This panel has the cursor now: on `▷` where there is one, else on a row in sight."""
+        """Take the cursor back to the row with `▷`, if there is one."""
         key, self.counterpart = self.counterpart, None
-        if key is not None and self.index_of(key) is not None:
+        if self.holds(key):
             self.cursor_to(key, quiet=True)
 
     def show_counterpart(self, key: Key | None) -> None:
         """Put `▷` on a row; scrolls only where that would be out of sight. Posts nothing."""
-        self.counterpart = key if key is not None and self.index_of(key) is not None else None
+        self.counterpart = key if self.holds(key) else None
         if self.counterpart is not None:
             self.scroll_to_key(self.counterpart)
 
@@ -87,7 +87,7 @@ class EntryList(BlockView):
 
     def next_where(self, key: Key | None, step: int, wanted: Callable[[Block], bool]) -> Key | None:
         """The next wanted block in a direction, from the one with `key`."""
-        at = self.index_of(key) if key is not None else None
+        at = self.index_of(key)
         index = (at if at is not None else self.count if step < 0 else -1) + step
         while 0 <= index < self.count:
             if wanted(self.block_at(index)):
@@ -113,7 +113,7 @@ class EntryList(BlockView):
     def swap(self, blocks: Sequence[Block]) -> None:
         """Replace the blocks that have the same keys, in place."""
         for block in blocks:
-            if self.index_of(block.key) is not None:
+            if self.holds(block.key):
                 self.replace(block.key, block)
 
 
@@ -176,7 +176,7 @@ class ViewAnchor:
         cursor, top, follows, at_end = self._wanted
         if follows:
             view.follow_end()
-        elif top is not None and view.index_of(top[0]) is not None:
+        elif top is not None and view.holds(top[0]):
             view.scroll_to_line(*top)
         if cursor is not None and view.cursor is not None:
             last = view.last_row() if at_end else None

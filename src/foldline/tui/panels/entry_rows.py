@@ -16,7 +16,6 @@ from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW, ViewItem
 from foldline.context.weight import Weight, entry_weight, item_weight, together
 from foldline.protocol import (
-    AssistantMessage,
     BaseMessage,
     Clear,
     Compaction,
@@ -112,7 +111,7 @@ class ItemRow(_OneLine):
         weight = together(item_weight(projection, each) for each in (item, self.caller) if each is not None)
         if item.written:
             words = ((summary_words(projection, item), "text"),)
-            return _line(self.key, (("summary ", "folded"),), words, weight).render(width, styles)
+            return weighed_row(self.key, (("summary ", "folded"),), words, weight).render(width, styles)
         made = message_row(self.key, self.source, item.message, weight, item.fate, shares=shares)
         return made.render(width, styles)
 
@@ -175,7 +174,7 @@ class SummaryPreview(Block):
     stop: bool = field(default=False, kw_only=True)
 
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
-        shown: list[Span] = [(cut_right(line, width - 2), "text") for line in self.lines]
+        shown = [(cut_right(line, width - 2), "text") for line in self.lines]
         if self.more:
             shown.append((cut_right(f"… {many(self.more, 'more line')}, Enter opens", width - 2), "muted"))
         return [to_strip([("┊ ", "folded deco"), line], styles) for line in shown]
@@ -258,7 +257,9 @@ def view_rows(
     if start == 0 and overhead:
         weight = round(overhead * projection.scale)
         rows.append(
-            _line(TOOLS_KEY, (("tools   ", "muted"),), (("tool schemas", "text"),), Weight(weight, True))
+            weighed_row(
+                TOOLS_KEY, (("tools   ", "muted"),), (("tool schemas", "text"),), Weight(weight, True)
+            )
         )
     view = projection.view if items is None else items
 
@@ -386,8 +387,8 @@ def entry_row(
 # --- One line ---------------------------------------------------------------------------------------------
 
 
-def _line(key: Key, lead: Spans, main: Spans, weight: Weight) -> RowBlock:
-    """Kind, words, and the tokens at the right end."""
+def weighed_row(key: Key, lead: Spans, main: Spans, weight: Weight) -> RowBlock:
+    """A row with its tokens at the right end."""
     tokens = numbers.tokens(weight.tokens, estimated=weight.estimated)
     return RowBlock(key, lead, main, (Column(tokens, _TOKENS, "muted", space=1),))
 
@@ -417,12 +418,10 @@ class _WordsRow(_OneLine):
 
     def render(self, width: int, styles: Styles) -> Sequence[Strip]:
         words, style = message_words(self.message)
-        if not words and isinstance(self.message, AssistantMessage):
-            words, style = "empty", "muted"
         shown = cut_words(words, width - _KIND - _TOKENS - 1)
         kind_style = "bold" if self.message.type == "user" else "muted"
         lead = ((f"{kind_of(self.message):<{_KIND}}", kind_style),)
-        return _line(self.key, lead, ((shown, style),), self.weight).render(width, styles)
+        return weighed_row(self.key, lead, ((shown, style),), self.weight).render(width, styles)
 
     def text(self) -> str:
         return self.message.text
@@ -443,7 +442,7 @@ class _ResultRow(_OneLine):
         group = self.source.projection.group(result.index)
         last = group[-1] == result.index
         branch = "·" if len(group) == 1 else ("─└" if last else "┌├")[not self.shares]
-        lead: list[Span] = [(f"{branch} ", "muted"), (f"{clean_line(result.name)[:24]:<5} ", "text")]
+        lead = [(f"{branch} ", "muted"), (f"{clean_line(result.name)[:24]:<5} ", "text")]
         title, brief, is_path = self._words()
         failed = has_failed(result)
         if failed and self.fate != "hidden":
@@ -456,10 +455,10 @@ class _ResultRow(_OneLine):
         before, behind = ("[hidden: ", "]") if self.fate == "hidden" else ("", "")
         room -= cell_len(before) + cell_len(behind)
         shown = (cut_left if is_path else cut_right)(title, max(room, _LEAST_TITLE))
-        main: list[Span] = [(f"{before}{shown}{behind}", "text")] if shown else []
+        main = [(f"{before}{shown}{behind}", "text")] if shown else []
         if brief:
             main += [(" " * gap if shown else "", ""), *_outcome(brief, failed)]
-        return _line(self.key, tuple(lead), tuple(main), self.weight).render(width, styles)
+        return weighed_row(self.key, tuple(lead), tuple(main), self.weight).render(width, styles)
 
     def text(self) -> str:
         return full_text(self.source.projection, self.result)
@@ -509,8 +508,7 @@ def history_gutter(projection: Projection, new_from: int | None, key: Key, line:
     kind = projection.fate(index).kind
     in_view = kind in IN_VIEW
     if key != row_of(key) or line:
-        summary = in_view and isinstance(projection.outline(index), CompactionOutline)
-        return (("  ", ""), GUTTER_SIGNS["name"] if summary else gutter_sign(kind))
+        return (("  ", ""), signs(projection, index)[1])
     flag = _flag(projection.is_pinned(index), in_view and new_from is not None and index >= new_from)
     return row_gutter((letter(kind), gutter_sign(kind)), flag, index, width)
 

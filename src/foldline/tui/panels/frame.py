@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Final
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -21,7 +21,7 @@ _WORTH: Final = 16
 class Edge(Lines):
     """The upper or lower edge of a frame."""
 
-    ALLOW_SELECT: ClassVar[bool] = False
+    ALLOW_SELECT = False
 
     def __init__(self, *, top: bool) -> None:
         super().__init__()
@@ -62,19 +62,19 @@ class Text(Lines):
 class Inside(Vertical):
     """What is within a frame; the sides of that are no text."""
 
-    ALLOW_SELECT: ClassVar[bool] = False
+    ALLOW_SELECT = False
 
 
 class Panel(Widget):
     """A framed list. `above` stands over the list, `below` under it, inside the frame."""
 
-    DEFAULT_CSS: ClassVar[str] = """
+    DEFAULT_CSS = """
     Panel { width: 1fr; height: 1fr; layout: vertical; }
     Panel > .inside { height: 1fr; border-left: solid $role-muted; border-right: solid $role-muted; }
     Panel.-active > .inside { border-left: heavy $role-accent; border-right: heavy $role-accent; }
     Panel EntryList { height: 1fr; }
     """
-    BLANK: ClassVar[bool] = True
+    BLANK = True
 
     def __init__(
         self, view: EntryList, *, title: str, above: Widget | None = None, below: Widget | None = None

@@ -25,7 +25,6 @@ from foldline.protocol import (
     RequestRecord,
     Revert,
     Subagent,
-    SystemMessage,
     TextPart,
     ThinkingPart,
     Title,
@@ -33,7 +32,6 @@ from foldline.protocol import (
     ToolResultMessage,
     Undo,
     Usage,
-    UserMessage,
 )
 from foldline.tui.panels.states import is_undone
 from foldline.tui.state import reason_words
@@ -44,7 +42,7 @@ _SHOWN: Final = 400
 """Characters a row may need: more than the widest terminal has cells."""
 
 KINDS: Final = {"system": "system", "user": "user", "assistant": "assist", "developer": "dev"}
-_NOTE_KINDS: Final[dict[type[Entry], str]] = {
+_NOTE_KINDS: Final = {
     RequestRecord: "request",
     NoticeRecord: "notice",
     Approval: "approve",
@@ -89,13 +87,16 @@ def message_words(message: BaseMessage) -> tuple[str, str]:
     return "empty", "muted"
 
 
+def kind_name(kind: str, origin: str) -> str:
+    """The name of a kind of message, by its type and origin."""
+    if (kind, origin) in (("system", "summary"), ("user", "machine")):
+        return origin  # what a program said in the user's place is not passed off as typed
+    return KINDS.get(kind, kind)
+
+
 def kind_of(message: BaseMessage) -> str:
     """The kind column of a message that is no tool result."""
-    if isinstance(message, SystemMessage) and message.origin == "summary":
-        return "summary"
-    if isinstance(message, UserMessage) and message.origin == "machine":
-        return "machine"  # what a program said in the user's place is not passed off as typed
-    return KINDS.get(message.type, clean_line(message.type))
+    return clean_line(kind_name(message.type, getattr(message, "origin", "")))
 
 
 def call_of(projection: Projection, result: ToolResultMessage) -> ToolCallPart | None:

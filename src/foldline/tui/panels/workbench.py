@@ -30,7 +30,7 @@ from foldline.tui.widgets.lines import hints_in
 class _Panels(Horizontal):
     """Side by side. Nothing is seen of it: it draws no lines, as whatever they cover."""
 
-    BLANK: ClassVar[bool] = True
+    BLANK = True
 
 
 class Workbench(Movable):
@@ -40,8 +40,8 @@ class Workbench(Movable):
     KEYS: ClassVar[Sequence[ScreenKey[Any]]] = ()
     KEPT_HINT: ClassVar[str] = ""
     """The hint that stays longest, but for help and the way out."""
-    BLANK: ClassVar[bool] = True
-    DEFAULT_CSS: ClassVar[str] = """
+    BLANK = True
+    DEFAULT_CSS = """
     Workbench { layout: vertical; width: 1fr; height: 1fr; }
     Workbench > #panels { height: 1fr; width: 1fr; }
     """
@@ -91,7 +91,7 @@ class Workbench(Movable):
         self.describe()
 
     def ask_for(self, answer: Answer) -> None:
-        """Ask for the edits of a pressed key, and say what it does."""
+        """Ask for the edits of a pressed key, and name them."""
         self.news = answer.words
         for wanted in answer.wanted:
             self.post_message(wanted)
@@ -124,23 +124,23 @@ class Workbench(Movable):
         raise NotImplementedError
 
     def status_row(self, width: int) -> list[Span]:
-        """What is said where there are no news."""
+        """The status row without news."""
         raise NotImplementedError
 
     def hint_pairs(self) -> Sequence[tuple[str, str]]:
-        """(keys, word) of what works now; the last two for the right end."""
+        """(keys, word) of the keys that work now; the last two for the right end."""
         pairs = hint_words(self.KEYS, self.facts)
         return [(keys, self.esc_words() if word == "close" else word) for keys, word in pairs]
 
     def esc_words(self) -> str:
-        """What Esc does now."""
+        """The word for the effect of Esc now."""
         return "ends the search" if self.searching else "close"
 
     # --- Keys -----------------------------------------------------------------------------------------
 
     @property
     def facts(self) -> Any:
-        """What decides which keys of the table work."""
+        """The facts by which keys of the table work or not."""
         return self
 
     def works_now(self, command: str) -> bool:
@@ -149,7 +149,8 @@ class Workbench(Movable):
 
     def act(self, command: str) -> None:
         """The keys that all have: other panels, prompts, search, help, one step outwards."""
-        step = -1 if command.startswith(("older", "previous")) else 1
+        back = ("older", "previous", "border-left", "border-up")
+        step = -1 if command.startswith(back) else 1
         match command:
             case "next-panel" | "previous-panel":
                 self.go((self.active + step) % len(self.panels))
@@ -158,9 +159,9 @@ class Workbench(Movable):
             case "older-prompt" | "newer-prompt":
                 self.to_next(step, self.is_prompt, "prompt")
             case "border-left" | "border-right":
-                self.move_border(-STEP if command == "border-left" else STEP)
+                self.move_border(step * STEP)
             case "border-up" | "border-down":
-                self.move_border(-1 if command == "border-up" else 1, stacked=True)
+                self.move_border(step, stacked=True)
             case "search":
                 self.ask_search()
             case "next-match" | "previous-match":
@@ -205,7 +206,7 @@ class Workbench(Movable):
 
     @property
     def below(self) -> Widget | None:
-        """What stands below the panels, and whose rows can be other ones."""
+        """The widget below the panels, whose height can be changed."""
         return None
 
     @property
@@ -228,7 +229,7 @@ class Workbench(Movable):
             self.side_by_side.styles.height, self.below.styles.height = (f"{each}fr" for each in rows)
 
     def share_rows(self, below: str) -> None:
-        """The rows of what stands below the panels, where the reader gave it no others."""
+        """Give the widget below the panels this height, unless the reader chose another."""
         if kept := self._row_border.kept(self.app.size):
             self._give_rows(kept)
         elif self.below is not None:
@@ -245,7 +246,7 @@ class Workbench(Movable):
         view.show_place()
 
     def relink(self) -> None:
-        """The cursor of the active panel is somewhere else: show its counterparts."""
+        """Show the counterparts of the cursor in the other panels."""
 
     def forget_news(self) -> None:
         """The reader has read it."""
@@ -316,11 +317,11 @@ class Workbench(Movable):
 
     @property
     def searching(self) -> bool:
-        """Whether the reader is asked what to look for, or something is looked for."""
+        """Whether a search is open or under way."""
         return self.line.display or bool(self.needle)
 
     def ask_search(self) -> None:
-        """Ask in the place of the status row what to look for."""
+        """Open the search field in place of the status row."""
         self.status.display = False
         self.line.ask("find in this panel", self.needle, self._search_for)
 
@@ -389,7 +390,7 @@ async def find(
     """The next block after (`step` 1) or before (-1) `start` that holds `text`, whatever its case, and
     whether the search went round the end. The block at `start` itself comes last."""
     holds = re.compile(re.escape(text), re.IGNORECASE).search
-    at = view.index_of(start) if start is not None else None
+    at = view.index_of(start)
     index = at if at is not None else view.count if step < 0 else -1
     looked, wrapped = 0, False
     with without_gc():  # entries are made by the thousand to be looked through

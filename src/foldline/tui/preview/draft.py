@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from textual.message import Message
 from textual.strip import Strip
@@ -24,7 +24,7 @@ from foldline.context.harmless import clean, clean_line
 from foldline.context.ledger import LedgerLine
 from foldline.context.numbers import many
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import Span, crop, to_strip
+from foldline.tui.blocks.cells import ruled, same_start, to_strip
 from foldline.tui.blocks.diff import DiffBlock, lines_of_diff
 from foldline.tui.blocks.plain import TextBlock
 from foldline.tui.blocks.styles import Styles
@@ -49,8 +49,7 @@ class HistoryRule(TextBlock):
     """`┄┄ from the history, not from the model: ┄┄┄┄`."""
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        line: list[Span] = crop([(f"┄┄ {self.body} ", "muted")], width)
-        return [to_strip([*line[:-1], ("┄" * len(line[-1][0]), "muted")], styles)]
+        return [to_strip(ruled(f"┄┄ {self.body}", width, "muted", "┄"), styles)]
 
 
 class LedgerRow(NamedTuple):
@@ -80,7 +79,7 @@ def _line(key: Key, line: str) -> Block:
 
 
 def history_blocks(proposal: Proposal) -> list[Block]:
-    """What is appended to the notes whoever wrote them: the counts, then the lists themselves."""
+    """The lists that are appended to the notes: their counts, then their lines."""
     if not proposal.entry.summary:
         words = "No summary is written: the Cut panel marks what is shortened or left out."
         return [TextBlock((HISTORY, 0), words, "muted")]
@@ -108,16 +107,16 @@ def appended(summary: str) -> list[tuple[str, list[str]]]:
     return sorted(lists, key=lambda each: each[0] in _WORDS)
 
 
-def earlier_notes(proposal: Proposal) -> tuple[int, str] | None:
-    """Index and text of the summary that goes into this one; None where there is none."""
-    previous = proposal.cut.previous if proposal.cut else ()
+def earlier_notes(proposal: Proposal | None) -> tuple[int, str] | None:
+    """Index and text of the summary that goes into this one, if any."""
+    previous = proposal.cut.previous if proposal is not None and proposal.cut else ()
     if not previous:
         return None
     return previous[-1].index, "\n\n".join(notes_of(unframed(item.message)) for item in previous)
 
 
 def _difference_block(earlier: str, notes: str) -> Block:
-    """What the draft changes in the earlier summary."""
+    """The difference between the earlier summary and the draft."""
     before, after = ("".join(f"{line}\n" for line in note_lines(text)) for text in (earlier, notes))
     if changed := change(before, after, "notes").diff:
         return DiffBlock((NOTES, 0), tuple(lines_of_diff(changed)))
@@ -139,33 +138,33 @@ class DraftSheet:
         self._shown: tuple[object, ...] = ()
 
     def show(self, state: PreviewState) -> None:
-        made, drafting = state.proposal, state.drafting
-        summary = made.entry.summary if made is not None else ""
+        proposal, drafting = state.proposal, state.drafting
+        summary = proposal.entry.summary if proposal is not None else ""
         # A compaction without a text has as little of it as none at all: that is said, none the less.
         text = drafting.text if drafting else summary
-        shown = (text, drafting is None, self.shows_difference, made is not None)
+        shown = (text, drafting is None, self.shows_difference, proposal is not None)
         if shown == self._shown:
             return
         grew, self._shown = self._shown[1:2] == (False,), shown
         self.ledger = {}
-        earlier = earlier_notes(made) if made is not None and self.shows_difference else None
-        if made is not None and earlier is not None:
+        earlier = earlier_notes(proposal) if self.shows_difference else None
+        if proposal is not None and earlier is not None:
             self._lines = []
-            self.view.set_blocks([_difference_block(earlier[1], made.notes)])
+            self.view.set_blocks([_difference_block(earlier[1], proposal.notes)])
             self._to_top()
-        elif drafting is not None or made is None:
+        elif drafting is not None or proposal is None:
             self._write(text, [])
         else:
-            self._write(made.notes, [*history_blocks(made), *self._ledger_blocks(summary)])
+            self._write(proposal.notes, [*history_blocks(proposal), *self._ledger_blocks(summary)])
             if grew:
                 self._to_top()
 
     def line_of(self, key: Key | None) -> int:
-        """The line of the notes that a block shows; the first one for everything else."""
+        """The line of the notes that a block shows; 0 for other blocks."""
         return key[1] if key is not None and key[0] == NOTES and not self.shows_difference else 0
 
     def _ledger_blocks(self, summary: str) -> list[Block]:
-        """The ledger under its own rule, by entry. A line keeps its key whatever becomes of others."""
+        """The ledger under its own rule, by entry. A line keeps its key when others change."""
         ledger, pinned = ledger_of(summary)
         if not ledger and not pinned:
             return []
@@ -178,13 +177,11 @@ class DraftSheet:
 
     def _write(self, text: str, below: list[Block]) -> None:
         before, self._lines = self._lines, note_lines(text) if text else []
-        pairs = enumerate(zip(before, self._lines, strict=False))
-        least = min(len(before), len(self._lines))
-        same = next((at for at, (old, new) in pairs if old != new), least)
+        same = same_start(before, self._lines)
         blocks = [*note_blocks(self._lines[same:], same), *below]
         if same:
             keys = ((NOTES, same), (HISTORY, 0))
-            start = next((key for key in keys if self.view.index_of(key) is not None), keys[0])
+            start = next(filter(self.view.holds, keys), keys[0])
             self.view.replace_from(start, blocks)
             return
         self.view.set_blocks(blocks)
@@ -203,7 +200,7 @@ _LEAVING: Final = ("close", "apply", "next-panel", "previous-panel")
 class NotesEditor(Editor):
     """The text of the draft, to be written over."""
 
-    DEFAULT_CSS: ClassVar[str] = """
+    DEFAULT_CSS = """
     NotesEditor, NotesEditor:focus { display: none; height: 1fr; max-height: 100%; margin: 0 1 0 1; }
     """
 

@@ -1,6 +1,6 @@
 """The preview's keys: one table that bindings, hints and the help list come from."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
@@ -45,9 +45,7 @@ class Facts:
     searching: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewKey(ScreenKey[Facts]):
-    works: Callable[[Facts], bool] = lambda facts: facts.mode == "panels"
+PreviewKey = ScreenKey[Facts]
 
 
 def _decidable(facts: Facts) -> bool:
@@ -71,7 +69,7 @@ def _in_panels(keys: Iterable[ScreenKey[Facts]]) -> list[ScreenKey[Facts]]:
     return [replace(key, works=lambda facts: facts.mode == "panels") for key in keys]
 
 
-KEYS: Final[tuple[ScreenKey[Facts], ...]] = table(
+KEYS: Final = table(
     "preview",
     "Decide",
     PreviewKey(

@@ -74,12 +74,12 @@ class Outlook:
 
     @property
     def compacted(self) -> int:
-        """What leaves the view."""
+        """Tokens that leave the view."""
         return self.size(part for part in self.parts if part.gone)
 
     @property
     def kept_below(self) -> int:
-        """What stays behind the cut."""
+        """Tokens that stay behind the cut."""
         behind = self.parts[self.cut or 0 :]
         return self.size(part for part in behind if not (part.gone or part.pinned or part.preamble))
 
@@ -87,7 +87,7 @@ class Outlook:
         return self.groups.get(index, (index,))
 
     def cost_of_pinning(self, indices: Iterable[int]) -> int:
-        """What the view grows by where these entries stay, in tokens as decisions use them."""
+        """Tokens by which the view grows if these entries stay."""
         wanted = {each for index in indices for each in self.group_of(index)}
         return self.size(part for part in self.parts if part.gone and part.index in wanted)
 
@@ -103,7 +103,7 @@ class Outlook:
         """The next cut point in a direction."""
         if step > 0:
             return next((place for place in self.cut_points if place > position), None)
-        return next((place for place in reversed(self.cut_points) if place < position), None)
+        return self.cut_point_before(position - 1)
 
     def index_at(self, position: int) -> int:
         return self.parts[position].index
@@ -113,7 +113,7 @@ class Outlook:
         return next((part.position for part in self.parts if part.index == index), None)
 
     def size_compacted_at(self, position: int) -> int:
-        """What a cut at this point would compact."""
+        """Tokens that a cut at this point compacts."""
         cut = cut_at([part.item for part in self.parts], position, pins=self.pins)
         return 0 if cut is None else self.calibrated(total_tokens(cut.compacted + cut.previous))
 
@@ -143,7 +143,7 @@ class Outlook:
 
 
 def outlook_of(state: PreviewState) -> Outlook | None:
-    """What the proposal says, or before there is one the plan; None where nothing is planned either."""
+    """The outlook of the proposal, or of the plan before it; None without either."""
     if state.projection is None:
         return None
     if state.proposal is not None:
@@ -154,7 +154,7 @@ def outlook_of(state: PreviewState) -> Outlook | None:
 
 
 def held_tokens(outlook: Outlook, held: str) -> int:
-    """What the held prompt will weigh."""
+    """The size of the held prompt, in calibrated tokens."""
     return outlook.calibrated(estimate_tokens(held) + _HELD_OVERHEAD)
 
 
@@ -226,7 +226,7 @@ def _parts(
 
 
 def _moved(cut: Cut[ViewItem], pins: frozenset[int]) -> dict[Key, FateKind]:
-    """What a cut takes away, whatever the draft says."""
+    """The fates of the items that a cut compacts."""
     return {item.key: "summarised" for item in cut.compacted + cut.previous if item.index not in pins}
 
 
@@ -255,7 +255,7 @@ _LEAST = 0.0005
 
 
 def draft_cost(state: PreviewState) -> float | None:
-    """What the newest draft cost; None where its price, or what it took, is not known."""
+    """The cost of the newest draft, in dollars; None if price or usage is unknown."""
     usage = state.proposal.entry.usage if state.proposal else None
     return None if usage is None or state.draft_price is None else state.draft_price.paid(usage)
 

@@ -5,11 +5,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from foldline.context import numbers
 from foldline.context.harmless import clean, clean_line
@@ -62,7 +61,7 @@ class PreviewPanels(Workbench):
     """The three panels. The owner calls `show` whenever something changed."""
 
     KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "preview")
+    BINDINGS = bindings(KEYS, "preview")
     KEPT_HINT = "panel"
 
     def __init__(self, ask: Callable[[Operation], None], clock: Callable[[], float]) -> None:
@@ -110,19 +109,19 @@ class PreviewPanels(Workbench):
 
     @property
     def facts(self) -> Facts:
-        """What decides which keys work now."""
+        """The facts by which keys work or not."""
         state, outlook = self.state, self._outlook
-        made, finds = state.proposal, self._mode == "panels" and self.line.display
+        proposal, finds = state.proposal, self._mode == "panels" and self.line.display
         return Facts(
             mode="asked" if self._question else "finding" if finds else self._mode,
             panel=self.active,
             drafting=state.drafting is not None,
-            proposal=made is not None,
-            stale=made is not None and made.state == "stale",
-            editable=made is not None and made.editable,
-            textless=made is not None and not made.entry.summary,
+            proposal=proposal is not None,
+            stale=proposal is not None and proposal.state == "stale",
+            editable=proposal is not None and proposal.editable,
+            textless=proposal is not None and not proposal.entry.summary,
             has_cut=outlook is not None and bool(outlook.cut_points),
-            has_earlier=made is not None and earlier_notes(made) is not None,
+            has_earlier=earlier_notes(proposal) is not None,
             differing=self._text.shows_difference,
             facts=bool(self._facts),
             on_ledger=self.ledger_row is not None,
@@ -130,17 +129,17 @@ class PreviewPanels(Workbench):
         )
 
     def show(self, state: PreviewState, outlook: Outlook | None) -> None:
-        """Show what is; lists whose content is the same are left alone."""
+        """Show this state. Lists with the same content are left alone."""
         before, self.state, self._outlook = self.state, state, outlook
-        made = state.proposal
-        if made is not None and self._unsent is not None and made.notes == self._unsent.strip():
+        proposal = state.proposal
+        if proposal is not None and self._unsent is not None and proposal.notes == self._unsent.strip():
             self._unsent = None
-        self._pending.answered(made)
+        self._pending.answered(proposal)
         if before.drafting is not None and state.drafting is None:
             self._took, self._over = self._clock() - before.drafting.since, True
         elif state.drafting is not None:
             self._took, self._over = None, False
-        if made is not before.proposal:
+        if proposal is not before.proposal:
             self.news, self._question = "", None
             self._text.shows_difference = False
         if state.error != before.error:
@@ -164,10 +163,10 @@ class PreviewPanels(Workbench):
         self.describe()
 
     def _show_cut(self) -> None:
-        view, made = self.panels[CUT].view, self.state.proposal
+        view, proposal = self.panels[CUT].view, self.state.proposal
         rows: list[Row] = []
         if self._outlook is not None and self.state.projection is not None:
-            strategy = made.entry.strategy if made else self.state.strategy
+            strategy = proposal.entry.strategy if proposal else self.state.strategy
             source = Source(self.state.projection, self.state.cwd)
             rows = cut_rows(self._outlook, source, self.state.held, strategy)
             self._gutter_width = gutter_width(source.projection.last_index)
@@ -198,19 +197,19 @@ class PreviewPanels(Workbench):
         self.describe()
 
     def _show_audit(self) -> None:
-        made, outlook = self.state.proposal, self._outlook
+        proposal, outlook = self.state.proposal, self._outlook
         facts: list[Fact] = []
-        if made is not None and outlook is not None:
-            facts = facts_of(made.audit, outlook, self.state.focus, self._fact_keys)
+        if proposal is not None and outlook is not None:
+            facts = facts_of(proposal.audit, outlook, self.state.focus, self._fact_keys)
         self._facts = {fact.key: fact for fact in facts}
         self._marked &= self._facts.keys()
         self._draw_facts()
 
     def _draw_facts(self) -> None:
-        made, view = self.state.proposal, self.panels[AUDIT].view
+        proposal, view = self.state.proposal, self.panels[AUDIT].view
         blocks = fact_blocks(list(self._facts.values()), self._marked, self.facts.stale)
         at_top = view.top is None or (view.index_of(view.top[0]), view.top[1]) == (0, 0)
-        view.set_blocks(blocks or [empty_block(made.audit if made else None)])
+        view.set_blocks(blocks or [empty_block(proposal.audit if proposal else None)])
         if at_top and view.top is not None:  # what is worth most stands first, and comes as a surprise
             view.scroll_to_key(view.block_at(0).key)
         if view.cursor is not None:
@@ -246,13 +245,13 @@ class PreviewPanels(Workbench):
 
     @property
     def chosen(self) -> list[Fact]:
-        """The facts a key acts on: all marked ones, else the one under the cursor."""
+        """The facts a key acts on: all marked ones, or the one under the cursor."""
         if self._marked:
             return [fact for key, fact in self._facts.items() if key in self._marked]
         return [self.fact] if self.fact is not None else []
 
     def relink(self) -> None:
-        """Show in the other panel what the cursor is on: the facts of a turn, the turn of a fact."""
+        """Show the counterpart in the other panel: the facts of a turn, or the turn of a fact."""
         cut, audit = self.panels[CUT].view, self.panels[AUDIT].view
         if self.active == AUDIT:
             fact = self.fact
@@ -264,7 +263,7 @@ class PreviewPanels(Workbench):
             audit.show_counterpart(next(lost, None))
 
     def forget_news(self) -> None:
-        """What was said is read; not so why a draft failed, as long as no other one is written."""
+        """Clear the news. Why a draft failed stays until another one is written."""
         self.news = self.state.error if self.state.drafting is not None else ""
         self._question = None
 
@@ -310,7 +309,7 @@ class PreviewPanels(Workbench):
             "├ cut points · tokens estimated", "Enter cuts here" if self.active == CUT and movable else ""
         )
         draft.head(words.draft_head(state, outlook, self._clock(), self._took))
-        earlier = earlier_notes(state.proposal) if state.proposal is not None else None
+        earlier = earlier_notes(state.proposal)
         draft.foot(words.draft_foot(facts, earlier[0] if earlier else None, redraft_words(state)))
         audit.head(*words.audit_head(state))
         usable = self.active == AUDIT and facts.facts and not facts.drafting
@@ -318,7 +317,7 @@ class PreviewPanels(Workbench):
         audit.foot(keys if usable else "", f"{named('entry')} to the entry" if usable else "")
 
     def status_row(self, width: int) -> list[Span]:
-        """What the key under the finger would do, and that nothing has been done."""
+        """The effect of Enter, and that nothing is applied yet."""
         said = self._effect(self.facts)
         left = [piece(clean_line(said), cut="right")] if isinstance(said, str) else said
         remark = "one moment" if self._pending.open else words.NOT_YET
@@ -334,7 +333,7 @@ class PreviewPanels(Workbench):
         return (*keys, ("any other key", "no"))
 
     def _effect(self, facts: Facts) -> str | list[Piece]:
-        """What Enter would do, or what is waited for."""
+        """The effect of Enter, or the work that is waited for."""
         state, outlook = self.state, self._outlook
         if self._question is not None:
             return self._question.sentence
@@ -397,7 +396,7 @@ class PreviewPanels(Workbench):
 
     @property
     def _actions(self) -> dict[str, Callable[[], None]]:
-        """What the keys do that only the preview has."""
+        """The commands that only the preview has."""
         return {
             "apply": self._apply,
             "redraft": self._redraft,
@@ -498,13 +497,13 @@ class PreviewPanels(Workbench):
     # --- Pins and focus -------------------------------------------------------------------------------
 
     def _pin_row(self) -> None:
-        made, row = self.state.proposal, self.row
+        proposal, row = self.state.proposal, self.row
         entries = frozenset(row.indices) if row is not None else frozenset()
         if row is None:
             return
-        if made is None or not entries or row.written or row.key == PREAMBLE_KEY:
+        if proposal is None or not entries or row.written or row.key == PREAMBLE_KEY:
             self.news = "Only messages and tool calls can be pinned: this stays, or goes into the draft."
-        elif entries & made.pinned_before:
+        elif entries & proposal.pinned_before:
             self.news = f"{row.index} was pinned before: the Inspector takes that back."
         elif row.pinned:
             self._pending.want_pins(unpin=entries)
@@ -517,7 +516,7 @@ class PreviewPanels(Workbench):
         self._change_line("unpin" if row is not None and row.pinned else "pin")
 
     def _change_line(self, change: LedgerChange) -> None:
-        """What becomes of the line of the ledger under the cursor."""
+        """Change the ledger line under the cursor."""
         row = self.ledger_row
         if row is not None:
             self._pending.ledger[row.line.id] = change
@@ -549,10 +548,10 @@ class PreviewPanels(Workbench):
             self.active_view.move_cursor(1)
 
     def _ask_next(self) -> None:
-        """Ask for what has changed, if nothing is under way."""
-        made = self.state.proposal
-        if made is not None and self.state.drafting is None:
-            asked = self._pending.next(made, self.state.focus)
+        """Ask for the pending changes, if no other request is under way."""
+        proposal = self.state.proposal
+        if proposal is not None and self.state.drafting is None:
+            asked = self._pending.next(proposal, self.state.focus)
             if asked is not None:
                 # The same sentence once more is then news again, and an answer to this.
                 self.state = replace(self.state, error="")
@@ -561,8 +560,8 @@ class PreviewPanels(Workbench):
     # --- The text -------------------------------------------------------------------------------------
 
     def _edit(self) -> None:
-        made = self.state.proposal
-        if made is None or not made.editable:
+        proposal = self.state.proposal
+        if proposal is None or not proposal.editable:
             self.news = "There is not one new text: nothing to edit."
             return
         line = self._text.line_of(self.draft.view.cursor)
@@ -571,18 +570,18 @@ class PreviewPanels(Workbench):
         if self.active != DRAFT:
             self.take_over(DRAFT)
         self._mode = "editing"
-        self.draft.edit(self._unsent if self._unsent is not None else made.notes, line)
+        self.draft.edit(self._unsent if self._unsent is not None else proposal.notes, line)
 
     @on(NotesEditor.EditorWanted)
     def _edit_outside(self, event: NotesEditor.EditorWanted | None = None) -> None:
         """The text in the reader's own editor: that of the field, or the draft."""
         if event is not None:
             event.stop()
-        made = self.state.proposal
-        if made is None:
+        proposal = self.state.proposal
+        if proposal is None:
             return
         in_field = self._mode == "editing"
-        text = self._unsent if self._unsent is not None else made.notes
+        text = self._unsent if self._unsent is not None else proposal.notes
         changed = dialogs.edited(self.app, self.draft.editor.text if in_field else text, self.tell)
         if changed is None:
             return
@@ -598,10 +597,10 @@ class PreviewPanels(Workbench):
 
     def _take_text(self, text: str) -> None:
         """The reader's own text is the draft, where it is another one."""
-        made = self.state.proposal
+        proposal = self.state.proposal
         self._mode = "panels"
         self.enter()
-        if made is not None and text.strip() != made.notes:
+        if proposal is not None and text.strip() != proposal.notes:
             self._unsent = self._pending.notes = text
             self._ask_next()
         self.describe()
@@ -614,8 +613,8 @@ class PreviewPanels(Workbench):
     # --- Deciding -------------------------------------------------------------------------------------
 
     def _apply(self) -> None:
-        made = self.state.proposal
-        if made is None or self.state.drafting is not None:
+        proposal = self.state.proposal
+        if proposal is None or self.state.drafting is not None:
             self.news = "Once it is drafted."
         elif self._pending.open:
             again = f"Then {named('apply')} again."
@@ -623,21 +622,21 @@ class PreviewPanels(Workbench):
         elif self._unsent is not None:
             throw = f"{named('redraft')} or {named('discard')} throw it away."
             self.news = f"Your text was not taken: {named('edit')} shows it. {throw}"
-        elif made.state == "stale":
+        elif proposal.state == "stale":
             state, _ = words.draft_state(self.state, self._outlook, 0.0)
             why = f"the draft is {state}" if "made for" in state else "it is stale"
             self.news = f"{named('redraft')} first: {why}."
         else:
-            self._ask(operations.ApplyProposal(proposal=made.id))
+            self._ask(operations.ApplyProposal(proposal=proposal.id))
 
     def _discard(self) -> None:
-        """Throws away what cost money or a hand's work, so only once Enter confirms it."""
-        made = self.state.proposal
-        assert made is not None, "the key works where there is one"
+        """Throw the proposal away, once Enter confirms it."""
+        proposal = self.state.proposal
+        assert proposal is not None, "the key works where there is one"
 
         def throw() -> None:
             self._unsent = None
-            self._ask(operations.DiscardProposal(proposal=made.id))
+            self._ask(operations.DiscardProposal(proposal=proposal.id))
 
         sentence = f"Throw away {'your text and ' * self._by_hand}the draft? The session stays as is."
         question = Question(sentence, {"enter": ("throws it away", throw)}, math.inf)
@@ -654,9 +653,9 @@ class PreviewPanels(Workbench):
 
     @property
     def _by_hand(self) -> bool:
-        """Whether the reader has written what a new draft would throw away."""
-        made = self.state.proposal
-        edited = made is not None and made.state == "edited"
+        """Whether a new draft would discard text of the reader."""
+        proposal = self.state.proposal
+        edited = proposal is not None and proposal.state == "edited"
         return edited or self.state.hand_written or self._unsent is not None
 
     def _redraft(self) -> None:
@@ -670,15 +669,15 @@ class PreviewPanels(Workbench):
         )
 
     def _ask_guidance(self, besides: str = "") -> None:
-        """Ask what to do better; `besides` is asked of the model, too."""
+        """Ask for guidance for a new draft; `besides` is added to it."""
 
         def draft(text: str) -> None:
             self._mode, self._unsent = "panels", None
             self.close_line()
             guidance = " ".join(filter(None, (text.strip(), besides)))
-            made = self.state.proposal
-            if made is not None:
-                self._ask(operations.RedraftProposal(proposal=made.id, guidance=guidance or None))
+            proposal = self.state.proposal
+            if proposal is not None:
+                self._ask(operations.RedraftProposal(proposal=proposal.id, guidance=guidance or None))
             self.describe()
 
         self._mode = "guiding"

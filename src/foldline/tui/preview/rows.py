@@ -13,20 +13,20 @@ from foldline.context.view import FateKind
 from foldline.context.weight import Weight
 from foldline.protocol import UserMessage
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import Spans, crop, to_strip
+from foldline.tui.blocks.cells import Spans, ruled, to_strip
 from foldline.tui.blocks.plain import Column, RowBlock, TextBlock
 from foldline.tui.blocks.styles import Styles
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.panels.entry_list import row_key
-from foldline.tui.panels.entry_rows import Source, message_row, row_gutter
+from foldline.tui.panels.entry_rows import Source, message_row, row_gutter, weighed_row
 from foldline.tui.panels.words import first_words
 from foldline.tui.preview.keys import named
 from foldline.tui.preview.outlook import Outlook, Part, held_tokens
 
-PREAMBLE_KEY: Final[Key] = (-2, 0)
-CUT_KEY: Final[Key] = (-3, 0)
-HELD_KEY: Final[Key] = (-4, 0)
-NOTE_KEY: Final[Key] = (-5, 0)
+PREAMBLE_KEY: Final = (-2, 0)
+CUT_KEY: Final = (-3, 0)
+HELD_KEY: Final = (-4, 0)
+NOTE_KEY: Final = (-5, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Row:
 
     @property
     def fate(self) -> FateKind:
-        """What would become of it. Whatever stands in a summary the model has only through it."""
-        fate: FateKind = self.parts[0].fate if self.parts else "live"
+        """Its fate after the compaction. A summary that stays counts as summarised."""
+        fate = self.parts[0].fate if self.parts else "live"
         return "summarised" if self.written and fate != "truncated" else fate
 
     @property
@@ -108,12 +108,11 @@ def cut_rows(outlook: Outlook, source: Source, held: str | None = None, strategy
 
 
 def _line(key: Key, kind: str, words: str, tokens: int) -> RowBlock:
-    columns = (Column(numbers.tokens(tokens), 6, "muted", space=1),)
-    return RowBlock(key, ((kind, "muted"),), ((words, "text"),), columns)
+    return weighed_row(key, ((kind, "muted"),), ((words, "text"),), Weight(tokens, estimated=False))
 
 
 def _turns(outlook: Outlook) -> Iterator[list[Part]]:
-    """The parts behind the preamble: summaries alone, everything else by turns."""
+    """The parts behind the preamble, by turns; a summary is alone."""
     turn: list[Part] = []
     for part in outlook.parts:
         if part.preamble:
@@ -159,8 +158,7 @@ class CutBlock(Block):
     stop: bool = field(default=False, kw_only=True)
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        line = crop([(f"━━◆ {self.label} ", "accent")], width)
-        return [to_strip([*line[:-1], ("━" * len(line[-1][0]), "accent")], styles)]
+        return [to_strip(ruled(f"━━◆ {self.label}", width, "accent", "━"), styles)]
 
     def estimate(self, width: int) -> int:
         return 1
@@ -170,7 +168,7 @@ class CutBlock(Block):
 
 
 def cut_gutter(row: Row | None, width: int) -> Spans:
-    """The gutter of a row: letter and sign of what would be, the pin, `├` at a cut point, the number."""
+    """The gutter of a row: its future letter and sign, pin, `├` at a cut point, number."""
     if row is None or row.key in (CUT_KEY, NOTE_KEY):
         return ()
     if row.index is None:
@@ -235,7 +233,7 @@ def facts_of(audit: Audit, outlook: Outlook, focus: str | None, keys: FactKeys) 
 
 
 def fact_blocks(facts: Sequence[Fact], marked: Collection[Key], stale: bool) -> list[Block]:
-    """A row for each fact: state, kind, text, the entries that hold it, what Enter would do."""
+    """A row for each fact: state, kind, text, its entries, the effect of Enter."""
     rows = [(fact, entries_words(fact.lost.indices), effect_words(fact, stale)) for fact in facts]
     entries = max((len(words) for _, words, _ in rows), default=0)
     effects = max((len(words) for _, _, words in rows), default=0)
@@ -257,7 +255,7 @@ def fact_blocks(facts: Sequence[Fact], marked: Collection[Key], stale: bool) -> 
 
 
 def empty_block(audit: Audit | None) -> Block:
-    """What stands where no fact is lost, or nothing has been looked at yet."""
+    """The sentence shown when there are no lost facts."""
     if audit is None:
         words = "What the draft loses is looked for when it is written."
     elif audit.facts:
@@ -287,7 +285,7 @@ def entries_words(indices: Sequence[int]) -> str:
 
 
 def effect_words(fact: Fact, stale: bool) -> str:
-    """What Enter would cost, or why it would do nothing."""
+    """The cost of pinning a fact, or why Enter does nothing."""
     if fact.in_focus:
         return f"in the focus, {named('redraft')} drafts it" if stale else "in the focus, still lost"
     if not fact.group:

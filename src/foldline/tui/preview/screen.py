@@ -1,11 +1,10 @@
 """The Compact preview on a screen of its own: header, the window now and after, the panels, help on top."""
 
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.timer import Timer
 
 from foldline.protocol.operations import Operation
@@ -27,12 +26,12 @@ _ROWS_FOR_ALL: Final = 18
 class PreviewScreen(LeftOnce[None]):
     """Shows a proposal, or the draft of one. The owner calls `show` whenever something changed."""
 
-    DEFAULT_CSS: ClassVar[str] = """
+    DEFAULT_CSS = """
     PreviewScreen { layout: vertical; }
     PreviewScreen > #bars { height: 2; }
     """
-    AUTO_FOCUS: ClassVar[str | None] = None
-    BINDINGS: ClassVar[list[BindingType]] = bindings([BY_ID["inspector"], BY_ID["context"]], "elsewhere")
+    AUTO_FOCUS = None
+    BINDINGS = bindings([BY_ID["inspector"], BY_ID["context"]], "elsewhere")
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ from foldline.compaction import strategy_name
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Piece, Span, piece, row
+from foldline.tui.panels.edit_hints import entries_words
 from foldline.tui.preview.draft import LedgerRow
 from foldline.tui.preview.keys import Facts, named
 from foldline.tui.preview.outlook import Outlook, draft_words, saving_words
@@ -28,7 +29,7 @@ def header_row(title: str, state: PreviewState, width: int) -> list[Span]:
         Piece(((clean_line(title), "bold"),), cut="right", least=max(width // 3 - 18, 8)),
         Piece(((" ▸ ", "muted"), ("Compact preview", "text bold")), gap=0),
     ]
-    why: list[Span] = [(reason_words(state.reason), "text")]
+    why = [(reason_words(state.reason), "text")]
     if state.waits:
         why += [(" · ", "muted"), ("waits for you", "accent")]
     right = [Piece(tuple(why), rank=1)]
@@ -176,8 +177,8 @@ def about_facts(outlook: Outlook, chosen: Sequence[Fact], marked: bool, stale: b
     after = f"{numbers.tokens(outlook.after)} → {numbers.tokens(outlook.after + cost)}"
     what, verb = f"{len(groups)} entries and tool groups", "stay"
     if len(groups) == 1:
-        first, *_, last = (*groups[0], groups[0][-1])
-        what, verb = f"entry {first}" if first == last else f"tool group {first}–{last}", "stays"
+        kind = "tool group" if len(groups[0]) > 1 else "entry"
+        what, verb = f"{kind} {entries_words(groups[0])}", "stays"
     lead = f"Enter: {f'{len(chosen)} marked: ' if marked else ''}{what}"
     if outlook.after + cost >= outlook.before:
         return f"{lead}, {after}: nothing would be saved any more."

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from foldline.context.calls import command_of
 from foldline.context.outline import Entries, MessageOutline
@@ -27,7 +27,7 @@ _SHOWN: Final = 300
 class EarlierPrompts(Picker):
     """Gives back the number of the prompt taken, as text; `text_of` has it in full."""
 
-    DEFAULT_CSS: ClassVar[str] = """
+    DEFAULT_CSS = """
     EarlierPrompts { align: left bottom; }
     EarlierPrompts > ListBox { width: 100%; }
     """

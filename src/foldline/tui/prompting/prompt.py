@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from textual import on
 from textual.app import ComposeResult
@@ -43,33 +43,33 @@ def queue_rows(
     `most`, which leaves out the held one where there is room for one only. `asked`: a question about it
     waits for its answer.
     """
-    pause: Spans = ((" ‖", "altered"),) if waiting.paused else ()
-    rows: list[tuple[str, str, Spans]] = []
+    pause = ((" ‖", "altered"),) if waiting.paused else ()
+
+    def drawn(label: str, text: str, remark: Spans, *, is_marked: bool = False) -> list[Span]:
+        left = [Piece(((f"{label:<4}", "muted"), *pause)), piece(clean_line(text), gap=1, cut="right")]
+        # The text gives way to the note, except where there is hardly room for either.
+        right = [Piece(remark, rank=0 if width >= 70 else 1)] if remark else []
+        line = row(left, right, max(width - 2, 0))
+        return sides(look, in_reverse(line) if is_marked else line, width)
+
+    rows: list[list[Span]] = []
     if waiting.held is not None and most > 1:
         note = "waits for your answer" if asked else "sent after compacting"
-        rows.append(("held", waiting.held, (("not sent" if waiting.paused else note, "muted"),)))
+        rows.append(drawn("held", waiting.held, (("not sent" if waiting.paused else note, "muted"),)))
     room = most - len(rows)
     first = max(0, min(marked or 0, len(waiting.queued) - room))
     shown = waiting.queued[first : first + room]
     for number, text in enumerate(shown, start=first):
-        said: Spans = ()
+        remark: Spans = ()
         hidden = len(waiting.queued) - len(shown)
         if number == marked:
-            said = hints_in(f"{key_of('send')} swaps · {key_of('queue-delete')} stashes", "muted")
+            remark = hints_in(f"{key_of('send')} swaps · {key_of('queue-delete')} stashes", "muted")
         elif number == first + len(shown) - 1 and marked is None:
             edit, send = key_of("recall-older"), key_of("send")
             note = f"{send} sends them in order" if waiting.paused else f"{edit} from the first line: edit"
-            said = (*(((f"{hidden} more · ", "muted"),) if hidden else ()), *hints_in(note, "muted"))
-        rows.append((str(number + 1), text, said))
-    drawn = []
-    for label, text, said in rows:
-        left = [Piece(((f"{label:<4}", "muted"), *pause)), piece(clean_line(text), gap=1, cut="right")]
-        # The text gives way to the note, except where there is hardly room for either.
-        right = [Piece(said, rank=0 if width >= 70 else 1)] if said else []
-        line = row(left, right, max(width - 2, 0))
-        is_marked = marked is not None and label == str(marked + 1)
-        drawn.append(sides(look, in_reverse(line) if is_marked else line, width))
-    return drawn
+            remark = (*(((f"{hidden} more · ", "muted"),) if hidden else ()), *hints_in(note, "muted"))
+        rows.append(drawn(str(number + 1), text, remark, is_marked=number == marked))
+    return rows
 
 
 def waiting_words(waiting: Waiting) -> str:
@@ -146,7 +146,7 @@ _IN_QUEUE: Final = ("queue-up", "queue-down", "queue-delete")
 class Prompt(Lines):
     """Text and queue grow upwards; the lower edge stays where it is."""
 
-    DEFAULT_CSS: ClassVar[str] = "Prompt { height: auto; }"
+    DEFAULT_CSS = "Prompt { height: auto; }"
 
     @dataclass
     class Submitted(Message):
@@ -552,8 +552,8 @@ class Prompt(Lines):
     def lines(self, width: int) -> list[list[Span]]:
         look = frame(self.editor.has_focus and self._active)
         waiting = self._state.waiting
-        mode: Spans = () if self.vim is None else ((f" · {clean_line(self.vim.words)}", "accent"),)
-        title: Span = ("prompt", "muted")
+        mode = () if self.vim is None else ((f" · {clean_line(self.vim.words)}", "accent"),)
+        title = ("prompt", "muted")
         if self.edited is not None:
             title = (f"editing prompt {self.edited[1]}", "altered")
         count = ((waiting_words(waiting), "altered" if waiting.paused else "text"),) if waiting.count else ()

@@ -6,6 +6,7 @@ from typing import Final
 
 from textual.widgets.text_area import Selection
 
+from foldline.tui.blocks.cells import same_start
 from foldline.tui.keys.names import character_of
 from foldline.tui.prompting.vim import ESC, REDO, Vim, press, selection
 from foldline.tui.widgets.fields import Editor
@@ -88,10 +89,8 @@ class VimEditing:
 
 def _same(before: str, after: str) -> tuple[int, int]:
     """How many characters are the same at the start, and how many of the others at the end."""
-    most = min(len(before), len(after))
-    start = next((at for at in range(most) if before[at] != after[at]), most)
-    rest = most - start
-    return start, next((at for at in range(rest) if before[~at] != after[~at]), rest)
+    start = same_start(before, after)
+    return start, same_start(before[start:][::-1], after[start:][::-1])
 
 
 def _location(text: str, at: int) -> tuple[int, int]:

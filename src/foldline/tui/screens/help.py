@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from rich.cells import cell_len
 from textual import on
 from textual.app import App
-from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Input
 
-from foldline.tui.blocks.cells import Span, Spans, crop, width_of, wrap_spans
+from foldline.tui.blocks.cells import Span, Spans, crop, ruled, width_of, wrap_spans
 from foldline.tui.keys.commands import CHAT, COMMANDS, Command, is_everywhere
 from foldline.tui.keys.table import (
     ActiveTable,
@@ -100,9 +99,9 @@ def _of_table(table: ActiveTable) -> Iterator[HelpRow]:
 class HelpScreen(PageScreen[Line]):
     """What keys and commands do; closing it gives everything back as it was."""
 
-    DEFAULT_CSS: ClassVar[str] = f"HelpScreen > ListBox {{ width: {_WIDEST}; height: 100%; }}"
+    DEFAULT_CSS = f"HelpScreen > ListBox {{ width: {_WIDEST}; height: 100%; }}"
     KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+    BINDINGS = bindings(KEYS, "list")
     margin = 3
 
     def __init__(self, title: str, rows: Sequence[HelpRow]) -> None:
@@ -138,7 +137,7 @@ class HelpScreen(PageScreen[Line]):
         room = max(height - self.margin, 1)
         self.at = min(self.at, max(len(self.rows) - room, 0))
         lines = [[(" ", ""), *line] for line in self.rows[self.at : self.at + room]]
-        head: Line = [(" ❯ ", "accent")]
+        head = [(" ❯ ", "accent")]
         title, foot = ((self._title, "text bold"),), self._foot(width)
         return boxed(width, title, "", [head, *filled(lines, room)], foot, self._place(room))
 
@@ -165,7 +164,7 @@ def help_lines(rows: Sequence[HelpRow], width: int) -> list[Line]:
         keys = max((cells for row in part if (cells := cell_len(row.keys)) <= _WIDEST_KEYS), default=0) + 2
         for group, each in _by(part, lambda row: row.group):
             if group:
-                lines.append([(f"── {group} ", "muted"), ("─" * max(width - len(group) - 4, 0), "muted")])
+                lines.append(ruled(f"── {group}", width, "muted", "─"))
             lines += [line for row in each for line in _row_lines(row, keys, width)]
     return [crop(line, width) for line in lines]
 

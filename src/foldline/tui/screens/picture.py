@@ -10,10 +10,9 @@ import os
 import sys
 from collections.abc import Sequence
 from io import StringIO
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widget import Widget
@@ -41,11 +40,11 @@ KEYS: Final = table(
 class PictureScreen(ModalScreen[None]):
     """One picture at a time, no larger than it is."""
 
-    DEFAULT_CSS: ClassVar[str] = """
+    DEFAULT_CSS = """
     PictureScreen { layout: vertical; background: ansi_default; }
     PictureScreen > #space { height: 1fr; width: 1fr; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "picture")
+    BINDINGS = bindings(KEYS, "picture")
 
     def __init__(self, pictures: Sequence[ImagePart]) -> None:
         super().__init__()

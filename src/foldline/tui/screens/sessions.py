@@ -9,10 +9,9 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 from textual import on
-from textual.binding import BindingType
 from textual.widgets import Input
 
 from foldline.context.harmless import clean_line
@@ -20,7 +19,7 @@ from foldline.history import short_id
 from foldline.history.lock import holder_of
 from foldline.history.session_search import SessionHit
 from foldline.protocol import FoldlineError
-from foldline.tui.blocks.cells import Spans, crop, shorten, wrap_spans
+from foldline.tui.blocks.cells import crop, shorten, wrap_spans
 from foldline.tui.keys.commands import key_of as command_key
 from foldline.tui.keys.table import ScreenKey, bindings
 from foldline.tui.lists.screen import Field, ListScreen
@@ -62,10 +61,10 @@ Work = Callable[[], Awaitable[str | None]]
 class SessionsScreen(ListScreen[Path | None, ListRow]):
     """Gives back the event file of the session to go on with, or None to stay in this chat."""
 
-    DEFAULT_CSS: ClassVar[str] = "SessionsScreen > ListBox { width: 100%; height: 100%; color: $role-text; }"
+    DEFAULT_CSS = "SessionsScreen > ListBox { width: 100%; height: 100%; color: $role-text; }"
     KEYS = view.KEYS
     state: SessionsState
-    BINDINGS: ClassVar[list[BindingType]] = bindings(view.KEYS, "list")
+    BINDINGS = bindings(view.KEYS, "list")
 
     def __init__(
         self,
@@ -407,13 +406,13 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
             return [(mark, "accent"), (" ", ""), *crop(spans, cells + 1)]
 
         words = wrap_spans([view.empty(self.state)], cells)
-        empty: list[Line] = [[], *([("  ", ""), *each] for each in words)]
+        empty = [[], *([("  ", ""), *each] for each in words)]
         return self.row_lines(max(room, 1), top, line, empty, reverses=in_list)
 
     def _below(self, width: int, rows: int, room: int) -> list[Line | Rule]:
         """The question, or what is known of the marked session; and where in a long list that is."""
         count, question, listed = len(self.rows), self.question, self.marked
-        place: Spans = ((f"{self.at + 1:,} of {count:,}", "muted"),) if count > room else ()
+        place = ((f"{self.at + 1:,} of {count:,}", "muted"),) if count > room else ()
         if question is not None:
             words = wrap_spans([(question.sentence, "text")], max(width - 2, 8))
             rule = Rule((("? ", "altered"), ("Please confirm", "text bold")), place)

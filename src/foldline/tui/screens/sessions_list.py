@@ -89,14 +89,14 @@ _KNOWN_OF_OURS: Final = ("last_prompt", "entries", "tokens", "created_at")
 
 def listed(info: SessionInfo) -> Listed:
     """A session of ours."""
-    known: dict[str, Any] = {name: getattr(info.meta, name) for name in (*_KNOWN, *_KNOWN_OF_OURS)}
+    known = {name: getattr(info.meta, name) for name in (*_KNOWN, *_KNOWN_OF_OURS)}
     more = {name: getattr(info, name) for name in ("path", "id", "moved_from", "archived", "readable")}
     return Listed(**known, **more)
 
 
 def listed_foreign(found: FoundSession) -> Listed:
     """Another agent's session."""
-    known: dict[str, Any] = {name: getattr(found, name) for name in ("path", "id", "agent", *_KNOWN)}
+    known = {name: getattr(found, name) for name in ("path", "id", "agent", *_KNOWN)}
     return Listed(**known, readable=bool(found.title or not found.note))
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from textual import on
-from textual.binding import BindingType
 from textual.widgets import Input
 
 from foldline.agent.agent import at_rest, retune
@@ -129,7 +128,7 @@ class SettingsScreen(ListScreen[None, Setting]):
     """What is changed counts as soon as it is written down; the screen shows what is in force then."""
 
     KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+    BINDINGS = bindings(KEYS, "list")
 
     def __init__(self, keeper: "OwnSettings", query: str = "") -> None:
         """`keeper`: reads the settings, and writes them down."""

@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 from rich.cells import cell_len
 from textual import on
-from textual.binding import BindingType
 from textual.widgets import Input
 
 from foldline.agent.api_keys import KEYS_FILE
@@ -62,7 +61,7 @@ _PRICES_FROM: Final = 64
 """Columns from which prices are shown."""
 _TITLE_CELLS: Final = 34
 """Cells that the name of a provider has in the list."""
-_PROMPT: Final[Line] = [(" ❯ ", "accent")]
+_PROMPT: Final = [(" ❯ ", "accent")]
 
 
 class KeyField(Field):
@@ -85,7 +84,7 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
     """Gives back what was chosen, once it is written down; or None, and nothing has changed."""
 
     KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+    BINDINGS = bindings(KEYS, "list")
 
     def __init__(
         self,
@@ -392,7 +391,7 @@ class SetupScreen(ListScreen[Choice | None, Source | ListedModel]):
         if self.step == "model":
             place = f"{min(self.at + 1, len(self.rows)):,} of {len(self.rows):,}"
             heads = row([piece(place, "muted")], [piece(_figures(None, width), "muted")], width)
-            none: Line = [("  No model is listed: type a name.", "muted")]
+            none = [("  No model is listed: type a name.", "muted")]
             return [_PROMPT, heads, *self.row_lines(room - 2, 3, partial(self._line, width=width), [none])]
         texts = ["Where its API begins, of any server that speaks OpenAI's chat completions."]
         if self.step == "key":

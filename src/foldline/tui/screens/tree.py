@@ -4,9 +4,7 @@ from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Final
-
-from textual.binding import BindingType
+from typing import Any, Final
 
 from foldline.agent.rewind import Outcome
 from foldline.context import numbers
@@ -72,7 +70,7 @@ class TreeScreen(PlacesScreen[TreeRow]):
     """Gives back where to go, or None."""
 
     KEYS = KEYS
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+    BINDINGS = bindings(KEYS, "list")
     go, going = "Go", "going there"
 
     def __init__(
