@@ -9,7 +9,7 @@ from foldline.context.calls import paired
 from foldline.context.projection import project
 from foldline.context.view import is_preamble
 from foldline.formats import ForeignSession, read_foreign
-from foldline.formats.export import Exported, Original, Writer, WrittenFormat, export_format, only_view
+from foldline.formats.export import Exported, Original, Writer, export_format, only_view
 from foldline.history import utc_now
 from foldline.protocol import (
     AssistantMessage,
@@ -43,7 +43,7 @@ def original(entries: Sequence[Entry], cwd: str = "/work") -> Original:
     return Original(header, entries, project(entries))
 
 
-def write(entries: Sequence[Entry], form: WrittenFormat) -> Exported:
+def write(entries: Sequence[Entry], form: str) -> Exported:
     return export_format(form).write(original(entries))
 
 

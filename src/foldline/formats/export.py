@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from foldline.context.numbers import many
 from foldline.context.projection import Projection, project
@@ -35,8 +35,6 @@ from foldline.protocol import (
 
 if TYPE_CHECKING:
     from .redaction import Redactor
-
-WrittenFormat = Literal["openai", "markdown", "html", "foldline"]
 
 HANDED_OVER: Final = ("claude-code", "codex", "pi", "kimi-cli", "opencode")
 """Agents that a session is handed over to: no format of an export."""
@@ -74,7 +72,7 @@ Writer: TypeAlias = Callable[[Original], Exported]
 class ExportFormat:
     """A format, and the module that writes it."""
 
-    name: WrittenFormat
+    name: str
     title: str
     suffix: str
     """Of its file."""
