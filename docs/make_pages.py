@@ -60,7 +60,8 @@ def pages() -> dict[str, str]:
 
 def commands_page() -> str:
     """Every key and command as Markdown tables: the chat's by group, then those of every other screen."""
-    return "\n\n".join((*_chat(), *_screens())) + "\n"
+    screens = list(_screens())  # first: the help of the chat names keys of other screens
+    return "\n\n".join((*_chat(), *screens)) + "\n"
 
 
 def _chat() -> Iterator[str]:

@@ -5,7 +5,6 @@ from typing import Any
 
 from foldline.agent import Agent
 from foldline.agent.commands import take_over
-from foldline.protocol import AssistantMessage, ThinkingPart
 from support.agents import agent_in, reloaded
 from support.clients import chat_at
 from support.server import RunningServer, running_server
@@ -74,16 +73,4 @@ async def test_blocks_are_left_out_for_another_server_and_come_back_with_their_o
         await take_over(agent.state, client(server))
         await agent.prompt("and on")
         assert blocks(server) == [TEXT, SEALED]
-        await agent.aclose()
-
-
-async def test_other_agents_get_the_text_of_a_block_and_not_its_seal(tmp_path: Path) -> None:
-    with running_server(script=SCRIPT) as server:
-        agent, _ = agent_in(tmp_path, client(server))
-        await agent.prompt("look around")
-        answers = [m for m in agent.session.entries if isinstance(m, AssistantMessage)]
-        thoughts = [part for part in answers[0].parts if isinstance(part, ThinkingPart)]
-        assert [part.text for part in thoughts] == ["I read it.", ""]
-        assert [part.exported_signature for part in thoughts] == [None, None]
-        assert ThinkingPart(text="", signature="Et8B").exported_signature == "Et8B"
         await agent.aclose()

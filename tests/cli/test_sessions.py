@@ -213,7 +213,7 @@ def test_times_at_the_edges_of_the_calendar_keep_no_command_from_its_work(door: 
     text = re.sub(r'("(?:user|assistant)","index":\d)', r'\1,"at":"9999-12-31T23:59:00-14:00"', text)
     assert text.count("9999-12-31") == 2
     events.write_text(text)
-    exports = (("export", "aaaaaa", "--to", form) for form in ("html", "markdown", "pi"))
+    exports = (("export", "aaaaaa", "--to", form) for form in ("html", "markdown", "openai"))
     for command in (("sessions",), ("search", "hello"), ("doctor", "aaaaaa"), *exports):
         said = door(*command)
         assert (said.code, "error in Foldline" in said.err) == (0, False), said.err

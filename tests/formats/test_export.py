@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import example, given
 
 from foldline.context.projection import project
-from foldline.formats.export import export_format, only_view, uncompacted
+from foldline.formats.export import only_view, uncompacted
+from foldline.formats.writers.pi import write_pi
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -19,7 +20,7 @@ from foldline.protocol import (
     Written,
     text_parts,
 )
-from support.exported import heard, original, reread
+from support.exported import handed, heard, original, reread
 from support.happenings import Step, played, steps
 from support.history import History, history
 
@@ -59,7 +60,7 @@ def test_unfolded_is_every_message_as_it_was_said() -> None:
 
 
 def test_a_summary_of_the_view_alone_is_a_fold_for_pi(tmp_path: Any) -> None:
-    exported = export_format("pi").write(only_view(original(folded().entries)))
+    exported = handed(folded().entries, write_pi)
     again = project(reread(exported, tmp_path).entries)
     assert [item.kind for item in again.view] == ["summary", "user", "assistant"]
     assert b'"one"' not in exported.data

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from foldline.formats import ForeignSession, read_foreign
+from foldline.formats.writers.kimi import write_kimi
+from foldline.formats.writers.pi import write_pi
 from foldline.protocol import FoldlineError, dump_entry, parse_entry
-from support.exported import heard, reread, unmarked, write
+from support.exported import handed, heard, reread, unmarked, write
 from support.foreign import DAMAGERS, Damager, faults, view, view_after_a_round_trip
 from support.recorded import READ, needs_recorded, readable, recorded
 
@@ -66,7 +68,7 @@ def test_a_damaged_copy_is_read_as_far_as_it_goes(path: Path, damage: Damager, t
 @LONG
 def test_written_for_pi(tmp_path: Path, path: Path) -> None:
     entries = load(path).entries
-    again = reread(write(entries, "pi"), tmp_path)
+    again = reread(handed(entries, write_pi), tmp_path)
     assert (again.format, again.damage.count, faults(again)) == ("pi", 0, [])
     assert heard(again.entries) == heard(entries)
 
@@ -74,7 +76,7 @@ def test_written_for_pi(tmp_path: Path, path: Path) -> None:
 @LONG
 def test_written_for_kimi(tmp_path: Path, path: Path) -> None:
     entries = load(path).entries
-    again = reread(write(entries, "kimi-cli"), tmp_path)
+    again = reread(handed(entries, write_kimi), tmp_path)
     assert (again.format, again.damage.count, faults(again)) == ("kimi-cli", 0, [])
     assert list(map(unmarked, heard(again.entries))) == list(map(unmarked, heard(entries)))
 

@@ -184,11 +184,10 @@ JWT_ERROR = f"401: {SHAPES['JSON web token']} has expired"
 @pytest.mark.parametrize("form", WRITTEN, ids=lambda form: form.name)
 def test_no_planted_secret_is_in_any_byte_of_any_export(form: ExportFormat, tmp_path: Path) -> None:
     exported = form.write(redacted(planted(tmp_path)))
-    written = b"".join(exported.files.values()) + repr(exported.notes).encode()
-    for data in exported.files.values():
-        if data.startswith(b"PK"):
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                written += b"".join(archive.read(name) for name in archive.namelist())
+    written = exported.data + repr(exported.notes).encode()
+    if exported.data.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(exported.data)) as archive:
+            written += b"".join(archive.read(name) for name in archive.namelist())
     for secret in EVERY_SECRET:
         for spelt in (secret, json.dumps(secret)[1:-1], quote(secret, safe=""), secret.replace("&", "&amp;")):
             assert spelt.encode() not in written
@@ -271,4 +270,4 @@ def test_half_a_character_beside_a_credential_is_written_as_it_was(form: ExportF
     asked = ToolCallPart(call_id="c", name="read", arguments=f'{{"path": "\\ud800 {secret}"}}')
     story = history().user("go").add(AssistantMessage(parts=(asked,), stop_reason="tool_calls"))
     written = form.write(redacted(original(story.entries)))
-    assert all(secret.encode() not in data for data in written.files.values())
+    assert secret.encode() not in written.data

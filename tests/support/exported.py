@@ -9,7 +9,7 @@ from foldline.context.calls import paired
 from foldline.context.projection import project
 from foldline.context.view import is_preamble
 from foldline.formats import ForeignSession, read_foreign
-from foldline.formats.export import Exported, Original, WrittenFormat, export_format
+from foldline.formats.export import Exported, Original, Writer, export_format, only_view
 from foldline.history import utc_now
 from foldline.protocol import (
     AssistantMessage,
@@ -43,15 +43,20 @@ def original(entries: Sequence[Entry], cwd: str = "/work") -> Original:
     return Original(header, entries, project(entries))
 
 
-def write(entries: Sequence[Entry], form: WrittenFormat) -> Exported:
+def write(entries: Sequence[Entry], form: str) -> Exported:
     return export_format(form).write(original(entries))
 
 
+def handed(entries: Sequence[Entry], write: Writer) -> Exported:
+    """What a handoff of these entries writes."""
+    return write(only_view(original(entries), elsewhere=True))
+
+
 def reread(exported: Exported, folder: Path) -> ForeignSession:
-    """What our own reader makes of the files."""
-    for name, data in exported.files.items():
+    """What our own reader makes of the files, called as kimi-cli calls them."""
+    for name, data in {"context.jsonl": exported.data, **exported.beside}.items():
         (folder / name).write_bytes(data)
-    return read_foreign(folder / exported.main)
+    return read_foreign(folder / "context.jsonl")
 
 
 def heard(entries: Iterable[Entry]) -> list[Heard]:

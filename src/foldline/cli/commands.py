@@ -5,7 +5,7 @@ A function is imported when it runs: a help text waits for none of what it needs
 
 import argparse
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -151,18 +151,29 @@ def _eval(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
-EXPORTS: Final = ("openai", "kimi-cli", "pi", "markdown", "html", "foldline")
+EXPORTS: Final = ("openai", "markdown", "html", "foldline")
 """The names of `formats.export.WRITTEN`, in the order of the help."""
+
+
+def _export_name(text: str) -> str:
+    if text in HANDOFFS:
+        from foldline.formats.export import handed_over
+
+        raise ArgumentTypeError(handed_over(text).rstrip("."))
+    return text
 
 
 def _export(parser: ArgumentParser) -> None:
     parser.description = (
-        "Write a session for another agent or for people. What is written shows the next model what this "
-        "session's model sees now, and as much of the history before it as the format can hold."
+        "Write a session for people or programs to read. What is written shows what this session's "
+        "model sees now, and as much of the history before it as the format can hold."
     )
     add_source(parser)
-    parser.add_argument("--to", required=True, choices=EXPORTS, metavar="FORMAT", help=", ".join(EXPORTS))
-    what = "the new file, or the new folder for kimi-cli; without it, a single file goes to stdout"
+    names = ", ".join(EXPORTS)
+    parser.add_argument(
+        "--to", required=True, type=_export_name, choices=EXPORTS, metavar="FORMAT", help=names
+    )
+    what = "the new file; without it, the session goes to stdout"
     parser.add_argument("--out", metavar="PATH", help=what)
     extent = parser.add_mutually_exclusive_group()
     add_flag(extent, "--view", "only what the model sees now, and no history")

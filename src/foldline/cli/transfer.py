@@ -10,20 +10,13 @@ from foldline.context.harmless import with_signs
 from foldline.data import real_path
 from foldline.files import is_file, is_folder
 from foldline.formats.bundle import BUNDLED, unpack
-from foldline.formats.export import (
-    Original,
-    destination,
-    export_format,
-    only_view,
-    uncompacted,
-    write_exported,
-)
+from foldline.formats.export import Original, destination, export_format, only_view, uncompacted
 from foldline.formats.handoff import hand_over
 from foldline.formats.subagents import keep_subagents, originals_of
 from foldline.history import short_id
 from foldline.history.children import tree_of
 from foldline.history.contents import share_files
-from foldline.history.paths import holds_home, with_tilde
+from foldline.history.paths import holds_home, with_tilde, write_new
 from foldline.termination import run_async
 
 from .arguments import UsageError
@@ -99,8 +92,8 @@ def export(
 ) -> int:
     form = export_format(to)
     out = None if out == "-" else out
-    to_stdout = out is None and form.kind != "folder" and not as_json
-    if to_stdout and form.kind == "binary" and sys.stdout.isatty():
+    to_stdout = out is None and not as_json
+    if to_stdout and not form.is_text and sys.stdout.isatty():
         raise UsageError(f"{form.title}, is no text for a terminal: name a new file with --out.")
     found = read_source(source, format_name)
     path = None if to_stdout else destination(out, form, found.header.id)
@@ -111,17 +104,14 @@ def export(
     if path is None:
         say_data(exported.data)
         return 0
-    write_exported(exported, form, path)
-    is_folder_form = form.kind == "folder"
+    write_new(path, exported.data)
     if as_json:
-        files = [str(path / name) for name in exported.files] if is_folder_form else [str(path)]
         say_json(
-            {"format": form.name, "path": str(path), "files": files, "entries": len(original.entries),
-             "notes": notes}
+            {"format": form.name, "path": str(path), "files": [str(path)],
+             "entries": len(original.entries), "notes": notes}
         )  # fmt: skip
     else:
-        main = path / exported.main if is_folder_form else path
-        say(f"{main}: {entries_of(len(original.entries))} of {found.name}, as {form.title}.")
+        say(f"{path}: {entries_of(len(original.entries))} of {found.name}, as {form.title}.")
     return 0
 
 

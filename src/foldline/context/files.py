@@ -1,6 +1,6 @@
 """The files a session read and modified, and how much of each the model still has."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
@@ -30,20 +30,25 @@ def presence_of(fate: FateKind, touch: FileTouch) -> Presence:
             return "none"
 
 
-def _standing_touches(projection: Projection) -> Iterator[FileTouch]:
-    restored = restored_paths(projection.images)
-    return (t for _, t in projection.touches if t.action == "read" or t.path not in restored)
-
-
 def file_lists(projection: Projection) -> CompactionDetails:
-    """The cumulative lists a compaction records, with those of an imported session's own compactions. A file
-    that was modified is not listed as read."""
-    compactions, restored = projection.compactions(), restored_paths(projection.images)
-    read = [path for each in compactions for path in each.details.read_files]
-    modified = [path for each in compactions for path in each.details.modified_files if path not in restored]
-    for touch in _standing_touches(projection):
+    """The cumulative lists a compaction records, with those of an imported session's own compactions."""
+    known = (each.details for each in projection.compactions())
+    touches = (touch for _, touch in projection.touches)
+    return lists_of(known, touches, restored_paths(projection.images))
+
+
+def lists_of(
+    known: Iterable[CompactionDetails], touches: Iterable[FileTouch], restored: Collection[str] = ()
+) -> CompactionDetails:
+    """These lists with these touches as one. A file that was modified is not listed as read."""
+    read: list[str] = []
+    modified: list[str] = []
+    for each in known:
+        read += each.read_files
+        modified += each.modified_files
+    for touch in touches:
         (modified if touch.action == "modified" else read).append(touch.path)
-    changed = dict.fromkeys(modified)
+    changed = dict.fromkeys(path for path in modified if path not in restored)
     return CompactionDetails(
         read_files=tuple(path for path in dict.fromkeys(read) if path not in changed),
         modified_files=tuple(changed),

@@ -26,7 +26,7 @@ from foldline.protocol import (
 )
 
 from .base import ForeignSession, Json, JsonObject, bytes_in, json_lines, parse_document
-from .parts import UsageFields, anthropic_part, arguments_text, user_messages
+from .parts import UsageFields, arguments_text, user_messages
 from .tool_results import Changes, changes_of, tool_result
 from .transcript import Transcript
 
@@ -145,9 +145,6 @@ def _block(block: JsonObject) -> JsonObject:
         case "tool_result" if "toolUseID" in block:
             result = {"content": _written(block, "output"), "is_error": block.get("status") == "error"}
             return JsonObject(type="tool_result", tool_use_id=block.get("toolUseID"), **result)
-        case "image" if "data" in block:
-            source = {"data": block["data"], "media_type": block.get("mimeType")}
-            return JsonObject(type="image", source=source)
         case _:
             return block
 
@@ -231,7 +228,7 @@ class _Reader:
 
     def _parts(self, blocks: Sequence[JsonObject]) -> tuple[Part, ...]:
         shown = [block for block in blocks if block.get("type") != "text" or block.get("text")]
-        return self.log.parts(shown, anthropic_part)
+        return self.log.parts(shown)
 
     def _answer(self, message: JsonObject, blocks: Sequence[JsonObject]) -> AssistantMessage:
         usage = message.object("usage") or message.object("metrics", "tokens")

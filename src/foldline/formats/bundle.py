@@ -253,9 +253,7 @@ def write_bundle(original: Original) -> Exported:
             info = zipfile.ZipInfo(name, _EPOCH)
             info.external_attr = 0o600 << 16
             archive.writestr(info, data, zipfile.ZIP_DEFLATED)
-    name = f"{original.header.id}{SUFFIX}"
-    notes = (*_notes(left_out), *_too_large(members))
-    return Exported(files={name: packed.getvalue()}, main=name, notes=notes)
+    return Exported(packed.getvalue(), (*_notes(left_out), *_too_large(members)))
 
 
 def _gather(original: Original, folder: str, members: dict[str, bytes], left_out: dict[str, str]) -> None:

@@ -25,7 +25,7 @@ from foldline.protocol import (
 )
 
 from .base import Json, JsonObject
-from .parts import ANTHROPIC_USAGE, anthropic_part, arguments_of, image, stop_reason, text_in
+from .parts import ANTHROPIC_USAGE, arguments_of, image, stop_reason, text_in
 from .tool_results import FILE_TOOLS, Changes, edit_of, line_count
 from .tool_results import tool_result as result_of
 from .transcript import Transcript, file_lists
@@ -52,7 +52,7 @@ def text_of(record: JsonObject) -> str:
 
 def parts_of(log: Transcript, blocks: Sequence[JsonObject]) -> tuple[Part, ...]:
     shown = [block for block in blocks if block.get("type") != "text" or block.get("text")]
-    return log.parts(shown, anthropic_part)
+    return log.parts(shown)
 
 
 # --- answers and results ----------------------------------------------------------------------------

@@ -1,19 +1,18 @@
 """The formats a session can be written in, and how much of one is written."""
 
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from foldline.context.numbers import many
 from foldline.context.projection import Projection, project
 from foldline.context.view import is_preamble, without_recall
 from foldline.context.view_state import unmarked
 from foldline.history import typed_path
-from foldline.history.paths import check_new, write_new
+from foldline.history.paths import check_new
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -32,13 +31,13 @@ from foldline.protocol import (
     ThinkingPart,
     Title,
     Written,
-    system_words,
 )
 
 if TYPE_CHECKING:
     from .redaction import Redactor
 
-WrittenFormat = Literal["openai", "kimi-cli", "pi", "markdown", "html", "foldline"]
+HANDED_OVER: Final = ("claude-code", "codex", "pi", "kimi-cli", "opencode")
+"""Agents that a session is handed over to: no format of an export."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +57,12 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    files: Mapping[str, bytes]
-    """By name; just one, unless the format is a folder."""
-    main: str
+    data: bytes
+    """What the file holds."""
     notes: tuple[str, ...] = ()
     """What could not be said in this format, counted. Sentences."""
-
-    @property
-    def data(self) -> bytes:
-        return self.files[self.main]
+    beside: Mapping[str, bytes] = field(default_factory=dict)
+    """Files that lie beside it, by name."""
 
 
 Writer: TypeAlias = Callable[[Original], Exported]
@@ -76,14 +72,14 @@ Writer: TypeAlias = Callable[[Original], Exported]
 class ExportFormat:
     """A format, and the module that writes it."""
 
-    name: WrittenFormat
+    name: str
     title: str
     suffix: str
-    """Of its file; of the folder's main file where it is a folder."""
+    """Of its file."""
     module: str
     writer: str
-    kind: Literal["text", "binary", "folder"] = "text"
-    """Text may go to stdout, a binary file only where nobody's terminal is, a folder never."""
+    is_text: bool = True
+    """Whether a terminal may show it."""
     has_children: bool = False
     """Whether it has a place for the sessions of subagents."""
 
@@ -99,21 +95,30 @@ class ExportFormat:
 
 WRITTEN = (
     ExportFormat("openai", "OpenAI chat", ".json", "openai_chat", "write_openai"),
-    ExportFormat("kimi-cli", "kimi-cli", ".jsonl", "writers.kimi", "write_kimi", kind="folder"),
-    ExportFormat("pi", "pi", ".jsonl", "writers.pi", "write_pi"),
     ExportFormat("markdown", "Markdown", ".md", "writers.markdown", "write_markdown", has_children=True),
     ExportFormat("html", "HTML", ".html", "writers.html", "write_html", has_children=True),
-    ExportFormat("foldline", "Foldline, as one file", ".foldline", "bundle", "write_bundle", "binary", True),
+    ExportFormat("foldline", "Foldline, as one file", ".foldline", "bundle", "write_bundle", False, True),
 )
 
 
 def export_format(name: str) -> ExportFormat:
-    """Raises FoldlineError where there is no writer of this name."""
+    """The format of this name.
+
+    Raises:
+        FoldlineError: there is none.
+    """
     for known in WRITTEN:
         if known.name == name:
             return known
+    if name in HANDED_OVER:
+        raise FoldlineError(handed_over(name))
     names = ", ".join(known.name for known in WRITTEN)
     raise FoldlineError(f"There is no format {name!r} to export to: choose one of {names}.")
+
+
+def handed_over(agent: str) -> str:
+    """Says how a session goes on in an agent, which no export is for."""
+    return f"{agent} is no format of an export: `foldline handoff --to {agent}` goes on in it."
 
 
 def only_view(original: Original, *, elsewhere: bool = False) -> Original:
@@ -134,7 +139,7 @@ def only_view(original: Original, *, elsewhere: bool = False) -> Original:
             said = tuple(part for part in message.parts if not isinstance(part, ThinkingPart))
             message = message.model_copy(update={"parts": said})
         if item.written:
-            text = Written(message=message.model_copy(update={"nth": 0}))
+            text = Written(message=_without_usage(message).model_copy(update={"nth": 0}))
             compaction = Compaction(
                 index=index,
                 at=message.at,
@@ -189,27 +194,6 @@ def destination(out: str | None, form: ExportFormat, session: str, folder: Path 
         path = folder / typed_path(out)
     else:
         name = re.sub(r"[^\w.-]+", "-", session).strip("-.")[:100] or "session"
-        path = folder / (f"{name}-{form.name}" if form.kind == "folder" else f"{name}{form.suffix}")
+        path = folder / f"{name}{form.suffix}"
     check_new(path)
     return path
-
-
-def write_exported(exported: Exported, form: ExportFormat, path: Path) -> None:
-    """Writes the file, or the folder with all of its files, or nothing.
-
-    Raises:
-        FoldlineError: it is there already, or the disk refused.
-    """
-    if form.kind != "folder":
-        write_new(path, exported.data)
-        return
-    try:
-        path.mkdir(mode=0o700)
-    except OSError as error:
-        raise FoldlineError(f"{path} cannot be made: {system_words(error)}.") from None
-    try:
-        for name, data in exported.files.items():
-            write_new(path / name, data)
-    except BaseException:
-        shutil.rmtree(path, ignore_errors=True)
-        raise

@@ -69,8 +69,9 @@ def hand_over(original: Original, agent: str, folder: str) -> HandedOver:
         make_private(path.parent)
     except OSError as error:
         raise FoldlineError(f"{path.parent} cannot be written to: {system_words(error)}.") from None
-    for file, data in written.files.items():
-        write_new(path if file == written.main else path.with_name(file), data)
+    write_new(path, written.data)
+    for file, data in written.beside.items():
+        write_new(path.with_name(file), data)
     resume = command.format(id=name, path=shlex.quote(str(path)))
     there = f"cd {shlex.quote(folder)} && " if folder != str(Path.cwd()) else ""
     return HandedOver(path, there + resume, (*left_out, *written.notes))

@@ -23,7 +23,6 @@ from foldline.protocol import (
     Part,
     Revert,
     SystemMessage,
-    TextPart,
     ThinkingPart,
     ToolResultMessage,
     UserMessage,
@@ -31,7 +30,7 @@ from foldline.protocol import (
 )
 
 from .base import ForeignSession, JsonLine, JsonObject, known_lines, object_in
-from .parts import UsageFields, call_part, image_at, stop_reason, sub_agent_note, text_in
+from .parts import UsageFields, stop_reason, sub_agent_note, text_in
 from .tool_results import line_count, tool_result, touched
 from .transcript import Moment, Transcript
 
@@ -170,7 +169,7 @@ class _Reader:
         for piece in pieces:
             last = parts[-1] if parts else None
             if piece.kind != "thinking_signature":
-                parts += self.log.parts([piece], _part)
+                parts += self.log.parts([piece])
                 continue
             signature = piece.text("signature") or None
             if isinstance(last, ThinkingPart) and last.signature is None:
@@ -269,19 +268,3 @@ def _counts(brief: list[JsonObject]) -> tuple[int, int] | None:
     """How many prompts, and how many items in all, an event says were kept; None where it does not say."""
     users = sum(item.count("count") for item in brief if item.get("item_type") == "User")
     return (users, sum(item.count("count") for item in brief)) if brief else None
-
-
-def _part(piece: JsonObject) -> Part | None:
-    match piece.kind:
-        case "text":
-            return TextPart(text=piece.text("text"))
-        case "thinking_text":
-            return ThinkingPart(text=piece.text("text"))
-        case "image_url":
-            return image_at(piece.text("url"))
-        case "image_file" if piece.text("file_path"):
-            return TextPart(text=f"(image: {piece.text('file_path')})")
-        case "tool_call":
-            return call_part(piece.text("call_id"), piece.text("tool_name"), piece.at("arguments_json"))
-        case _:
-            return None

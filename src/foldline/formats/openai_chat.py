@@ -206,9 +206,8 @@ def write_openai(original: Original) -> Exported:
         "messages": to_openai(paired(item.message for item in view), OPENAI),
         "items": [{"index": item.index, "kind": item.kind, "fate": item.fate} for item in view],
     }
-    name = f"{original.header.id}.json"
     data = json.dumps(document, ensure_ascii=False, indent=2).encode() + b"\n"
-    return Exported({name: data}, name, tuple(_notes(original)))
+    return Exported(data, tuple(_notes(original)))
 
 
 def _notes(original: Original) -> list[str]:

@@ -11,7 +11,6 @@ from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
     Checkpoint,
-    Edit,
     FileTouch,
     FoldlineError,
     Kept,
@@ -334,14 +333,12 @@ class _Reader:
                 self._hiding[index] = hidden_at
 
     def _drop(self, first: int, at: datetime | None) -> None:
-        view = self.log.view
-        gone = {index for index in view.messages if index >= first}
-        answers = [index for index in sorted(gone) if isinstance(self.log.entries[index], AssistantMessage)]
+        gone = [index for index in self.log.view.messages if index >= first]
+        answers = [index for index in gone if isinstance(self.log.entries[index], AssistantMessage)]
         for index in answers:
-            self.log.add(Edit(target=index, action="drop"), at)
+            self.log.drop(index, at)
         self.failed += bool(answers)
-        self._unsent |= gone
-        view.messages = [index for index in view.messages if index not in gone]
+        self._unsent.update(gone)
 
     # --- compactions, outputs hidden, turns taken back -----------------------------------------------
 

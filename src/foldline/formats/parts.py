@@ -29,29 +29,28 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _NAMED_KINDS = 8
 LONGEST_KIND = 40
 
-PartReader = Callable[[JsonObject], Part | None]
 
-
-def parts_of(content: Json, left_out: list[str], part_of: PartReader | None = None) -> tuple[Part, ...]:
-    """The parts of a content, a text or a list of pieces. The kinds of those left out are added to a list.
-
-    `part_of` is for agents that spell pieces in their own way; without it they are those of OpenAI.
-    """
+def parts_of(content: Json, left_out: list[str]) -> tuple[Part, ...]:
+    """The parts of a content, a text or a list of pieces. The kinds of those left out are added to a list."""
     if isinstance(content, str):
         return text_parts(content)
     parts: list[Part] = []
     for piece in content if isinstance(content, list) else ():
         if isinstance(piece, str):
             parts.append(TextPart(text=piece))
-        elif part := (part_of or chat_part)(JsonObject.of(piece)):
+        elif part := _part(JsonObject.of(piece)):
             parts.append(part)
         else:
             left_out.append(kind_of(JsonObject.of(piece)))
     return tuple(parts)
 
 
-def chat_part(piece: JsonObject) -> Part | None:
-    """A piece of a chat message of OpenAI, and of kimi-cli; None for what cannot be shown here."""
+def _part(piece: JsonObject) -> Part | None:
+    """A piece of a message, as any agent spells it; None for what cannot be shown here."""
+    return _said(piece) or _shown(piece) or _called(piece)
+
+
+def _said(piece: JsonObject) -> TextPart | ThinkingPart | None:
     match piece.kind:
         case "text" | "input_text" | "output_text":
             return TextPart(text=piece.text("text"))
@@ -59,24 +58,38 @@ def chat_part(piece: JsonObject) -> Part | None:
             return TextPart(text=piece.text("refusal"))
         case "think":
             return ThinkingPart(text=piece.text("think"), signature=piece.text("encrypted") or None)
-        case "image_url" | "input_image":
-            return image_at(piece.text("image_url") or piece.text("image_url", "url") or piece.text("url"))
+        case "thinking":
+            signature = piece.first("signature", "thinkingSignature")
+            return ThinkingPart(text=piece.text("thinking"), signature=signature or None)
+        case "thinking_text":
+            return ThinkingPart(text=piece.text("text"))
+        case "tool_reference" if piece.text("tool_name"):
+            return TextPart(text=f"(loaded the tool {piece.text('tool_name')})")
         case _:
             return None
 
 
-def anthropic_part(block: JsonObject) -> Part | None:
-    match block.kind:
-        case "text":
-            return TextPart(text=block.text("text"))
-        case "thinking":
-            return ThinkingPart(text=block.text("thinking"), signature=block.text("signature") or None)
-        case "tool_use":
-            return call_part(block.text("id"), block.text("name"), block.at("input"))
+def _shown(piece: JsonObject) -> Part | None:
+    match piece.kind:
         case "image":
-            return image(block.text("source", "data"), block.text("source", "media_type"))
-        case "tool_reference" if block.text("tool_name"):
-            return TextPart(text=f"(loaded the tool {block.text('tool_name')})")
+            data = piece.text("data") or piece.text("source", "data")
+            return image(data, piece.text("mimeType") or piece.text("source", "media_type"))
+        case "image_url" | "input_image":
+            return image_at(piece.text("image_url") or piece.text("image_url", "url") or piece.text("url"))
+        case "image_file" if piece.text("file_path"):
+            return TextPart(text=f"(image: {piece.text('file_path')})")
+        case _:
+            return None
+
+
+def _called(piece: JsonObject) -> ToolCallPart | None:
+    match piece.kind:
+        case "tool_use":
+            return call_part(piece.text("id"), piece.text("name"), piece.at("input"))
+        case "toolCall":
+            return call_part(piece.text("id"), piece.text("name"), piece.at("arguments"))
+        case "tool_call":
+            return call_part(piece.text("call_id"), piece.text("tool_name"), piece.at("arguments_json"))
         case _:
             return None
 

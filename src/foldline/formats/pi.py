@@ -25,8 +25,6 @@ from foldline.protocol import (
     NoticeRecord,
     Part,
     SystemMessage,
-    TextPart,
-    ThinkingPart,
     Title,
     ToolResultMessage,
     UserMessage,
@@ -34,7 +32,7 @@ from foldline.protocol import (
 )
 
 from .base import ForeignSession, Json, JsonLine, JsonObject, known_lines
-from .parts import UsageFields, arguments_of, call_part, image, stop_reason, text_in
+from .parts import UsageFields, arguments_of, stop_reason, text_in
 from .tool_results import FILE_TOOLS, Changes, line_count, tool_result
 from .transcript import Moment, Transcript, file_lists
 
@@ -221,17 +219,17 @@ class _Reader:
         match message.get("role"):
             case "user":
                 machine = message.get("attribution") == "agent" or message.flag("synthetic")
-                return UserMessage(parts=self._parts(content), origin="machine" if machine else "typed")
+                return UserMessage(parts=self.log.parts(content), origin="machine" if machine else "typed")
             case "assistant":
                 return AssistantMessage(
-                    parts=self._parts(content),
+                    parts=self.log.parts(content),
                     model=message.text("model") or None,
                     usage=_USAGE.read(message.get("usage")),
                     stop_reason=stop_reason(message.text("stopReason")),
                     error=message.text("errorMessage") or None,
                 )
             case "toolResult":
-                return self._tool_result(message, self._parts(content))
+                return self._tool_result(message, self.log.parts(content))
             case "bashExecution":
                 text = shell_text(message)
                 if message.flag("excludeFromContext"):
@@ -242,11 +240,8 @@ class _Reader:
             case _:
                 return None
 
-    def _parts(self, content: Json) -> tuple[Part, ...]:
-        return self.log.parts(content, _part)
-
     def _machine_text(self, content: Json) -> DeveloperMessage:
-        return DeveloperMessage(origin="notice", parts=self._parts(content))
+        return DeveloperMessage(origin="notice", parts=self.log.parts(content))
 
     def _tool_result(self, message: JsonObject, parts: tuple[Part, ...]) -> ToolResultMessage:
         call_id, name = message.text("toolCallId"), message.text("toolName")
@@ -317,21 +312,6 @@ class _Reader:
             elif index >= cut:
                 break
         return cut
-
-
-def _part(piece: JsonObject) -> Part | None:
-    match piece.kind:
-        case "text":
-            return TextPart(text=piece.text("text"))
-        case "thinking":
-            signature = piece.text("thinkingSignature") or None
-            return ThinkingPart(text=piece.text("thinking"), signature=signature)
-        case "image":
-            return image(piece.text("data"), piece.text("mimeType"))
-        case "toolCall":
-            return call_part(piece.text("id"), piece.text("name"), piece.at("arguments"))
-        case _:
-            return None
 
 
 def _touch(name: str, details: JsonObject, arguments: JsonObject) -> FileTouch | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from foldline.context.files import lists_of
 from foldline.context.numbers import many, some
 from foldline.history import Damage
 from foldline.protocol import (
@@ -35,7 +36,7 @@ from foldline.protocol import (
 )
 
 from .base import EPOCH, Counted, ForeignChild, ForeignSession, Json, JsonObject
-from .parts import LONGEST_KIND, PartReader, arguments_of, left_out_note, parts_of, text_in, unknown_note
+from .parts import LONGEST_KIND, arguments_of, left_out_note, parts_of, text_in, unknown_note
 
 _SNAPSHOT = "<state_snapshot>"
 """What Gemini CLI and Qwen Code ask their models to put around a summary."""
@@ -299,8 +300,8 @@ class Transcript:
         """A record that says nothing to us stays as it is."""
         return Unknown(type=f"{self.agent}.{kind or 'record'}", record=record)
 
-    def parts(self, content: Json, part_of: PartReader | None = None) -> tuple[Part, ...]:
-        return parts_of(content, self.left_out, part_of)
+    def parts(self, content: Json) -> tuple[Part, ...]:
+        return parts_of(content, self.left_out)
 
     def in_order(self) -> list[Entry]:
         return [self.entries[index] for index in sorted(self.entries)]
@@ -370,8 +371,8 @@ class Transcript:
         self.add(Revert(checkpoint=checkpoint, moment=moment), at, position=position)
         self.view.go_back_to(view)
 
-    def clear(self, at: datetime | None = None) -> None:
-        self.add(Clear(), at)
+    def clear(self) -> None:
+        self.add(Clear())
         self.view.clear()
 
     # --- a context that the file lists anew ----------------------------------------------------------
@@ -445,15 +446,8 @@ def _children_note(children: Sequence[ForeignChild]) -> Iterator[str]:
 
 def file_lists(before: CompactionDetails, compacted: Iterable[Entry]) -> CompactionDetails:
     """The files of everything that was ever compacted, as the results of tools name them."""
-    touches = [
-        touch for entry in compacted if isinstance(entry, ToolResultMessage) for touch in entry.details.files
-    ]
-    modified = [*before.modified_files, *(touch.path for touch in touches if touch.action == "modified")]
-    read = [*before.read_files, *(touch.path for touch in touches if touch.action == "read")]
-    return CompactionDetails(
-        read_files=tuple(path for path in dict.fromkeys(read) if path not in modified),
-        modified_files=tuple(dict.fromkeys(modified)),
-    )
+    results = (entry for entry in compacted if isinstance(entry, ToolResultMessage))
+    return lists_of([before], (touch for result in results for touch in result.details.files))
 
 
 MessageKey = Callable[[BaseMessage], object]

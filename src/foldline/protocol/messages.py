@@ -110,12 +110,6 @@ class ThinkingPart(Record):
     signed_by: str | None = Field(default=None, exclude_if=lambda signer: signer is None)
     """`MODEL@HOST`, to which alone the signature goes back; None where nobody knows: it goes nowhere."""
 
-    @property
-    def exported_signature(self) -> str | None:
-        """The signature, if other agents know its form: they keep blocks of `DETAILS` in their own ways."""
-        signature = self.signature or ""
-        return None if signature.startswith(f'{{"{DETAILS}"') else self.signature
-
 
 class ImagePart(Record):
     type: Literal["image"] = "image"

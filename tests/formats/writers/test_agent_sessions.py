@@ -8,20 +8,16 @@ import pytest
 from hypothesis import assume, given
 
 from foldline.formats import ForeignSession
-from foldline.formats.export import Exported, Writer, only_view
+from foldline.formats.export import Writer
 from foldline.formats.writers.agent_sessions import write_claude_code, write_codex, write_opencode
 from foldline.protocol import Compaction, Entry, SystemMessage, Title, Written, text_parts
 from foldline.protocol.messages import json_object
-from support.exported import Heard, heard, original, reread
+from support.exported import Heard, handed, heard, reread
 from support.happenings import Step, played, steps
 from support.history import History, call, history
 
 WRITERS = {"claude-code": write_claude_code, "codex": write_codex, "opencode": write_opencode}
 writers = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
-
-
-def handed(entries: list[Entry], write: Writer) -> Exported:
-    return write(only_view(original(entries)))
 
 
 def spoken(entries: list[Entry], *, program: str = "program") -> list[Heard]:

@@ -131,7 +131,7 @@ async def test_copy_finds_the_last_answer_behind_a_damaged_record(tmp_path: Path
     [
         ("/export talk.html", "talk.html", "<!DOCTYPE html>"),
         ("/export markdown talk.txt", "talk.txt", "#"),
-        ("/export pi", "*.jsonl", '{"type":"session"'),
+        ("/export openai", "*.json", "{"),
     ],
 )
 async def test_export_writes_a_new_file_into_this_folder_and_none_over_another(
@@ -156,6 +156,8 @@ async def test_export_names_the_formats_there_are(tmp_path: Path, home: Path) ->
         await running.ask("hi")
         await running.enter("/export word talk.doc")
         await running.until(lambda: "There is no format 'word'" in running.text)
+        await running.enter("/export pi")
+        await running.until(lambda: "foldline handoff --to pi" in running.text)
 
 
 async def test_init_asks_the_model_for_instructions(tmp_path: Path, home: Path) -> None:

@@ -1,1 +1,1 @@
-"""What writes a session for other agents and for people, a format a module (`formats/writing.py`)."""
+"""What writes a session for other agents and for people, a format a module (`formats/export.py`)."""

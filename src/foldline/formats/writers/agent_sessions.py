@@ -28,8 +28,7 @@ from foldline.protocol import (
 from foldline.version import __version__
 
 from ..export import Exported, Original
-from .pi import PROVIDER, arguments_held, iso
-from .view_changes import Record, record_line
+from .records import PROVIDER, Record, arguments_held, iso, record_line
 
 _NOT_TIMED = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
 
@@ -61,14 +60,13 @@ def _is_typed(message: BaseMessage) -> bool:
     return isinstance(message, UserMessage) and message.origin == "typed"
 
 
-def _exported(original: Original, data: bytes, suffix: str, agent: str) -> Exported:
+def _exported(original: Original, data: bytes, agent: str) -> Exported:
     notes = [f"{agent} brings its own system prompt and reads instruction files itself: none are written."]
     lost = sum(_is_unspelt(part) for item in original.projection.view for part in item.message.parts)
     if lost:
         calls = many(lost, "call has", "calls have")
         notes.append(f"{calls} arguments that are no JSON object: an empty one is written.")
-    name = f"{original.header.id}{suffix}"
-    return Exported({name: data}, name, tuple(notes))
+    return Exported(data, tuple(notes))
 
 
 # --- Claude Code --------------------------------------------------------------------------------------
@@ -77,7 +75,7 @@ def _exported(original: Original, data: bytes, suffix: str, agent: str) -> Expor
 def write_claude_code(original: Original) -> Exported:
     """A chain of records by `uuid` and `parentUuid`. A summary that opens the view follows a boundary."""
     lines = map(record_line, _claude_code_records(original))
-    return _exported(original, b"".join(lines), ".jsonl", "Claude Code")
+    return _exported(original, b"".join(lines), "Claude Code")
 
 
 def _claude_code_records(original: Original) -> Iterator[Record]:
@@ -138,7 +136,7 @@ def write_codex(original: Original) -> Exported:
     """A rollout of Codex: items of the Responses API, and beside each prompt the event that says who typed
     it. A summary that opens the view is the context that a compaction left."""
     lines = map(record_line, _codex_rows(original))
-    return _exported(original, b"".join(lines), ".jsonl", "Codex")
+    return _exported(original, b"".join(lines), "Codex")
 
 
 def _codex_rows(original: Original) -> Iterator[Record]:
@@ -205,7 +203,7 @@ def write_opencode(original: Original) -> Exported:
     for message in _view(original):
         session.add(message)
     data = record_line({"info": session.info, "messages": session.messages})
-    return _exported(original, data, ".json", "opencode")
+    return _exported(original, data, "opencode")
 
 
 class _OpencodeSession:

@@ -215,8 +215,7 @@ def write_html(original: Original) -> Exported:
     """One page. Pictures are in it; those that are no pictures of pixels are named instead."""
     page = page_of(original)
     text = "\n".join(_document(page))
-    name = f"{original.header.id}.html"
-    return Exported(files={name: text.encode()}, main=name)
+    return Exported(text.encode())
 
 
 def _document(page: Page) -> Iterator[str]:

@@ -1,24 +1,17 @@
-"""Writer for kimi-cli: the view as `context.jsonl`, and beside it what it was before each compaction, rewind,
-clear and edit, as `context_1.jsonl` and so on, which is how kimi-cli itself leaves them behind. The title is
-in `state.json`.
-"""
+"""Writer for kimi-cli: the view as the `context.jsonl` that it resumes, with the title in `state.json`."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from foldline.context.calls import paired
-from foldline.context.view import first_words, interrupted_result, is_preamble, is_summary
+from foldline.context.view import first_words, is_preamble, is_summary
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
-    Checkpoint,
-    Entry,
     ImagePart,
     Part,
     SystemMessage,
     TextPart,
-    ThinkingPart,
-    Title,
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
@@ -26,16 +19,7 @@ from foldline.protocol import (
 
 from ..export import Exported, Original
 from ..kimi import MACHINE, SUMMARY
-from .view_changes import (
-    Appended,
-    Record,
-    Unrelated,
-    ViewChanged,
-    common_start,
-    left_out,
-    record_line,
-    view_changes,
-)
+from .records import Record, record_line
 
 _SUMMARY_HEAD = f"{SUMMARY}. Here is the compaction output:</system>"
 """How kimi-cli announces a summary, by which it is known."""
@@ -47,39 +31,27 @@ _APART = TextPart(text=" ")
 
 def write_kimi(original: Original) -> Exported:
     """A context folder of kimi-cli. Calls without a result get the one that a request would state."""
-    writer = _Writer(_prompt(original))
-    for change in view_changes(original.entries):
-        match change:
-            case Appended(message):
-                writer.grow(message)
-            case ViewChanged(view):
-                writer.turn(view)
-            case Unrelated(entry):
-                writer.beside(entry)
-    generations = writer.finished()
-    files = {f"context_{number}.jsonl": data for number, data in enumerate(generations[:-1], start=1)}
-    files["context.jsonl"] = generations[-1]
+    view = [item.message for item in original.projection.view]
+    preamble = [message for message in view if is_preamble(message)]
+    ours = any(map(_is_ours, preamble))
+    writer = _Writer("" if ours else "\n\n".join(message.text for message in preamble))
+    for message in paired(message for message in view if not is_preamble(message)):
+        writer.add(message)
     title = _title(original)
-    if title:
-        files["state.json"] = record_line({"version": 1, "custom_title": title})
-    notes = [*left_out(writer.left_out, "kimi-cli")]
-    if not writer.prompt and any(isinstance(entry, SystemMessage) for entry in original.entries):
+    beside = {"state.json": record_line({"version": 1, "custom_title": title})} if title else {}
+    notes = []
+    if ours:
         notes.append("kimi-cli has a system prompt of its own: Foldline's is left out.")
-    if any(isinstance(entry, AssistantMessage) for entry in original.entries):
+    if original.projection.model or any(isinstance(message, AssistantMessage) for message in view):
         notes.append("kimi-cli keeps neither times nor the models that answered.")
-    return Exported(files, "context.jsonl", tuple(notes))
-
-
-def _prompt(original: Original) -> str:
-    """The system prompt, to which instruction files belong in kimi-cli. Ours names tools that it does not
-    have: without any, it takes its own, and reads the instruction files itself."""
-    preamble = [item.message for item in original.projection.view if is_preamble(item.message)]
-    if any(_is_ours(message) for message in preamble):
-        return ""
-    return "\n\n".join(message.text for message in preamble)
+    return Exported(b"".join(map(record_line, writer.rows)), tuple(notes), beside)
 
 
 def _is_ours(message: BaseMessage) -> bool:
+    """Whether it is Foldline's system prompt: that names tools that kimi-cli does not have.
+
+    Without any prompt, kimi-cli takes its own, and reads the instruction files itself.
+    """
     return isinstance(message, SystemMessage) and message.text.startswith(OURS)
 
 
@@ -91,119 +63,34 @@ def _title(original: Original) -> str:
     return " ".join(words.split())[:80]
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    record: Record
-    message: BaseMessage | None = None
-
-    @property
-    def is_checkpoint(self) -> bool:
-        return bool(self.record["role"] == "_checkpoint")
-
-
 @dataclass
 class _Writer:
+    """Writes messages as rows, with a checkpoint at the beginning and before each prompt."""
+
     prompt: str
-    left_out: list[Entry] = field(default_factory=list)
-    _states: list[bytes] = field(default_factory=list)
-    _rows: list[_Row] = field(default_factory=list)
+    rows: list[Record] = field(default_factory=list)
+    _checkpoints: int = 0
+    _has_summary: bool = False
 
     def __post_init__(self) -> None:
-        self._begin()
-
-    def _begin(self) -> None:
-        self._rows = [_Row({"role": "_system_prompt", "content": self.prompt})] if self.prompt else []
+        if self.prompt:
+            self.rows.append({"role": "_system_prompt", "content": self.prompt})
         self._checkpoint()
 
     def _checkpoint(self) -> None:
-        if not self._rows or not self._rows[-1].is_checkpoint:
-            before = next((row.record["id"] for row in reversed(self._rows) if row.is_checkpoint), -1)
-            self._rows.append(_Row({"role": "_checkpoint", "id": before + 1}))
+        if not self.rows or self.rows[-1]["role"] != "_checkpoint":
+            self.rows.append({"role": "_checkpoint", "id": self._checkpoints})
+            self._checkpoints += 1
 
-    def _said(self) -> list[BaseMessage]:
-        return [row.message for row in self._rows if row.message is not None]
-
-    def _waiting(self) -> list[ToolResultMessage]:
-        return _missing(row.message for row in reversed(self._rows) if row.message is not None)
-
-    def beside(self, entry: Entry) -> None:
-        if isinstance(entry, Checkpoint) and not self._waiting():  # it has none within a step
-            self._checkpoint()
-        elif not (isinstance(entry, Title) or (isinstance(entry, BaseMessage) and is_preamble(entry))):
-            self.left_out.append(entry)
-
-    def grow(self, message: BaseMessage) -> None:
-        """One more message. kimi-cli counts the whole context after each answer."""
-        if not isinstance(message, ToolResultMessage):
-            self._close_group()
-        self._add(message)
-        if isinstance(message, AssistantMessage) and message.usage is not None:
-            self._rows.append(_Row({"role": "_usage", "token_count": message.usage.total}))
-
-    def _close_group(self) -> None:
-        for result in self._waiting():
-            self._add(result)
-
-    def _add(self, message: BaseMessage) -> None:
+    def add(self, message: BaseMessage) -> None:
+        """Writes a message, and behind an answer the size of the context, which kimi-cli counts there."""
         if isinstance(message, UserMessage) and message.origin == "typed":
             self._checkpoint()
-        opens = is_summary(message) and not any(map(is_summary, self._said()))
-        self._rows.append(_Row(_announced(message) if opens else _record(message), message))
-
-    def turn(self, view: Sequence[BaseMessage]) -> None:
-        """Make the current state this view: by going on, or in a new state."""
-        target = paired(view)
-        target = target[: len(target) - len(_missing(reversed(view)))]
-        said = self._said()
-        common = common_start(said, target)
-        if common < len(said):
-            self._states.append(_data(self._rows))
-            common = self._go_back_to(common)
-        for message in target[common:]:
-            self._add(message)
-
-    def _go_back_to(self, common: int) -> int:
-        """Begin a state with so many of the messages of this one, or with those up to the checkpoint before,
-        as a rewind of kimi-cli does; how many they are.
-        """
-        kept = 0
-        while kept < len(self._rows) and (common or self._rows[kept].message is None):
-            common -= self._rows[kept].message is not None
-            kept += 1
-        rows = self._rows[:kept]
-        while rows and not rows[-1].is_checkpoint:
-            rows.pop()
-        if not any(row.message for row in rows):
-            self._begin()
-            return 0
-        self._rows = rows
-        return len(self._said())
-
-    def finished(self) -> list[bytes]:
-        self._close_group()
-        return [*self._states, _data(self._rows)]
-
-
-def _data(rows: Iterable[_Row]) -> bytes:
-    return b"".join(record_line(row.record) for row in rows)
-
-
-def _missing(newest_first: Iterable[BaseMessage]) -> list[ToolResultMessage]:
-    """Stated results for the calls of the last answer that have none yet."""
-    answered: list[str] = []
-    for message in newest_first:
-        if isinstance(message, ToolResultMessage):
-            answered.append(message.call_id)
-            continue
-        if not isinstance(message, AssistantMessage):
-            break
-        waiting = list(message.calls)
-        for call_id in answered:
-            call = next((call for call in waiting if call.call_id == call_id), None)
-            if call is not None:
-                waiting.remove(call)
-        return [interrupted_result(call, message.index) for call in waiting]
-    return []
+        opens = is_summary(message) and not self._has_summary
+        self._has_summary |= opens
+        self.rows.append(_announced(message) if opens else _record(message))
+        if isinstance(message, AssistantMessage) and message.usage is not None:
+            self.rows.append({"role": "_usage", "token_count": message.usage.total})
 
 
 # --- records ------------------------------------------------------------------------------------------
@@ -263,9 +150,6 @@ def _piece(part: Part) -> Record | None:
     match part:
         case TextPart():
             return {"type": "text", "text": part.text}
-        case ThinkingPart():
-            signed = {"encrypted": signature} if (signature := part.exported_signature) else {}
-            return {"type": "think", "think": part.text, **signed}
         case ImagePart():
             return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
         case _:

@@ -129,10 +129,9 @@ def write_markdown(original: Original) -> Exported:
     """One document. Images are named, not shown: where Markdown is pasted, they are not displayed anyway."""
     page = page_of(original)
     text = _document(_blocks(page)) + "\n"
-    name = f"{original.header.id}.md"
     images = sum(len(_images(item)) for item in page.items)
     note = f"{many(images, 'image is', 'images are')} named in the text, not shown."
-    return Exported(files={name: text.encode()}, main=name, notes=(note,) if images else ())
+    return Exported(text.encode(), (note,) if images else ())
 
 
 def _document(blocks: Iterable[str]) -> str:

@@ -470,7 +470,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
     ),
     SlashCommand(
         "export",
-        help="Writes the session to a file: Markdown, or as html, openai, pi, kimi-cli or foldline has it.",
+        help="Writes the session to a file: Markdown, or as html, openai or foldline has it.",
         title="Export this session",
         argument="[format] [path]",
     ),

@@ -28,7 +28,7 @@ from foldline.history import (
     short_id,
     unarchive,
 )
-from foldline.history.paths import holds_home
+from foldline.history.paths import holds_home, write_new
 from foldline.history.session_search import (
     SessionHit,
     SessionHits,
@@ -289,14 +289,13 @@ def export_session(path: Path, argument: str, folder: Path) -> tuple[Path, Seque
     Raises:
         FoldlineError: there is no such format, or the file cannot be new.
     """
-    from foldline.formats.export import WRITTEN, Original, destination, export_format, write_exported
+    from foldline.formats.export import HANDED_OVER, WRITTEN, Original, destination, export_format
     from foldline.formats.subagents import originals_of, subagents_of
 
     word, _, rest = argument.strip().partition(" ")
-    is_format = word in {known.name for known in WRITTEN} or (rest and word)
+    is_format = word in {*HANDED_OVER, *(known.name for known in WRITTEN)} or (rest and word)
     out = rest.strip() if is_format else word
-    files = [known for known in WRITTEN if known.kind != "folder"]
-    by_suffix = next((known.name for known in files if out.endswith(known.suffix)), "markdown")
+    by_suffix = next((known.name for known in WRITTEN if out.endswith(known.suffix)), "markdown")
     form = export_format(word if is_format else by_suffix)
     session = Session.open(path)
     target = destination(out or None, form, session.id, folder)
@@ -305,7 +304,7 @@ def export_session(path: Path, argument: str, folder: Path) -> tuple[Path, Seque
     exported = form.write(
         Original(session.header, entries, session.projection, path.parent, children=children)
     )
-    write_exported(exported, form, target)
+    write_new(target, exported.data)
     return target, exported.notes
 
 
