@@ -111,8 +111,12 @@ def _terminal() -> Iterator[Finding]:
     if term in ("", "dumb"):
         yield Finding("bad", "terminal", found, "the chat needs a terminal that moves the cursor: set TERM")
     elif (locale and "utf" not in locale.lower()) or not locale:
-        advice = "signs may come out wrong: set LANG to a UTF-8 locale, such as C.UTF-8"
-        yield Finding("warn", "terminal", f"{found}, locale {locale or 'not set'}", advice)
+        yield Finding(
+            "warn",
+            "terminal",
+            f"{found}, locale {locale or 'not set'}",
+            "signs may come out wrong: set LANG to a UTF-8 locale, such as C.UTF-8",
+        )
     elif size.columns < 60 or size.lines < 16:
         yield Finding("warn", "terminal", found, "small: panels need about 60 × 16")
     else:
@@ -360,8 +364,12 @@ def _place(home: Path) -> Finding:
         _try_to_write(nearest)
     except OSError as error:
         why = system_words(error)
-        advice = "nothing can be kept there: FOLDLINE_HOME names another folder"
-        return Finding("bad", "data", f"{nearest} cannot be written to ({why})", advice)
+        return Finding(
+            "bad",
+            "data",
+            f"{nearest} cannot be written to ({why})",
+            "nothing can be kept there: FOLDLINE_HOME names another folder",
+        )
     found = f"{home}, {free / 1e9:,.1f} GB free" + ("" if is_there(home) else ", not made yet")
     if free < _TOO_LITTLE:
         return Finding("bad", "data", found, "make room: sessions cannot be kept")
@@ -389,12 +397,22 @@ def _sessions(infos: list[SessionInfo]) -> Iterator[Finding]:
         yield Finding("ok", "sessions", f"{counted}, all can be opened")
     if lost:
         names = tuple(short_id(info.id) for info in lost)
-        advice = f"`foldline doctor {names[0]}` says more"
-        yield Finding("bad", "sessions", f"of {counted}, not to be opened: {some(names)}", advice, names)
+        yield Finding(
+            "bad",
+            "sessions",
+            f"of {counted}, not to be opened: {some(names)}",
+            f"`foldline doctor {names[0]}` says more",
+            names,
+        )
     if hurt:
         names = tuple(short_id(info.id) for info in hurt)
-        advice = f"`foldline doctor {names[0]} --repair` leaves it out"
-        yield Finding("warn", "sessions", f"of {counted}, with damage: {some(names)}", advice, names)
+        yield Finding(
+            "warn",
+            "sessions",
+            f"of {counted}, with damage: {some(names)}",
+            f"`foldline doctor {names[0]} --repair` leaves it out",
+            names,
+        )
 
 
 def _half_deleted(home: Path) -> list[Path]:
@@ -423,7 +441,8 @@ def _left_over(infos: list[SessionInfo], deleted: list[Path]) -> Iterator[Findin
         ("modes", "others may look into the folder", open_ones),
     ):
         if of:
-            advice = "`foldline doctor --repair` sets it right"
-            yield Finding("warn", name, f"{what}: {some(of)}", advice, tuple(of))
+            yield Finding(
+                "warn", name, f"{what}: {some(of)}", "`foldline doctor --repair` sets it right", tuple(of)
+            )
     if not (notes or drafts or open_ones or deleted):
         yield Finding("ok", "left over", "nothing")

@@ -58,8 +58,9 @@ def sessions(everywhere: bool, archived: bool, limit: int | None, agent: str | N
     if not infos:
         what = "archived sessions" if archived else "sessions"
         option = " --archived" if archived else ""
-        there = f" in this folder; `foldline sessions{option} --all` lists those of all folders"
-        note(f"There are no {what}{'' if everywhere else there}.")
+        note(
+            f"There are no {what}{'' if everywhere else f' in this folder; `foldline sessions{option} --all` lists those of all folders'}."
+        )
         return 0
     say_table(*session_table(shown, width(), utc_now().astimezone(), folders=everywhere))
     # Why sessions are listed that were not held at this path, folder by folder.

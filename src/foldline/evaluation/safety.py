@@ -142,8 +142,7 @@ class _Check:
         """
         takes = sent.tokens + (0 if sent.kind == "step" else sent.output)
         if self.run.window and takes > self.run.window >= self._must_stay(sent):
-            what = f"a {sent.kind} does not fit the window of {self.run.window:,} tokens"
-            yield ("W1", what)
+            yield ("W1", f"a {sent.kind} does not fit the window of {self.run.window:,} tokens")
 
     def _must_stay(self, sent: Sent) -> int:
         """Tokens of what opens the request, and of what no compaction may take out of it."""
@@ -183,8 +182,10 @@ class _Check:
                 continue
             at = _first_difference(earlier.messages, later.messages)
             if at is not None:
-                what = f"it does not go on from the step before: message {at + 1} is another"
-                yield f"request {number}", ("K1", what)
+                yield (
+                    f"request {number}",
+                    ("K1", f"it does not go on from the step before: message {at + 1} is another"),
+                )
 
     def whole_batches(self, compaction: Compacted) -> Iterator[Fault]:
         """T2: no compaction comes while results of the newest calls are still to come."""

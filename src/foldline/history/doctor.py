@@ -316,8 +316,12 @@ def _subagents(session: InspectedSession) -> Iterator[Finding]:
     marked = {entry.child: None for entry in session.scan.entries if isinstance(entry, Subagent)}
     there = {events.parent.name for events in children_of(session.events)}
     if gone := [child for child in marked if child not in there]:
-        found = f"{many(len(gone), 'session')} of subagents not there: {some(gone)}"
-        yield Finding("warn", "subagents", found, "what they answered is in this session all the same")
+        yield Finding(
+            "warn",
+            "subagents",
+            f"{many(len(gone), 'session')} of subagents not there: {some(gone)}",
+            "what they answered is in this session all the same",
+        )
     elif there:
         yield Finding("ok", "subagents", f"{many(len(there), 'session')}, looked at below")
 
@@ -331,11 +335,19 @@ def is_newer(session: InspectedSession) -> bool:
 def _file(session: InspectedSession) -> Iterator[Finding]:
     scanned, header = session.scan, session.scan.header
     if header is None:
-        found = "the first line is not that of a session"
-        yield Finding("bad", "header", found, f"{REPAIR}: it is made again from what is known")
+        yield Finding(
+            "bad",
+            "header",
+            "the first line is not that of a session",
+            f"{REPAIR}: it is made again from what is known",
+        )
     elif is_newer(session):
-        found = f"written by a newer Foldline (format {header.version}, this one knows {FORMAT_VERSION})"
-        yield Finding("bad", "header", found, "open it with that one")
+        yield Finding(
+            "bad",
+            "header",
+            f"written by a newer Foldline (format {header.version}, this one knows {FORMAT_VERSION})",
+            "open it with that one",
+        )
     else:
         begun = f"{header.created_at.astimezone():%Y-%m-%d %H:%M}"
         yield Finding("ok", "header", f"session {header.id} of {header.cwd}, begun {begun}")
@@ -343,16 +355,20 @@ def _file(session: InspectedSession) -> Iterator[Finding]:
     size = f"{len(scanned.entries):,} whole, {session.size:,} bytes"
     if damaged:
         faults = tuple(f"line {line.number} {line.fault}" for line in damaged)
-        found = f"{size}, {len(damaged):,} damaged: {some(faults)}"
-        yield Finding("bad", "records", found, f"{REPAIR}; the file is kept as it is beside it", faults)
+        yield Finding(
+            "bad",
+            "records",
+            f"{size}, {len(damaged):,} damaged: {some(faults)}",
+            f"{REPAIR}; the file is kept as it is beside it",
+            faults,
+        )
     else:
         yield Finding("ok", "records", size)
     if session.size and not scanned.ends and not (damaged and damaged[-1] is scanned.lines[-1]):
         yield Finding("ok", "end", "the last line has no line end: the next append gives it one")
     missing = tuple(str(a) if a == b else f"{a}–{b}" for a, b in gaps(scanned.entries))
     if missing:
-        found = f"no entry has {some(missing)}: nothing is moved by that"
-        yield Finding("ok", "indices", found, "", missing)
+        yield Finding("ok", "indices", f"no entry has {some(missing)}: nothing is moved by that", "", missing)
 
 
 def history_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
@@ -364,12 +380,18 @@ def history_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
         yield Finding("ok", "types", f"not known here, kept as they are: {some(kinds)}", "", kinds)
     open_calls = _open_calls(entries)
     if open_calls:
-        found = f"{many(len(open_calls), 'call')} without a result: the model sees that they were interrupted"
-        yield Finding("ok", "calls", found, "", tuple(open_calls))
+        yield Finding(
+            "ok",
+            "calls",
+            f"{many(len(open_calls), 'call')} without a result: the model sees that they were interrupted",
+            "",
+            tuple(open_calls),
+        )
     yield _checked("references", dangling(projection), "all lead somewhere", "warn")
     in_force = many(len(projection.compactions()), "compaction")
-    fine = f"valid: {many(len(projection.view), 'item')}, {in_force} in force"
-    yield _checked("view", broken(projection), fine, "bad")
+    yield _checked(
+        "view", broken(projection), f"valid: {many(len(projection.view), 'item')}, {in_force} in force", "bad"
+    )
     sent = recorded_requests(entries)
     if sent:
         failures = [str(failure) for failure in unproved(entries)]
@@ -414,8 +436,13 @@ def _folder(session: InspectedSession) -> Iterator[Finding]:
     named = (PurePath(output).name for output in outputs if output)
     gone = tuple(name for name in named if name not in session.outputs)
     if gone:
-        found = f"{many(len(gone), 'whole output')} no longer there: {some(gone)}"
-        yield Finding("warn", "outputs", found, "what the model saw of them is in the history", gone)
+        yield Finding(
+            "warn",
+            "outputs",
+            f"{many(len(gone), 'whole output')} no longer there: {some(gone)}",
+            "what the model saw of them is in the history",
+            gone,
+        )
     if session.drafts:
         names = tuple(path.name for path in session.drafts)
         yield Finding("warn", "left over", f"never finished: {some(names)}", REPAIR, names)
@@ -452,7 +479,6 @@ def _kept_contents(session: InspectedSession) -> Iterator[Finding]:
     if gone or wrong:
         found = f"{len(gone):,} of {many(len(needed), 'file content')} kept for rewinds not there"
         found += f", {len(wrong):,} not what their names say" if wrong else ""
-        advice = "a rewind lists the files it leaves alone"
-        yield Finding("warn", "contents", found, advice, (*gone, *wrong))
+        yield Finding("warn", "contents", found, "a rewind lists the files it leaves alone", (*gone, *wrong))
     else:
         yield Finding("ok", "contents", f"{many(len(needed), 'file content')} kept for rewinds")
