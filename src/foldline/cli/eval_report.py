@@ -84,14 +84,8 @@ def report_json(report: Report) -> dict[str, object]:
         "sessions": report.sessions,
         "rows": [row.as_json() for row in report.rows],
         "not_compared": [asdict(one) for one in report.not_compared],
-        "differences": [
-            {
-                "strategy": one.strategy, "figure": one.figure, "reference": REFERENCE, "mean": one.mean,
-                "low": one.low, "high": one.high, "sessions": one.sessions,
-            }
-            for one in report.differences()
-        ],
-    }  # fmt: skip
+        "differences": [{**asdict(one), "reference": REFERENCE} for one in report.differences()],
+    }
 
 
 # --- for people -------------------------------------------------------------------------------------
@@ -182,21 +176,20 @@ def _say_possible(rows: Sequence[Figures]) -> None:
         return
     say()
     say("of the possible: as a share of the oracle's, which is impossible, for it knows what comes")
-    table = {
-        title: partial(_share_of, value=value, ceiling=value(ceiling)) for title, value in _POSSIBLE.items()
-    }
-    _say_rows([row for row in rows if row.strategy != RAW], table)
+    most = _held(ceiling)
+    say_table(
+        [Column("strategy"), *_right("recall", "far", "args")],
+        (
+            [_name(row), *(_percent(of_possible(*pair)) for pair in zip(_held(row), most, strict=True))]
+            for row in rows
+            if row.strategy != RAW
+        ),
+    )
 
 
-def _share_of(row: Figures, value: Callable[[Figures], float | None], ceiling: float | None) -> str:
-    return _percent(of_possible(value(row), ceiling))
-
-
-_POSSIBLE: dict[str, Callable[[Figures], float | None]] = {
-    "recall": lambda row: row.recall.grounded,
-    "far": lambda row: row.recall.long_range_grounded,
-    "args": lambda row: row.recall.writable.value,
-}
+def _held(row: Figures) -> tuple[float | None, ...]:
+    recall = row.recall
+    return recall.grounded, recall.long_range_grounded, recall.writable.value
 
 
 def _best(rows: Sequence[Figures]) -> dict[str, float | None]:

@@ -50,17 +50,8 @@ def search(
 
 
 def hits_json(session: SessionHits) -> dict[str, object]:
-    return {
-        "id": session.id,
-        "title": session.title,
-        "cwd": session.cwd,
-        "updated_at": session.updated_at,
-        "archived": session.archived,
-        "path": session.path,
-        "matches": session.total,
-        "more": session.more,
-        "hits": list(map(asdict, session.hits)),
-    }
+    fields = asdict(session)
+    return {"matches": fields.pop("total"), **fields}
 
 
 def say_found(found: SessionsFound, query: str, here: bool, kind: MessageKind | None) -> None:

@@ -58,9 +58,8 @@ def sessions(everywhere: bool, archived: bool, limit: int | None, agent: str | N
     if not infos:
         what = "archived sessions" if archived else "sessions"
         option = " --archived" if archived else ""
-        note(
-            f"There are no {what}{'' if everywhere else f' in this folder; `foldline sessions{option} --all` lists those of all folders'}."
-        )
+        there = f" in this folder; `foldline sessions{option} --all` lists those of all folders"
+        note(f"There are no {what}{'' if everywhere else there}.")
         return 0
     say_table(*session_table(shown, width(), utc_now().astimezone(), folders=everywhere))
     # Why sessions are listed that were not held at this path, folder by folder.
@@ -174,26 +173,21 @@ _DAMAGED_TITLE: Final = 24
 
 
 def session_json(info: SessionInfo) -> dict[str, object]:
-    meta = info.meta
     return {
+        **{name: getattr(info.meta, name) for name in _OF_META},
         "id": info.id,
-        "title": meta.title,
-        "cwd": meta.cwd,
-        "entries": meta.entries,
-        "tokens": meta.tokens,
-        "updated_at": meta.updated_at.isoformat(),
-        "model": meta.model,
-        "path": str(info.path),
-        "note": meta.note,
-        "first_prompt": meta.first_prompt,
-        "last_prompt": meta.last_prompt,
-        "size": meta.size,
-        "created_at": meta.created_at.isoformat(),
+        "path": info.path,
         "archived": info.archived,
         "tie": info.tie,
         "moved_from": info.moved_from,
         "subagents": subagents_of(info),
     }
+
+
+_OF_META: Final = (
+    "title", "cwd", "entries", "tokens", "updated_at", "model", "note", "first_prompt", "last_prompt", "size",
+    "created_at",
+)  # fmt: skip
 
 
 def subagents_of(info: SessionInfo) -> int:

@@ -30,7 +30,6 @@ from foldline.protocol import (
     Subagent,
     ToolResultMessage,
     Unknown,
-    parse_entry,
     system_words,
 )
 
@@ -38,12 +37,10 @@ from .catalog import read_header
 from .children import children_of
 from .contents import CONTENTS, OUTPUTS, content_id
 from .lock import Holder, holder_of
-from .log import BLANK, FORMAT_VERSION, WHITE, LineReader, Progress, our_header
+from .log import BLANK, FORMAT_VERSION, WHITE, LineReader, Progress, entry_in, our_header
 from .meta import Meta, describe
 from .paths import HOLDER, INDEX, META
 from .session import Session
-
-_NO_INDEX = "is no record with an index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +85,7 @@ def scan(data: bytes) -> Scan:
     file = io.BytesIO(data)
     first = file.readline()
     header = our_header(first)
-    if header is None and isinstance(_read(first.strip(BLANK)), Entry):
+    if header is None and entry_in(first.strip(BLANK)):
         file.seek(0)  # the header is gone altogether
     behind = Progress(upto=file.tell(), lines=1 if file.tell() else 0)
     reader = LineReader(behind)
@@ -116,23 +113,10 @@ def _lines(file: Iterable[bytes], before: int, reader: LineReader) -> Iterator[L
 
 def _why(record: bytes, last: int, seen: set[int]) -> str:
     """Why a record behind the entry `last` was not taken."""
-    match _read(record):
-        case Entry(index=index) if index != NEW:
-            return (
-                f"holds entry {index}, which {'is there already' if index in seen else f'comes after {last}'}"
-            )
-        case str(fault):
-            return fault
-        case _:
-            return _NO_INDEX
-
-
-def _read(record: bytes) -> Entry | str:
-    """The entry a record is, or why it is none."""
-    try:
-        return parse_entry(record)
-    except (ValueError, RecursionError):
-        pass
+    entry = entry_in(record)
+    if entry is not None and entry.index != NEW:
+        place = "is there already" if entry.index in seen else f"comes after {last}"
+        return f"holds entry {entry.index}, which {place}"
     try:
         json.loads(record.decode())
     except UnicodeDecodeError:
@@ -141,7 +125,7 @@ def _read(record: bytes) -> Entry | str:
         return "is nested too deep"
     except ValueError:
         return "is not whole JSON"
-    return _NO_INDEX
+    return "is no record with an index"
 
 
 def gaps(entries: Iterable[Entry]) -> Iterator[tuple[int, int]]:
