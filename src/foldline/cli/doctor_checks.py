@@ -39,7 +39,7 @@ from foldline.files import is_file, is_there, read_regular
 from foldline.formats.homes import AGENTS, found_sessions
 from foldline.history import Session, SessionInfo, data_home, list_sessions, sessions_dir, short_id, utc_now
 from foldline.history.archive import LEAVING
-from foldline.history.doctor import Finding, drafts_in
+from foldline.history.doctor import Finding, Mark, drafts_in
 from foldline.history.lock import holder_of
 from foldline.history.paths import HOLDER, with_tilde
 from foldline.history.repair import tidy_up
@@ -395,24 +395,14 @@ def _sessions(infos: list[SessionInfo]) -> Iterator[Finding]:
     counted = many(len(infos), "session")
     if not (lost or hurt):
         yield Finding("ok", "sessions", f"{counted}, all can be opened")
-    if lost:
-        names = tuple(short_id(info.id) for info in lost)
-        yield Finding(
-            "bad",
-            "sessions",
-            f"of {counted}, not to be opened: {some(names)}",
-            f"`foldline doctor {names[0]}` says more",
-            names,
-        )
-    if hurt:
-        names = tuple(short_id(info.id) for info in hurt)
-        yield Finding(
-            "warn",
-            "sessions",
-            f"of {counted}, with damage: {some(names)}",
-            f"`foldline doctor {names[0]} --repair` leaves it out",
-            names,
-        )
+    groups: list[tuple[Mark, list[SessionInfo], str, str]] = [
+        ("bad", lost, "not to be opened", "` says more"),
+        ("warn", hurt, "with damage", " --repair` leaves it out"),
+    ]
+    for mark, sessions, what, advice in groups:
+        if names := tuple(short_id(info.id) for info in sessions):
+            found = f"of {counted}, {what}: {some(names)}"
+            yield Finding(mark, "sessions", found, f"`foldline doctor {names[0]}{advice}", names)
 
 
 def _half_deleted(home: Path) -> list[Path]:

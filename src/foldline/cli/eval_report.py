@@ -420,7 +420,7 @@ def _say_window(pools: list[_Pool]) -> None:
     ceiling = named[ORACLE].far if ORACLE in named else None
     reference = named[REFERENCE].by_source if REFERENCE in named else {}
     say_table(
-        [Column("strategy"), *(Column(title, right=True) for title in _TITLES), Column("against")],
+        [Column("strategy"), *_right(*_TITLES), Column("against")],
         (pool.cells(ceiling, reference) for pool in pools),
     )
     for at, pool in enumerate(pools):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from foldline.context.harmless import json_with_escapes, with_signs
 from foldline.context.numbers import elapsed, many
@@ -85,6 +85,17 @@ class Column(NamedTuple):
     right: bool = False
     grows: bool = False
     most: int = 40
+
+
+T = TypeVar("T")
+Field = tuple[bool, Column, Callable[[T], Cell | str]]
+"""A column of a table of things: whether it is shown, how it stands, and its cell for each thing."""
+
+
+def table_of(fields: Sequence[Field[T]], things: Sequence[T]) -> tuple[list[Column], list[list[Cell | str]]]:
+    """Return the columns that are shown, and a row for each thing."""
+    shown = [(column, cell) for is_shown, column, cell in fields if is_shown]
+    return [column for column, _ in shown], [[cell(thing) for _, cell in shown] for thing in things]
 
 
 def say_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell | str]]) -> None:

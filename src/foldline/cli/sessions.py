@@ -1,9 +1,9 @@
 """`foldline sessions`, `rename`, `fork`, `archive` and `delete`: the sessions that are kept."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from foldline.context.numbers import many, tokens
 from foldline.history import (
@@ -31,6 +31,7 @@ from .output import (
     WIDE,
     Cell,
     Column,
+    Field,
     confirmed,
     entries_of,
     note,
@@ -39,6 +40,7 @@ from .output import (
     say_table,
     shown_folder,
     sized_cell,
+    table_of,
     width,
 )
 
@@ -194,11 +196,6 @@ def subagents_of(info: SessionInfo) -> int:
     return sum(1 for _ in tree_of(info.path)) - 1
 
 
-class _Field(NamedTuple):
-    column: Column
-    cell: Callable[[SessionInfo], Cell | str]
-
-
 def session_table(
     infos: Sequence[SessionInfo], width: int, now: datetime, *, folders: bool
 ) -> tuple[list[Column], list[list[Cell | str]]]:
@@ -207,44 +204,40 @@ def session_table(
     `folders`: whether it is of several folders.
     """
     moved = any(info.moved_from for info in infos)
-    fields = _fields(width, now, folders=folders, moved=moved)
-    if counts := {info.path: count for info in infos if (count := subagents_of(info))}:
-        agents = Column("subagents", right=True)
-        fields.insert(3, _Field(agents, lambda info: str(counts.get(info.path, ""))))
-    rows = [[field.cell(info) for field in fields] for info in infos]
-    return [field.column for field in fields], rows
-
-
-def _fields(width: int, now: datetime, *, folders: bool, moved: bool) -> list[_Field]:
+    subagents = {info.path: subagents_of(info) for info in infos}
     wide, very_wide = width >= WIDE, width >= _VERY_WIDE
     path_cells = 36 if wide else 20
-    fields = [
-        _Field(Column("id"), lambda info: short_id(info.id)),
-        _Field(Column("written"), lambda info: Cell(age(info.meta.updated_at, now), "muted")),
-        _Field(Column("entries", right=True), lambda info: str(info.meta.entries)),
-        _Field(
-            Column("tokens", right=True), lambda info: tokens(info.meta.tokens) if info.meta.tokens else ""
+    fields: list[Field[SessionInfo]] = [
+        (True, Column("id"), lambda info: short_id(info.id)),
+        (True, Column("written"), lambda info: Cell(age(info.meta.updated_at, now), "muted")),
+        (True, Column("entries", right=True), lambda info: str(info.meta.entries)),
+        (
+            any(subagents.values()),
+            Column("subagents", right=True),
+            lambda info: str(subagents[info.path] or ""),
         ),
+        (
+            True,
+            Column("tokens", right=True),
+            lambda info: tokens(info.meta.tokens) if info.meta.tokens else "",
+        ),
+        (very_wide, Column("size", right=True), lambda info: Cell(sized_cell(info.meta.size), "muted")),
+        (wide, Column("model", most=24), lambda info: info.meta.model),
+        (
+            not (wide or folders or moved),
+            Column("model", most=16),
+            lambda info: info.meta.model.rsplit("/", 1)[-1],
+        ),
+        (folders, Column("folder", most=path_cells), lambda info: shown_folder(info.meta.cwd, path_cells)),
+        (
+            moved and not folders,
+            Column("moved from", most=path_cells),
+            lambda info: Cell(shown_folder(info.moved_from, path_cells), "altered"),
+        ),
+        (True, Column("title", grows=True), _title_cell),
+        (very_wide, Column("last prompt", most=min(60, width - 110)), _last_prompt),
     ]
-    if very_wide:
-        fields.append(
-            _Field(Column("size", right=True), lambda info: Cell(sized_cell(info.meta.size), "muted"))
-        )
-    if wide:
-        fields.append(_Field(Column("model", most=24), lambda info: info.meta.model))
-    elif not (folders or moved):
-        fields.append(_Field(Column("model", most=16), lambda info: info.meta.model.rsplit("/", 1)[-1]))
-    if folders:
-        fields.append(
-            _Field(Column("folder", most=path_cells), lambda info: shown_folder(info.meta.cwd, path_cells))
-        )
-    elif moved:
-        place = Column("moved from", most=path_cells)
-        fields.append(_Field(place, lambda info: Cell(shown_folder(info.moved_from, path_cells), "altered")))
-    fields.append(_Field(Column("title", grows=True), _title_cell))
-    if very_wide:
-        fields.append(_Field(Column("last prompt", most=min(60, width - 110)), _last_prompt))
-    return fields
+    return table_of(fields, infos)
 
 
 def _last_prompt(info: SessionInfo) -> Cell:

@@ -230,8 +230,9 @@ class Needs:
         replaced = self._originals.get(message.key)
         if replaced is None or replaced.type != message.type or replaced.parts == message.parts:
             return frozenset()
-        handles = {int(handle[1]) for handle in _HANDLE.finditer(message.text)}
-        shown = (self._originals.get((handle, 0)) for handle in handles - _handles(replaced))
+        # Handles in the recorded text itself are none into this session.
+        led_to = _handles(message) - _handles(replaced)
+        shown = (self._originals.get((handle, 0)) for handle in led_to)
         return frozenset().union(*(self.held_by(message) for message in shown if message is not None))
 
 
@@ -240,7 +241,7 @@ _HANDLE = re.compile(r"history_read\((\d{1,9})\)")
 
 
 def _handles(message: BaseMessage) -> set[int]:
-    """Handles in the recorded text itself: they are no handles into this session."""
+    """Return the indices of the entries that the text offers to read again."""
     return {int(handle[1]) for handle in _HANDLE.finditer(message.text)}
 
 

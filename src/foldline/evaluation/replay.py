@@ -407,7 +407,9 @@ def recorded_messages(entries: Sequence[Entry]) -> tuple[BaseMessage, ...]:
 def kept_messages(entries: Sequence[Entry]) -> Iterator[tuple[int, BaseMessage]]:
     """The messages of `recorded_messages`, each with the index it was recorded with."""
     for at, message in enumerate(_kept_messages(entries, project(entries))):
-        update = {"index": STRIDE * (at + 1), **_without_usage(message)}
+        update: dict[str, object] = {"index": STRIDE * (at + 1)}
+        if isinstance(message, AssistantMessage):
+            update |= {"usage": None, "model": None}
         yield message.index, message.model_copy(update=update)
 
 
@@ -427,10 +429,6 @@ def _kept_messages(entries: Sequence[Entry], projection: Projection) -> list[Bas
     # Before the first request there is nothing to answer.
     answers = AssistantMessage | ToolResultMessage
     return [message for at, message in enumerate(said) if at > opening or not isinstance(message, answers)]
-
-
-def _without_usage(message: BaseMessage) -> dict[str, object]:
-    return {"usage": None, "model": None} if isinstance(message, AssistantMessage) else {}
 
 
 def session_name(path: Path) -> str:

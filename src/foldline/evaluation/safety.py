@@ -8,7 +8,6 @@ fail: the calls of an answer without any are not sent at all.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import is_
-from typing import NamedTuple
 
 from foldline.context.view import is_preamble
 from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
@@ -22,18 +21,11 @@ Fault = tuple[str, str]
 """A rule, and what breaks it."""
 
 
-class _OnTheWire(NamedTuple):
-    role: str
-    faults: tuple[Fault, ...]  # what is wrong with the message by itself
-
-
-def _on_the_wire(message: BaseMessage) -> _OnTheWire | None:
-    """None for a message with nothing to say: it is not sent."""
+def _faults_when_sent(message: BaseMessage) -> tuple[Fault, ...] | None:
+    """Return the faults of the message by itself, or None if it is empty and not sent."""
     rendered = to_openai([message], OPENAI)
-    if not rendered:
-        return None
-    chat = rendered[0]  # the images of a result come after it, when its group is whole
-    return _OnTheWire(chat["role"], tuple(_own_faults(chat, message.index)))
+    # The images of a result come after it, when its group is whole.
+    return tuple(_own_faults(rendered[0], message.index)) if rendered else None
 
 
 def _own_faults(chat: ChatMessage, index: int) -> Iterator[Fault]:
@@ -48,14 +40,14 @@ def _own_faults(chat: ChatMessage, index: int) -> Iterator[Fault]:
 
 
 def _pairing_faults(
-    messages: Iterable[BaseMessage], wire: Callable[[BaseMessage], _OnTheWire | None]
+    messages: Iterable[BaseMessage], faults_of: Callable[[BaseMessage], tuple[Fault, ...] | None]
 ) -> Iterator[Fault]:
     """Every reason for which a server would refuse these messages, with its rule."""
     waiting: list[tuple[str, int]] = []  # the id of each open call, and the entry that made it
     has_user = False
     for message in messages:
-        sent = wire(message)
-        if sent is None:
+        faults = faults_of(message)
+        if faults is None:
             continue
         if isinstance(message, ToolResultMessage):
             answered = next((call for call in waiting if call[0] == message.call_id), None)
@@ -67,8 +59,8 @@ def _pairing_faults(
         yield from _without_result(waiting)
         calls = message.calls if isinstance(message, AssistantMessage) else ()
         waiting = [(call.call_id, message.index) for call in calls]
-        has_user = has_user or sent.role == "user"
-        yield from sent.faults
+        has_user = has_user or isinstance(message, UserMessage)
+        yield from faults
     yield from _without_result(waiting)
     if not has_user:
         yield "P7", "no user message is there"
@@ -113,7 +105,7 @@ class _Check:
         self.tokens = tokens
         self.positions = {message.index: at for at, message in enumerate(run.history)}
         self.pins = [message for message in run.history if message.index in run.pins]
-        self.wire = PerMessage(_on_the_wire)
+        self.faults = PerMessage(_faults_when_sent)
 
     def all(self) -> Iterator[tuple[str, Fault]]:
         """Each fault behind the place it is in."""
@@ -127,7 +119,7 @@ class _Check:
 
     def of_request(self, sent: Sent) -> Iterator[Fault]:
         yield from self.window(sent)
-        yield from _pairing_faults(sent.messages, self.wire)
+        yield from _pairing_faults(sent.messages, self.faults)
         if sent.kind == "step" and sent.answer in self.positions:
             # From the end: the stated result of a call without one has its caller's index.
             shown = {message.index: message for message in reversed(sent.messages)}

@@ -30,7 +30,6 @@ from foldline.protocol import (
     Subagent,
     ToolResultMessage,
     Unknown,
-    system_words,
 )
 
 from .catalog import read_header
@@ -39,7 +38,7 @@ from .contents import CONTENTS, OUTPUTS, content_id
 from .lock import Holder, holder_of
 from .log import BLANK, FORMAT_VERSION, WHITE, LineReader, Progress, entry_in, our_header
 from .meta import Meta, describe
-from .paths import HOLDER, INDEX, META
+from .paths import HOLDER, INDEX, META, explained
 from .session import Session
 
 
@@ -240,11 +239,9 @@ class InspectedSession:
 
 def inspect_session(events: Path) -> InspectedSession:
     """The session whose event file this is, or that a link leads to. Raises FoldlineError."""
-    try:
+    with explained(f"{events} cannot be read"):
         data = read_regular(events)
         events = Path(real_path(events))
-    except OSError as error:
-        raise FoldlineError(f"{events} cannot be read: {system_words(error)}.") from None
     has_note = events.name == EVENTS and events.with_name(HOLDER).exists()
     return InspectedSession(events, scan(data), len(data), holder_of(events.parent), has_note)
 
