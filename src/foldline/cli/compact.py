@@ -22,7 +22,7 @@ from foldline.protocol import Compaction, FoldlineError, Reason, events
 from foldline.termination import run_async
 
 from .agents import session_window, settings_here
-from .output import entries_of, note, say, say_heading, say_json
+from .output import Json, entries_of, note, say, say_heading, say_json
 from .sources import Source, read_source, write_copy
 
 
@@ -160,13 +160,13 @@ def _report(progress: events.CompactionProgress | events.Retrying) -> None:
         note(said)
 
 
-def outcome_json(outcome: Outcome) -> dict[str, object]:
+def outcome_json(outcome: Outcome) -> Json:
     """The shape programs rely on. Where nothing was drafted, the plan's numbers stand in; null where only the
     strategy would know."""
     planned, proposal, entry = outcome.planned, outcome.proposal, outcome.entry
     size = view_size(outcome.projection).tokens
     counts = proposal or planned
-    result: dict[str, object] = {
+    result: Json = {
         "strategy": outcome.strategy,
         "reason": "manual",
         "rung": None,

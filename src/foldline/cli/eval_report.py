@@ -21,7 +21,7 @@ from foldline.evaluation.survival import KINDS
 from foldline.version import __version__
 
 from .eval_corpus import Line
-from .output import Cell, Column, say, say_heading, say_legend, say_table
+from .output import Cell, Column, Json, say, say_heading, say_legend, say_table
 
 REFERENCE = "summary"
 """The strategy that others are held against where several sessions are compared."""
@@ -68,7 +68,7 @@ _COMPARED: dict[str, Callable[[Figures], float | None]] = {
 }
 
 
-def report_json(report: Report) -> dict[str, object]:
+def report_json(report: Report) -> Json:
     setup = report.setup
     return {
         "version": __version__,
@@ -176,18 +176,18 @@ def _say_possible(rows: Sequence[Figures]) -> None:
         return
     say()
     say("of the possible: as a share of the oracle's, which is impossible, for it knows what comes")
-    most = _held(ceiling)
+    most = _recalls(ceiling)
     say_table(
         [Column("strategy"), *_right("recall", "far", "args")],
         (
-            [_name(row), *(_percent(of_possible(*pair)) for pair in zip(_held(row), most, strict=True))]
+            [_name(row), *(_percent(of_possible(*pair)) for pair in zip(_recalls(row), most, strict=True))]
             for row in rows
             if row.strategy != RAW
         ),
     )
 
 
-def _held(row: Figures) -> tuple[float | None, ...]:
+def _recalls(row: Figures) -> tuple[float | None, ...]:
     recall = row.recall
     return recall.grounded, recall.long_range_grounded, recall.writable.value
 

@@ -27,6 +27,8 @@ PIPED_WIDTH = 120
 WIDE = 100
 """Columns of the terminal from which a table shows longer names."""
 
+Json = dict[str, object]
+"""An object as programs get it."""
 Style = Literal["bold", "muted", "altered", "compacted", "alert"]
 _CODES: dict[Style, str] = {"bold": "1", "muted": "90", "altered": "33", "compacted": "34", "alert": "31"}
 
@@ -87,12 +89,15 @@ class Column(NamedTuple):
     most: int = 40
 
 
+Row = list[Cell | str]
+Table = tuple[list[Column], list[Row]]
+"""Columns and rows, as `say_table` takes them."""
 T = TypeVar("T")
 Field = tuple[bool, Column, Callable[[T], Cell | str]]
 """A column of a table of things: whether it is shown, how it stands, and its cell for each thing."""
 
 
-def table_of(fields: Sequence[Field[T]], things: Sequence[T]) -> tuple[list[Column], list[list[Cell | str]]]:
+def table_of(fields: Sequence[Field[T]], things: Sequence[T]) -> Table:
     """Return the columns that are shown, and a row for each thing."""
     shown = [(column, cell) for is_shown, column, cell in fields if is_shown]
     return [column for column, _ in shown], [[cell(thing) for _, cell in shown] for thing in things]
@@ -101,15 +106,15 @@ def table_of(fields: Sequence[Field[T]], things: Sequence[T]) -> tuple[list[Colu
 def say_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell | str]]) -> None:
     """A table with one line a row, its columns two cells apart, as wide as the terminal at most."""
     lines = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
-    widths = [
-        min(column.most, max([cells(column.title), *(cells(line[place].text) for line in lines)]))
+    widest = [
+        max([cells(column.title), *(cells(line[place].text) for line in lines)])
         for place, column in enumerate(columns)
     ]
+    widths = [min(column.most, needed) for column, needed in zip(columns, widest, strict=True)]
     taken = sum(width + 2 for width, column in zip(widths, columns, strict=True) if not column.grows) - 2
     for place, column in enumerate(columns):
         if column.grows:
-            widest = max([cells(column.title), *(cells(line[place].text) for line in lines)])
-            widths[place] = min(widest, max(16, width() - taken - 2))
+            widths[place] = min(widest[place], max(16, width() - taken - 2))
     _say_row(columns, widths, [Cell(column.title, "muted") for column in columns])
     for line in lines:
         _say_row(columns, widths, line)

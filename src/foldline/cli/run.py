@@ -24,7 +24,7 @@ from foldline.termination import run_async
 
 from .agents import Refused, agent_for, chosen_session, claimed, settings_here
 from .arguments import UsageError
-from .output import entries_of, note, say, say_json
+from .output import Json, entries_of, note, say, say_json
 from .resume import instead
 from .streams import UNREAD, flush_out, forget
 
@@ -266,7 +266,7 @@ class JsonLines:
             }
         )
 
-    def _write(self, line: dict[str, object]) -> None:
+    def _write(self, line: Json) -> None:
         say_json(line, pretty=False)
         flush_out()
 

@@ -17,7 +17,7 @@ from foldline.history.session_search import (
 )
 
 from .arguments import UsageError
-from .output import Bar, Style, note, paint, say, say_json, shown_folder, width
+from .output import Bar, Json, Style, note, paint, say, say_json, shown_folder, width
 from .streams import write_out
 
 _HITS: Final = 3
@@ -49,7 +49,7 @@ def search(
     return 0
 
 
-def hits_json(session: SessionHits) -> dict[str, object]:
+def hits_json(session: SessionHits) -> Json:
     fields = asdict(session)
     return {"matches": fields.pop("total"), **fields}
 

@@ -32,6 +32,8 @@ from .output import (
     Cell,
     Column,
     Field,
+    Json,
+    Table,
     confirmed,
     entries_of,
     note,
@@ -150,7 +152,7 @@ def delete_sessions(sources: list[str], yes: bool, as_json: bool) -> int:
     """Deletes sessions for good, after a question."""
     home = data_home()
     paths = dict.fromkeys(find_session(home, source) for source in sources)
-    gone: list[dict[str, object]] = []
+    gone: list[Json] = []
     try:  # one that cannot be deleted does not keep back what was done before it
         for info in [info_of(home, path) for path in paths]:
             if not confirmed(delete_question(info), yes=yes, how="--yes"):
@@ -174,7 +176,7 @@ _DAMAGED_TITLE: Final = 24
 """Cells of the title of a damaged session, so that what is wrong with it has room."""
 
 
-def session_json(info: SessionInfo) -> dict[str, object]:
+def session_json(info: SessionInfo) -> Json:
     return {
         **{name: getattr(info.meta, name) for name in _OF_META},
         "id": info.id,
@@ -196,9 +198,7 @@ def subagents_of(info: SessionInfo) -> int:
     return sum(1 for _ in tree_of(info.path)) - 1
 
 
-def session_table(
-    infos: Sequence[SessionInfo], width: int, now: datetime, *, folders: bool
-) -> tuple[list[Column], list[list[Cell | str]]]:
+def session_table(infos: Sequence[SessionInfo], width: int, now: datetime, *, folders: bool) -> Table:
     """Columns and rows of a list in so many terminal cells: what matters first, more where there is room.
 
     `folders`: whether it is of several folders.

@@ -1,7 +1,6 @@
 """The figures of one run: what it cost, what was there when needed, what survives, what broke."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from statistics import fmean
 
@@ -11,7 +10,7 @@ from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError
 
 from .cost import OPENAI_CACHE, RHO_SWEEP, Rates, churn, cost, elongation_tolerance
 from .recall import STATES, needs, recall
-from .record import Meter, Run
+from .record import Messages, Meter, Run
 from .safety import violations
 from .survival import Known, survival
 
@@ -25,9 +24,7 @@ _COLD = replace(OPENAI_CACHE, cold_user_turns=True)  # pessimistic: nothing is f
 class Instrument:
     """How a session is measured, the same for all its runs. Made once a session."""
 
-    def __init__(
-        self, history: Sequence[BaseMessage], raw: Run, meter: Meter, price: Price | None = None
-    ) -> None:
+    def __init__(self, history: Messages, raw: Run, meter: Meter, price: Price | None = None) -> None:
         self.meter = meter
         self.price = price
         self.needs = needs(history, meter)

@@ -15,10 +15,11 @@ from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, 
 from foldline.protocol.messages import json_object
 
 from .cost import as_sent
-from .record import Compacted, Meter, PerMessage, Run, Sent
+from .record import Compacted, Messages, Meter, PerMessage, Run, Sent
 
 Fault = tuple[str, str]
 """A rule, and what breaks it."""
+Faults = Iterator[Fault]
 
 
 def _faults_when_sent(message: BaseMessage) -> tuple[Fault, ...] | None:
@@ -28,7 +29,7 @@ def _faults_when_sent(message: BaseMessage) -> tuple[Fault, ...] | None:
     return tuple(_own_faults(rendered[0], message.index)) if rendered else None
 
 
-def _own_faults(chat: ChatMessage, index: int) -> Iterator[Fault]:
+def _own_faults(chat: ChatMessage, index: int) -> Faults:
     calls: Sequence[ChatMessage] = chat.get("tool_calls", ())
     if chat["role"] == "assistant" and not calls and not (chat["content"] or "").strip():
         yield "P6", f"the answer in entry {index} has neither text nor calls"
@@ -41,7 +42,7 @@ def _own_faults(chat: ChatMessage, index: int) -> Iterator[Fault]:
 
 def _pairing_faults(
     messages: Iterable[BaseMessage], faults_of: Callable[[BaseMessage], tuple[Fault, ...] | None]
-) -> Iterator[Fault]:
+) -> Faults:
     """Every reason for which a server would refuse these messages, with its rule."""
     waiting: list[tuple[str, int]] = []  # the id of each open call, and the entry that made it
     has_user = False
@@ -66,7 +67,7 @@ def _pairing_faults(
         yield "P7", "no user message is there"
 
 
-def _without_result(waiting: Iterable[tuple[str, int]]) -> Iterator[Fault]:
+def _without_result(waiting: Iterable[tuple[str, int]]) -> Faults:
     for call_id, caller in waiting:
         yield "P1", f"call {call_id} of entry {caller} has no result right after it"
 
@@ -117,7 +118,7 @@ class _Check:
             yield from ((where, fault) for fault in self.whole_batches(compaction))
             yield from ((where, fault) for fault in self.smaller(compaction))
 
-    def of_request(self, sent: Sent) -> Iterator[Fault]:
+    def of_request(self, sent: Sent) -> Faults:
         yield from self.window(sent)
         yield from _pairing_faults(sent.messages, self.faults)
         if sent.kind == "step" and sent.answer in self.positions:
@@ -126,7 +127,7 @@ class _Check:
             yield from self.pins_verbatim(sent.answer, shown)
             yield from self.fresh_verbatim(sent.answer, shown)
 
-    def window(self, sent: Sent) -> Iterator[Fault]:
+    def window(self, sent: Sent) -> Faults:
         """W1: input and a summary's answer, which is known, fit.
 
         A recorded answer, or what else must stay, may be longer than the window by itself: the session was
@@ -147,13 +148,13 @@ class _Check:
         opening = (message for message in sent.messages if is_preamble(message))
         return sum(map(self.tokens, (*opening, *let_in)))
 
-    def pins_verbatim(self, answer: int, shown: _Shown) -> Iterator[Fault]:
+    def pins_verbatim(self, answer: int, shown: _Shown) -> Faults:
         """C3: pins are in every request after they were said."""
         for pin in self.pins:
             if pin.index < answer and not _verbatim(pin, shown):
                 yield ("C3", f"pinned entry {pin.index} is not there word for word")
 
-    def fresh_verbatim(self, answer: int, shown: _Shown) -> Iterator[Fault]:
+    def fresh_verbatim(self, answer: int, shown: _Shown) -> Faults:
         """T1: the newest user message of the turn, and the calls and results that no request has carried."""
         upto = self.positions[answer]
         request = _unanswered(self.run.history[:upto])
@@ -179,7 +180,7 @@ class _Check:
                     ("K1", f"it does not go on from the step before: message {at + 1} is another"),
                 )
 
-    def whole_batches(self, compaction: Compacted) -> Iterator[Fault]:
+    def whole_batches(self, compaction: Compacted) -> Faults:
         """T2: no compaction comes while results of the newest calls are still to come."""
         batch = _newest_batch(compaction.before)
         caller = next((message for message in batch if isinstance(message, AssistantMessage)), None)
@@ -192,7 +193,7 @@ class _Check:
             if message.call_id not in seen:
                 yield ("T2", f"entry {message.index} was still to come for the calls before it")
 
-    def smaller(self, compaction: Compacted) -> Iterator[Fault]:
+    def smaller(self, compaction: Compacted) -> Faults:
         """E2: a compaction never makes the view longer."""
         before, after = (sum(map(self.tokens, view)) for view in (compaction.before, compaction.after))
         if after > before:
@@ -213,7 +214,7 @@ def _is_clipped(result: BaseMessage, shown: _Shown) -> bool:
     return isinstance(there, ToolResultMessage) and f"history_read({result.index})" in there.text
 
 
-def _unanswered(history: Sequence[BaseMessage]) -> UserMessage | None:
+def _unanswered(history: Messages) -> UserMessage | None:
     """The newest user message, unless an answer without calls has ended its turn."""
     for message in reversed(history):
         if isinstance(message, UserMessage):
@@ -223,7 +224,7 @@ def _unanswered(history: Sequence[BaseMessage]) -> UserMessage | None:
     return None
 
 
-def _newest_batch(history: Sequence[BaseMessage]) -> list[BaseMessage]:
+def _newest_batch(history: Messages) -> list[BaseMessage]:
     """The newest answer that called tools and its results, where nothing came after them."""
     for at in reversed(range(len(history))):
         message = history[at]
@@ -232,7 +233,7 @@ def _newest_batch(history: Sequence[BaseMessage]) -> list[BaseMessage]:
     return []
 
 
-def _first_difference(earlier: Sequence[BaseMessage], later: Sequence[BaseMessage]) -> int | None:
+def _first_difference(earlier: Messages, later: Messages) -> int | None:
     """Where the later list does not go on from the earlier one; None where it does."""
     if len(later) >= len(earlier) and all(map(is_, earlier, later)):
         return None

@@ -287,12 +287,15 @@ class Finding:
     """All of what `found` counts."""
 
 
+Findings = Iterator[Finding]
+
+
 def examine(session: InspectedSession) -> list[Finding]:
     """Every check of a session, in the order they are shown."""
     return [*_file(session), *history_findings(session.scan.entries), *_folder(session), *_subagents(session)]
 
 
-def _subagents(session: InspectedSession) -> Iterator[Finding]:
+def _subagents(session: InspectedSession) -> Findings:
     """Whether the session of each subagent is there; what is in it is looked at by itself."""
     marked = {entry.child: None for entry in session.scan.entries if isinstance(entry, Subagent)}
     there = {events.parent.name for events in children_of(session.events)}
@@ -313,7 +316,7 @@ def is_newer(session: InspectedSession) -> bool:
     return header is not None and header.version > FORMAT_VERSION
 
 
-def _file(session: InspectedSession) -> Iterator[Finding]:
+def _file(session: InspectedSession) -> Findings:
     scanned, header = session.scan, session.scan.header
     if header is None:
         yield Finding(
@@ -352,7 +355,7 @@ def _file(session: InspectedSession) -> Iterator[Finding]:
         yield Finding("ok", "indices", f"no entry has {some(missing)}: nothing is moved by that", "", missing)
 
 
-def history_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
+def history_findings(entries: Sequence[Entry]) -> Findings:
     """The checks of a history, whoever wrote it."""
     projection = project(entries)
     unknown = Counter(entry.type for entry in entries if isinstance(entry, Unknown))
@@ -397,7 +400,7 @@ def _open_calls(entries: Iterable[Entry]) -> list[str]:
     return list(calls.values())
 
 
-def _folder(session: InspectedSession) -> Iterator[Finding]:
+def _folder(session: InspectedSession) -> Findings:
     if session.holder is not None:
         yield Finding("warn", "writer", f"{session.holder} writes to it now", "nothing is repaired now")
     elif session.has_note:
@@ -449,7 +452,7 @@ def snapshot(session: InspectedSession) -> Finding:
     return Finding("ok", "meta.json", "says what the history says")
 
 
-def _kept_contents(session: InspectedSession) -> Iterator[Finding]:
+def _kept_contents(session: InspectedSession) -> Findings:
     """What was kept so that files can be put back."""
     wrong = tuple(path.name for path, right in session.contents.items() if not right)
     images = (image for e in session.scan.entries if isinstance(e, Checkpoint) for image in e.files)
