@@ -117,14 +117,14 @@ async def test_of_what_is_appended_no_more_stays_in_memory_than_there_is_room_fo
     path = tmp_path / EVENTS
     session = Session(HEADER, StoredEntries(Records(path, room=10_000)), log=Log(path, HEADER))
     parsed = 0
-    parse = stored.entry_in
+    parse = stored.parse_entry
 
-    def counting(record: bytes) -> Entry | None:
+    def counting(record: bytes) -> Entry:
         nonlocal parsed
         parsed += 1
         return parse(record)
 
-    monkeypatch.setattr(stored, "entry_in", counting)
+    monkeypatch.setattr(stored, "parse_entry", counting)
     for number in range(100):
         await session.append(user(-1, f"{number} " * 300))
     assert list(session.entries) == read_log(path).entries
@@ -156,14 +156,14 @@ def test_only_what_may_count_is_parsed(tmp_path: Path, monkeypatch: pytest.Monke
     made: list[Entry] = [user(index, "needle" if index % 500 == 7 else "hay") for index in range(2_000)]
     write_events(tmp_path / EVENTS, made)
     entries = entries_of(tmp_path / EVENTS)
-    count, parse = 0, stored.entry_in
+    count, parse = 0, stored.parse_entry
 
-    def counting(record: bytes) -> Entry | None:
+    def counting(record: bytes) -> Entry:
         nonlocal count
         count += 1
         return parse(record)
 
-    monkeypatch.setattr(stored, "entry_in", counting)
+    monkeypatch.setattr(stored, "parse_entry", counting)
     found = [position for position, _ in entries.sifted(lambda records: b"needle" in records)]
     assert (found, count) == ([7, 507, 1_007, 1_507], 4)
     asked: list[bytes] = []

@@ -33,19 +33,19 @@ Style = Literal["bold", "muted", "altered", "compacted", "alert"]
 _CODES: dict[Style, str] = {"bold": "1", "muted": "90", "altered": "33", "compacted": "34", "alert": "31"}
 
 
-def say(text: str = "") -> None:
-    """Text for people, on stdout. It is made harmless before."""
-    write_out(with_signs(text) + "\n")
+def say(text: str = "", style: Style | None = None) -> None:
+    """Write a line for people to stdout, made harmless before."""
+    write_out(paint(with_signs(text), style) + "\n")
 
 
 def say_heading(text: str) -> None:
-    write_out(paint(with_signs(text), "bold") + "\n")
+    say(text, "bold")
 
 
 def say_legend(text: str) -> None:
     """What the marks mean: for people at a terminal, not for what reads a pipe."""
     if sys.stdout.isatty():
-        write_out(paint(with_signs(text), "muted") + "\n")
+        say(text, "muted")
 
 
 def note(sentence: str) -> None:

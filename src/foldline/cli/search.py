@@ -17,7 +17,7 @@ from foldline.history.session_search import (
 )
 
 from .arguments import UsageError
-from .output import Bar, Json, Style, note, paint, say, say_json, shown_folder, width
+from .output import Bar, Json, note, paint, say, say_json, shown_folder, width
 from .streams import write_out
 
 _HITS: Final = 3
@@ -85,11 +85,11 @@ def _short(session: str) -> str:
 
 def _say_session(session: SessionHits) -> None:
     room = width()
-    _say_painted(clip_cells(session.title or "(nothing said yet)", room), "bold")
+    say(clip_cells(session.title or "(nothing said yet)", room), "bold")
     written = age(session.updated_at, utc_now().astimezone())
     about = [_short(session.id), written, *(["archived"] if session.archived else [])]
     folder = shown_folder(session.cwd, max(20, room - 30))
-    _say_painted("  " + clip_cells(" · ".join([*about, folder]), room - 2), "muted")
+    say("  " + clip_cells(" · ".join([*about, folder]), room - 2), "muted")
     shown = session.hits[:_HITS]
     numbers = max(len(str(hit.index)) for hit in shown)
     for hit in shown:
@@ -98,11 +98,7 @@ def _say_session(session: SessionHits) -> None:
     more = session.total - len(shown)
     if more > 0:
         at_least = ", at least" if session.more else ""
-        _say_painted(f"{'':{_INDENT + numbers + 2}}and {more} more{at_least}", "muted")
-
-
-def _say_painted(text: str, style: Style) -> None:
-    write_out(paint(with_signs(text), style) + "\n")
+        say(f"{'':{_INDENT + numbers + 2}}and {more} more{at_least}", "muted")
 
 
 def _marked(hit: SessionHit, room: int) -> str:

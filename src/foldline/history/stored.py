@@ -38,10 +38,11 @@ from foldline.protocol import (
     Unknown,
     UserMessage,
     Written,
+    parse_entry,
     text_parts,
 )
 
-from .log import ByteRange, entry_in
+from .log import ByteRange
 
 ROOM = 8 * 1024 * 1024
 """Bytes of records that are kept parsed, twice the largest window. In memory they take two and a half times
@@ -109,8 +110,11 @@ class Records:
 
 def parsed(record: bytes, index: int) -> Entry | None:
     """The entry of a record, where it is the one with this index."""
-    entry = entry_in(record)
-    return entry if entry is not None and entry.index == index else None
+    try:
+        entry = parse_entry(record)
+    except (ValueError, RecursionError):
+        return None
+    return entry if entry.index == index else None
 
 
 def _read_all(file: FileIO, length: int) -> bytes:
