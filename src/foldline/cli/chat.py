@@ -94,7 +94,10 @@ def _chats(start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, 
                 return end
             start = _Start(str(end), attempt.refused.folder)
         elif app.failure is not None:
-            return _failed(app.failure)
+            from .output import note
+
+            note(app.failure)
+            return 1
         else:
             _say_how_to_resume(session.file for session in app.sessions)
             return app.return_code or 0
@@ -175,10 +178,3 @@ def _load(start: _Start, chosen: "Mapping[str, object]") -> "tuple[Agent, bool]"
         session.close()  # other sessions of this process go on, and this one may be asked for again
         raise
     return agent, is_first_start(settings, os.environ, data_home())
-
-
-def _failed(sentence: str) -> int:
-    from .output import note
-
-    note(sentence)
-    return 1

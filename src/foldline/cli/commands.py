@@ -75,12 +75,25 @@ def _run(parser: ArgumentParser) -> None:
     add_yes(parser, "run every tool call; without it, only those that just look")
     add_flag(parser, "--trust", "agree to what this folder brings: settings, instructions, skills, hooks")
     add_flag(parser, "--plan", "let it make a plan, which is printed, and change nothing")
-    what = "answers to the model's questions, a line each: a choice's number, or other words"
-    parser.add_argument("--answers", metavar="FILE", help=what)
-    what = "limits.turn_steps: stop after N requests to the model, with exit code 3"
-    parser.add_argument("--max-steps", type=count_of, metavar="N", help=what)
-    what = "another bound of [limits], as in turn_cost=25 or turn_tokens=50M; 0 takes it away"
-    parser.add_argument("--limit", action="append", type=limit_of, metavar="NAME=N", default=[], help=what)
+    parser.add_argument(
+        "--answers",
+        metavar="FILE",
+        help="answers to the model's questions, a line each: a choice's number, or other words",
+    )
+    parser.add_argument(
+        "--max-steps",
+        type=count_of,
+        metavar="N",
+        help="limits.turn_steps: stop after N requests to the model, with exit code 3",
+    )
+    parser.add_argument(
+        "--limit",
+        action="append",
+        type=limit_of,
+        metavar="NAME=N",
+        default=[],
+        help="another bound of [limits], as in turn_cost=25 or turn_tokens=50M; 0 takes it away",
+    )
     add_asked(parser)
     add_json(parser, "every event as a line of JSON")
 
@@ -113,8 +126,12 @@ def _compact(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--focus", type=text_of, metavar="TEXT", help="what the summary should keep above all"
     )
-    what = "newest work to keep verbatim: 8000, 8k, 20%% of the window"
-    parser.add_argument("--keep", type=amount_of, metavar="N", help=what)
+    parser.add_argument(
+        "--keep",
+        type=amount_of,
+        metavar="N",
+        help="newest work to keep verbatim: 8000, 8k, 20%% of the window",
+    )
     add_flag(parser, "--dry-run", "only the plan; nothing is written")
     parser.add_argument("--out", metavar="FILE", help="write the compacted session to this new file")
     add_asked(parser)
@@ -135,8 +152,9 @@ def _eval(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--strategies", type=names_of, metavar="A,B", help="what is compared; all that comes along by default"
     )
-    what = "context windows in tokens: 32k,128k"
-    parser.add_argument("--window", dest="windows", type=windows_of, metavar="N,M", help=what)
+    parser.add_argument(
+        "--window", dest="windows", type=windows_of, metavar="N,M", help="context windows in tokens: 32k,128k"
+    )
     add_model(parser)
     parser.add_argument(
         "--tokenizer", choices=("weights", "o200k"), default="weights", help="how tokens are counted"
@@ -220,8 +238,11 @@ def _search(parser: ArgumentParser) -> None:
         help="words that stand in one entry, in any script; '\"several words\"' as they stand together",
     )
     add_flag(parser, "--here", "only in the sessions of this folder")
-    what = "only what you said, what the model said and called, or what tools returned"
-    parser.add_argument("--kind", choices=("user", "assistant", "tool_result"), help=what)
+    parser.add_argument(
+        "--kind",
+        choices=("user", "assistant", "tool_result"),
+        help="only what you said, what the model said and called, or what tools returned",
+    )
     parser.add_argument(
         "--limit", type=count_of, metavar="N", help="the most sessions to list; 10 by default"
     )
@@ -238,8 +259,9 @@ def _rename(parser: ArgumentParser) -> None:
 
 def _fork(parser: ArgumentParser) -> None:
     parser.add_argument("source", metavar="ID", help="the session: its id, or an end of it")
-    what = "the last entry that comes along; all by default"
-    parser.add_argument("--at", type=number_of, metavar="INDEX", help=what)
+    parser.add_argument(
+        "--at", type=number_of, metavar="INDEX", help="the last entry that comes along; all by default"
+    )
     add_json(parser)
 
 

@@ -22,7 +22,7 @@ from foldline.protocol import Compaction, FoldlineError, Reason, events
 from foldline.termination import run_async
 
 from .agents import session_window, settings_here
-from .output import entries_of, note, say, say_heading, say_json
+from .output import Json, entries_of, note, say, say_heading, say_json
 from .sources import Source, read_source, write_copy
 
 
@@ -155,33 +155,31 @@ def _check_room(projection: Projection, budget: Budget) -> None:
 
 
 def _report(progress: events.CompactionProgress | events.Retrying) -> None:
-    if isinstance(progress, events.Retrying):
-        note(str(progress))
-    elif progress.detail:
-        note(progress.detail)
+    said = str(progress) if isinstance(progress, events.Retrying) else progress.detail
+    if said:
+        note(said)
 
 
-def outcome_json(outcome: Outcome) -> dict[str, object]:
+def outcome_json(outcome: Outcome) -> Json:
     """The shape programs rely on. Where nothing was drafted, the plan's numbers stand in; null where only the
     strategy would know."""
     planned, proposal, entry = outcome.planned, outcome.proposal, outcome.entry
     size = view_size(outcome.projection).tokens
     counts = proposal or planned
-    details = entry.details if entry else file_lists(outcome.projection)
-    result: dict[str, object] = {
-        "strategy": entry.strategy if entry else outcome.strategy,
+    result: Json = {
+        "strategy": outcome.strategy,
         "reason": "manual",
-        "rung": entry.rung if entry else None,
-        "tokens_before": entry.tokens_before if entry else size,
-        "tokens_after": entry.tokens_after if entry else planned.tokens_expected if planned else size,
-        "first_kept_index": entry.first_kept_index if entry else _first_kept(planned),
+        "rung": None,
+        "tokens_before": size,
+        "tokens_after": planned.tokens_expected if planned else size,
+        "first_kept_index": planned.cut.first_kept_index if planned and planned.cut else None,
         "kept": counts.kept if counts else len(outcome.projection.view),
         "compacted": counts.compacted if counts else 0,
-        "summary": entry.summary if entry else "",
-        "facts": entry.facts if entry else 0,
-        "lost": entry.lost if entry else 0,
-        "details": details.model_dump(mode="json"),
-        "model": entry.model if entry else None,
+        "summary": "",
+        "facts": 0,
+        "lost": 0,
+        "details": file_lists(outcome.projection).model_dump(mode="json"),
+        "model": None,
         "model_calls": proposal.model_calls if proposal else 0,
         "committed": outcome.written_to is not None,
         "index": entry.index if entry and outcome.written_to else None,
@@ -189,13 +187,18 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         "dry_run": outcome.dry_run,
         "window": outcome.budget.window,
     }
+    if entry:
+        result |= entry.model_dump(mode="json", include=_OF_ENTRY)
     if outcome.dry_run and not outcome.plans_by_cut:
         result |= dict.fromkeys(("tokens_after", "first_kept_index", "kept", "compacted"))
     return result
 
 
-def _first_kept(planned: Plan | None) -> int | None:
-    return planned.cut.first_kept_index if planned and planned.cut else None
+_OF_ENTRY = {
+    "strategy", "rung", "tokens_before", "tokens_after", "first_kept_index", "summary", "facts", "lost",
+    "details", "model",
+}  # fmt: skip
+"""Fields of a drafted compaction that take the place of the plan's."""
 
 
 def say_outcome(source: Source, outcome: Outcome) -> None:

@@ -13,7 +13,7 @@ from foldline.agent.trust_question import does, names
 from foldline.protocol import FoldlineError
 
 from .agents import settings_here
-from .output import Cell, Column, Style, note, say_json, say_table
+from .output import Cell, Column, Row, Style, note, say_json, say_table
 
 
 def config(as_json: bool, schema: bool) -> int:
@@ -47,7 +47,7 @@ def config(as_json: bool, schema: bool) -> int:
             }
         )
         return 0
-    rows: list[list[Cell | str]] = []
+    rows: list[Row] = []
     for key, value in settings.values().items():
         origin = settings.origin(key)
         given = shown(value)

@@ -28,7 +28,7 @@ from foldline.history.meta import cells
 from foldline.history.repair import repair, repair_plan
 from foldline.protocol import FoldlineError, Unknown
 
-from .output import Style, note, paint, say, say_heading, say_json
+from .output import Json, Style, note, paint, say, say_heading, say_json
 from .sources import path_of
 from .streams import write_out
 
@@ -203,7 +203,7 @@ def _say_line(head: str, indent: int, text: str) -> None:
         say(" " * indent + piece)
 
 
-def report_json(report: Report) -> dict[str, object]:
+def report_json(report: Report) -> Json:
     return {
         "name": report.name,
         "path": report.path,

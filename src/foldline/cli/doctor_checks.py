@@ -39,7 +39,7 @@ from foldline.files import is_file, is_there, read_regular
 from foldline.formats.homes import AGENTS, found_sessions
 from foldline.history import Session, SessionInfo, data_home, list_sessions, sessions_dir, short_id, utc_now
 from foldline.history.archive import LEAVING
-from foldline.history.doctor import Finding, drafts_in
+from foldline.history.doctor import Finding, Findings, Mark, drafts_in
 from foldline.history.lock import holder_of
 from foldline.history.paths import HOLDER, with_tilde
 from foldline.history.repair import tidy_up
@@ -84,7 +84,7 @@ def examine_here(network: bool) -> list[Finding]:
 # --- the program and what it needs ---------------------------------------------------------------------
 
 
-def _program() -> Iterator[Finding]:
+def _program() -> Findings:
     python = ".".join(map(str, sys.version_info[:3]))
     yield Finding("ok", "foldline", f"{__version__} on Python {python}, {sys.platform}")
     found, missing = [], []
@@ -99,7 +99,7 @@ def _program() -> Iterator[Finding]:
         yield Finding("ok", "libraries", ", ".join(found))
 
 
-def _terminal() -> Iterator[Finding]:
+def _terminal() -> Findings:
     term = os.environ.get("TERM", "")
     encoding = sys.stdout.encoding or "unknown"
     locale = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "")
@@ -111,8 +111,12 @@ def _terminal() -> Iterator[Finding]:
     if term in ("", "dumb"):
         yield Finding("bad", "terminal", found, "the chat needs a terminal that moves the cursor: set TERM")
     elif (locale and "utf" not in locale.lower()) or not locale:
-        advice = "signs may come out wrong: set LANG to a UTF-8 locale, such as C.UTF-8"
-        yield Finding("warn", "terminal", f"{found}, locale {locale or 'not set'}", advice)
+        yield Finding(
+            "warn",
+            "terminal",
+            f"{found}, locale {locale or 'not set'}",
+            "signs may come out wrong: set LANG to a UTF-8 locale, such as C.UTF-8",
+        )
     elif size.columns < 60 or size.lines < 16:
         yield Finding("warn", "terminal", found, "small: panels need about 60 × 16")
     else:
@@ -127,7 +131,7 @@ def _colours(term: str) -> str:
     return "256 colours" if "256" in term else "16 colours"
 
 
-def _tools() -> Iterator[Finding]:
+def _tools() -> Findings:
     for name, program, without in (
         ("ripgrep", "rg", "searching files works without it, but slower"),
         ("git", "git", "the chat shows no branch, and respects no .gitignore"),
@@ -159,7 +163,7 @@ def _version_of(program: str) -> str:
     return ""
 
 
-def _keys() -> Iterator[Finding]:
+def _keys() -> Findings:
     """The user's own keys: what cannot be, and what may not arrive in every terminal."""
     from foldline.tui.keys.registry import unsure_keys
     from foldline.tui.keys.table import keymap_of
@@ -190,7 +194,7 @@ def _settings() -> tuple[Settings | None, list[Finding]]:
     return settings, [Finding("ok", "settings", there or f"all by default: there is no {files[0]}")]
 
 
-def _folder() -> Iterator[Finding]:
+def _folder() -> Findings:
     """What there is for this folder, from where; what is left aside, and why."""
     cwd, mine = Path.cwd(), config_dir(os.environ) / INSTRUCTION_FILES[0]
     there = catalogue_of(cwd, os.environ, BY_SLASH)
@@ -231,7 +235,7 @@ def _servers_of_others(cwd: Path) -> Iterator[tuple[str, list[str]]]:
                 yield shown_path(path, top if path.parent == top else None, cwd), names
 
 
-def _model(settings: Settings | None, network: bool) -> Iterator[Finding]:
+def _model(settings: Settings | None, network: bool) -> Findings:
     known = [*sorted(secret_variables()), *_VARIABLES]
     given = [name for name in known if os.environ.get(name, "").strip()]
     yield Finding(
@@ -297,7 +301,7 @@ _SERVER_PATIENCE = 60.0
 """Seconds all servers together have to start."""
 
 
-def _servers(settings: Settings, network: bool) -> Iterator[Finding]:
+def _servers(settings: Settings, network: bool) -> Findings:
     servers = tool_servers(settings, Path.cwd())
     if servers is None:
         return
@@ -329,7 +333,7 @@ _LITTLE, _TOO_LITTLE = 500_000_000, 20_000_000
 """Bytes of free space: worth a warning, and too few to work."""
 
 
-def _data(home: Path) -> Iterator[Finding]:
+def _data(home: Path) -> Findings:
     """Every check of the folder that everything is kept in."""
     yield _place(home)
     try:
@@ -360,8 +364,12 @@ def _place(home: Path) -> Finding:
         _try_to_write(nearest)
     except OSError as error:
         why = system_words(error)
-        advice = "nothing can be kept there: FOLDLINE_HOME names another folder"
-        return Finding("bad", "data", f"{nearest} cannot be written to ({why})", advice)
+        return Finding(
+            "bad",
+            "data",
+            f"{nearest} cannot be written to ({why})",
+            "nothing can be kept there: FOLDLINE_HOME names another folder",
+        )
     found = f"{home}, {free / 1e9:,.1f} GB free" + ("" if is_there(home) else ", not made yet")
     if free < _TOO_LITTLE:
         return Finding("bad", "data", found, "make room: sessions cannot be kept")
@@ -381,20 +389,20 @@ def _all_sessions(home: Path) -> list[SessionInfo]:
     return [*list_sessions(home), *list_sessions(home, archived=True)]
 
 
-def _sessions(infos: list[SessionInfo]) -> Iterator[Finding]:
+def _sessions(infos: list[SessionInfo]) -> Findings:
     lost = [info for info in infos if not info.readable]
     hurt = [info for info in infos if info.readable and info.meta.note]
     counted = many(len(infos), "session")
     if not (lost or hurt):
         yield Finding("ok", "sessions", f"{counted}, all can be opened")
-    if lost:
-        names = tuple(short_id(info.id) for info in lost)
-        advice = f"`foldline doctor {names[0]}` says more"
-        yield Finding("bad", "sessions", f"of {counted}, not to be opened: {some(names)}", advice, names)
-    if hurt:
-        names = tuple(short_id(info.id) for info in hurt)
-        advice = f"`foldline doctor {names[0]} --repair` leaves it out"
-        yield Finding("warn", "sessions", f"of {counted}, with damage: {some(names)}", advice, names)
+    groups: list[tuple[Mark, list[SessionInfo], str, str]] = [
+        ("bad", lost, "not to be opened", "` says more"),
+        ("warn", hurt, "with damage", " --repair` leaves it out"),
+    ]
+    for mark, sessions, what, advice in groups:
+        if names := tuple(short_id(info.id) for info in sessions):
+            found = f"of {counted}, {what}: {some(names)}"
+            yield Finding(mark, "sessions", found, f"`foldline doctor {names[0]}{advice}", names)
 
 
 def _half_deleted(home: Path) -> list[Path]:
@@ -403,7 +411,7 @@ def _half_deleted(home: Path) -> list[Path]:
     return [left for root in roots for left in sorted(root.glob(f"*/.*{LEAVING}"))]
 
 
-def _left_over(infos: list[SessionInfo], deleted: list[Path]) -> Iterator[Finding]:
+def _left_over(infos: list[SessionInfo], deleted: list[Path]) -> Findings:
     held, notes, drafts, open_ones = [], [], [], []
     for info in infos:
         folder, name = info.path.parent, short_id(info.id)
@@ -423,7 +431,8 @@ def _left_over(infos: list[SessionInfo], deleted: list[Path]) -> Iterator[Findin
         ("modes", "others may look into the folder", open_ones),
     ):
         if of:
-            advice = "`foldline doctor --repair` sets it right"
-            yield Finding("warn", name, f"{what}: {some(of)}", advice, tuple(of))
+            yield Finding(
+                "warn", name, f"{what}: {some(of)}", "`foldline doctor --repair` sets it right", tuple(of)
+            )
     if not (notes or drafts or open_ones or deleted):
         yield Finding("ok", "left over", "nothing")

@@ -18,7 +18,6 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     wait,
 )
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -35,7 +34,8 @@ from foldline.evaluation.replay import recorded_messages, recorded_pins, session
 from foldline.files import is_folder
 from foldline.formats import session_file
 from foldline.formats.codex_items import ABSENT, SEALED
-from foldline.protocol import AssistantMessage, Compaction, FoldlineError, UserMessage, system_words
+from foldline.history.paths import explained
+from foldline.protocol import AssistantMessage, Compaction, FoldlineError, UserMessage
 from foldline.version import __version__
 
 from .output import Bar
@@ -184,7 +184,10 @@ def measure_all(tasks: Sequence[Task], jobs: int, results: str | None) -> Iterat
                 yield line
         for line in measured(list(waiting.values()), jobs):
             if file:
-                with _words_about(file), file.open("a", encoding="utf-8") as stream:
+                with (
+                    explained(f"{file} cannot be read or written"),
+                    file.open("a", encoding="utf-8") as stream,
+                ):
                     stream.write(json.dumps(line, ensure_ascii=False) + "\n")
             bar.step(line["source"])
             yield line
@@ -230,18 +233,10 @@ def _outcome(task: Task, future: Future[Line]) -> Line:
 # --- the file of results ------------------------------------------------------------------------------
 
 
-@contextmanager
-def _words_about(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as failure:
-        raise FoldlineError(f"{path} cannot be read or written: {system_words(failure)}.") from None
-
-
 def _lines_in(path: Path) -> Iterator[Line]:
     """The lines of an earlier run. A last one that was cut off is taken out of the file."""
     whole = 0
-    with _words_about(path), path.open("rb") as file:
+    with explained(f"{path} cannot be read or written"), path.open("rb") as file:
         for data in file:
             if not data.endswith(b"\n"):
                 os.truncate(path, whole)

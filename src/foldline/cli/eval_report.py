@@ -21,7 +21,7 @@ from foldline.evaluation.survival import KINDS
 from foldline.version import __version__
 
 from .eval_corpus import Line
-from .output import Cell, Column, say, say_heading, say_legend, say_table
+from .output import Cell, Column, Json, say, say_heading, say_legend, say_table
 
 REFERENCE = "summary"
 """The strategy that others are held against where several sessions are compared."""
@@ -68,7 +68,7 @@ _COMPARED: dict[str, Callable[[Figures], float | None]] = {
 }
 
 
-def report_json(report: Report) -> dict[str, object]:
+def report_json(report: Report) -> Json:
     setup = report.setup
     return {
         "version": __version__,
@@ -84,14 +84,8 @@ def report_json(report: Report) -> dict[str, object]:
         "sessions": report.sessions,
         "rows": [row.as_json() for row in report.rows],
         "not_compared": [asdict(one) for one in report.not_compared],
-        "differences": [
-            {
-                "strategy": one.strategy, "figure": one.figure, "reference": REFERENCE, "mean": one.mean,
-                "low": one.low, "high": one.high, "sessions": one.sessions,
-            }
-            for one in report.differences()
-        ],
-    }  # fmt: skip
+        "differences": [{**asdict(one), "reference": REFERENCE} for one in report.differences()],
+    }
 
 
 # --- for people -------------------------------------------------------------------------------------
@@ -182,21 +176,20 @@ def _say_possible(rows: Sequence[Figures]) -> None:
         return
     say()
     say("of the possible: as a share of the oracle's, which is impossible, for it knows what comes")
-    table = {
-        title: partial(_share_of, value=value, ceiling=value(ceiling)) for title, value in _POSSIBLE.items()
-    }
-    _say_rows([row for row in rows if row.strategy != RAW], table)
+    most = _recalls(ceiling)
+    say_table(
+        [Column("strategy"), *_right("recall", "far", "args")],
+        (
+            [_name(row), *(_percent(of_possible(*pair)) for pair in zip(_recalls(row), most, strict=True))]
+            for row in rows
+            if row.strategy != RAW
+        ),
+    )
 
 
-def _share_of(row: Figures, value: Callable[[Figures], float | None], ceiling: float | None) -> str:
-    return _percent(of_possible(value(row), ceiling))
-
-
-_POSSIBLE: dict[str, Callable[[Figures], float | None]] = {
-    "recall": lambda row: row.recall.grounded,
-    "far": lambda row: row.recall.long_range_grounded,
-    "args": lambda row: row.recall.writable.value,
-}
+def _recalls(row: Figures) -> tuple[float | None, ...]:
+    recall = row.recall
+    return recall.grounded, recall.long_range_grounded, recall.writable.value
 
 
 def _best(rows: Sequence[Figures]) -> dict[str, float | None]:
@@ -427,7 +420,7 @@ def _say_window(pools: list[_Pool]) -> None:
     ceiling = named[ORACLE].far if ORACLE in named else None
     reference = named[REFERENCE].by_source if REFERENCE in named else {}
     say_table(
-        [Column("strategy"), *(Column(title, right=True) for title in _TITLES), Column("against")],
+        [Column("strategy"), *_right(*_TITLES), Column("against")],
         (pool.cells(ceiling, reference) for pool in pools),
     )
     for at, pool in enumerate(pools):

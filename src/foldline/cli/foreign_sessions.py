@@ -12,7 +12,19 @@ from foldline.history import age, utc_now
 from foldline.history.paths import with_tilde
 
 from .arguments import UsageError
-from .output import WIDE, Cell, Column, note, say_json, say_table, shown_folder, sized_cell, width
+from .output import (
+    WIDE,
+    Cell,
+    Column,
+    Field,
+    note,
+    say_json,
+    say_table,
+    shown_folder,
+    sized_cell,
+    table_of,
+    width,
+)
 
 _EVERY_AGENT: Final = "all"
 _SHORTEST_ID: Final = 8
@@ -45,27 +57,17 @@ def _say_found(found: Sequence[FoundSession], *, agents: bool, folders: bool) ->
     """The table; `agents` and `folders`: whether it is of several."""
     wide = width() >= WIDE
     now = utc_now().astimezone()
-    ids = [session.id for session in found]
-    columns: list[tuple[Column, Sequence[Cell | str]]] = [
-        (Column("agent"), [session.agent for session in found]) if agents else _NONE,
-        (Column("id"), _shortened(ids)),
-        (Column("written"), [Cell(age(session.updated_at, now), "muted") for session in found]),
-        (Column("size", right=True), [sized_cell(each.size) for each in found])
-        if wide or not folders
-        else _NONE,
-        (Column("model", most=24), [session.model for session in found]) if wide else _NONE,
-        (Column("folder"), [shown_folder(each.cwd, 36 if wide else 20) for each in found])
-        if folders
-        else _NONE,
-        (Column("title", grows=True), [_found_title(session) for session in found]),
+    ids = _shortened([session.id for session in found])
+    fields: list[Field[FoundSession]] = [
+        (agents, Column("agent"), lambda session: session.agent),
+        (True, Column("id"), lambda session: ids[session.id]),
+        (True, Column("written"), lambda session: Cell(age(session.updated_at, now), "muted")),
+        (wide or not folders, Column("size", right=True), lambda session: sized_cell(session.size)),
+        (wide, Column("model", most=24), lambda session: session.model),
+        (folders, Column("folder"), lambda session: shown_folder(session.cwd, 36 if wide else 20)),
+        (True, Column("title", grows=True), _found_title),
     ]
-    shown = [column for column in columns if column is not _NONE]
-    rows = zip(*(cells for _, cells in shown), strict=True)
-    say_table([column for column, _ in shown], [list(row) for row in rows])
-
-
-_NONE: Final[tuple[Column, Sequence[Cell | str]]] = (Column(""), ())
-"""A column that is not shown."""
+    say_table(*table_of(fields, found))
 
 
 def _found_title(session: FoundSession) -> Cell:
@@ -75,13 +77,13 @@ def _found_title(session: FoundSession) -> Cell:
     return Cell(wrong, "alert") if wrong else Cell("(nothing typed near its beginning)", "muted")
 
 
-def _shortened(ids: Sequence[str]) -> list[str]:
-    """Beginnings of ids, as long as it takes to tell them apart."""
+def _shortened(ids: Sequence[str]) -> dict[str, str]:
+    """Return the beginning of each id, as long as it takes to tell them apart."""
     for size in range(_SHORTEST_ID, max(map(len, ids))):
-        shown = [one[: one.rfind("_") + 1 + size] for one in ids]
-        if len(set(shown)) == len(set(ids)):
+        shown = {one: one[: one.rfind("_") + 1 + size] for one in ids}
+        if len(set(shown.values())) == len(shown):
             return shown
-    return list(ids)
+    return {one: one for one in ids}
 
 
 def _say_what_is_not_listed(places: Sequence[Place], found: bool, everywhere: bool) -> None:

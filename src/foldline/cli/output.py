@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from foldline.context.harmless import json_with_escapes, with_signs
 from foldline.context.numbers import elapsed, many
@@ -27,23 +27,25 @@ PIPED_WIDTH = 120
 WIDE = 100
 """Columns of the terminal from which a table shows longer names."""
 
+Json = dict[str, object]
+"""An object as programs get it."""
 Style = Literal["bold", "muted", "altered", "compacted", "alert"]
 _CODES: dict[Style, str] = {"bold": "1", "muted": "90", "altered": "33", "compacted": "34", "alert": "31"}
 
 
-def say(text: str = "") -> None:
-    """Text for people, on stdout. It is made harmless before."""
-    write_out(with_signs(text) + "\n")
+def say(text: str = "", style: Style | None = None) -> None:
+    """Write a line for people to stdout, made harmless before."""
+    write_out(paint(with_signs(text), style) + "\n")
 
 
 def say_heading(text: str) -> None:
-    write_out(paint(with_signs(text), "bold") + "\n")
+    say(text, "bold")
 
 
 def say_legend(text: str) -> None:
     """What the marks mean: for people at a terminal, not for what reads a pipe."""
     if sys.stdout.isatty():
-        write_out(paint(with_signs(text), "muted") + "\n")
+        say(text, "muted")
 
 
 def note(sentence: str) -> None:
@@ -87,18 +89,32 @@ class Column(NamedTuple):
     most: int = 40
 
 
+Row = list[Cell | str]
+Table = tuple[list[Column], list[Row]]
+"""Columns and rows, as `say_table` takes them."""
+T = TypeVar("T")
+Field = tuple[bool, Column, Callable[[T], Cell | str]]
+"""A column of a table of things: whether it is shown, how it stands, and its cell for each thing."""
+
+
+def table_of(fields: Sequence[Field[T]], things: Sequence[T]) -> Table:
+    """Return the columns that are shown, and a row for each thing."""
+    shown = [(column, cell) for is_shown, column, cell in fields if is_shown]
+    return [column for column, _ in shown], [[cell(thing) for _, cell in shown] for thing in things]
+
+
 def say_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell | str]]) -> None:
     """A table with one line a row, its columns two cells apart, as wide as the terminal at most."""
     lines = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
-    widths = [
-        min(column.most, max([cells(column.title), *(cells(line[place].text) for line in lines)]))
+    widest = [
+        max([cells(column.title), *(cells(line[place].text) for line in lines)])
         for place, column in enumerate(columns)
     ]
+    widths = [min(column.most, needed) for column, needed in zip(columns, widest, strict=True)]
     taken = sum(width + 2 for width, column in zip(widths, columns, strict=True) if not column.grows) - 2
     for place, column in enumerate(columns):
         if column.grows:
-            widest = max([cells(column.title), *(cells(line[place].text) for line in lines)])
-            widths[place] = min(widest, max(16, width() - taken - 2))
+            widths[place] = min(widest[place], max(16, width() - taken - 2))
     _say_row(columns, widths, [Cell(column.title, "muted") for column in columns])
     for line in lines:
         _say_row(columns, widths, line)

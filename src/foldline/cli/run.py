@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from foldline.agent import Agent
 from foldline.agent.approvals import Policy
@@ -25,7 +25,7 @@ from foldline.termination import run_async
 
 from .agents import Refused, agent_for, chosen_session, claimed, settings_here
 from .arguments import UsageError
-from .output import entries_of, note, say, say_json
+from .output import Json, entries_of, note, say, say_json
 from .resume import instead
 from .streams import UNREAD, flush_out, forget
 
@@ -122,7 +122,7 @@ async def answer_prompt(
     text: str,
     *,
     yes: bool,
-    reporter: "Reporter",
+    reporter: "Sentences | JsonLines",
     plan: bool = False,
     answers: Sequence[str] = (),
 ) -> int:
@@ -193,17 +193,6 @@ def _declining(agent: Agent) -> Callable[[Event], None]:
 
 
 # --- what is reported --------------------------------------------------------------------------------
-
-
-class Reporter(Protocol):
-    """Reports a run from its beginning to its end."""
-
-    def begin(self, agent: Agent) -> None: ...
-
-    def on_event(self, event: Event) -> None: ...
-
-    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
-        """The run is over: with the final answer, with a failure, or (neither) cancelled."""
 
 
 class Sentences:
@@ -278,7 +267,7 @@ class JsonLines:
             }
         )
 
-    def _write(self, line: dict[str, object]) -> None:
+    def _write(self, line: Json) -> None:
         say_json(line, pretty=False)
         flush_out()
 
@@ -287,7 +276,7 @@ class _WhileRead:
     """A reporter as long as its output is read. Where stdout takes no more, the run is cancelled: it would
     work on for nobody, and at somebody's cost. Made in the task of that run."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Sentences | JsonLines) -> None:
         self._reporter = reporter
         self._run = asyncio.current_task()
         self.lost: OSError | None = None

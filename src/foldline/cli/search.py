@@ -17,7 +17,7 @@ from foldline.history.session_search import (
 )
 
 from .arguments import UsageError
-from .output import Bar, Style, note, paint, say, say_json, shown_folder, width
+from .output import Bar, Json, note, paint, say, say_json, shown_folder, width
 from .streams import write_out
 
 _HITS: Final = 3
@@ -49,18 +49,9 @@ def search(
     return 0
 
 
-def hits_json(session: SessionHits) -> dict[str, object]:
-    return {
-        "id": session.id,
-        "title": session.title,
-        "cwd": session.cwd,
-        "updated_at": session.updated_at,
-        "archived": session.archived,
-        "path": session.path,
-        "matches": session.total,
-        "more": session.more,
-        "hits": list(map(asdict, session.hits)),
-    }
+def hits_json(session: SessionHits) -> Json:
+    fields = asdict(session)
+    return {"matches": fields.pop("total"), **fields}
 
 
 def say_found(found: SessionsFound, query: str, here: bool, kind: MessageKind | None) -> None:
@@ -94,11 +85,11 @@ def _short(session: str) -> str:
 
 def _say_session(session: SessionHits) -> None:
     room = width()
-    _say_painted(clip_cells(session.title or "(nothing said yet)", room), "bold")
+    say(clip_cells(session.title or "(nothing said yet)", room), "bold")
     written = age(session.updated_at, utc_now().astimezone())
     about = [_short(session.id), written, *(["archived"] if session.archived else [])]
     folder = shown_folder(session.cwd, max(20, room - 30))
-    _say_painted("  " + clip_cells(" · ".join([*about, folder]), room - 2), "muted")
+    say("  " + clip_cells(" · ".join([*about, folder]), room - 2), "muted")
     shown = session.hits[:_HITS]
     numbers = max(len(str(hit.index)) for hit in shown)
     for hit in shown:
@@ -107,11 +98,7 @@ def _say_session(session: SessionHits) -> None:
     more = session.total - len(shown)
     if more > 0:
         at_least = ", at least" if session.more else ""
-        _say_painted(f"{'':{_INDENT + numbers + 2}}and {more} more{at_least}", "muted")
-
-
-def _say_painted(text: str, style: Style) -> None:
-    write_out(paint(with_signs(text), style) + "\n")
+        say(f"{'':{_INDENT + numbers + 2}}and {more} more{at_least}", "muted")
 
 
 def _marked(hit: SessionHit, room: int) -> str:

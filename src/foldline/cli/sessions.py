@@ -1,9 +1,9 @@
 """`foldline sessions`, `rename`, `fork`, `archive` and `delete`: the sessions that are kept."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from foldline.context.numbers import many, tokens
 from foldline.history import (
@@ -31,6 +31,9 @@ from .output import (
     WIDE,
     Cell,
     Column,
+    Field,
+    Json,
+    Table,
     confirmed,
     entries_of,
     note,
@@ -39,6 +42,7 @@ from .output import (
     say_table,
     shown_folder,
     sized_cell,
+    table_of,
     width,
 )
 
@@ -148,7 +152,7 @@ def delete_sessions(sources: list[str], yes: bool, as_json: bool) -> int:
     """Deletes sessions for good, after a question."""
     home = data_home()
     paths = dict.fromkeys(find_session(home, source) for source in sources)
-    gone: list[dict[str, object]] = []
+    gone: list[Json] = []
     try:  # one that cannot be deleted does not keep back what was done before it
         for info in [info_of(home, path) for path in paths]:
             if not confirmed(delete_question(info), yes=yes, how="--yes"):
@@ -172,22 +176,11 @@ _DAMAGED_TITLE: Final = 24
 """Cells of the title of a damaged session, so that what is wrong with it has room."""
 
 
-def session_json(info: SessionInfo) -> dict[str, object]:
-    meta = info.meta
+def session_json(info: SessionInfo) -> Json:
     return {
+        **{name: getattr(info.meta, name) for name in _OF_META},
         "id": info.id,
-        "title": meta.title,
-        "cwd": meta.cwd,
-        "entries": meta.entries,
-        "tokens": meta.tokens,
-        "updated_at": meta.updated_at.isoformat(),
-        "model": meta.model,
-        "path": str(info.path),
-        "note": meta.note,
-        "first_prompt": meta.first_prompt,
-        "last_prompt": meta.last_prompt,
-        "size": meta.size,
-        "created_at": meta.created_at.isoformat(),
+        "path": info.path,
         "archived": info.archived,
         "tie": info.tie,
         "moved_from": info.moved_from,
@@ -195,61 +188,56 @@ def session_json(info: SessionInfo) -> dict[str, object]:
     }
 
 
+_OF_META: Final = (
+    "title", "cwd", "entries", "tokens", "updated_at", "model", "note", "first_prompt", "last_prompt", "size",
+    "created_at",
+)  # fmt: skip
+
+
 def subagents_of(info: SessionInfo) -> int:
     return sum(1 for _ in tree_of(info.path)) - 1
 
 
-class _Field(NamedTuple):
-    column: Column
-    cell: Callable[[SessionInfo], Cell | str]
-
-
-def session_table(
-    infos: Sequence[SessionInfo], width: int, now: datetime, *, folders: bool
-) -> tuple[list[Column], list[list[Cell | str]]]:
+def session_table(infos: Sequence[SessionInfo], width: int, now: datetime, *, folders: bool) -> Table:
     """Columns and rows of a list in so many terminal cells: what matters first, more where there is room.
 
     `folders`: whether it is of several folders.
     """
     moved = any(info.moved_from for info in infos)
-    fields = _fields(width, now, folders=folders, moved=moved)
-    if counts := {info.path: count for info in infos if (count := subagents_of(info))}:
-        agents = Column("subagents", right=True)
-        fields.insert(3, _Field(agents, lambda info: str(counts.get(info.path, ""))))
-    rows = [[field.cell(info) for field in fields] for info in infos]
-    return [field.column for field in fields], rows
-
-
-def _fields(width: int, now: datetime, *, folders: bool, moved: bool) -> list[_Field]:
+    subagents = {info.path: subagents_of(info) for info in infos}
     wide, very_wide = width >= WIDE, width >= _VERY_WIDE
     path_cells = 36 if wide else 20
-    fields = [
-        _Field(Column("id"), lambda info: short_id(info.id)),
-        _Field(Column("written"), lambda info: Cell(age(info.meta.updated_at, now), "muted")),
-        _Field(Column("entries", right=True), lambda info: str(info.meta.entries)),
-        _Field(
-            Column("tokens", right=True), lambda info: tokens(info.meta.tokens) if info.meta.tokens else ""
+    fields: list[Field[SessionInfo]] = [
+        (True, Column("id"), lambda info: short_id(info.id)),
+        (True, Column("written"), lambda info: Cell(age(info.meta.updated_at, now), "muted")),
+        (True, Column("entries", right=True), lambda info: str(info.meta.entries)),
+        (
+            any(subagents.values()),
+            Column("subagents", right=True),
+            lambda info: str(subagents[info.path] or ""),
         ),
+        (
+            True,
+            Column("tokens", right=True),
+            lambda info: tokens(info.meta.tokens) if info.meta.tokens else "",
+        ),
+        (very_wide, Column("size", right=True), lambda info: Cell(sized_cell(info.meta.size), "muted")),
+        (wide, Column("model", most=24), lambda info: info.meta.model),
+        (
+            not (wide or folders or moved),
+            Column("model", most=16),
+            lambda info: info.meta.model.rsplit("/", 1)[-1],
+        ),
+        (folders, Column("folder", most=path_cells), lambda info: shown_folder(info.meta.cwd, path_cells)),
+        (
+            moved and not folders,
+            Column("moved from", most=path_cells),
+            lambda info: Cell(shown_folder(info.moved_from, path_cells), "altered"),
+        ),
+        (True, Column("title", grows=True), _title_cell),
+        (very_wide, Column("last prompt", most=min(60, width - 110)), _last_prompt),
     ]
-    if very_wide:
-        fields.append(
-            _Field(Column("size", right=True), lambda info: Cell(sized_cell(info.meta.size), "muted"))
-        )
-    if wide:
-        fields.append(_Field(Column("model", most=24), lambda info: info.meta.model))
-    elif not (folders or moved):
-        fields.append(_Field(Column("model", most=16), lambda info: info.meta.model.rsplit("/", 1)[-1]))
-    if folders:
-        fields.append(
-            _Field(Column("folder", most=path_cells), lambda info: shown_folder(info.meta.cwd, path_cells))
-        )
-    elif moved:
-        place = Column("moved from", most=path_cells)
-        fields.append(_Field(place, lambda info: Cell(shown_folder(info.moved_from, path_cells), "altered")))
-    fields.append(_Field(Column("title", grows=True), _title_cell))
-    if very_wide:
-        fields.append(_Field(Column("last prompt", most=min(60, width - 110)), _last_prompt))
-    return fields
+    return table_of(fields, infos)
 
 
 def _last_prompt(info: SessionInfo) -> Cell:

@@ -88,8 +88,7 @@ def read_source(ref: str, format_name: str | None = None) -> Source:
 
 
 def _source(name: str, path: Path, found: ForeignSession) -> Source:
-    read = (found.format, found.header, found.entries, found.damage, found.children)
-    return Source(name, path, *read)
+    return Source(name, path, found.format, found.header, found.entries, found.damage, found.children)
 
 
 def path_of(ref: str) -> Path:

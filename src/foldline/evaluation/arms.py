@@ -31,7 +31,7 @@ from foldline.protocol import (
 )
 
 from .recall import Atom, Form, Need, said
-from .record import Compacted, Meter, PerMessage, Run, Sent
+from .record import Compacted, Messages, Meter, PerMessage, Run, Sent, View
 from .replay import STRIDE, Arm, kept_messages
 
 RAW = "raw"
@@ -78,7 +78,7 @@ def arm_named(name: str, window: int, dependencies: Dependencies, score: Score =
 _FADES = 0.97  # what a use counts that comes one answer later: what is needed sooner goes first
 
 
-def foresight(history: Sequence[BaseMessage], future: Sequence[Need]) -> Score:
+def foresight(history: Messages, future: Sequence[Need]) -> Score:
     """A score for this one session: what is needed in the answers to come, in sooner ones more."""
     answers = [message.index for message in history if isinstance(message, AssistantMessage)]
     number = {index: at for at, index in enumerate(answers, start=1)}
@@ -172,14 +172,12 @@ class _Views:
         self._waiting = sum(map(self._tokens, after))
         self.compactions.append(Compacted(entry, before, after, len(self.requests)))
 
-    def _ask(
-        self, kind: Literal["step", "summary"], messages: tuple[BaseMessage, ...], answer: BaseMessage
-    ) -> None:
+    def _ask(self, kind: Literal["step", "summary"], messages: View, answer: BaseMessage) -> None:
         tokens, at = sum(map(self._tokens, messages)), answer.at.timestamp() if answer.at else 0.0
         index = answer.index if kind == "step" else None
         self.requests.append(Sent(kind, messages, tokens, self._tokens(answer), at, index))
 
-    def view(self) -> tuple[BaseMessage, ...]:
+    def view(self) -> View:
         """The view now; what was taken back later is no part of the session that is replayed."""
         return tuple(self._shown())
 

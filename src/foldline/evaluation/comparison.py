@@ -11,11 +11,10 @@ from foldline.context.ledger import Score, likelihood
 from foldline.llm import LLM, Embedder
 from foldline.llm.models import Price
 from foldline.llm.offline import OfflineLLM
-from foldline.protocol import BaseMessage
 
 from .arms import ORACLE, RAW, RECORDED, Recording, arm_named, foresight
 from .figures import Figures, Instrument
-from .record import Meter, Run
+from .record import Meter, Run, View
 from .replay import UNLIMITED, Arm, Sizes, WindowTooSmall, replay
 
 DIGEST = "digest"
@@ -32,7 +31,7 @@ class Subject:
     """A recorded session, as `recorded_messages` gives it."""
 
     name: str
-    history: tuple[BaseMessage, ...]
+    history: View
     cwd: Path
     """The folder it was held in, for strategies that ask for it."""
     pins: frozenset[int] = frozenset()

@@ -1,8 +1,7 @@
 """The figures of one run: what it cost, what was there when needed, what survives, what broke."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from statistics import fmean
 
 from foldline.context.tokens import MESSAGE_OVERHEAD, message_tokens
@@ -11,7 +10,7 @@ from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError
 
 from .cost import OPENAI_CACHE, RHO_SWEEP, Rates, churn, cost, elongation_tolerance
 from .recall import STATES, needs, recall
-from .record import Meter, Run, Share
+from .record import Messages, Meter, Run
 from .safety import violations
 from .survival import Known, survival
 
@@ -25,9 +24,7 @@ _COLD = replace(OPENAI_CACHE, cold_user_turns=True)  # pessimistic: nothing is f
 class Instrument:
     """How a session is measured, the same for all its runs. Made once a session."""
 
-    def __init__(
-        self, history: Sequence[BaseMessage], raw: Run, meter: Meter, price: Price | None = None
-    ) -> None:
+    def __init__(self, history: Messages, raw: Run, meter: Meter, price: Price | None = None) -> None:
         self.meter = meter
         self.price = price
         self.needs = needs(history, meter)
@@ -117,8 +114,8 @@ class Figures:
             "long_range_needs": recall.long_range.needs,
             "states": {state: recall.all[state] for state in STATES},
             "recall_by_kind": {kind: tally.share("retained") for kind, tally in recall.by_kind.items()},
-            "writable_arguments": _counted(recall.writable),
-            "writable_arguments_by_kind": {kind: _counted(share) for kind, share in recall.arguments.items()},
+            "writable_arguments": asdict(recall.writable),
+            "writable_arguments_by_kind": {kind: asdict(share) for kind, share in recall.arguments.items()},
             "refetch_tokens": recall.refetch_tokens,
             "refetch_calls": recall.refetch_calls,
             "refetch_adjusted_input": cost.input + recall.refetch_tokens,
@@ -126,18 +123,14 @@ class Figures:
             "survival_by_kind": {kind: share.value for kind, share in survival.end.by_kind.items()},
             "survival_per_1000_tokens": survival.end.density,
             "survival_after_each_compaction": [at.facts.value for at in survival.compactions],
-            "constraints_at_end": _counted(survival.constraints),
-            "constraints_throughout": _counted(survival.constraints_throughout),
-            "pins_throughout": _counted(survival.pins_throughout),
-            "todos_at_end": _counted(survival.todos),
-            "edited_files_at_end": _counted(survival.edited_files),
+            "constraints_at_end": asdict(survival.constraints),
+            "constraints_throughout": asdict(survival.constraints_throughout),
+            "pins_throughout": asdict(survival.pins_throughout),
+            "todos_at_end": asdict(survival.todos),
+            "edited_files_at_end": asdict(survival.edited_files),
             "violations": list(self.violations),
             "failures": list(self.failures),
         }
-
-
-def _counted(share: Share) -> dict[str, int]:
-    return {"kept": share.kept, "of": share.of}
 
 
 METERS = ("weights", "o200k")

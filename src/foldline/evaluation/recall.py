@@ -18,7 +18,7 @@ from foldline.context import facts
 from foldline.context.facts import path_parts
 from foldline.protocol import AssistantMessage, BaseMessage, ToolCallPart
 
-from .record import Meter, PerMessage, Presence, Run, Share
+from .record import Messages, Meter, PerMessage, Presence, Run, Share
 
 ATOMS_VERSION = 2
 """Of these rules and of the regular expressions behind them. Figures of different versions do not compare."""
@@ -141,22 +141,19 @@ def sought(atom: Atom) -> tuple[Form, ...]:
 
 
 def _forms(atom: Atom) -> Iterator[Form]:
-    match atom.kind:
-        case "path":
-            path = path_parts(atom.text)
-            yield _whole(path)
-            yield from (_tail(path[start:]) for start in range(len(path)))
-        case "hash":
-            yield atom.kind, atom.text
-            yield from (("hash", atom.text[:digits]) for digits in _ABBREVIATED if digits < len(atom.text))
-        case "line":
-            yield atom.kind, atom.text
-            if atom.text[0] in "+-":
-                yield atom.kind, atom.text[1:].strip()
-            if number := facts.NUMBERED.match(atom.text):
-                yield atom.kind, atom.text[number.end() :].strip()
-        case _:
-            yield atom.kind, atom.text
+    kind, text = atom
+    if kind == "path":
+        path = path_parts(text)
+        yield _whole(path)
+        yield from (_tail(path[start:]) for start in range(len(path)))
+        return
+    yield atom
+    if kind == "hash":
+        yield from ((kind, text[:digits]) for digits in _ABBREVIATED if digits < len(text))
+    if kind == "line" and text[0] in "+-":
+        yield kind, text[1:].strip()
+    if kind == "line" and (number := facts.NUMBERED.match(text)):
+        yield kind, text[number.end() :].strip()
 
 
 def _whole(path: tuple[str, ...]) -> Form:
@@ -192,7 +189,7 @@ class Needs:
     def __init__(
         self,
         found: Sequence[Need],
-        history: Sequence[BaseMessage],
+        history: Messages,
         read: Sequence[frozenset[Form]],
         meter: Meter,
     ) -> None:
@@ -230,8 +227,9 @@ class Needs:
         replaced = self._originals.get(message.key)
         if replaced is None or replaced.type != message.type or replaced.parts == message.parts:
             return frozenset()
-        handles = {int(handle[1]) for handle in _HANDLE.finditer(message.text)}
-        shown = (self._originals.get((handle, 0)) for handle in handles - _handles(replaced))
+        # Handles in the recorded text itself are none into this session.
+        led_to = _handles(message) - _handles(replaced)
+        shown = (self._originals.get((handle, 0)) for handle in led_to)
         return frozenset().union(*(self.held_by(message) for message in shown if message is not None))
 
 
@@ -240,11 +238,11 @@ _HANDLE = re.compile(r"history_read\((\d{1,9})\)")
 
 
 def _handles(message: BaseMessage) -> set[int]:
-    """Handles in the recorded text itself: they are no handles into this session."""
+    """Return the indices of the entries that the text offers to read again."""
     return {int(handle[1]) for handle in _HANDLE.finditer(message.text)}
 
 
-def needs(history: Sequence[BaseMessage], meter: Meter) -> Needs:
+def needs(history: Messages, meter: Meter) -> Needs:
     """What each answer used of what was said before it. Linear in the text."""
     before = list(accumulate(map(meter.tokens, history), initial=0))
     read = [said(atoms(message)) for message in history]
@@ -347,7 +345,7 @@ class Step(NamedTuple):
     """A request that a recorded answer belongs to."""
 
     answer: int
-    messages: Sequence[BaseMessage]
+    messages: Messages
     epoch: int
     """How many compactions had been committed when it left."""
 

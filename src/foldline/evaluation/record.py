@@ -4,11 +4,15 @@ All figures of a report are computed from these records, none from counters of t
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
 from foldline.protocol import BaseMessage, Compaction, TextPart, ToolResultMessage
+
+Messages = Sequence[BaseMessage]
+View = tuple[BaseMessage, ...]
+"""Messages as a request or a view held them, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Sent:
 
     kind: Literal["step", "summary"]
     """The recorded agent's own, or one of a strategy that summarises."""
-    messages: tuple[BaseMessage, ...]
+    messages: View
     """As they were sent: calls and results paired."""
     tokens: int
     """Input under the run's meter."""
@@ -45,9 +49,9 @@ class Compacted:
     """One compaction that was committed, between two requests."""
 
     entry: Compaction
-    before: tuple[BaseMessage, ...]
+    before: View
     """The view it was made from."""
-    after: tuple[BaseMessage, ...]
+    after: View
     requests: int
     """How many requests had left when it was committed, its own included."""
 
@@ -62,11 +66,11 @@ class Run:
     """Tokens; 0 where there is no limit."""
     summariser: str
     """What wrote the summaries: `digest`, a test double, or a model."""
-    history: tuple[BaseMessage, ...]
+    history: View
     """The recorded messages. Their indices are the same in every run of the session."""
     requests: tuple[Sent, ...]
     compactions: tuple[Compacted, ...]
-    last_view: tuple[BaseMessage, ...]
+    last_view: View
     """The view after the newest message."""
     clipped: Mapping[int, BaseMessage] = field(default_factory=dict)
     """By index: results larger than there was room for, as the agent let them in."""

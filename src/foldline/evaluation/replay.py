@@ -42,7 +42,7 @@ from foldline.protocol import (
     events,
 )
 
-from .record import Compacted, Meter, PerMessage, Run, Sent
+from .record import Compacted, Messages, Meter, PerMessage, Run, Sent, View
 
 STEP_SECONDS = 10.0
 """Between two messages of a session that recorded no times."""
@@ -66,7 +66,7 @@ class Arm:
 
 
 async def replay(
-    history: Sequence[BaseMessage],
+    history: Messages,
     arm: Arm,
     *,
     session: str,
@@ -104,7 +104,7 @@ class WindowTooSmall(FoldlineError):
 class _MemorySession(Session):
     """A session in memory. Recorded messages keep their index and their time; markers get the next one."""
 
-    def __init__(self, on_compaction: Callable[[Compaction, tuple[BaseMessage, ...]], None]) -> None:
+    def __init__(self, on_compaction: Callable[[Compaction, View], None]) -> None:
         now = datetime.now(UTC)
         super().__init__(SessionHeader(id="replay", created_at=now, cwd="/"))
         self._on_compaction = on_compaction
@@ -122,7 +122,7 @@ class _MemorySession(Session):
         return appended
 
     @property
-    def view(self) -> tuple[BaseMessage, ...]:
+    def view(self) -> View:
         return tuple(item.message for item in self.projection.view)
 
 
@@ -159,7 +159,7 @@ class _RecordingLLM:
 
 @dataclass
 class _Player:
-    history: Sequence[BaseMessage]
+    history: Messages
     arm: Arm
     window: int
     summariser: LLM
@@ -257,7 +257,7 @@ class _Player:
         said = answer.model_copy(update={"usage": usage, "model": state.llm.info.id})
         await self.session.append(said, record)
 
-    async def _sent(self) -> tuple[BaseMessage, ...]:
+    async def _sent(self) -> View:
         """The request as it leaves: where it is longer than the window, the server refuses it first."""
         messages = tuple(paired(self.session.view))
         while self.arm.strategy and sum(map(self._length, messages)) > self.window:
@@ -326,7 +326,7 @@ class _Player:
             self.requests += asked
             await commit(self.state, proposal)
 
-    def _record_compaction(self, entry: Compaction, before: tuple[BaseMessage, ...]) -> None:
+    def _record_compaction(self, entry: Compaction, before: View) -> None:
         after = self.session.view
         wrong = broken(self.session.projection)
         where = f"compaction {len(self.compactions) + 1} of {self.arm.name}"
@@ -348,7 +348,7 @@ class _Player:
 
     # --- measuring --------------------------------------------------------------------------------
 
-    def _shared(self, messages: Sequence[BaseMessage]) -> int:
+    def _shared(self, messages: Messages) -> int:
         """What a prefix cache would report: that a provider has one is all that compacting asks for."""
         before = next((sent.messages for sent in reversed(self.requests) if sent.kind == "step"), ())
         shared = 0
@@ -397,7 +397,7 @@ STRIDE = 8
 """Between the indices of two recorded messages there is room for the markers of any strategy."""
 
 
-def recorded_messages(entries: Sequence[Entry]) -> tuple[BaseMessage, ...]:
+def recorded_messages(entries: Sequence[Entry]) -> View:
     """The messages a replay plays again: all that the session went on from, its own compactions left out.
 
     What was taken back by a rewind is no part of it. Usage is that of another view, and is dropped.
@@ -408,7 +408,9 @@ def recorded_messages(entries: Sequence[Entry]) -> tuple[BaseMessage, ...]:
 def kept_messages(entries: Sequence[Entry]) -> Iterator[tuple[int, BaseMessage]]:
     """The messages of `recorded_messages`, each with the index it was recorded with."""
     for at, message in enumerate(_kept_messages(entries, project(entries))):
-        update = {"index": STRIDE * (at + 1), **_without_usage(message)}
+        update: dict[str, object] = {"index": STRIDE * (at + 1)}
+        if isinstance(message, AssistantMessage):
+            update |= {"usage": None, "model": None}
         yield message.index, message.model_copy(update=update)
 
 
@@ -428,10 +430,6 @@ def _kept_messages(entries: Sequence[Entry], projection: Projection) -> list[Bas
     # Before the first request there is nothing to answer.
     answers = AssistantMessage | ToolResultMessage
     return [message for at, message in enumerate(said) if at > opening or not isinstance(message, answers)]
-
-
-def _without_usage(message: BaseMessage) -> dict[str, object]:
-    return {"usage": None, "model": None} if isinstance(message, AssistantMessage) else {}
 
 
 def session_name(path: Path) -> str:

@@ -8,7 +8,6 @@ fail: the calls of an answer without any are not sent at all.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import is_
-from typing import NamedTuple
 
 from foldline.context.view import is_preamble
 from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
@@ -16,27 +15,21 @@ from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, 
 from foldline.protocol.messages import json_object
 
 from .cost import as_sent
-from .record import Compacted, Meter, PerMessage, Run, Sent
+from .record import Compacted, Messages, Meter, PerMessage, Run, Sent
 
 Fault = tuple[str, str]
 """A rule, and what breaks it."""
+Faults = Iterator[Fault]
 
 
-class _OnTheWire(NamedTuple):
-    role: str
-    faults: tuple[Fault, ...]  # what is wrong with the message by itself
-
-
-def _on_the_wire(message: BaseMessage) -> _OnTheWire | None:
-    """None for a message with nothing to say: it is not sent."""
+def _faults_when_sent(message: BaseMessage) -> tuple[Fault, ...] | None:
+    """Return the faults of the message by itself, or None if it is empty and not sent."""
     rendered = to_openai([message], OPENAI)
-    if not rendered:
-        return None
-    chat = rendered[0]  # the images of a result come after it, when its group is whole
-    return _OnTheWire(chat["role"], tuple(_own_faults(chat, message.index)))
+    # The images of a result come after it, when its group is whole.
+    return tuple(_own_faults(rendered[0], message.index)) if rendered else None
 
 
-def _own_faults(chat: ChatMessage, index: int) -> Iterator[Fault]:
+def _own_faults(chat: ChatMessage, index: int) -> Faults:
     calls: Sequence[ChatMessage] = chat.get("tool_calls", ())
     if chat["role"] == "assistant" and not calls and not (chat["content"] or "").strip():
         yield "P6", f"the answer in entry {index} has neither text nor calls"
@@ -48,14 +41,14 @@ def _own_faults(chat: ChatMessage, index: int) -> Iterator[Fault]:
 
 
 def _pairing_faults(
-    messages: Iterable[BaseMessage], wire: Callable[[BaseMessage], _OnTheWire | None]
-) -> Iterator[Fault]:
+    messages: Iterable[BaseMessage], faults_of: Callable[[BaseMessage], tuple[Fault, ...] | None]
+) -> Faults:
     """Every reason for which a server would refuse these messages, with its rule."""
     waiting: list[tuple[str, int]] = []  # the id of each open call, and the entry that made it
     has_user = False
     for message in messages:
-        sent = wire(message)
-        if sent is None:
+        faults = faults_of(message)
+        if faults is None:
             continue
         if isinstance(message, ToolResultMessage):
             answered = next((call for call in waiting if call[0] == message.call_id), None)
@@ -67,14 +60,14 @@ def _pairing_faults(
         yield from _without_result(waiting)
         calls = message.calls if isinstance(message, AssistantMessage) else ()
         waiting = [(call.call_id, message.index) for call in calls]
-        has_user = has_user or sent.role == "user"
-        yield from sent.faults
+        has_user = has_user or isinstance(message, UserMessage)
+        yield from faults
     yield from _without_result(waiting)
     if not has_user:
         yield "P7", "no user message is there"
 
 
-def _without_result(waiting: Iterable[tuple[str, int]]) -> Iterator[Fault]:
+def _without_result(waiting: Iterable[tuple[str, int]]) -> Faults:
     for call_id, caller in waiting:
         yield "P1", f"call {call_id} of entry {caller} has no result right after it"
 
@@ -113,7 +106,7 @@ class _Check:
         self.tokens = tokens
         self.positions = {message.index: at for at, message in enumerate(run.history)}
         self.pins = [message for message in run.history if message.index in run.pins]
-        self.wire = PerMessage(_on_the_wire)
+        self.faults = PerMessage(_faults_when_sent)
 
     def all(self) -> Iterator[tuple[str, Fault]]:
         """Each fault behind the place it is in."""
@@ -125,16 +118,16 @@ class _Check:
             yield from ((where, fault) for fault in self.whole_batches(compaction))
             yield from ((where, fault) for fault in self.smaller(compaction))
 
-    def of_request(self, sent: Sent) -> Iterator[Fault]:
+    def of_request(self, sent: Sent) -> Faults:
         yield from self.window(sent)
-        yield from _pairing_faults(sent.messages, self.wire)
+        yield from _pairing_faults(sent.messages, self.faults)
         if sent.kind == "step" and sent.answer in self.positions:
             # From the end: the stated result of a call without one has its caller's index.
             shown = {message.index: message for message in reversed(sent.messages)}
             yield from self.pins_verbatim(sent.answer, shown)
             yield from self.fresh_verbatim(sent.answer, shown)
 
-    def window(self, sent: Sent) -> Iterator[Fault]:
+    def window(self, sent: Sent) -> Faults:
         """W1: input and a summary's answer, which is known, fit.
 
         A recorded answer, or what else must stay, may be longer than the window by itself: the session was
@@ -142,8 +135,7 @@ class _Check:
         """
         takes = sent.tokens + (0 if sent.kind == "step" else sent.output)
         if self.run.window and takes > self.run.window >= self._must_stay(sent):
-            what = f"a {sent.kind} does not fit the window of {self.run.window:,} tokens"
-            yield ("W1", what)
+            yield ("W1", f"a {sent.kind} does not fit the window of {self.run.window:,} tokens")
 
     def _must_stay(self, sent: Sent) -> int:
         """Tokens of what opens the request, and of what no compaction may take out of it."""
@@ -156,13 +148,13 @@ class _Check:
         opening = (message for message in sent.messages if is_preamble(message))
         return sum(map(self.tokens, (*opening, *let_in)))
 
-    def pins_verbatim(self, answer: int, shown: _Shown) -> Iterator[Fault]:
+    def pins_verbatim(self, answer: int, shown: _Shown) -> Faults:
         """C3: pins are in every request after they were said."""
         for pin in self.pins:
             if pin.index < answer and not _verbatim(pin, shown):
                 yield ("C3", f"pinned entry {pin.index} is not there word for word")
 
-    def fresh_verbatim(self, answer: int, shown: _Shown) -> Iterator[Fault]:
+    def fresh_verbatim(self, answer: int, shown: _Shown) -> Faults:
         """T1: the newest user message of the turn, and the calls and results that no request has carried."""
         upto = self.positions[answer]
         request = _unanswered(self.run.history[:upto])
@@ -183,10 +175,12 @@ class _Check:
                 continue
             at = _first_difference(earlier.messages, later.messages)
             if at is not None:
-                what = f"it does not go on from the step before: message {at + 1} is another"
-                yield f"request {number}", ("K1", what)
+                yield (
+                    f"request {number}",
+                    ("K1", f"it does not go on from the step before: message {at + 1} is another"),
+                )
 
-    def whole_batches(self, compaction: Compacted) -> Iterator[Fault]:
+    def whole_batches(self, compaction: Compacted) -> Faults:
         """T2: no compaction comes while results of the newest calls are still to come."""
         batch = _newest_batch(compaction.before)
         caller = next((message for message in batch if isinstance(message, AssistantMessage)), None)
@@ -199,7 +193,7 @@ class _Check:
             if message.call_id not in seen:
                 yield ("T2", f"entry {message.index} was still to come for the calls before it")
 
-    def smaller(self, compaction: Compacted) -> Iterator[Fault]:
+    def smaller(self, compaction: Compacted) -> Faults:
         """E2: a compaction never makes the view longer."""
         before, after = (sum(map(self.tokens, view)) for view in (compaction.before, compaction.after))
         if after > before:
@@ -220,7 +214,7 @@ def _is_clipped(result: BaseMessage, shown: _Shown) -> bool:
     return isinstance(there, ToolResultMessage) and f"history_read({result.index})" in there.text
 
 
-def _unanswered(history: Sequence[BaseMessage]) -> UserMessage | None:
+def _unanswered(history: Messages) -> UserMessage | None:
     """The newest user message, unless an answer without calls has ended its turn."""
     for message in reversed(history):
         if isinstance(message, UserMessage):
@@ -230,7 +224,7 @@ def _unanswered(history: Sequence[BaseMessage]) -> UserMessage | None:
     return None
 
 
-def _newest_batch(history: Sequence[BaseMessage]) -> list[BaseMessage]:
+def _newest_batch(history: Messages) -> list[BaseMessage]:
     """The newest answer that called tools and its results, where nothing came after them."""
     for at in reversed(range(len(history))):
         message = history[at]
@@ -239,7 +233,7 @@ def _newest_batch(history: Sequence[BaseMessage]) -> list[BaseMessage]:
     return []
 
 
-def _first_difference(earlier: Sequence[BaseMessage], later: Sequence[BaseMessage]) -> int | None:
+def _first_difference(earlier: Messages, later: Messages) -> int | None:
     """Where the later list does not go on from the earlier one; None where it does."""
     if len(later) >= len(earlier) and all(map(is_, earlier, later)):
         return None

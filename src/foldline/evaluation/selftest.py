@@ -1,7 +1,7 @@
 """Tests the measurements before they are used: on a made session whose figures are known."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import sqrt
@@ -19,7 +19,7 @@ from foldline.protocol import (
 
 from .cost import OPENAI_CACHE, cost
 from .recall import needs, recall
-from .record import Meter, Run, Sent
+from .record import Messages, Meter, Run, Sent, View
 from .replay import STRIDE
 from .safety import violations
 
@@ -38,7 +38,7 @@ def self_test() -> list[str]:
     return [fault for check in checks for fault in check(history, raw)]
 
 
-def _raw_holds_all(history: Sequence[BaseMessage], raw: Run) -> Iterator[str]:
+def _raw_holds_all(history: Messages, raw: Run) -> Iterator[str]:
     known = needs(history, _METER)
     if len(known.all) < _STEPS:
         yield f"it found only {len(known.all)} needs where every step has one"
@@ -48,13 +48,13 @@ def _raw_holds_all(history: Sequence[BaseMessage], raw: Run) -> Iterator[str]:
         yield f"a valid session breaks a rule: {found[0]}"
 
 
-def _empty_holds_nothing(history: Sequence[BaseMessage], raw: Run) -> Iterator[str]:
+def _empty_holds_nothing(history: Messages, raw: Run) -> Iterator[str]:
     empty = recall(_run(history, lambda _at: history[:1]), needs(history, _METER)).grounded
     if empty:
         yield f"a view of nothing but the system prompt has a recall of {empty}"
 
 
-def _losses_are_measured(history: Sequence[BaseMessage], raw: Run) -> Iterator[str]:
+def _losses_are_measured(history: Messages, raw: Run) -> Iterator[str]:
     """A view that kept each thing with a known chance has that recall, within the error of chance."""
     known = needs(history, _METER)
     for share in (0.25, 0.8):
@@ -68,22 +68,23 @@ def _losses_are_measured(history: Sequence[BaseMessage], raw: Run) -> Iterator[s
             yield f"of a view that kept {share:.0%} of all names it measured {measured:.1%}"
 
 
-def _always(view: Sequence[BaseMessage], _at: int) -> Sequence[BaseMessage]:
+def _always(view: Messages, _at: int) -> Messages:
     return view
 
 
-def _cache_is_modelled(history: Sequence[BaseMessage], raw: Run) -> Iterator[str]:
-    twice = replace(raw, requests=(raw.requests[-1], raw.requests[-1]))
-    fresh = cost(twice, _METER).uncached - raw.requests[-1].tokens
+def _cache_is_modelled(history: Messages, raw: Run) -> Iterator[str]:
+    sent = raw.requests[-1]
+    twice = replace(raw, requests=(sent, sent))
+    fresh = cost(twice, _METER).uncached - sent.tokens
     if fresh >= OPENAI_CACHE.granularity:
         yield f"the same request again has {fresh} fresh tokens"
     other = SystemMessage(index=history[0].index, parts=text_parts("Another beginning."))
-    changed = replace(raw.requests[-1], messages=(other, *raw.requests[-1].messages[1:]))
-    if cost(replace(raw, requests=(raw.requests[-1], changed)), _METER).cached:
+    changed = replace(sent, messages=(other, *sent.messages[1:]))
+    if cost(replace(raw, requests=(sent, changed)), _METER).cached:
         yield "a request with another first message was served from the cache"
 
 
-def _rules_bite(history: Sequence[BaseMessage], raw: Run) -> Iterator[str]:
+def _rules_bite(history: Messages, raw: Run) -> Iterator[str]:
     sent = raw.requests[-1]
     newest_call = max(at for at, message in enumerate(sent.messages) if message.type == "assistant")
     broken = {
@@ -106,7 +107,7 @@ def _names(at: int) -> tuple[str, str]:
     return f"src/part_{at:03d}/unit_{at:03d}.py", f"compute_total_{at:03d}"
 
 
-def _session() -> tuple[BaseMessage, ...]:
+def _session() -> View:
     said: list[BaseMessage] = [
         SystemMessage(parts=text_parts("You are careful.")),
         UserMessage(parts=text_parts("Go through all of it.")),
@@ -123,7 +124,7 @@ def _session() -> tuple[BaseMessage, ...]:
     return tuple(message.model_copy(update={"index": STRIDE * at}) for at, message in enumerate(said, 1))
 
 
-def _run(history: Sequence[BaseMessage], view: Callable[[int], Sequence[BaseMessage]]) -> Run:
+def _run(history: Messages, view: Callable[[int], Messages]) -> Run:
     """A run that sends this view, given how many messages there were, for each recorded answer."""
     requests = []
     for at, message in enumerate(history):

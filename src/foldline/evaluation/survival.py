@@ -6,7 +6,7 @@ paraphrase counts as lost. `Known` belongs to the session: its facts are looked 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
@@ -26,7 +26,7 @@ from foldline.context.todos import open_todos
 from foldline.protocol import BaseMessage, ToolResultMessage, UserMessage
 
 from .recall import answered_steps
-from .record import Meter, PerMessage, Presence, Run, Share
+from .record import Messages, Meter, PerMessage, Presence, Run, Share
 
 KINDS: tuple[FactKind, ...] = get_args(FactKind)
 
@@ -63,7 +63,7 @@ class Survival:
 class Known:
     """The facts of a session, and which messages say them. Made once, for all its runs."""
 
-    def __init__(self, history: Sequence[BaseMessage], meter: Meter) -> None:
+    def __init__(self, history: Messages, meter: Meter) -> None:
         self.history = tuple(history)
         self.tokens = PerMessage(meter.tokens)
         self.facts = [fact for fact in mentions(history) if fact.kind != "todo"]
@@ -92,7 +92,7 @@ class Known:
         noted = "\n".join(text for at, text in self._noting if at < upto)
         return frozenset(open_todos(self.history[:upto])) | frozenset(facts.todos(noted))
 
-    def compacted(self, upto: int, view: Sequence[BaseMessage]) -> Iterator[int]:
+    def compacted(self, upto: int, view: Messages) -> Iterator[int]:
         """The facts, by number, of those of the first `upto` messages that the view has not as they were."""
         gone = {message.index for message in taken(self.history[:upto], view)}
         still_open = self.open_todos(upto)
@@ -126,9 +126,7 @@ def survival(run: Run, known: Known) -> Survival:
 # -- facts of what was compacted ----------------------------------------------------------------------
 
 
-def _survived(
-    before: Sequence[BaseMessage], after: Sequence[BaseMessage], known: Known, said: Presence[int]
-) -> Survived:
+def _survived(before: Messages, after: Messages, known: Known, said: Presence[int]) -> Survived:
     """Shows the view `after`."""
     said.show(after)
     compacted = list(known.compacted(_length(before, known.history), after))
@@ -141,7 +139,7 @@ def _survived(
     )
 
 
-def _length(view: Sequence[BaseMessage], history: Sequence[BaseMessage]) -> int:
+def _length(view: Messages, history: Messages) -> int:
     """How many messages the history had when this was its view: the newest one is always in it."""
     shown = {message.key for message in view}
     return next((at + 1 for at in reversed(range(len(history))) if history[at].key in shown), 0)
@@ -166,7 +164,7 @@ def _sign(fact: Mention) -> str:
 _LETTERS = re.compile(r"[a-z]+")
 
 
-def _todos(history: Sequence[BaseMessage]) -> list[Mention]:
+def _todos(history: Messages) -> list[Mention]:
     """Whatever was to do at any time, with the messages that say it."""
     found: dict[str, Mention] = {}
     for message in history:
@@ -195,7 +193,7 @@ class _Constraint:
     """Of the message that said it first."""
 
 
-def _constraints(history: Sequence[BaseMessage]) -> Iterator[_Constraint]:
+def _constraints(history: Messages) -> Iterator[_Constraint]:
     said: set[str] = set()
     for message in history:
         if isinstance(message, UserMessage) and message.origin == "typed":

@@ -12,7 +12,7 @@ from foldline.files import make_private
 from foldline.protocol import FoldlineError, system_words
 
 from .lock import SessionHeld, WriterLock, noted_holder
-from .paths import HOLDER
+from .paths import HOLDER, explained
 
 
 def archive(home: Path, events: Path) -> Path:
@@ -44,14 +44,13 @@ def held(folder: Path, done: str) -> Iterator[None]:
     does: "moved". Raises FoldlineError."""
     lock = WriterLock(folder)
     try:
-        lock.acquire()
+        with explained(f"The session in {folder} cannot be {done}"):
+            lock.acquire()
     except SessionHeld:
         who = noted_holder(folder)
         raise FoldlineError(
             f"The session {folder.name} is being written by {who}: it cannot be {done} now."
         ) from None
-    except OSError as error:
-        raise FoldlineError(f"The session in {folder} cannot be {done}: {system_words(error)}.") from None
     try:
         yield
     finally:
@@ -68,13 +67,9 @@ def _moved(events: Path, source: Path, target: Path) -> Path:
     if os.path.lexists(goal):
         raise FoldlineError(f"There is another session in {goal}: {folder.name} was left where it is.")
     with held(folder, "moved"):
-        try:
+        with explained(f"The session {folder.name} cannot be moved to {goal}"):
             make_private(goal.parent)
             folder.rename(goal)
-        except OSError as error:
-            raise FoldlineError(
-                f"The session {folder.name} cannot be moved to {goal}: {system_words(error)}."
-            ) from None
         with suppress(OSError):
             (goal / HOLDER).unlink(missing_ok=True)  # ours, and released now
     return goal / EVENTS
@@ -100,13 +95,10 @@ def delete(home: Path, events: Path) -> Deleted:
     leaving = folder.with_name(f".{folder.name}{LEAVING}")
     files, size = _measured(folder)
     with held(folder, "deleted"):
-        try:
+        with explained(f"The session in {folder} cannot be deleted"):
             if os.path.lexists(leaving):  # an earlier deletion of the same id that was cut short
                 shutil.rmtree(leaving)
             folder.rename(leaving)
-        except OSError as error:
-            why = system_words(error)
-            raise FoldlineError(f"The session in {folder} cannot be deleted: {why}.") from None
         try:
             shutil.rmtree(leaving)
         except OSError as error:

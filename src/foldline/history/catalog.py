@@ -286,11 +286,9 @@ def _info(found: _Found, archived: bool) -> SessionInfo | None:
     events = Path(found.events)
     try:
         status = os.stat(found.events)  # noqa: PTH116 - many thousand times
-    except FileNotFoundError:
-        if not found.problem:
-            return None
-        return SessionInfo(events, _unreadable(events, found.problem), archived=archived)
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not found.problem:
+            return None
         problem = found.problem or f"{events.parent} cannot be read: {system_words(error)}."
         return SessionInfo(events, _unreadable(events, problem), archived=archived)
     if not S_ISREG(status.st_mode):

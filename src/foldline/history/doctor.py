@@ -30,20 +30,16 @@ from foldline.protocol import (
     Subagent,
     ToolResultMessage,
     Unknown,
-    parse_entry,
-    system_words,
 )
 
 from .catalog import read_header
 from .children import children_of
 from .contents import CONTENTS, OUTPUTS, content_id
 from .lock import Holder, holder_of
-from .log import BLANK, FORMAT_VERSION, WHITE, LineReader, Progress, our_header
+from .log import BLANK, FORMAT_VERSION, WHITE, LineReader, Progress, entry_in, our_header
 from .meta import Meta, describe
-from .paths import HOLDER, INDEX, META
+from .paths import HOLDER, INDEX, META, explained
 from .session import Session
-
-_NO_INDEX = "is no record with an index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +84,7 @@ def scan(data: bytes) -> Scan:
     file = io.BytesIO(data)
     first = file.readline()
     header = our_header(first)
-    if header is None and isinstance(_read(first.strip(BLANK)), Entry):
+    if header is None and entry_in(first.strip(BLANK)):
         file.seek(0)  # the header is gone altogether
     behind = Progress(upto=file.tell(), lines=1 if file.tell() else 0)
     reader = LineReader(behind)
@@ -116,23 +112,10 @@ def _lines(file: Iterable[bytes], before: int, reader: LineReader) -> Iterator[L
 
 def _why(record: bytes, last: int, seen: set[int]) -> str:
     """Why a record behind the entry `last` was not taken."""
-    match _read(record):
-        case Entry(index=index) if index != NEW:
-            return (
-                f"holds entry {index}, which {'is there already' if index in seen else f'comes after {last}'}"
-            )
-        case str(fault):
-            return fault
-        case _:
-            return _NO_INDEX
-
-
-def _read(record: bytes) -> Entry | str:
-    """The entry a record is, or why it is none."""
-    try:
-        return parse_entry(record)
-    except (ValueError, RecursionError):
-        pass
+    entry = entry_in(record)
+    if entry is not None and entry.index != NEW:
+        place = "is there already" if entry.index in seen else f"comes after {last}"
+        return f"holds entry {entry.index}, which {place}"
     try:
         json.loads(record.decode())
     except UnicodeDecodeError:
@@ -141,7 +124,7 @@ def _read(record: bytes) -> Entry | str:
         return "is nested too deep"
     except ValueError:
         return "is not whole JSON"
-    return _NO_INDEX
+    return "is no record with an index"
 
 
 def gaps(entries: Iterable[Entry]) -> Iterator[tuple[int, int]]:
@@ -256,11 +239,9 @@ class InspectedSession:
 
 def inspect_session(events: Path) -> InspectedSession:
     """The session whose event file this is, or that a link leads to. Raises FoldlineError."""
-    try:
+    with explained(f"{events} cannot be read"):
         data = read_regular(events)
         events = Path(real_path(events))
-    except OSError as error:
-        raise FoldlineError(f"{events} cannot be read: {system_words(error)}.") from None
     has_note = events.name == EVENTS and events.with_name(HOLDER).exists()
     return InspectedSession(events, scan(data), len(data), holder_of(events.parent), has_note)
 
@@ -306,18 +287,25 @@ class Finding:
     """All of what `found` counts."""
 
 
+Findings = Iterator[Finding]
+
+
 def examine(session: InspectedSession) -> list[Finding]:
     """Every check of a session, in the order they are shown."""
     return [*_file(session), *history_findings(session.scan.entries), *_folder(session), *_subagents(session)]
 
 
-def _subagents(session: InspectedSession) -> Iterator[Finding]:
+def _subagents(session: InspectedSession) -> Findings:
     """Whether the session of each subagent is there; what is in it is looked at by itself."""
     marked = {entry.child: None for entry in session.scan.entries if isinstance(entry, Subagent)}
     there = {events.parent.name for events in children_of(session.events)}
     if gone := [child for child in marked if child not in there]:
-        found = f"{many(len(gone), 'session')} of subagents not there: {some(gone)}"
-        yield Finding("warn", "subagents", found, "what they answered is in this session all the same")
+        yield Finding(
+            "warn",
+            "subagents",
+            f"{many(len(gone), 'session')} of subagents not there: {some(gone)}",
+            "what they answered is in this session all the same",
+        )
     elif there:
         yield Finding("ok", "subagents", f"{many(len(there), 'session')}, looked at below")
 
@@ -328,14 +316,22 @@ def is_newer(session: InspectedSession) -> bool:
     return header is not None and header.version > FORMAT_VERSION
 
 
-def _file(session: InspectedSession) -> Iterator[Finding]:
+def _file(session: InspectedSession) -> Findings:
     scanned, header = session.scan, session.scan.header
     if header is None:
-        found = "the first line is not that of a session"
-        yield Finding("bad", "header", found, f"{REPAIR}: it is made again from what is known")
+        yield Finding(
+            "bad",
+            "header",
+            "the first line is not that of a session",
+            f"{REPAIR}: it is made again from what is known",
+        )
     elif is_newer(session):
-        found = f"written by a newer Foldline (format {header.version}, this one knows {FORMAT_VERSION})"
-        yield Finding("bad", "header", found, "open it with that one")
+        yield Finding(
+            "bad",
+            "header",
+            f"written by a newer Foldline (format {header.version}, this one knows {FORMAT_VERSION})",
+            "open it with that one",
+        )
     else:
         begun = f"{header.created_at.astimezone():%Y-%m-%d %H:%M}"
         yield Finding("ok", "header", f"session {header.id} of {header.cwd}, begun {begun}")
@@ -343,19 +339,23 @@ def _file(session: InspectedSession) -> Iterator[Finding]:
     size = f"{len(scanned.entries):,} whole, {session.size:,} bytes"
     if damaged:
         faults = tuple(f"line {line.number} {line.fault}" for line in damaged)
-        found = f"{size}, {len(damaged):,} damaged: {some(faults)}"
-        yield Finding("bad", "records", found, f"{REPAIR}; the file is kept as it is beside it", faults)
+        yield Finding(
+            "bad",
+            "records",
+            f"{size}, {len(damaged):,} damaged: {some(faults)}",
+            f"{REPAIR}; the file is kept as it is beside it",
+            faults,
+        )
     else:
         yield Finding("ok", "records", size)
     if session.size and not scanned.ends and not (damaged and damaged[-1] is scanned.lines[-1]):
         yield Finding("ok", "end", "the last line has no line end: the next append gives it one")
     missing = tuple(str(a) if a == b else f"{a}–{b}" for a, b in gaps(scanned.entries))
     if missing:
-        found = f"no entry has {some(missing)}: nothing is moved by that"
-        yield Finding("ok", "indices", found, "", missing)
+        yield Finding("ok", "indices", f"no entry has {some(missing)}: nothing is moved by that", "", missing)
 
 
-def history_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
+def history_findings(entries: Sequence[Entry]) -> Findings:
     """The checks of a history, whoever wrote it."""
     projection = project(entries)
     unknown = Counter(entry.type for entry in entries if isinstance(entry, Unknown))
@@ -364,12 +364,18 @@ def history_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
         yield Finding("ok", "types", f"not known here, kept as they are: {some(kinds)}", "", kinds)
     open_calls = _open_calls(entries)
     if open_calls:
-        found = f"{many(len(open_calls), 'call')} without a result: the model sees that they were interrupted"
-        yield Finding("ok", "calls", found, "", tuple(open_calls))
+        yield Finding(
+            "ok",
+            "calls",
+            f"{many(len(open_calls), 'call')} without a result: the model sees that they were interrupted",
+            "",
+            tuple(open_calls),
+        )
     yield _checked("references", dangling(projection), "all lead somewhere", "warn")
     in_force = many(len(projection.compactions()), "compaction")
-    fine = f"valid: {many(len(projection.view), 'item')}, {in_force} in force"
-    yield _checked("view", broken(projection), fine, "bad")
+    yield _checked(
+        "view", broken(projection), f"valid: {many(len(projection.view), 'item')}, {in_force} in force", "bad"
+    )
     sent = recorded_requests(entries)
     if sent:
         failures = [str(failure) for failure in unproved(entries)]
@@ -394,7 +400,7 @@ def _open_calls(entries: Iterable[Entry]) -> list[str]:
     return list(calls.values())
 
 
-def _folder(session: InspectedSession) -> Iterator[Finding]:
+def _folder(session: InspectedSession) -> Findings:
     if session.holder is not None:
         yield Finding("warn", "writer", f"{session.holder} writes to it now", "nothing is repaired now")
     elif session.has_note:
@@ -414,8 +420,13 @@ def _folder(session: InspectedSession) -> Iterator[Finding]:
     named = (PurePath(output).name for output in outputs if output)
     gone = tuple(name for name in named if name not in session.outputs)
     if gone:
-        found = f"{many(len(gone), 'whole output')} no longer there: {some(gone)}"
-        yield Finding("warn", "outputs", found, "what the model saw of them is in the history", gone)
+        yield Finding(
+            "warn",
+            "outputs",
+            f"{many(len(gone), 'whole output')} no longer there: {some(gone)}",
+            "what the model saw of them is in the history",
+            gone,
+        )
     if session.drafts:
         names = tuple(path.name for path in session.drafts)
         yield Finding("warn", "left over", f"never finished: {some(names)}", REPAIR, names)
@@ -441,7 +452,7 @@ def snapshot(session: InspectedSession) -> Finding:
     return Finding("ok", "meta.json", "says what the history says")
 
 
-def _kept_contents(session: InspectedSession) -> Iterator[Finding]:
+def _kept_contents(session: InspectedSession) -> Findings:
     """What was kept so that files can be put back."""
     wrong = tuple(path.name for path, right in session.contents.items() if not right)
     images = [image for e in session.scan.entries if isinstance(e, Checkpoint) for image in e.files]
@@ -453,7 +464,6 @@ def _kept_contents(session: InspectedSession) -> Iterator[Finding]:
     if gone or wrong:
         found = f"{len(gone):,} of {many(len(needed), 'file content')} kept for rewinds not there"
         found += f", {len(wrong):,} not what their names say" if wrong else ""
-        advice = "a rewind lists the files it leaves alone"
-        yield Finding("warn", "contents", found, advice, (*gone, *wrong))
+        yield Finding("warn", "contents", found, "a rewind lists the files it leaves alone", (*gone, *wrong))
     else:
         yield Finding("ok", "contents", f"{many(len(needed), 'file content')} kept for rewinds")

@@ -56,6 +56,9 @@ Table = dict[str, Any]
 """`kinds` of the entries in order (a message's type, `request`, `aside` or `marker`), `offsets` and `lengths`
 of their records, and columns for each kind: lists, or one value for all."""
 
+ReadAt = Callable[[ByteRange], bytes]
+"""Gives what the session file holds at a place."""
+
 _SHORT = 2_000
 """Bytes of a marker that is written into its table; longer ones and compactions are read from the session."""
 _MESSAGES = ("system", "developer", "user", "assistant", "tool_result")
@@ -85,7 +88,7 @@ def places_in(table: Table, begin: int, end: int) -> Iterator[ByteRange]:
     return map(ByteRange, offsets, lengths)
 
 
-def outlines_in(table: Table, read: Callable[[ByteRange], bytes]) -> Iterator[Outline]:
+def outlines_in(table: Table, read: ReadAt) -> Iterator[Outline]:
     """The outlines a table holds, in order; `read` gives what the session file holds at a place."""
     kinds = table["kinds"]
     places = zip(kinds, table["offsets"], table["lengths"], strict=True)
@@ -121,7 +124,7 @@ def _columns(kind: str, outlines: Sequence[Any], places: Sequence[ByteRange]) ->
 
 
 def _outlines(
-    kind: str, columns: Table, count: int, markers: Sequence[ByteRange], read: Callable[[ByteRange], bytes]
+    kind: str, columns: Table, count: int, markers: Sequence[ByteRange], read: ReadAt
 ) -> Iterator[Any]:
     if kind == "marker":
         rows = zip(columns["index"], columns["text"], markers, strict=True)
@@ -411,7 +414,7 @@ def _in_order(outlines: list[Outline]) -> bool:
     return all(map(lt, indices, indices[1:]))
 
 
-def _is_of(seal: _Seal, status: os.stat_result, read: Callable[[ByteRange], bytes]) -> bool:
+def _is_of(seal: _Seal, status: os.stat_result, read: ReadAt) -> bool:
     as_then = (status.st_size, status.st_mtime_ns) == (seal.size, seal.mtime_ns)
     return (as_then or status.st_size > seal.size) and _seam(read, seal.end) == seal.seam
 
@@ -458,12 +461,12 @@ def _origin() -> bytes:
     return b"%d %d" % (VERSION, _estimates())
 
 
-def _seam(read: Callable[[ByteRange], bytes], end: int) -> str:
+def _seam(read: ReadAt, end: int) -> str:
     begin = max(0, end - _SEAM)
     return _digest(read(ByteRange(begin, end - begin))).decode()
 
 
-def _reader(file: FileIO) -> Callable[[ByteRange], bytes]:
+def _reader(file: FileIO) -> ReadAt:
     def read(place: ByteRange) -> bytes:
         file.seek(place.offset)
         return file.read(place.length)

@@ -322,20 +322,19 @@ class Log:
             self._torn = data[written - 1 : written] != b"\n"
         if error is None:
             self.last_index = max([self.last_index, *(entry.index for entry in entries)])
-            self._note(entries, len(lines) + (not self._read.lines))
+            self._read = replace(
+                self._read,
+                upto=self._size,
+                lines=self._read.lines + len(lines) + (not self._read.lines),
+                last=entries[-1].index if entries else self._read.last,
+                taken=self.last_index,
+            )
             return places
         self._known = False
         whole, begun = _reached(lines, written - sum(len(line) + 1 for line in before))
         self.last_index = max([self.last_index, *(entry.index for entry in entries[:begun])])
         sentence = self._sentence(entries, whole, written == len(data), error)
         raise WriteFailed(sentence, whole, places[:whole])
-
-    def _note(self, entries: Sequence[Entry], lines: int) -> None:
-        read = self._read
-        last = entries[-1].index if entries else read.last
-        self._read = replace(
-            read, upto=self._size, lines=read.lines + lines, last=last, taken=self.last_index
-        )
 
     async def _write(self, data: bytes, durable: bool) -> tuple[int, OSError | None]:
         """Write all of `data`; how many bytes got there, and what stopped the rest."""

@@ -49,23 +49,21 @@ class Folder:
     def __init__(self, cwd: Path | str) -> None:
         self.path = real_path(cwd)
         self.mark = mark_of(self.path)
-        self._there: dict[str, bool] = {}
 
     def tie(self, header: SessionHeader) -> Tie | None:
         """What ties a session to this folder; None where it belongs elsewhere."""
-        return tie(header.cwd, recorded_mark(header), self.path, self.mark, there=self._is_there(header.cwd))
+        return tie(header.cwd, recorded_mark(header), self.path, self.mark, there=_is_there(header.cwd))
 
     def place(self, header: SessionHeader) -> SessionPlace:
         """Where a session resumed from this folder continues: in its own one, wherever that is now."""
         found = self.tie(header)
-        if found is None and self._is_there(header.cwd):
+        if found is None and _is_there(header.cwd):
             return SessionPlace(Path(header.cwd), "path")
         return SessionPlace(Path(self.path), found)
 
-    def _is_there(self, path: str) -> bool:
-        if path not in self._there:
-            self._there[path] = os.path.isabs(path) and is_folder(path)  # noqa: PTH117
-        return self._there[path]
+
+def _is_there(path: str) -> bool:
+    return os.path.isabs(path) and is_folder(path)  # noqa: PTH117
 
 
 def tie(held_in: str, mark: FolderMark, path: str, now: FolderMark, *, there: bool) -> Tie | None:

@@ -4,6 +4,8 @@ import hashlib
 import os
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -60,6 +62,15 @@ def with_tilde(path: str) -> str:
     home = os.path.expanduser("~")  # noqa: PTH111 - a prefix of text, not a path
     inside = path == home or path.startswith(home + os.sep)
     return "~" + path[len(home) :] if inside and len(home) > 1 else path
+
+
+@contextmanager
+def explained(failure: str) -> Iterator[None]:
+    """Turn an OSError into a FoldlineError that says `failure`, a colon and the reason."""
+    try:
+        yield
+    except OSError as error:
+        raise FoldlineError(f"{failure}: {system_words(error)}.") from None
 
 
 def check_new(path: Path) -> None:

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from foldline.context.numbers import many
 from foldline.files import put_private, read_regular, write_new
-from foldline.protocol import NEW, FoldlineError, NoticeRecord, SessionHeader, dump_entry, system_words
+from foldline.protocol import NEW, FoldlineError, NoticeRecord, SessionHeader, dump_entry
 
 from .children import CHILDREN
 from .doctor import BEFORE_REPAIR, InspectedSession, Scan, inspect_session, is_newer, snapshot
 from .lock import WriterLock
 from .log import dump_header
 from .origin import PARENT, SPAWNED, Parent, Spawned
-from .paths import HOLDER, INDEX, new_session_id
+from .paths import HOLDER, INDEX, explained, new_session_id
 from .session import Session
 
 _SAID = {name: re.compile(rf'"{name}":("(?:[^"\\]|\\.)*")'.encode()) for name in ("id", "created_at", "cwd")}
@@ -119,10 +119,9 @@ def _held(events: Path, failed: str) -> Iterator[None]:
     """As the one writer of this session; `failed` begins the sentence where the disk refuses."""
     lock = WriterLock(events.parent)
     try:
-        lock.acquire()
-        yield
-    except OSError as error:
-        raise FoldlineError(f"{failed}: {system_words(error)}.") from None
+        with explained(failed):
+            lock.acquire()
+            yield
     finally:
         lock.release()
 

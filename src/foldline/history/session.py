@@ -168,8 +168,12 @@ class Session:
         cls, header: SessionHeader, entries: Iterable[Entry], *, damage: Damage = NO_DAMAGE
     ) -> "Session":
         """A session to look at, such as another agent's: nothing can be appended to it."""
-        reason = f"The session {header.id} is open for reading only: import it to continue it."
-        return cls(header, tuple(entries), damage=damage, read_only=reason)
+        return cls(
+            header,
+            tuple(entries),
+            damage=damage,
+            read_only=f"The session {header.id} is open for reading only: import it to continue it.",
+        )
 
     async def copy(
         self,

@@ -284,12 +284,12 @@ class StoredEntries(Entries):
 
     def _must_be_read(self, position: int) -> bool:
         outline = self.outlines[position]
-        return isinstance(outline, _OUTLINES) and self._records.kept(outline.index) is None
+        return isinstance(outline, Readable) and self._records.kept(outline.index) is None
 
     def _entry(self, position: int, record: bytes | None = None, *, keep: bool = True) -> Entry:
         """The entry at this position, from its record where that was read already."""
         outline = self.outlines[position]
-        if not isinstance(outline, _OUTLINES):
+        if not isinstance(outline, Readable):
             return outline
         index = outline.index
         entry = self._held.get(index) or self._records.kept(index)
@@ -302,14 +302,15 @@ class StoredEntries(Entries):
         return entry
 
 
-_OUTLINES = MessageOutline | RequestOutline | CompactionOutline | OtherOutline
+Readable = MessageOutline | RequestOutline | CompactionOutline | OtherOutline
+"""Outlines whose entries are read from the file."""
 
 
 def _index(outline: Outline) -> int:
     return outline.index
 
 
-def _is_of(outline: MessageOutline | RequestOutline | CompactionOutline | OtherOutline, entry: Entry) -> bool:
+def _is_of(outline: Readable, entry: Entry) -> bool:
     match outline:
         case MessageOutline():
             return entry.type == outline.type
@@ -321,7 +322,7 @@ def _is_of(outline: MessageOutline | RequestOutline | CompactionOutline | OtherO
             return True
 
 
-def stand_in(outline: MessageOutline | RequestOutline | CompactionOutline | OtherOutline) -> Entry:
+def stand_in(outline: Readable) -> Entry:
     """An entry of the same type, index and calls for one that can no longer be read, so that nothing around
     it changes. Its text says why."""
     index = outline.index

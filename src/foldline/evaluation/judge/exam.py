@@ -11,9 +11,9 @@ from foldline.context.conversation import delimited
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_summary
 from foldline.llm.models import Price
-from foldline.protocol import NEW, BaseMessage, SystemMessage, ToolResultMessage, UserMessage, text_parts
+from foldline.protocol import NEW, SystemMessage, ToolResultMessage, UserMessage, text_parts
 
-from ..record import Compacted, Meter, Run
+from ..record import Compacted, Meter, Run, View
 from .answers import REFUSAL, Ground, Probe
 from .material import Material
 from .questions import worded, write_probes
@@ -36,13 +36,13 @@ class Point:
     session: str
     position: int
     """Index of the newest recorded message."""
-    history: tuple[BaseMessage, ...]
+    history: View
     """All recorded messages of the session, those after the point too."""
-    views: Mapping[str, tuple[BaseMessage, ...]]
+    views: Mapping[str, View]
     """By arm; without floor and ceiling."""
 
     @property
-    def past(self) -> tuple[BaseMessage, ...]:
+    def past(self) -> View:
         return tuple(message for message in self.history if message.index <= self.position)
 
 
@@ -68,7 +68,7 @@ def _placed(run: Run) -> list[tuple[int, Compacted]]:
     return found
 
 
-def _view_at(run: Run, position: int) -> tuple[BaseMessage, ...]:
+def _view_at(run: Run, position: int) -> View:
     """What the run's next request would have held once the message at `position` had been said."""
     before = [(at, compaction.after) for at, compaction in _placed(run) if at <= position]
     since, base = before[-1] if before else (NEW, ())
@@ -76,7 +76,7 @@ def _view_at(run: Run, position: int) -> tuple[BaseMessage, ...]:
     return (*base, *(run.clipped.get(message.index, message) for message in later))
 
 
-def _floor_view(point: Point) -> tuple[BaseMessage, ...]:
+def _floor_view(point: Point) -> View:
     """The system prompt and the last user message: what an answer is worth that guesses."""
     prompts = [m for m in point.past if isinstance(m, SystemMessage) and m.origin == "prompt"]
     asked = [m for m in point.past if isinstance(m, UserMessage) and m.origin == "typed"]
@@ -92,7 +92,7 @@ class Sheet:
 
     point: int
     arms: tuple[str, ...]
-    view: tuple[BaseMessage, ...]
+    view: View
     """As it is sent: calls and results paired."""
     tokens: int
     probes: tuple[Probe, ...]
@@ -139,9 +139,12 @@ def exam_of(points: Sequence[Point], *, window: int, meter: Meter = WEIGHTS) -> 
     return Exam(tuple(points), tuple(sheets), meter, room, notes)
 
 
-def _views(point: Point) -> list[tuple[tuple[str, ...], tuple[BaseMessage, ...]]]:
+_ArmsAndView = tuple[tuple[str, ...], View]
+
+
+def _views(point: Point) -> list[_ArmsAndView]:
     """The views of a point that read differently, each with its arms; by what is sent of a message."""
-    found: dict[tuple[object, ...], tuple[tuple[str, ...], tuple[BaseMessage, ...]]] = {}
+    found: dict[tuple[object, ...], _ArmsAndView] = {}
     for arm, view in ((FLOOR, _floor_view(point)), *point.views.items(), (CEILING, point.past)):
         sent = tuple((m.type, m.call_id if isinstance(m, ToolResultMessage) else "", m.parts) for m in view)
         arms, first = found.get(sent, ((), view))
@@ -155,7 +158,7 @@ def question(probe: Probe) -> UserMessage:
     return UserMessage(origin="machine", parts=text_parts(text))
 
 
-def grading(probe: Probe, answer: str) -> tuple[BaseMessage, ...]:
+def grading(probe: Probe, answer: str) -> View:
     """The request for the grades of one answer. It does not say which strategy it comes from."""
     assert isinstance(probe.truth, Ground)
     text = worded(

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from foldline.context import facts
 from foldline.context.digest import one_line
 from foldline.context.tokens import message_tokens
+from foldline.evaluation.record import Messages
 from foldline.protocol import AssistantMessage, BaseMessage, ToolCallPart, ToolResultMessage, UserMessage
 
 SHORTEST, LONGEST = 40, 300
@@ -60,7 +61,7 @@ class Turn(NamedTuple):
 class Material:
     """Everything a session's recorded messages offer, oldest first."""
 
-    def __init__(self, history: Sequence[BaseMessage]) -> None:
+    def __init__(self, history: Messages) -> None:
         self.history = tuple(history)
         self._indices = [message.index for message in history]
         self.sayings: list[Saying] = []

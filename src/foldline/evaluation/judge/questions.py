@@ -16,7 +16,8 @@ from foldline.context.calls import subject_of
 from foldline.context.digest import clip, one_line
 from foldline.context.facts import path_parts, same_words
 from foldline.context.todos import open_todos
-from foldline.protocol import AssistantMessage, BaseMessage, UserMessage
+from foldline.evaluation.record import Messages
+from foldline.protocol import AssistantMessage, UserMessage
 
 from .answers import Absent, Ground, Kind, Place, Probe, Text, leaks, normal, same_file
 from .material import GAP, Change, Edited, Material, Saying, Touched, Turn, changes
@@ -249,7 +250,7 @@ def _continuation(material: Material, position: int) -> Iterator[Probe]:
         yield Probe("continuation", worded("continuation"), Ground(tuple(quotes)))
 
 
-def _done(messages: Sequence[BaseMessage]) -> list[str]:
+def _done(messages: Messages) -> list[str]:
     """What an agent said and called, a line each, the newest last."""
     lines = []
     for message in messages[-_LOOKED_AT:]:

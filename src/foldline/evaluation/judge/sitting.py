@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from foldline.compaction.summary import answer_of
 from foldline.context.tokens import Calibration
+from foldline.evaluation.record import View
 from foldline.llm import LLM, ContextOverflow, Request
 from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, Usage
 
@@ -128,7 +129,7 @@ class Sitting:
         self.record.graded[number] = found
         self._progress("judging")
 
-    async def _send(self, llm: LLM, messages: tuple[BaseMessage, ...]) -> AssistantMessage:
+    async def _send(self, llm: LLM, messages: View) -> AssistantMessage:
         answer = await answer_of(llm, Request(messages=messages, max_output=self._exam.max_output))
         self.record.requests += 1
         if answer.usage:
