@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 from textual.app import App, ComposeResult
 
-from foldline.protocol import AssistantMessage, TextPart, ThinkingPart
+from foldline.protocol import AssistantMessage, Clear, Compaction, Entry, TextPart, ThinkingPart
 from foldline.tui.blocks.plain import RuleBlock
 from foldline.tui.blocks.view import BlockView
 from foldline.tui.themes import DEFAULT_THEME, load_theme
@@ -159,3 +159,22 @@ async def test_a_short_diff_is_open_by_itself_and_ctrl_o_leaves_it_open() -> Non
             for _ in transcript.openings.toggle_all_calls():
                 pass
             assert (transcript.openings.level(short), transcript.openings.level(long)) == levels
+
+
+@pytest.mark.parametrize(
+    ("entry", "moves"),
+    [
+        (Clear(), True),
+        (Compaction(first_kept_index=60, reason="manual"), True),
+        (Compaction(first_kept_index=60, reason="threshold"), False),
+    ],
+)
+async def test_the_line_of_what_the_user_did_comes_into_sight_and_no_other(entry: Entry, moves: bool) -> None:
+    async with shown(turns(20)) as app:
+        app.view.action_home()
+        assert not app.view.follow
+        app.transcript.projection.append(
+            entry.model_copy(update={"index": app.transcript.projection.last_index + 1})
+        )
+        app.transcript.add(app.transcript.projection.entries[-1])
+        assert app.view.follow is moves

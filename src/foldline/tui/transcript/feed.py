@@ -261,7 +261,10 @@ class Transcript:
         ]
 
     def add(self, entry: Entry) -> None:
-        """Show one more entry. A marker that changes the view repaints the gutter, and moves nothing."""
+        """Show one more entry. A marker that changes the view repaints the gutter.
+
+        It scrolls nothing, except to the line of what the user did.
+        """
         match entry:
             case ToolResultMessage():
                 key = self.calls.answer(entry)
@@ -276,6 +279,8 @@ class Transcript:
                 self._append(entry)
                 if below is not None:
                     self._writing = below.again(entry.index + 1, gap_below(self._last(), None))
+                if _is_act_of_user(entry):
+                    self._view.follow_end()
         changes_view = isinstance(entry, Compaction | Undo | Clear | Revert | Edit)
         if changes_view:
             self.refresh_fates()
@@ -533,3 +538,14 @@ class Transcript:
         index = self._planned if self._planned is not None else made[-1].first_kept_index if made else None
         first = self._view.count if index is None else self._first_of(index)
         self._gutter.cut = self._view.block_at(first).key if first < self._view.count else None
+
+
+def _is_act_of_user(entry: Entry) -> bool:
+    """Whether the user changed the view by this: a D-Mail and most compactions are not theirs."""
+    match entry:
+        case Compaction():
+            return entry.reason == "manual" or entry.cause == "asked"
+        case Revert():
+            return entry.message is None
+        case _:
+            return isinstance(entry, Undo | Clear)
