@@ -232,7 +232,7 @@ async def test_what_came_with_somebody_elses_file_grants_nothing_and_what_is_sai
         if how == "bundle":
             original = Original(theirs.header, list(theirs.entries), theirs.projection, theirs.path.parent)
             path = tmp_path / "a.foldline"
-            path.write_bytes(next(iter(write_bundle(original).files.values())))
+            path.write_bytes(write_bundle(original).data)
         found = read_foreign(path)
         ours = await Session.from_entries(found.header, found.entries).copy(cwd=folder)
         if how == "imported and forked":

@@ -141,7 +141,7 @@ class Calls:
         return await self._allowed_run(tool, call, title, room)
 
     async def _allowed_run(self, tool: Tool, call: ToolCallPart, title: str, room: int) -> ToolOutcome:
-        if self._state.folder.trouble:
+        if tool.works_in_folder and self._state.folder.trouble:
             return self._without_folder()
         context = self._state.tool_context(call.call_id, room - _RESULT_FRAME)
         context = replace(context, before_change=recorder((self._state.parent or self._state).session))
@@ -153,7 +153,7 @@ class Calls:
         refusal = await self._refusal(tool, call, title, context, before.decision)
         if refusal is not None:
             return refusal
-        if self._state.folder.trouble:  # hooks and the user may take hours to answer
+        if tool.works_in_folder and self._state.folder.trouble:  # hooks and the user may take hours to answer
             return self._without_folder()
         self._began[call.call_id] = time.monotonic()
         outcome = await tool.run(call.parsed(), context)

@@ -181,6 +181,8 @@ class Tool(ABC):
     """Whether what it starts runs in the sandbox, where the mode says so."""
     at_once: bool = False
     """Whether calls of it that stand together in an answer run at the same time."""
+    works_in_folder: bool = True
+    """Whether it is refused once the working folder is gone."""
 
     @abstractmethod
     def title(self, arguments: dict[str, Any]) -> str:
@@ -330,6 +332,8 @@ class BaseTool(Tool, Generic[A]):
 
 class ReplayTool(Tool):
     """Stands in for a tool, and answers its calls with recorded results, in order."""
+
+    works_in_folder = False
 
     def __init__(self, tool: Tool, results: Iterable[ToolResultMessage]) -> None:
         self.spec = tool.spec
