@@ -197,6 +197,7 @@ _ELSEWHERE = {
     "cli/streams.py": "/dev/null",
     "cli/eval_corpus.py": "results that the user names, and sessions to measure",
     "agent/tools/process.py": "/proc",
+    "agent/working_folder.py": "the working folder, to know it again, and not to be read",
     "agent/sandbox.py": "/proc",
     "agent/sandbox_launcher.py": "what a sandbox lets through, as a place and not to be read",
     "termination.py": "/proc",

@@ -57,8 +57,10 @@ _OF_BUILDS = {
     ".terraform.d": "plugins plugin-cache",
     ".lein": "self-installs",
     ".R": "Makevars",
+    ".agents": "skills",
+    ".claude": "skills",
 }
-"""By folder: compilers, package caches and settings that name no key."""
+"""By folder: compilers, package caches, settings that name no key, and the scripts of skills."""
 _MOVED = {
     "XDG_CACHE_HOME": ".cache",
     "XDG_CONFIG_HOME": ".config",

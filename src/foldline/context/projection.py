@@ -137,8 +137,6 @@ class Projection(ViewState):
         self._replays_reasoning = False
         self._habits: dict[str, CountingHabits] = {}
         """How the server of each model counts, as learnt from its reports."""
-        self._doubted: set[str] = set()
-        """Models whose newest report was below all that a whole request can take."""
         self.follow()
 
     # --- reading -------------------------------------------------------------------------------
@@ -223,7 +221,7 @@ class Projection(ViewState):
             earlier_reasoning=earlier * ratio,
             turn_reasoning=turn * ratio,
             uncertainty=_UNCERTAIN if self.calibration.knows(model) else _UNKNOWN,
-            doubted=model in self._doubted,
+            doubted=model in self.calibration.doubted,
         )
         if self.anchor is None:
             return parts
@@ -442,10 +440,10 @@ class Projection(ViewState):
             self._caching.add(request.model)
         reading = read_usage(reported, 0, expected, habits)  # cached tokens were set right before it was kept
         if reading.outcome == "cut":
-            self._doubted.add(request.model)
+            self.calibration = self.calibration.doubt(request.model, doubted=True)
             self.anchor = None  # earlier reports may have been cut a little, too
         elif reading.outcome == "trusted":
-            self._doubted.discard(request.model)
+            self.calibration = self.calibration.doubt(request.model, doubted=False)
             self._habits[request.model] = reading.habits
             self._anchor_at(request.usage, answer)
             if request.estimated:

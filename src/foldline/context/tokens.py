@@ -8,7 +8,7 @@ import math
 import re
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -256,10 +256,19 @@ class Calibration:
     """Ratio of reported to estimated input tokens, by model. Immutable: `learn` gives another one."""
 
     ratios: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    doubted: frozenset[str] = frozenset()
+    """Models whose server may cut requests: their newest usage was too small."""
 
     def ratio(self, model: str | None) -> float:
         learnt = self.ratios.get(model or "")
-        return start_ratio(model) if learnt is None else learnt
+        if learnt is not None:
+            return learnt
+        start = start_ratio(model)
+        return max(start, START) if model in self.doubted else start
+
+    def doubt(self, model: str, *, doubted: bool) -> "Calibration":
+        """With a model whose newest usage was too small, or no longer: it is weighed high until learnt."""
+        return replace(self, doubted=self.doubted | {model} if doubted else self.doubted - {model})
 
     def scale(self, model: str | None) -> float:
         """What to multiply an estimate by for a decision: the ratio, and a margin that errs high."""
@@ -290,4 +299,4 @@ class Calibration:
         observed = min(HIGHEST, max(LOWEST, reported / estimated))
         known = self.ratios.get(model)
         ratio = observed if known is None else known + _WEIGHT * (observed - known)
-        return Calibration(MappingProxyType({**self.ratios, model: ratio}))
+        return replace(self, ratios=MappingProxyType({**self.ratios, model: ratio}))

@@ -94,8 +94,8 @@ def test_what_is_bound_to_a_key_that_may_not_arrive_has_another_way() -> None:
 
 def test_the_page_of_commands_names_every_key_and_every_command() -> None:
     page = (Path(__file__).parents[3] / "docs" / "commands.md").read_text(encoding="utf-8")
-    for key in every_key():
-        assert key.help in page
+    for key in list(every_key()):  # all tables are there before one names a key of another
+        assert key.help_text in page
         assert key.own or f"`{key.id}`" in page
     assert f"[keys.{CHAT}]" in page and "[keys.inspector]" in page
 
