@@ -11,12 +11,12 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 97_062,
-    "statements": 62_965,
-    "files": 402,
-    "lines in tui": 32_044,
+    "lines": 100_418,
+    "statements": 65_100,
+    "files": 415,
+    "lines in tui": 32_300,
     "files in tui": 132,
-    "files under 40 lines": 1,
+    "files under 40 lines": 2,
     "files over 700 lines": 0,
     "import circles": 0,
 }

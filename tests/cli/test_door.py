@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline import __version__
+from foldline import __version__, cli
 from support.front_door import FrontDoor
 from support.history import history
 
@@ -230,3 +230,11 @@ def test_a_full_disk_is_one_sentence(door: FrontDoor) -> None:
     assert done.returncode == 1
     assert done.stderr.count(b"\n") == 1
     assert b"No space left" in done.stderr
+
+
+def test_a_memory_limit_is_one_sentence_and_no_error_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    cli._one_sentence(MemoryError, MemoryError(), None)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "memory" in said
+    assert "Foldline itself" not in said

@@ -99,5 +99,8 @@ def _one_sentence(kind: type[BaseException], error: BaseException, trace: "Trace
     """Reports an unforeseen error as one sentence. Its further lines quote what was worked on: left out."""
     from .output import note
 
+    if issubclass(kind, MemoryError):
+        note("memory is used up: raise the limit of this shell (`ulimit -v`), or close other programs.")
+        return
     first = (str(error).splitlines() or [""])[0]
     note(f"an error in Foldline itself, {kind.__name__}: {first}; with --debug it shows where.")

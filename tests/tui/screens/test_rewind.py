@@ -54,7 +54,7 @@ async def test_the_size_that_was_foreseen_is_the_one_shown_afterwards(tmp_path: 
         await running.ask("second")
         foreseen = (await opened(running)).outcome
         await gone_back(running, "c")
-        assert foreseen is not None and foreseen.after == running.agent.state.size()
+        assert foreseen is not None and foreseen.after.tokens == running.agent.state.size()
 
 
 async def test_files_go_back_with_it_and_undo_brings_both_again(tmp_path: Path) -> None:
