@@ -465,7 +465,7 @@ COMMANDS: Final[KeyTable[Command]] = table(
     ),
     SlashCommand(
         "copy",
-        help="Copies the last answer. In the transcript, {transcript.copy} copies what is marked.",
+        help="To the clipboard. In the transcript, {transcript.copy} copies what is marked.",
         title="Copy the last answer",
     ),
     SlashCommand(
