@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from foldline import programs
 from support import quiet
 from support.limits import examples
 
@@ -75,6 +76,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)  # each app leaves much that a look at 700 objects does not find dead
+
+
+@pytest.fixture(autouse=True)
+def own_writable_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working folders of other tests keep no program of this one from starting."""
+    monkeypatch.setattr(programs, "_writable", set())
 
 
 @pytest.fixture

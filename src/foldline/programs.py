@@ -5,7 +5,6 @@ not looked up here: that goes by the PATH as it is.
 """
 
 import errno
-import json
 import os
 import re
 import shutil
@@ -111,6 +110,8 @@ def own_places(folders: Sequence[str]) -> list[str]:
 
 def python_command(module: str, *words: str) -> list[str]:
     """The command that runs one of our modules in a process of its own, isolated from the working folder."""
+    import json
+
     places = _places()
     folders = [path for path in sys.path if not is_writable(path, places)]
     paths = json.dumps([str(Path(__file__).parents[1]), *folders])

@@ -181,7 +181,7 @@ def test_a_model_that_only_thinks_is_a_failure_and_not_an_empty_success(
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         said = door("run", "hello", "-m", MODEL)
     assert (said.code, said.out) == (1, "")
-    assert "The model only thought, and was cut off before it answered" in said.err
+    assert "The model only thought, and was stopped before it answered" in said.err
 
 
 def test_a_window_smaller_than_the_system_prompt_fails_and_keeps_nothing_half(door: FrontDoor) -> None:

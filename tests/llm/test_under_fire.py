@@ -177,6 +177,8 @@ class Told:
 
 
 HELLO = says("hello ") + says("wörld")
+LONG = " ".join(map(str, range(200_000)))
+"""1.3 million characters that do not repeat themselves."""
 STREAMS = [
     Told("comments, ids and unknown fields", wild(": ping\n\nid: 7\nretry: 1\nfoo\n" + HELLO + ":\n" + END)),
     Told("CRLF", wild((HELLO + END).replace("\n", "\r\n"))),
@@ -205,8 +207,12 @@ STREAMS = [
         "one JSON text, pretty, as a stream",
         wild('\n{\n "choices": [{"message": {"content": "hello wörld"}, "finish_reason": "stop"}]\n}\n'),
     ),
+    Told("an event of more than 1 MB", wild(says(LONG) + END), text=LONG[:1_000_000], stop="length"),
     Told(
-        "an event of more than 1 MB", wild(says("x" * 1_200_000) + END), text="x" * 1_000_000, stop="length"
+        "an event of more than 1 MB, of one letter",
+        wild(says("x" * 1_200_000) + END),
+        text="x" * 1_000_000,
+        stop="repeated",
     ),
     Told("a finish reason nobody knows", wild(HELLO + says("", "because"))),
     Told("a finish reason first", wild(says("", "stop") + HELLO + data("[DONE]"))),

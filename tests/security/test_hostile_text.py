@@ -289,7 +289,7 @@ def test_the_screens_show_it_as_text(tmp_path: Path) -> None:
     ):
         term.until("Enter sends")
         term.ask("begin", wait=False)
-        waits_a_while(term, "Use AGENTS.md?")
+        waits_a_while(term, "Use it?")
         term.until("Esc leaves it undecided")
         term.send("1")
         for asks in ("Allow this bash call?", "Allow this write?"):

@@ -47,6 +47,7 @@ async def test_what_failed_is_shown_alike_live_and_when_it_is_read_again(tmp_pat
             "three",
             "cut",
             "! cut off at the model's output limit: ask for the rest",
+            "  notice: Your last answer was cut off at the output limit of 5 tokens.",
             "four",
             "Stopped in",
             "cancelled here",

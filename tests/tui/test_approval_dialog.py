@@ -156,7 +156,7 @@ async def test_the_key_for_no_asks_why_and_leaves_the_prompt_as_it_is(typed: str
         app.clock.now += 2
         await pilot.press("alt+n", *"use a copy")
         await pilot.pause()
-        assert "4 No: use a copy" in "\n".join(screen_text(app)) and not app.posted
+        assert "▶ 4 No: use a copy" in "\n".join(screen_text(app)) and not app.posted
         await pilot.press("enter")
         await pilot.pause()
         (event,) = app.posted

@@ -113,7 +113,7 @@ async def test_a_question_in_another_session_is_marked_and_answered_there(
         assert "Allow this bash call?" in running.text
         assert running.app.window_title == "? build it · waits for you"
         clock.now += 2.0  # a question takes no key in its first second on the screen
-        await running.press("alt+n")
+        await running.press("alt+n", "enter")
         await running.until(lambda: first.presenter.state.question is None)
 
 

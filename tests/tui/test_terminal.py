@@ -13,6 +13,7 @@ import pytest
 
 from foldline.context.invariants import broken
 from foldline.history import Session
+from foldline.tui.widgets.question import TOO_SOON
 from foldline.tui.widgets.status import SPINNER
 from support.limits import few
 from support.server import MODEL, running_server
@@ -120,7 +121,7 @@ def test_a_long_command_is_read_to_its_end_before_enter_allows_it(
             is_read = is_read or "the-end" in term.text.partition("Allow this bash call?")[2]
             assert is_read or not (folder / "the-end").exists()
             term.send("\r")
-            term.lives_for(0.3)
+            term.lives_for(0.7)
         assert is_read
         term.until("Enter sends")
         assert (folder / "the-end").exists()
@@ -143,7 +144,7 @@ def test_a_call_is_declined_with_a_word_to_the_model_and_text_typed_at_it_is_a_p
         term.send("\t")
         while "4 No: " not in term.text:  # for a moment it takes no answer
             term.send("4")
-            term.lives_for(0.3)
+            term.lives_for(0.7)
         term.send("not in this folder\r")
         term.until("declined ✗")
         term.until("Enter sends")
@@ -167,7 +168,7 @@ def test_a_prompt_of_the_empty_chat_is_sent_and_gone_back_over_with_enter(tmp_pa
         term.until("Rewind to right before")
         term.until("c context")
         term.send("c\r")  # typed ahead: it only asks
-        term.until("press again")
+        term.until(TOO_SOON)
         term.until("Enter go back")
         term.send("\r")
         term.until("context back to before")

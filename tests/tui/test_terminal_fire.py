@@ -9,7 +9,7 @@ from support.server import running_server
 from support.terminal import CLEARS, Terminal, terminal
 
 pytestmark = pytest.mark.slow
-THROTTLES = {"fault": {"status": 429, "headers": {"retry-after": "600"}}}
+THROTTLES = {"fault": {"status": 429, "headers": {"retry-after": "100"}}}
 SAID = {"text": "So much had been said. And more", "chunk": 23}
 BREAKS_OFF = {**SAID, "fault": {"cut_after": 2}}
 FAILS = {**SAID, "fault": {"error_after": 2, "body": {"error": {"code": 400, "message": "no more"}}}}

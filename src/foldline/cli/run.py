@@ -31,6 +31,8 @@ from .streams import UNREAD, flush_out, forget
 
 LIMIT: Final = 3
 """The exit code of a run that reached one of its bounds."""
+_SUMMED: Final = ("input", "cached", "output", "reasoning")
+"""What the last line of `--json` sums up of the usage."""
 STDIN: Final = "-"
 """Stands for what is piped in: as the prompt, or behind it as what it is about."""
 MOST_PIPED = 32 * 1024 * 1024
@@ -250,7 +252,7 @@ class JsonLines:
         if isinstance(event, events.StepStarted):
             self._counts["steps"] += 1
         elif isinstance(event, events.UsageReported):
-            self._counts.update(event.usage.model_dump())
+            self._counts.update(event.usage.model_dump(include={*_SUMMED}))
         self._write(event.model_dump(mode="json"))
 
     def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
@@ -263,7 +265,7 @@ class JsonLines:
                 "text": answer.text if answer is not None else None,
                 "error": None if failure is None else str(failure),
                 "steps": self._counts["steps"],
-                "usage": {name: self._counts[name] for name in ("input", "cached", "output", "reasoning")},
+                "usage": {name: self._counts[name] for name in _SUMMED},
             }
         )
 

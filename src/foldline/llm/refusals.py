@@ -31,7 +31,7 @@ _ENVELOPES = (
 )
 """Fields that hold a message, or another error. The error's own come before its summary."""
 _ECHO = re.compile(
-    r",? *input_value=.*?(?=, input_type=|\]|$)|; last read: .*|,? *\"input\": *[\[{\"].*", re.DOTALL
+    r",? ?input_value=.*?(?=, input_type=|\]|$)|; last read: .*|,? ?\"input\": *[\[{\"].*", re.DOTALL
 )
 """Pieces of the request that pydantic, llama.cpp's JSON parser and FastAPI repeat in an error."""
 

@@ -42,6 +42,7 @@ _RECORD = 32 * 1024 * 1024
 """Bytes of one record of the searcher; a longer line is passed over."""
 _SECONDS = 60
 """How long a search may take."""
+_IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
 
 
 class GrepArguments(Arguments):
@@ -119,7 +120,7 @@ def _check(root: Path, context: ToolContext) -> None:
 def _command(arguments: GrepArguments, root: Path) -> list[str]:
     """The searcher: both kinds write ripgrep's JSON records."""
     ripgrep = find_program("rg")
-    if ripgrep is None:
+    if ripgrep is None or _has_odd_ignore_file(root):
         options = {"pattern": arguments.pattern, "root": str(root), "ignore_case": arguments.ignore_case}
         return python_command("foldline.agent.tools.pygrep", json.dumps(options))
     command = [real_path(ripgrep), "--no-config", "--json", "--hidden", "--no-messages", "--sort", "path"]
@@ -131,6 +132,13 @@ def _command(arguments: GrepArguments, root: Path) -> list[str]:
         # not --glob: that would bring back what .gitignore leaves out
         command += ["--type-add", f"wanted:{arguments.glob}", "--type", "wanted"]
     return [*command, "--regexp", arguments.pattern, "--", str(root)]
+
+
+def _has_odd_ignore_file(root: Path) -> bool:
+    """Return whether an ignore file in or above the folder is not a regular file, such as a pipe: ripgrep
+    would read it for ever."""
+    ignore_files = (folder / name for folder in (root, *root.parents) for name in _IGNORE_FILES)
+    return any(path.exists() and not path.is_file() for path in ignore_files)
 
 
 def _needed(command: list[str]) -> list[str]:

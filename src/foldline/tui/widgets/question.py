@@ -332,6 +332,8 @@ class QuestionDock(Lines, can_focus=True):
 
     def _ask_line(self, option: Answerable) -> None:
         """Have the reader write in the place of an answer: "No, and say why" becomes "No:"."""
+        if option in self._offered:
+            self._marked = self._offered.index(option)
         rest, text = option.label.partition(", ")[2], self.why.value or option.usual or ""
         self.why.ask(_WHY if option.key == "n" else rest, text, partial(self._written, option))
         self._fit()
