@@ -129,12 +129,10 @@ def _painted(text: str, language: str) -> str:
 
 @cache
 def _role(token: str) -> str:
-    parts = token.split(".")[1:]
-    while parts:
-        if (role := _ROLES.get(".".join(parts))) is not None:
-            return role
-        parts.pop()
-    return ""
+    name = token.removeprefix("Token.")
+    while name and name not in _ROLES:
+        name = name.rpartition(".")[0]
+    return _ROLES.get(name, "")
 
 
 @cache

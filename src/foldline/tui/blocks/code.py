@@ -101,9 +101,7 @@ def _lexer(language: str) -> Any:
 @cache
 def _role(token: object) -> str:
     """The style of a token: that of its nearest ancestor with one."""
-    parts = str(token).split(".")[1:]
-    while parts:
-        if (role := _ROLES.get(".".join(parts))) is not None:
-            return role
-        parts.pop()
-    return "text"
+    name = str(token).removeprefix("Token.")
+    while name and name not in _ROLES:
+        name = name.rpartition(".")[0]
+    return _ROLES.get(name, "text")
