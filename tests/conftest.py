@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,9 +79,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_writable_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The working folders of other tests keep no program of this one from starting."""
+def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Working folders and variables of one test do not change which programs another one starts, and how."""
     monkeypatch.setattr(programs, "_writable", set())
+    environ = dict(os.environ)
+    yield
+    if os.environ != environ:
+        os.environ.clear()
+        os.environ.update(environ)
 
 
 @pytest.fixture
