@@ -13,7 +13,7 @@ from foldline.agent import Agent
 from foldline.history import EVENTS, Session
 from foldline.history.log import LineReader
 from foldline.llm import LLMError
-from foldline.protocol import Compaction, FoldlineError, UserMessage, events
+from foldline.protocol import Compaction, FoldlineError, UserMessage, events, operations
 from foldline.tui.app import FoldlineApp
 from foldline.tui.blocks.markdown import markdown_blocks
 from foldline.tui.inspector import InspectorScreen
@@ -265,7 +265,7 @@ async def test_a_commit_turns_rails_adds_one_line_and_moves_no_row(tmp_path: Pat
             await running.ask(f"Question {number}. {'Words to fill the window. ' * 20}")
         await running.press("pageup")
         assert not running.app.chat.transcript.follow
-        await running.enter("/compact")
+        running.agent.executor.submit(operations.CompactSession(reason="threshold"))
         await running.until(lambda: running.llm.silent.is_set())
         await running.drawn()
         before, rails, top = running.transcript_rows(), running.rails(), running.app.chat.transcript.top
@@ -281,6 +281,16 @@ async def test_a_commit_turns_rails_adds_one_line_and_moves_no_row(tmp_path: Pat
         assert fold.first_kept_index == planned.key[0]
         assert [block.key for block in running.blocks][-1] == (fold.index, 0)
         await running.press("ctrl+end")
+        assert " · Enter opens · u undo" in running.text
+
+
+async def test_the_line_of_a_compaction_that_the_user_asked_for_is_in_sight(tmp_path: Path) -> None:
+    async with live(tmp_path, window=16_384) as running:
+        await fill(running)
+        await running.press("pageup")
+        assert not running.app.chat.transcript.follow
+        await running.enter("/compact")
+        await running.at_rest()
         assert "full: you asked" in running.text and " · Enter opens · u undo" in running.text
 
 

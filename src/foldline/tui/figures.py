@@ -12,7 +12,7 @@ from foldline.context.compactions import sizes_words
 from foldline.context.files import FileLedger, FileState, NewestFiles
 from foldline.context.projection import Projection
 from foldline.context.view import first_words, total_tokens
-from foldline.context.weight import categories, entry_weight
+from foldline.context.weight import categories, entry_weight, view_size
 from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo
 from foldline.tui.state import CacheEnds, CompactionRow, FileRow, PinRow, Room, SidebarData, Weights
 
@@ -74,14 +74,15 @@ class Figures:
         """The window and what fills it."""
         state = self._state
         shares = categories(state.projection, overhead=state.overhead)
-        size = state.size()
+        sized = view_size(state.projection, overhead=state.overhead)
+        size, estimated, assumed = sized.tokens, sized.estimated, state.window_is_assumed
         weights = Weights(shares.system, shares.summaries, 0, shares.verbatim)
         try:
             budget = state.budget
         except FoldlineError:  # A window too small to work in: the next turn will say so.
-            return Room(size=size, window=state.window, weights=weights, assumed=state.window_is_assumed)
-        assumed = state.window_is_assumed
-        room = Room(size, budget.window, budget.soft_mark, budget.threshold, None, weights, assumed)
+            return Room(size, state.window, None, None, None, weights, assumed, estimated)
+        soft, threshold = budget.soft_mark, budget.threshold
+        room = Room(size, budget.window, soft, threshold, None, weights, assumed, estimated)
         if not self.compacting and not room.past_soft:
             return room
         plan = self._planned(budget)

@@ -76,8 +76,10 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:  # noqa: C9
             return _in_phase(state, "thinking")
         case events.UsageReported():
             # 0 cached is news too: it says that the provider's cache missed.
-            size = event.usage.total or state.room.size
-            return replace(state, cached=event.usage.cached, room=replace(state.room, size=size))
+            usage, room = event.usage, state.room
+            if usage.total:
+                room = replace(room, size=usage.total, estimated=not usage.is_reported)
+            return replace(state, cached=usage.cached, room=room)
         # Tool calls, and the questions about them or about a full window
         case events.ToolStarted():
             tool = RunningTool(now, event.call_id, event.name, event.title)
@@ -150,7 +152,9 @@ def _compaction_ended(state: ChatState, event: events.CompactionEnd, now: float)
     if event.index is None:
         return rest  # drafted, and not committed: the proposal says the rest
     # What was in the cache belongs to the view before; the next request says what is there of this one.
-    room = replace(rest.room, size=event.tokens_after or rest.room.size, cut=None)
+    room = replace(rest.room, cut=None)
+    if event.tokens_after:
+        room = replace(room, size=event.tokens_after, estimated=True)
     rest = replace(rest, room=room, cached=None)
     if state.cancelling and event.reason == "manual":
         return _with_news(rest, TOO_LATE, "info", now)

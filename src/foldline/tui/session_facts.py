@@ -77,7 +77,8 @@ def _facts(agent: Agent) -> Iterator[tuple[str, str]]:
     effort = f", effort {settings.effort}" if settings is not None else ""
     yield "model", f"{info.id}{f' at {info.provider}' if info.provider else ''}{effort}"
     assumed = ", which is assumed" if room.assumed else ""
-    filled = f"{tokens(room.size)} of {tokens(room.window)} tokens, {percent(room.size, room.window)}"
+    size = tokens(room.size, estimated=room.estimated)
+    filled = f"{size} of {tokens(room.window)} tokens, {percent(room.size, room.window)}"
     yield "window", f"{filled}{assumed}"
     try:
         threshold = f", compacts at {tokens(state.budget.threshold)} tokens"

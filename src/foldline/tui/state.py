@@ -228,6 +228,8 @@ class Room:
     weights: Weights = Weights()
     assumed: bool = False
     """Whether nobody has said how large the window is."""
+    estimated: bool = False
+    """Whether the server reported no size of a request like the next one."""
 
     @property
     def past_soft(self) -> bool:

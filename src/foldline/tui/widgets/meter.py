@@ -158,10 +158,10 @@ def bar_spans(room: Room, cells: int) -> Spans:
 def _numbers(state: ChatState) -> Spans:
     room = state.room
     if room.window <= 0:
-        return ((f"{numbers.tokens(room.size)} tokens", "text"),)
+        return ((f"{numbers.tokens(room.size, estimated=room.estimated)} tokens", "text"),)
     size = "alert" if room.past_threshold else "text"
     spans: list[Span] = [
-        (numbers.tokens(room.size), size),
+        (numbers.tokens(room.size, estimated=room.estimated), size),
         (f" of {numbers.short_tokens(room.window, estimated=room.assumed)}  ", "muted"),
         (numbers.percent(room.size, room.window), size),
     ]
