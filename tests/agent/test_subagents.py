@@ -519,6 +519,11 @@ def test_an_agents_file_says_which_commands_it_runs(
             bash.preview({"command": command}, context)
 
 
+@pytest.mark.parametrize("ban", ["Bash(*)", "Bash(:*)", "Bash( * )"])
+def test_a_ban_of_all_commands_takes_the_tool(ban: str) -> None:
+    assert tools_of(an_agent(f"disallowedTools: {ban}"), [BashTool()]) == []
+
+
 @pytest.mark.parametrize("mode", ["ask", "all"])
 async def test_what_an_agents_file_forbids_is_not_asked_about(tmp_path: Path, mode: ApprovalMode) -> None:
     head = "---\ndescription: D\ndisallowedTools: Bash(touch *)\nmaxTurns: 2\n---\n"

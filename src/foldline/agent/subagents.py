@@ -437,7 +437,7 @@ def _parts_among(tool: Tool, patterns: Iterable[str]) -> list[str]:
     names = [name.casefold() for name in tool_subjects(tool.spec.name)]
     parts = (pattern.removesuffix(")").partition("(") for pattern in patterns)
     return [
-        what.strip() if what.strip() != "*" else ""
+        "" if what.strip() in ("*", ":*") else what.strip()
         for called, _, what in parts
         if any(fnmatchcase(name, called.strip().casefold()) for name in names)
     ]
