@@ -19,7 +19,7 @@ from foldline.agent.limits import Limits
 from foldline.agent.subagents import tools_of
 from foldline.agent.tools import Tool, ToolFailure
 from foldline.agent.tools.bash import BashTool
-from foldline.context.endings import early_end
+from foldline.context.calls import early_end
 from foldline.context.invariants import broken
 from foldline.context.rewind_points import rewind_points
 from foldline.history import Session, children_of, spawned_of

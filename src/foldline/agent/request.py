@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 
 from foldline.context.budget import silent_overflow
-from foldline.context.endings import early_end
+from foldline.context.calls import early_end
 from foldline.context.numbers import short_tokens
 from foldline.context.tokens import image_tokens, message_tokens
 from foldline.context.usage_reading import UsageReading

@@ -14,9 +14,8 @@ from typing import Final
 from pydantic import Field
 
 from foldline.compaction import AdaptiveCompaction, CompactionStrategy, load_strategy, strategy_name
-from foldline.context.calls import unanswered
+from foldline.context.calls import early_end, unanswered
 from foldline.context.digest import clip
-from foldline.context.endings import early_end
 from foldline.context.numbers import many, short_tokens
 from foldline.context.subagents import IN_BACKGROUND, Answers
 from foldline.history import Session, new_session_id, short_id

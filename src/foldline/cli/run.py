@@ -14,8 +14,8 @@ from foldline.agent.approvals import Policy
 from foldline.agent.plan import read_plan
 from foldline.agent.settings import Settings, connect_llm
 from foldline.agent.trust import brought, decide
+from foldline.context.calls import early_end
 from foldline.context.conversation import with_piped
-from foldline.context.endings import early_end
 from foldline.context.numbers import tokens
 from foldline.files import read_regular
 from foldline.history import Session, short_id, typed_path

@@ -29,6 +29,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal, assert_never
 
+from foldline.grouping import grouped
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -293,10 +294,9 @@ def _one_a_file(found: Sequence[Mention]) -> list[Mention]:
         shorter = next((path[start:] for start in range(1, len(path) - 1) if path[start:] in files), None)
         if shorter:
             merge(files[path], files[shorter])
-    ends: dict[str, list[Mention]] = {}
-    for path, fact in files.items():
-        if len(path) > 1 and id(fact) not in merged:
-            ends.setdefault(path[-1], []).append(fact)
+    ends = grouped(
+        (path[-1], fact) for path, fact in files.items() if len(path) > 1 and id(fact) not in merged
+    )
     for path, fact in files.items():
         if len(path) == 1 and len(candidates := ends.get(path[0], [])) == 1:
             merge(fact, candidates[0])

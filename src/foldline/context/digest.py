@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from foldline.grouping import grouped
 from foldline.protocol import BaseMessage
 
 from .clip import longest
@@ -651,7 +652,4 @@ def _heading_cost(section: Section) -> int:
 
 
 def _lines(points: Iterable[DigestPoint]) -> dict[Section, list[str]]:
-    lines: dict[Section, list[str]] = {}
-    for point in sorted(points, key=lambda point: point.order):
-        lines.setdefault(point.section, []).append(point.text)
-    return lines
+    return grouped((point.section, point.text) for point in sorted(points, key=lambda point: point.order))

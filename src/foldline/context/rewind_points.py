@@ -1,12 +1,13 @@
 """Where a session can be rewound to, and what that does to the files our tools changed. Pure."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Literal
 
+from foldline.grouping import grouped
 from foldline.protocol import (
     NEW,
     AssistantMessage,
@@ -226,12 +227,9 @@ def changes_back(images: Images, index: int, look: Look) -> list[FileChange]:
     return [change for change in changes if change is not None]
 
 
-def by_path(images: Images) -> dict[str, Images]:
+def by_path(images: Images) -> Mapping[str, Images]:
     """The records of each file, in order."""
-    records: dict[str, list[tuple[int, FileImage]]] = {}
-    for at, image in images:
-        records.setdefault(image.path, []).append((at, image))
-    return {**records}
+    return grouped((image.path, (at, image)) for at, image in images)
 
 
 def held_at(records: Images, index: int) -> HeldContent:

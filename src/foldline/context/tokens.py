@@ -288,10 +288,6 @@ class Calibration:
         """The smallest input that can be that of a whole request of so many estimated tokens."""
         return _SILENTLY_CUT * self.ratios.get(model, LOWEST) * estimated
 
-    def knows(self, model: str) -> bool:
-        """Whether a ratio was learnt for this model."""
-        return model in self.ratios
-
     def learn(self, model: str, estimated: int, reported: int) -> "Calibration":
         """With one more request: its estimate before calibration and its reported input, in tokens."""
         if not self.plausible(model, reported, estimated):

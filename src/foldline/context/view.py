@@ -7,6 +7,7 @@ from operator import is_
 from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 from weakref import ref
 
+from foldline.grouping import grouped
 from foldline.protocol import (
     BaseMessage,
     CheckpointPart,
@@ -290,9 +291,7 @@ class Fates:
 
     def recorded(self) -> Before:
         """What was changed since, as it was before; nothing is noted any longer."""
-        had: dict[Fate | None, list[_Short]] = {}
-        for short, fate in (self._recorded or {}).items():
-            had.setdefault(fate, []).append(short)
+        had = grouped((fate, short) for short, fate in (self._recorded or {}).items())
         self._recorded = None
         return tuple((fate, tuple(shorts)) for fate, shorts in had.items())
 

@@ -22,6 +22,7 @@ from foldline.compaction import (
 from foldline.context.calls import paired
 from foldline.context.ledger import Place, Score, Seen, likelihood
 from foldline.context.projection import Projection
+from foldline.grouping import grouped
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -30,7 +31,7 @@ from foldline.protocol import (
     OptionError,
 )
 
-from .recall import Atom, Form, Need, said
+from .recall import Atom, Need, said
 from .record import Compacted, Messages, Meter, PerMessage, Run, Sent, View
 from .replay import STRIDE, Arm, kept_messages
 
@@ -82,10 +83,7 @@ def foresight(history: Messages, future: Sequence[Need]) -> Score:
     """A score for this one session: what is needed in the answers to come, in sooner ones more."""
     answers = [message.index for message in history if isinstance(message, AssistantMessage)]
     number = {index: at for at, index in enumerate(answers, start=1)}
-    uses: dict[Form, set[int]] = {}
-    for need in future:
-        for form in need.forms:
-            uses.setdefault(form, set()).add(number[need.step])
+    uses = grouped((form, number[need.step]) for need in future for form in need.forms)
     known: dict[tuple[str, str], tuple[int, ...]] = {}
 
     def score(seen: Seen, place: Place | None, now: int) -> float:

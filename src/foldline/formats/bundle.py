@@ -16,6 +16,7 @@ from typing import Final
 
 from foldline.context.numbers import many, some
 from foldline.files import make_private, read_regular, write_new
+from foldline.grouping import grouped
 from foldline.history import CONTENTS, EVENTS, parse_log
 from foldline.history.children import CHILDREN
 from foldline.history.contents import OUTPUTS, content_id
@@ -314,10 +315,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _notes(left_out: dict[str, str]) -> Iterator[str]:
-    reasons: dict[str, list[str]] = {}
-    for name, why in left_out.items():
-        reasons.setdefault(why, []).append(name)
-    for why, names in reasons.items():
+    for why, names in grouped((why, name) for name, why in left_out.items()).items():
         yield f"Left out, because {why}: {some(names, 3)}."
 
 

@@ -17,6 +17,7 @@ from urllib.parse import quote
 from foldline.context.numbers import many
 from foldline.context.projection import project
 from foldline.context.proof import prove
+from foldline.grouping import grouped
 from foldline.history.contents import CONTENTS, OUTPUTS
 from foldline.protocol import BaseMessage, Compaction, Entry, RequestRecord
 from foldline.protocol.messages import Record
@@ -79,10 +80,7 @@ def _is_no_placeholder(value: str) -> bool:
 @cache
 def by_hints() -> dict[tuple[str, ...], list[Detector]]:
     """All detectors; those with the same hints look at the same lines."""
-    detectors: dict[tuple[str, ...], list[Detector]] = {}
-    for detector in (*_from_library(), *_OURS, *_keywords()):
-        detectors.setdefault(detector.hints, []).append(detector)
-    return detectors
+    return grouped((detector.hints, detector) for detector in (*_from_library(), *_OURS, *_keywords()))
 
 
 def _from_library() -> Iterator[Detector]:

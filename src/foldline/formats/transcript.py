@@ -11,6 +11,7 @@ from typing import Any
 
 from foldline.context.files import lists_of
 from foldline.context.numbers import many, some
+from foldline.grouping import grouped
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
@@ -103,10 +104,7 @@ class ForeignView:
 
     def results(self) -> dict[int, list[int]]:
         """The results of each answer, in their order: they are in a view with it, or not at all."""
-        results: dict[int, list[int]] = {}
-        for result, caller in self._group.items():
-            results.setdefault(caller, []).append(result)
-        return results
+        return grouped((caller, result) for result, caller in self._group.items())
 
     def moment(self) -> Moment:
         return Moment(tuple(self.messages), self.compaction)
@@ -202,10 +200,7 @@ class ForeignView:
 
     def _in_groups(self, kept: Sequence[int]) -> list[int]:
         """These messages with each result right after its call; without what was never in a view."""
-        results: dict[int, list[int]] = {}
-        for index in kept:
-            if index in self._group:
-                results.setdefault(self._group[index], []).append(index)
+        results = grouped((self._group[index], index) for index in kept if index in self._group)
         alone = [index for index in kept if index in self._sayable and index not in self._group]
         return [place for index in alone for place in (index, *results.get(index, ()))]
 
@@ -458,11 +453,11 @@ class KnownMessages:
 
     def __init__(self, entries: Mapping[int, Entry], seen: Collection[int], key: MessageKey) -> None:
         self._key = key
-        self._places: dict[object, list[int]] = {}
-        for index in sorted(entries, key=lambda index: (index in seen, -index)):
-            entry = entries[index]
-            if isinstance(entry, BaseMessage):
-                self._places.setdefault(key(entry), []).append(index)
+        order = sorted(entries, key=lambda index: (index in seen, -index))
+        messages = ((index, entries[index]) for index in order)
+        self._places = grouped(
+            (key(entry), index) for index, entry in messages if isinstance(entry, BaseMessage)
+        )
 
     def take(self, message: BaseMessage) -> int | None:
         places = self._places.get(self._key(message))

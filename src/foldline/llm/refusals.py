@@ -145,8 +145,8 @@ _PICTURE_WORD = re.compile(
 )
 """Not as a part of a path or of a model's name: `/v1/images`, `qwen-vision-7b`, `image.py`."""
 _NOT_TEXT = re.compile(
-    r"content type|item type in content|content must be a string|`?text`? is not set|valid string.{0,200}content"
-    r"|content[^;]{0,200}valid string",
+    r"content type|item type in content|content must be a string|`?text`? is not set"
+    r"|valid string.{0,200}content|content[^;]{0,200}valid string",
     re.IGNORECASE,
 )
 """In a refusal of contents that are more than a text: DashScope, Groq, MiMo, FastAPI."""

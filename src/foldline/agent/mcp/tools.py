@@ -179,8 +179,8 @@ class _Plain:
             if not isinstance(each, Mapping):
                 continue
             named = self.resolved(each)
-            types, values = _listed(named.get("type")), _listed(named.get("enum"))
-            if named.get("nullable") is True or named.get("type") == "null" or "null" in types or None in values:
+            types = (named.get("type"), *_listed(named.get("type")))
+            if "null" in types or None in _listed(named.get("enum")) or named.get("nullable") is True:
                 return True
             further = [*_listed(named.get("anyOf")), *_listed(named.get("oneOf"))]
             alternatives += further[: _MOST_TYPES - len(alternatives)]

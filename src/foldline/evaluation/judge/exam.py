@@ -10,6 +10,7 @@ from foldline.context.calls import paired
 from foldline.context.conversation import delimited
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_summary
+from foldline.grouping import grouped
 from foldline.llm.models import Price
 from foldline.protocol import NEW, SystemMessage, ToolResultMessage, UserMessage, text_parts
 
@@ -48,9 +49,7 @@ class Point:
 
 def points_of(runs: Sequence[Run]) -> list[Point]:
     """Every moment at which any of these runs compacted, with the view of each of them then."""
-    sessions: dict[str, list[Run]] = {}
-    for run in runs:
-        sessions.setdefault(run.session, []).append(run)
+    sessions = grouped((run.session, run) for run in runs)
     return [
         Point(session, position, of_it[0].history, {run.strategy: _view_at(run, position) for run in of_it})
         for session, of_it in sessions.items()

@@ -19,6 +19,7 @@ from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind
 from foldline.context.weight import agent_report, view_size
+from foldline.grouping import grouped
 from foldline.protocol import (
     Approval,
     AssistantMessage,
@@ -264,11 +265,7 @@ def _result_of(
 
 
 def _results(entries: Sequence[Entry]) -> dict[str, list[ToolResultMessage]]:
-    results: dict[str, list[ToolResultMessage]] = {}
-    for entry in entries:
-        if isinstance(entry, ToolResultMessage):
-            results.setdefault(entry.call_id, []).append(entry)
-    return results
+    return grouped((entry.call_id, entry) for entry in entries if isinstance(entry, ToolResultMessage))
 
 
 def _place(entry: Entry, projection: Projection) -> Place:

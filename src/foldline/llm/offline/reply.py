@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from foldline.context.digest import clip, digest, digest_conversation
 from foldline.context.numbers import many
 from foldline.context.view import is_summary
+from foldline.grouping import grouped
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -129,10 +130,8 @@ class _Conversation:
 
     def _not_run(self, steps: Sequence[Step]) -> list[Action]:
         """Calls that were answered "not run, call again", the window being full; tried three times."""
-        answers: dict[tuple[str, str], list[str]] = {}
-        for group in self._groups:
-            for call, result in group:
-                answers.setdefault(_key(call.name, call.parsed()), []).append(result.text)
+        pairs = (pair for group in self._groups for pair in group)
+        answers = grouped((_key(call.name, call.parsed()), result.text) for call, result in pairs)
         asked = {_key(*action): action for step in steps for action in step}
         return [
             action
