@@ -26,7 +26,6 @@ from foldline.context.proof import RunningDigest
 from foldline.context.tokens import message_tokens, wide_in
 from foldline.context.view import ViewItem
 from foldline.context.weight import Schemas, view_size
-from foldline.grouping import grouped
 from foldline.history import Session
 from foldline.llm import LLM, Embedder, LLMError, ToolSpec, brief, spec_tokens
 from foldline.llm.models import LongPrice, cached_price, price_of
@@ -43,6 +42,7 @@ from foldline.protocol import (
     Rule,
 )
 from foldline.protocol.events import Event, Notice, SandboxKnown, ToolOutput, WindowLearned
+from foldline.sequences import grouped
 
 from .api_keys import mask_of
 from .approvals import SANDBOXED, Choices, Policy, ProjectRules

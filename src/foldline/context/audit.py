@@ -29,7 +29,6 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal, assert_never
 
-from foldline.grouping import grouped
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -38,6 +37,7 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
+from foldline.sequences import grouped
 
 from . import facts
 from .facts import commands_of, effective_commands, joined, path_parts, script

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from foldline.grouping import grouped
 from foldline.protocol import BaseMessage
+from foldline.sequences import grouped
 
 from .clip import longest
 from .conversation import Call, Statement, statements_in_text, statements_of, summaries_in

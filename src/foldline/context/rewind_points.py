@@ -7,7 +7,6 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Literal
 
-from foldline.grouping import grouped
 from foldline.protocol import (
     NEW,
     AssistantMessage,
@@ -23,6 +22,7 @@ from foldline.protocol import (
     UserMessage,
     entered,
 )
+from foldline.sequences import grouped
 
 from .calls import subject_of
 from .outline import MessageOutline

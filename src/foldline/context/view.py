@@ -7,7 +7,6 @@ from operator import is_
 from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 from weakref import ref
 
-from foldline.grouping import grouped
 from foldline.protocol import (
     BaseMessage,
     CheckpointPart,
@@ -19,6 +18,7 @@ from foldline.protocol import (
     ToolResultMessage,
     text_parts,
 )
+from foldline.sequences import grouped
 
 from .outline import MessageOutline, message_outline
 from .tokens import fits_text, wide_characters

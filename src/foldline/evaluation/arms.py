@@ -22,7 +22,6 @@ from foldline.compaction import (
 from foldline.context.calls import paired
 from foldline.context.ledger import Place, Score, Seen, likelihood
 from foldline.context.projection import Projection
-from foldline.grouping import grouped
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -30,6 +29,7 @@ from foldline.protocol import (
     Entry,
     OptionError,
 )
+from foldline.sequences import grouped
 
 from .recall import Atom, Need, said
 from .record import Compacted, Messages, Meter, PerMessage, Run, Sent, View

@@ -16,8 +16,8 @@ from typing import Literal, NamedTuple, get_args
 
 from foldline.context import facts
 from foldline.context.facts import path_parts
-from foldline.grouping import grouped
 from foldline.protocol import AssistantMessage, BaseMessage, ToolCallPart
+from foldline.sequences import grouped
 
 from .record import Messages, Meter, PerMessage, Presence, Run, Share
 

@@ -10,10 +10,10 @@ from itertools import pairwise
 from operator import is_
 
 from foldline.context.view import is_preamble
-from foldline.grouping import grouped
 from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage
 from foldline.protocol.messages import json_object
+from foldline.sequences import grouped
 
 from .cost import as_sent
 from .record import Compacted, Messages, Meter, PerMessage, Run, Sent

@@ -16,7 +16,6 @@ from typing import Final
 
 from foldline.context.numbers import many, some
 from foldline.files import make_private, read_regular, write_new
-from foldline.grouping import grouped
 from foldline.history import CONTENTS, EVENTS, parse_log
 from foldline.history.children import CHILDREN
 from foldline.history.contents import OUTPUTS, content_id
@@ -28,6 +27,7 @@ from foldline.protocol import (
     ToolResultMessage,
     dump_entry,
 )
+from foldline.sequences import grouped
 from foldline.version import __version__
 
 from .base import ForeignSession, JsonObject, marked_child, parse_object
@@ -35,7 +35,6 @@ from .export import Exported, Original
 from .redaction import side_files
 
 NAME: Final = "foldline-session"
-SUFFIX: Final = ".foldline"
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
 BUNDLED: Final = "foldline file"

@@ -13,8 +13,8 @@ from shutil import copyfile
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
-from foldline.grouping import grouped
 from foldline.protocol import FoldlineError
+from foldline.sequences import grouped
 
 from .base import Json, JsonObject, object_in, parse_object
 

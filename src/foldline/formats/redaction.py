@@ -17,10 +17,10 @@ from urllib.parse import quote
 from foldline.context.numbers import many
 from foldline.context.projection import project
 from foldline.context.proof import prove
-from foldline.grouping import grouped
 from foldline.history.contents import CONTENTS, OUTPUTS
 from foldline.protocol import BaseMessage, Compaction, Entry, RequestRecord
 from foldline.protocol.messages import Record
+from foldline.sequences import grouped
 
 from .base import Json, bytes_in
 from .export import Original

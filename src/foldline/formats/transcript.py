@@ -11,7 +11,6 @@ from typing import Any
 
 from foldline.context.files import lists_of
 from foldline.context.numbers import many, some
-from foldline.grouping import grouped
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
@@ -35,6 +34,7 @@ from foldline.protocol import (
     UserMessage,
     Written,
 )
+from foldline.sequences import grouped, same_start
 
 from .base import EPOCH, Counted, ForeignChild, ForeignSession, Json, JsonObject
 from .parts import LONGEST_KIND, arguments_of, left_out_note, parts_of, text_in, unknown_note
@@ -133,7 +133,7 @@ class ForeignView:
         """
         kept = self._in_groups(kept)
         stays = {*ahead, *kept}
-        tail = _common_tail(self.messages, kept)
+        tail = same_start(self.messages[::-1], kept[::-1])
         gone = {place for place in self.messages if place not in stays}
         absorbed = {self.compaction.index} if self.compaction else set()
         text = Written(
@@ -214,14 +214,6 @@ class ForeignView:
                 spans.append((start, index))
             open_span = index in covered
         return tuple(spans)
-
-
-def _common_tail(view: Sequence[int], kept: Sequence[int]) -> int:
-    """How many of the last of `kept` are the last of the view, in the same order."""
-    length = 0
-    while length < min(len(view), len(kept)) and view[-1 - length] == kept[-1 - length]:
-        length += 1
-    return length
 
 
 @dataclass

@@ -17,7 +17,6 @@ from foldline.context.moments import entry_text
 from foldline.context.text_search import Query, casefolded, excerpt, marks, parse_query
 from foldline.data import EVENTS
 from foldline.files import opened
-from foldline.grouping import grouped
 from foldline.protocol import (
     AssistantMessage,
     Entry,
@@ -27,6 +26,7 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
+from foldline.sequences import grouped
 
 from .catalog import SessionInfo, list_sessions, read_snapshot, rebuilt
 from .children import tree_of

@@ -62,7 +62,7 @@ Item = dict[str, Any]
 
 
 def to_input(messages: Sequence[BaseMessage], reader: str) -> list[Item]:
-    """The messages as one request sends them. `reader` is who gets its reasoning back: see `dialect.can_read`.
+    """The messages as one request sends them. `reader` gets its reasoning back: see `dialect.can_read`.
 
     Messages with nothing to say (reasoning without text or calls, an empty prompt) are left out.
     """

@@ -10,9 +10,9 @@ from foldline.context.calls import paired
 from foldline.context.conversation import delimited
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_summary
-from foldline.grouping import grouped
 from foldline.llm.models import Price
 from foldline.protocol import NEW, SystemMessage, ToolResultMessage, UserMessage, text_parts
+from foldline.sequences import grouped
 
 from ..record import Compacted, Meter, Run, View
 from .answers import REFUSAL, Ground, Probe

@@ -16,8 +16,8 @@ from foldline.context.digest import clip, one_line
 from foldline.context.facts import path_parts, same_words
 from foldline.context.todos import open_todos
 from foldline.evaluation.record import Messages
-from foldline.grouping import grouped
 from foldline.protocol import AssistantMessage, UserMessage
+from foldline.sequences import grouped
 
 from .answers import Absent, Ground, Kind, Place, Probe, Text, leaks, normal, same_file
 from .material import GAP, Edited, Material, Saying, Touched, Turn, changes

@@ -19,7 +19,6 @@ from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind
 from foldline.context.weight import agent_report, view_size
-from foldline.grouping import grouped
 from foldline.protocol import (
     Approval,
     AssistantMessage,
@@ -43,6 +42,7 @@ from foldline.protocol import (
     Undo,
     UserMessage,
 )
+from foldline.sequences import grouped
 
 from ..export import Original
 

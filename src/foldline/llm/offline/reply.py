@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from foldline.context.digest import clip, digest, digest_conversation
 from foldline.context.numbers import many
 from foldline.context.view import is_summary
-from foldline.grouping import grouped
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -21,6 +20,7 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
+from foldline.sequences import grouped
 
 from ..base import Request
 from .grammar import Action, Orders, Step, orders_in

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeVa
 
 from textual.binding import Binding, BindingType
 
-from foldline.grouping import grouped
+from foldline.sequences import grouped
 from foldline.tui.keys.names import WAYS_OUT, joined, key_name, spelled
 
 if TYPE_CHECKING:

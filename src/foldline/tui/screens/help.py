@@ -10,7 +10,7 @@ from textual.app import App
 from textual.screen import Screen
 from textual.widgets import Input
 
-from foldline.grouping import grouped
+from foldline.sequences import grouped
 from foldline.tui.blocks.cells import Span, Spans, crop, ruled, width_of, wrap_spans
 from foldline.tui.keys.commands import CHAT, COMMANDS, Command, is_everywhere
 from foldline.tui.keys.table import (

@@ -12,9 +12,9 @@ from foldline.context.branches import BranchRow, branches
 from foldline.context.harmless import clean_line
 from foldline.context.projection import Projection
 from foldline.context.view import first_words
-from foldline.grouping import grouped
 from foldline.history.catalog import SessionInfo
 from foldline.protocol import AssistantMessage, BaseMessage, operations
+from foldline.sequences import grouped
 from foldline.tui.blocks.cells import Piece, cut_left, cut_right, piece, row
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.screens.rewind import DETAILS, PlacesScreen

@@ -1,6 +1,6 @@
 """Grouping of values by a key."""
 
-from foldline.grouping import grouped
+from foldline.sequences import grouped
 
 
 def test_keys_and_values_keep_their_order() -> None:
