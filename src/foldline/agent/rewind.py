@@ -131,7 +131,7 @@ async def deliver(state: AgentState, dmail: Dmail) -> None:
     view, images = state.projection.view, state.projection.images
     request = next((item.index for item in reversed(view) if _is_request(item.message)), None)
     changed = ", ".join(dict.fromkeys(image.path for at, image in images if at >= index))
-    files = f"Files changed meanwhile stay changed: {changed}." if changed else "No file was changed."
+    files = f"Files changed since then stay changed: {changed}." if changed else "No file was changed."
     text = load_prompt("dmail").replace("{files}", files).replace("{message}", dmail.message.strip())
     revert = Revert(checkpoint=dmail.checkpoint, kept=request, message=text)
     await state.session.append(revert, durable=True)

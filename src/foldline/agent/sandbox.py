@@ -329,7 +329,7 @@ class Sandbox:
     def entered_search(
         self, argv: Sequence[str], env: Mapping[str, str], real: str, programs: Sequence[str | Path]
     ) -> "Entered":
-        """`entered`, for a search of this place by these programs: it sees little else, reaches nobody."""
+        """`entered`, for a search of this place by these programs: it sees little else and has no network."""
         return self._entered(search_policy(self.policy(), real, programs), argv, env, None)
 
     def _entered(
@@ -424,7 +424,8 @@ class Sandbox:
         return dict.fromkeys(os.path.normpath(self.cwd / path) for path in paths)
 
     def _allows(self, host: str) -> Reach:
-        """Whoever sets a host means it, wherever it is; who is asked about one has only seen its name."""
+        """A host from the settings may have any address. One that the user allowed by its name must have a
+        public address."""
         hosts = [each.lower() for each in self.options.hosts]
         if any(host == each or (each.startswith("*.") and host.endswith(each[1:])) for each in hosts):
             return "any"

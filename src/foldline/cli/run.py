@@ -187,7 +187,9 @@ def _declining(agent: Agent) -> Callable[[Event], None]:
 
     def on_event(event: Event) -> None:
         if isinstance(event, events.ApprovalRequested):
-            agent.executor.submit(operations.Approve(call_id=event.call_id, answer="deny", unasked=True))
+            agent.executor.submit(
+                operations.Approve(call_id=event.call_id, answer="deny", no_one_to_ask=True)
+            )
             asked = " ".join(filter(None, (event.who, event.name, event.title)))
             note(f"not run, as no person is here to approve it: {asked} (--yes allows all).")
 

@@ -49,7 +49,7 @@ class RewindPoint:
     changes: int
     """Files our tools changed from here on."""
     prompt: str = ""
-    """The whole prompt of a turn: sent again, it starts the turn anew."""
+    """The whole prompt of a turn: sent again, it repeats the turn."""
 
 
 def rewind_points(projection: Projection) -> list[RewindPoint]:

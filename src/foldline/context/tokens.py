@@ -246,8 +246,8 @@ def start_ratio(model: str | None) -> float:
 
 
 def fits_text(reported: int, estimated: int) -> bool:
-    """Whether a count of output tokens can be that of an answer of so many estimated ones: it is too low
-    where it was taken early in a stream, too high where it holds reasoning that nobody set apart."""
+    """Whether reported output tokens are plausible for an answer of so many estimated ones. Too low: counted
+    early in a stream. Too high: with reasoning that was not reported as such."""
     return 0 < reported <= _HEAVIEST * (estimated + _TRIFLE) and reported + _TRIFLE >= _LIGHTEST * estimated
 
 

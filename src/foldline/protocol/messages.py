@@ -179,7 +179,7 @@ class Usage(Record):
         return self.input > 0 and self.source != "estimated"
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Both together; the window is nobody's."""
+        """Add two usages. `window` is dropped."""
         counted = ("input", "cached", "written", "written_1h", "output", "reasoning")
         source: UsageSource = "estimated" if "estimated" in (self.source, other.source) else "reported"
         return Usage(**{name: getattr(self, name) + getattr(other, name) for name in counted}, source=source)
