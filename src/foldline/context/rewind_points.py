@@ -21,6 +21,7 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
     entered,
+    is_typed,
 )
 from foldline.sequences import grouped
 
@@ -107,7 +108,7 @@ def rewind_words(projection: Projection, revert: Revert) -> str:
     what = "context and files" if revert.files and revert.context else "files" if revert.files else "context"
     if revert.moment is not None:
         earlier = projection.before(revert.moment + 1, _TURN)
-        prompt = next((e for e in earlier if isinstance(e, UserMessage) and e.origin == "typed"), None)
+        prompt = next((e for e in earlier if is_typed(e)), None)
         named = "" if prompt is None else f" of “{first_words(prompt)}”"
         return f"{what} of entry {revert.moment}, on the branch{named}"
     index = projection.checkpoint(revert.checkpoint)

@@ -7,7 +7,7 @@ and a message that was never appended carries `NEW`.
 import json
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeGuard, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -271,6 +271,11 @@ class UserMessage(BaseMessage):
         starts = (text.find(each) for each in (PIPED_OPEN, CALLED_OPEN, RESOURCE_OPEN))
         start = min((at for at in starts if at >= 0), default=len(text))
         return text[start:] if text.endswith((PIPED_CLOSE, CALLED_CLOSE, RESOURCE_CLOSE)) else ""
+
+
+def is_typed(entry: object) -> TypeGuard[UserMessage]:
+    """Whether it is a message that the user typed."""
+    return isinstance(entry, UserMessage) and entry.origin == "typed"
 
 
 StopReason = Literal["stop", "tool_calls", "length", "repeated", "cancelled", "error", "filtered"]

@@ -11,7 +11,7 @@ from foldline.context.conversation import delimited
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_summary
 from foldline.llm.models import Price
-from foldline.protocol import NEW, SystemMessage, ToolResultMessage, UserMessage, text_parts
+from foldline.protocol import NEW, SystemMessage, ToolResultMessage, UserMessage, is_typed, text_parts
 from foldline.sequences import grouped
 
 from ..record import Compacted, Meter, Run, View
@@ -78,7 +78,7 @@ def _view_at(run: Run, position: int) -> View:
 def _floor_view(point: Point) -> View:
     """The system prompt and the last user message: what an answer is worth that guesses."""
     prompts = [m for m in point.past if isinstance(m, SystemMessage) and m.origin == "prompt"]
-    asked = [m for m in point.past if isinstance(m, UserMessage) and m.origin == "typed"]
+    asked = [m for m in point.past if is_typed(m)]
     return (*prompts, *asked[-1:])
 
 
