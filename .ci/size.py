@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 100_356,
-    "statements": 65_051,
+    "lines": 100_358,
+    "statements": 65_053,
     "files": 415,
     "lines in tui": 32_286,
     "files in tui": 132,

@@ -412,11 +412,13 @@ async def record_others_changes(state: AgentState) -> None:
     def compare() -> None:
         with state.known_files.lock:  # a subagent may be at work: no record of its own comes in between
             images = [each for each in state.projection.images if each[0] > session.foreign]
-            changes = _changes_by_others(by_path(images), settled, state.cwd, state.file_stamps)
+            stamps = dict(state.file_stamps)
+            changes = _changes_by_others(by_path(images), settled, state.cwd, stamps)
             if changes:
                 record = asyncio.run_coroutine_threadsafe(place(session, changes), loop)
                 with suppress(TimeoutError):
                     record.result(_PATIENCE)
+            state.file_stamps = stamps
 
     await asyncio.to_thread(compare)
 
