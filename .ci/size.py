@@ -11,10 +11,10 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 100_418,
-    "statements": 65_100,
+    "lines": 100_358,
+    "statements": 65_053,
     "files": 415,
-    "lines in tui": 32_300,
+    "lines in tui": 32_286,
     "files in tui": 132,
     "files under 40 lines": 2,
     "files over 700 lines": 0,

@@ -108,6 +108,14 @@ def test_a_circle_of_links_starts_nothing(
     assert trusted_environment(os.environ)["PATH"] == str(outside)
 
 
+def test_folders_of_path_that_may_not_be_looked_at_are_passed_over(
+    project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_path(monkeypatch, f"/{'x' * 300}/bin", outside)
+    assert program("tool") == str(outside / "tool")
+    assert trusted_environment(os.environ)["PATH"] == os.environ["PATH"]
+
+
 def test_a_program_that_is_only_in_the_working_folder_counts_as_not_installed(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

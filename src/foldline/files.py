@@ -20,7 +20,7 @@ _WAITS_FOR_NOTHING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _FOLLOWS_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _IS_FOLDER = getattr(os, "O_DIRECTORY", 0) | _FOLLOWS_NO_LINK
 _IS_ENTERED = _IS_FOLDER | getattr(os, "O_PATH", os.O_RDONLY)
-"""Whoever may enter a folder need not be one who may list it."""
+"""A folder may be entered without permission to list it."""
 _LOST_WITH_A_WRITE = "security.capability"
 """The attribute that the kernel takes from a file with each write (capabilities(7))."""
 _DRAFT = ".foldline-"

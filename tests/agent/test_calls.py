@@ -8,7 +8,7 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.agent.approvals import Policy
-from foldline.context.endings import early_end
+from foldline.context.calls import early_end
 from foldline.context.invariants import broken
 from foldline.context.tokens import message_tokens
 from foldline.protocol import DeveloperMessage, Rule, ToolResultMessage, Usage, events, operations

@@ -92,7 +92,7 @@ async def test_files_that_were_changed_in_between_are_named(tmp_path: Path) -> N
     llm = PlayedLLM(calling(write), calling(dmail("it is written", 1), stem="d"), "done")
     agent, _ = agent_in(tmp_path, llm, dmail=True)
     await agent.prompt("write it")
-    assert "Files changed meanwhile stay changed: new.txt." in texts(llm, 2)[-1]
+    assert "Files changed since then stay changed: new.txt." in texts(llm, 2)[-1]
     assert (tmp_path / "new.txt").exists()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.rewind import diffs_since, foresee, place, recorder
+from foldline.agent.rewind import diffs_since, foresee, place, record_others_changes, recorder
 from foldline.context.files import file_lists
 from foldline.context.invariants import broken
 from foldline.context.rewind_points import rewind_points
@@ -496,6 +496,24 @@ async def test_what_a_command_did_before_a_prompt_is_there_again_after_a_rewind_
     await do(agent, operations.UndoCompaction())
     await do(agent, operations.UndoCompaction())
     assert file.read_text() == "x=3\n# formatted\n"
+
+
+async def test_what_others_changed_is_recorded_after_a_disk_that_was_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    agent, _ = await worked(tmp_path)
+    (tmp_path / "a.txt").write_text("mine\n")
+    with monkeypatch.context() as full:
+        full.setattr("foldline.agent.rewind.place", refused)
+        with pytest.raises(OSError, match="No space"):
+            await record_others_changes(agent.state)
+    await record_others_changes(agent.state)
+    _, newest = agent.session.projection.images[-1]
+    assert newest.path == "a.txt" and newest.by_others
+    await agent.aclose()
 
 
 async def test_a_change_that_was_not_made_is_taken_back_on_record(

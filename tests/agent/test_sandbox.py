@@ -6,6 +6,7 @@ import shutil
 import struct
 import subprocess
 import sysconfig
+import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from foldline.agent.sandbox_policy import (
     seatbelt_profile,
 )
 from foldline.agent.tools import ToolContext, search
+from foldline.files import write_new
 from foldline.programs import why_missing
 from support.sandboxes import EngineName, Trial, sandbox_in
 from support.tools import call, tool_context
@@ -135,6 +137,24 @@ def test_what_a_command_writes_tells_what_it_was_kept_from(
 ) -> None:
     found = Sandbox(tmp_path).refused(words, failed=True)
     assert (found.words if found else None) == said
+
+
+def test_commands_that_start_together_have_one_whole_folder_of_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Sandbox(tmp_path)
+    seen: list[tuple[str, bool]] = []
+    second = threading.Thread(target=lambda: seen.append((made.scratch, Path(made.scratch).is_dir())))
+
+    def interrupted(path: Path, data: bytes, **options: bool) -> None:
+        second.start()
+        second.join(0.2)  # it ends by then, unless it waits for this thread
+        write_new(path, data, **options)
+
+    monkeypatch.setattr("foldline.agent.sandbox.write_new", interrupted)
+    first = made.scratch
+    second.join()
+    assert seen == [(first, True)]
 
 
 async def test_where_there_is_none_no_command_pretends_to_be_in_one(tmp_path: Path) -> None:

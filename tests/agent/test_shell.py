@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from foldline.agent.state import AgentState
 from foldline.context.invariants import broken
 from foldline.context.rewind_points import rewind_points
 from foldline.formats.export import Original
@@ -53,6 +54,24 @@ async def test_an_aside_is_in_the_history_and_not_in_the_view(tmp_path: Path) ->
     assert "mine" not in str(to_openai(llm.requests[-1].messages, OPENAI))
     await executor.wait_for(executor.submit(operations.EditView(target=ran.index, action="restore")))
     assert agent.session.projection.fate(ran.index).kind == "live", "the user may still show it"
+    await agent.aclose()
+    await others_done()
+
+
+async def test_cancelled_twice_it_keeps_what_it_had_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cancelled_again(_: AgentState) -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(AgentState, "look_after_cancel", cancelled_again)
+    agent, watch = agent_in(tmp_path, PlayedLLM())
+    executor = agent.executor
+    task = executor.submit(operations.RunShell(command="echo begun; sleep 1000"))
+    await watch.until(lambda: any(event.call_id == SHELL_CALL for event in watch.of(events.ToolOutput)))
+    executor.submit(operations.Interrupt())
+    assert (await executor.wait_for(task)).outcome == "cancelled"
+    assert [ran.text for ran in shells(agent.session) if "begun" in ran.text]
     await agent.aclose()
     await others_done()
 

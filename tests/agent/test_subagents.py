@@ -19,7 +19,7 @@ from foldline.agent.limits import Limits
 from foldline.agent.subagents import tools_of
 from foldline.agent.tools import Tool, ToolFailure
 from foldline.agent.tools.bash import BashTool
-from foldline.context.endings import early_end
+from foldline.context.calls import early_end
 from foldline.context.invariants import broken
 from foldline.context.rewind_points import rewind_points
 from foldline.history import Session, children_of, spawned_of
@@ -517,6 +517,11 @@ def test_an_agents_file_says_which_commands_it_runs(
     for command in refused:
         with pytest.raises(ToolFailure):
             bash.preview({"command": command}, context)
+
+
+@pytest.mark.parametrize("ban", ["Bash(*)", "Bash(:*)", "Bash( * )"])
+def test_a_ban_of_all_commands_takes_the_tool(ban: str) -> None:
+    assert tools_of(an_agent(f"disallowedTools: {ban}"), [BashTool()]) == []
 
 
 @pytest.mark.parametrize("mode", ["ask", "all"])

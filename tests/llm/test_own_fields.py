@@ -127,6 +127,10 @@ def test_the_limit_that_a_refusal_names_is_sent_from_then_on(message: str, most:
     assert left_out.trimmed({"max_tokens": 300}).get("max_tokens") == (None if most is None else 300)
 
 
+def test_digits_without_end_are_no_limit() -> None:
+    assert limit_named("max_tokens is not " + "9" * 5_000, 9_000) is None
+
+
 def test_a_limit_that_is_refused_again_without_a_smaller_number_is_left_out() -> None:
     left_out = LeftOut()
     message = "max_tokens must be below 8192"
@@ -145,6 +149,14 @@ def test_the_field_that_a_server_wants_instead_is_sent() -> None:
         "max_completion_tokens is too large: 9000, at most 4096", {"max_completion_tokens": 9_000}
     )
     assert left_out.trimmed({"max_tokens": 9_000}) == {"max_completion_tokens": 4_096}
+
+
+def test_a_field_that_is_refused_under_either_name_is_left_out() -> None:
+    left_out = LeftOut()
+    first, second = "max_tokens", "max_completion_tokens"
+    assert left_out.learn(f"Unsupported: {first!r}. Use {second!r} instead.", {first: 9_000})
+    assert left_out.learn(f"Unsupported: {second!r}. Use {first!r} instead.", {second: 9_000})
+    assert left_out.trimmed({first: 9_000}) == {}
 
 
 def test_an_effort_that_the_user_set_to_an_unknown_value_is_not_left_out() -> None:

@@ -3,9 +3,11 @@
 import gc
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from foldline.agent.sandbox import Engine, Sandbox
 from foldline.agent.tools.files import nearest
 from foldline.compaction.note_writer import _told_apart
 from foldline.compaction.notes import parsed
@@ -49,6 +51,7 @@ PIECES = [
     ),
     *("<summary>\n", "\n</summary>", "<read-files>\n", "<standing-constraints>\n", "[entry 1] ", "| a |\n"),
     *("|-|\n", "- a\n", "# a\n", "**a", "\x1b[", "TODO: ", "must ", "<<EOF\n"),
+    *("/", "a/", "=/", "Errno 30 ", "ENOENT ", "use", "content ", "valid string "),
 ]
 
 
@@ -64,8 +67,11 @@ def streamed(text: str) -> None:
     cutter.close()
 
 
+OUTPUTS = Sandbox(Path("/"), engine=Engine(""))
+
 READERS: dict[str, Callable[[str], object]] = {
     "an error body": lambda text: status_failure(Endpoint("http://x", "m", "sk-0123456789"), 400, text, {}),
+    "what a failed command wrote": OUTPUTS.refused,
     "notes": lambda text: notes_of(unwrapped(text)),
     "lists": lambda text: (lists_of(text), appendix_of(text)),
     "a frame": lambda text: unframed(summary(text)),

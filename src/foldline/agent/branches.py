@@ -9,7 +9,7 @@ from foldline.protocol import (
     DeveloperMessage,
     FoldlineError,
     Revert,
-    UserMessage,
+    is_typed,
     text_parts,
 )
 
@@ -43,7 +43,7 @@ def note_on_left(state: AgentState, revert: Revert) -> str | None:
     stay, before, gone = {item.key for item in after.view}, reverted_spans(projection), reverted_spans(after)
     items = [item for item in projection.view if is_within(item.index, gone) and item.key not in stay]
     left = [item.message for item in items if not item.written]
-    prompts = [each.text for each in left if isinstance(each, UserMessage) and each.origin == "typed"]
+    prompts = [each.text for each in left if is_typed(each)]
     answer = next((each.text for each in reversed(left) if _is_answer(each)), "")
     if not prompts and not answer:
         return None

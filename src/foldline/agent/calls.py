@@ -37,9 +37,9 @@ _REFUSED = {
     "read-only": "Not run: the mode is read-only, where nothing is changed and commands need a sandbox.",
     "plan": "Not run: the mode is plan, where nothing is changed and no command runs; use tools that read.",
 }
-_UNASKED = (
-    "This call needs the user's approval, and no person is here to be asked: it did not run. Go on with what "
-    "needs none, and say what is left to do."
+_NO_ONE_TO_ASK = (
+    "This call needs the user's approval, and no person is here to be asked: it did not run. Continue with "
+    "what needs none, and say what is left to do."
 )
 _PLANS = " Then hand in a plan with the tool `plan`."
 _ENOUGH = 256
@@ -190,7 +190,7 @@ class Calls:
             )
         )
         if word.answer == "deny":
-            is_said = word.why or word.unasked
+            is_said = word.why or word.no_one_to_ask
             return replace(outcome, text=f"{outcome.text}\n{_declined(word).text}") if is_said else outcome
         self._state.hosts_once = wanted.hosts
         try:
@@ -215,7 +215,7 @@ class Calls:
             except OSError as error:
                 aside.append(f"{entry.path} stays: {system_words(error)}")
         why = f" and says: {word.why}" if word.why else ""
-        who = "no person is here to allow it" if word.unasked else "the user does not want it"
+        who = "no person is here to allow it" if word.no_one_to_ask else "the user does not want it"
         said = f"[{who}: {'; '.join(aside)}]{why}"
         return replace(outcome, text=f"{outcome.text.rstrip()}\n{said}\n", is_error=True, brief="put aside ✗")
 
@@ -318,8 +318,8 @@ class Calls:
 
 def _declined(word: operations.Approve) -> ToolOutcome:
     """The result of a call that was not allowed, with the user's own words if they gave any."""
-    if word.unasked:
-        return ToolOutcome(_UNASKED, True, "no one to ask ✗")
+    if word.no_one_to_ask:
+        return ToolOutcome(_NO_ONE_TO_ASK, True, "no one to ask ✗")
     why = f" and says: {word.why}" if word.why else ". Only try it again if asked to."
     return ToolOutcome(f"The user declined this call{why}", True, "declined ✗")
 

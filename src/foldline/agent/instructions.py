@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.compaction import load_prompt
+from foldline.context.calls import early_end
 from foldline.context.digest import clip
-from foldline.context.endings import early_end
 from foldline.data import config_dir
 from foldline.history import Session
 from foldline.history.paths import with_tilde

@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 
 from foldline.context.budget import silent_overflow
-from foldline.context.endings import early_end
+from foldline.context.calls import early_end
 from foldline.context.numbers import short_tokens
 from foldline.context.tokens import image_tokens, message_tokens
 from foldline.context.usage_reading import UsageReading
@@ -290,7 +290,7 @@ def _suspect_silent_cut(state: AgentState, reading: UsageReading, estimated: int
 
 
 def may_be_too_long(failure: LLMError, size: int, window: int) -> bool:
-    """Whether a refusal that nobody knows is perhaps about the length of a request of `size` tokens."""
+    """Whether a refusal for an unknown reason may be about the length of a request of `size` tokens."""
     return failure.status == 400 and not failure.about and size > _NEARLY_FULL * window
 
 

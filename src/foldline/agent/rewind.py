@@ -32,13 +32,12 @@ from foldline.history import Contents, Session
 from foldline.history.contents import LARGEST_KEPT
 from foldline.history.session import finished
 from foldline.protocol import (
-    BaseMessage,
     Checkpoint,
     FileImage,
     FoldlineError,
     Revert,
-    UserMessage,
     events,
+    is_typed,
     operations,
     system_words,
 )
@@ -90,7 +89,7 @@ async def foresee(state: AgentState, asked: operations.Rewind) -> Outcome:
     after = await asyncio.to_thread(projection.foreseen, revert)
     files = await file_changes(state, index)
     stay = {item.key for item in after.view}
-    prompts = sum(item.key not in stay and _is_request(item.message) for item in projection.view)
+    prompts = sum(item.key not in stay and is_typed(item.message) for item in projection.view)
     known = {item.key for item in projection.view}
     come = 0 if asked.moment is None else sum(item.key not in known for item in after.view)
     sizes = [view_size(each, overhead=state.overhead) for each in (projection, after)]
@@ -129,17 +128,13 @@ async def deliver(state: AgentState, dmail: Dmail) -> None:
     """Back to the checkpoint the model chose, with its message and the request of this turn."""
     index = _index_of(state, operations.Rewind(checkpoint=dmail.checkpoint))
     view, images = state.projection.view, state.projection.images
-    request = next((item.index for item in reversed(view) if _is_request(item.message)), None)
+    request = next((item.index for item in reversed(view) if is_typed(item.message)), None)
     changed = ", ".join(dict.fromkeys(image.path for at, image in images if at >= index))
-    files = f"Files changed meanwhile stay changed: {changed}." if changed else "No file was changed."
+    files = f"Files changed since then stay changed: {changed}." if changed else "No file was changed."
     text = load_prompt("dmail").replace("{files}", files).replace("{message}", dmail.message.strip())
     revert = Revert(checkpoint=dmail.checkpoint, kept=request, message=text)
     await state.session.append(revert, durable=True)
     await asyncio.to_thread(align_memory, state, index)
-
-
-def _is_request(message: BaseMessage) -> bool:
-    return isinstance(message, UserMessage) and message.origin == "typed"
 
 
 def align_memory(state: AgentState, index: int) -> None:
@@ -417,11 +412,13 @@ async def record_others_changes(state: AgentState) -> None:
     def compare() -> None:
         with state.known_files.lock:  # a subagent may be at work: no record of its own comes in between
             images = [each for each in state.projection.images if each[0] > session.foreign]
-            changes = _changes_by_others(by_path(images), settled, state.cwd, state.file_stamps)
+            stamps = dict(state.file_stamps)
+            changes = _changes_by_others(by_path(images), settled, state.cwd, stamps)
             if changes:
                 record = asyncio.run_coroutine_threadsafe(place(session, changes), loop)
                 with suppress(TimeoutError):
                     record.result(_PATIENCE)
+            state.file_stamps = stamps
 
     await asyncio.to_thread(compare)
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -145,15 +146,18 @@ class Seen(NamedTuple):
         return "\n".join(filter(None, (refused, made)))
 
 
-_PATH = r"['\"‘`]?(/[^\s'\"’`:]+|[\w.][^\s'\"’`:]*/[^\s'\"’`:]*)['\"’`]?"
+_END = r"\s'\"‘’`:"
+"""Characters that end a path in a message."""
+_PATH = rf"(?<![^{_END}])[^{_END}\w./]*(/[^{_END}]+|[\w.][^{_END}/]*/[^{_END}]*)['\"’`]?"
+"""Tried once for each word: tools print lines of any length."""
 _UNWRITABLE = "(?:Read-only file system|Operation not permitted|Device or resource busy|Permission denied)"
 _PATHS = (
     re.compile(rf"{_PATH}: {_UNWRITABLE}", re.IGNORECASE),
-    re.compile(rf"(?:Read-only file system|EROFS|Errno 30|os error 30)[^\n]*?{_PATH}"),
+    re.compile(rf"(?:Read-only file system|EROFS|Errno 30|os error 30).{{0,400}}?{_PATH}"),
 )
 _MISSING = (
     re.compile(rf"{_PATH}: No such file or directory", re.IGNORECASE),
-    re.compile(rf"(?:No such file or directory|ENOENT|os error 2\))[^\n]*?{_PATH}", re.IGNORECASE),
+    re.compile(rf"(?:No such file or directory|ENOENT|os error 2\)).{{0,400}}?{_PATH}", re.IGNORECASE),
 )
 _NO_NETWORK = re.compile(
     r"Could not resolve host|Temporary failure in name resolution|Name or service not known|ENETUNREACH"
@@ -190,6 +194,7 @@ class Sandbox:
     """Of the newest command."""
     _network: SandboxNetwork | None = None
     _scratch: "tempfile.TemporaryDirectory[str] | None" = None
+    _making_scratch: threading.Lock = field(default_factory=threading.Lock)
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def for_server(self, writable: Sequence[str], hosts: Sequence[str]) -> "Sandbox":
@@ -221,13 +226,16 @@ class Sandbox:
     @property
     def scratch(self) -> str:
         """The folder of temporary files, made when it is first asked for."""
-        if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="foldline-", ignore_cleanup_errors=True)
-            program = filter_bytes(os.uname().machine, network=True)
-            write_new(Path(self._scratch.name, "filter"), program, durable=False)
-            Path(self._scratch.name, "files").mkdir()
-            Path(self._scratch.name, "files").chmod(0o1777)  # stands for /tmp, also for other users of a test
-            Path(self._scratch.name, "run").mkdir(0o700)
+        with self._making_scratch:
+            if self._scratch is None:
+                made = tempfile.TemporaryDirectory(prefix="foldline-", ignore_cleanup_errors=True)
+                folder = Path(made.name)
+                program = filter_bytes(os.uname().machine, network=True)
+                write_new(folder / "filter", program, durable=False)
+                (folder / "files").mkdir()
+                (folder / "files").chmod(0o1777)  # stands for /tmp, also for other users of a test
+                (folder / "run").mkdir(0o700)
+                self._scratch = made
         return f"{real_path(self._scratch.name)}/files"
 
     @property
@@ -321,7 +329,7 @@ class Sandbox:
     def entered_search(
         self, argv: Sequence[str], env: Mapping[str, str], real: str, programs: Sequence[str | Path]
     ) -> "Entered":
-        """`entered`, for a search of this place by these programs: it sees little else, reaches nobody."""
+        """`entered`, for a search of this place by these programs: it sees little else and has no network."""
         return self._entered(search_policy(self.policy(), real, programs), argv, env, None)
 
     def _entered(
@@ -416,7 +424,8 @@ class Sandbox:
         return dict.fromkeys(os.path.normpath(self.cwd / path) for path in paths)
 
     def _allows(self, host: str) -> Reach:
-        """Whoever sets a host means it, wherever it is; who is asked about one has only seen its name."""
+        """A host from the settings may have any address. One that the user allowed by its name must have a
+        public address."""
         hosts = [each.lower() for each in self.options.hosts]
         if any(host == each or (each.startswith("*.") and host.endswith(each[1:])) for each in hosts):
             return "any"

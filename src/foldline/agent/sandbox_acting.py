@@ -1,7 +1,7 @@
-"""What acts by itself in the folders that commands write: found, and told from what is new.
+"""Finds what acts by itself in the folders that commands write.
 
-Files and folders act by their names. In a git repository all acts but what git writes in daily work: a list
-of what is allowed, so that a name nobody thought of is held, or asked about (decision 44).
+Files and folders act by their names. In a git repository, all act except what git writes in daily work: a
+list of what is allowed, so that an unforeseen name is held, or asked about (decision 44).
 """
 
 import errno

@@ -29,7 +29,7 @@ _REFUSED = (
 )  # fmt: skip
 _IOCTL, _SOCKET, _CLONE, _UNSHARE, _CLONE3 = (16, 29), (41, 198), (56, 220), (272, 97), 435
 _TYPES_AHEAD = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX: what is typed by a program as if somebody had."""
+"""TIOCSTI and TIOCLINUX: they put characters into the terminal's input."""
 _NAMESPACES = 0x7E020000
 """All flags that make one; but for that of times, which `clone` takes for a signal."""
 _VSOCK = 40
@@ -82,7 +82,7 @@ MOVES_SINCE, SOCKETS_SINCE = 2, 9
 _OF_FILES = 0b111 | 1 << 14 | 1 << 15 | _RESOLVE_UNIX
 """Those that a rule about something else than a folder may hold."""
 _NODES = 1 << 6 | 1 << 10
-"""The right to make devices, which nobody has: root would read the disk through one."""
+"""The right to make devices. Commands never have it: root could read the disk through one."""
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _KEPT_CAPABILITIES = (0, 1, 3, 4, 5, 6, 7)
 """Of root: to own, read and write files of anybody, to signal and to be another user: linux/capability.h."""
@@ -153,7 +153,7 @@ def confine(reads: list[str], writable: list[str], hidden: list[str]) -> None:
     rules = [("/", _LIST), *((path, _READ | _LIST) for path in _readable(reads, [*hidden, "/dev"]))]
     rules += [(path, rights & ~_NODES) for path in (*writable, *_DEVICES)]
     for capability in {*range(64)} - {*_KEPT_CAPABILITIES}:
-        with suppress(OSError):  # whoever is not root has none
+        with suppress(OSError):  # only root has any
             _control(24, capability, 0, 0, 0)
     _control(38, 1, 0, 0, 0)  # no new privileges
     restrict(struct.pack("=QQQ", rights, ports, scopes)[:size], rules)

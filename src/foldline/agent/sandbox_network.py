@@ -1,5 +1,5 @@
-"""The network of the sandbox: a namespace in which nobody is but a proxy of ours, which lets through to hosts
-that were allowed and keeps on record which it refused."""
+"""The network of the sandbox: a namespace that holds nothing but our proxy. The proxy connects to allowed
+hosts and records those that it refused."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ class SandboxNetwork:
     def __init__(self, allows: Callable[[str], Reach]) -> None:
         self._allows = allows
         self.refused: list[str] = []
-        """The hosts that were asked for in vain, newest last."""
+        """The hosts that were refused, newest last."""
         self._pid = 0
         self._channel: socket.socket | None = None
         self._server: asyncio.Server | None = None

@@ -57,7 +57,7 @@ class ActingRecord:
         return tuple(sorted(entry for entry in new if entry.part_of not in paths))
 
     def settle(self, entries: Iterable[ActingEntry], *, are_kept: bool = False) -> None:
-        """The user was told of these, or keeps them: they are known, with all that is part of them."""
+        """Note that the user knows of these, or keeps them, with all that is part of them."""
         paths = {entry.path for entry in entries}
         with self._lock:
             for key, entry in self._last.items():  # what others are part of comes first

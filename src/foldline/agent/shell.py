@@ -46,7 +46,6 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
         note = await _run(command, context, output)
     except asyncio.CancelledError:
         cancelled = True
-        await state.look_after_cancel()
     except OSError as error:
         raise FoldlineError(f"The command could not be started: {error.strerror or error}.") from None
     finally:
@@ -57,6 +56,7 @@ async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
         cancelled = True
     state.emit(events.ToolFinished(call_id=SHELL_CALL, name="!", is_error=cancelled, brief=note))
     if cancelled:
+        await state.look_after_cancel()
         raise asyncio.CancelledError
 
 

@@ -42,6 +42,7 @@ from foldline.protocol import (
     Rule,
 )
 from foldline.protocol.events import Event, Notice, SandboxKnown, ToolOutput, WindowLearned
+from foldline.sequences import grouped
 
 from .api_keys import mask_of
 from .approvals import SANDBOXED, Choices, Policy, ProjectRules
@@ -417,10 +418,9 @@ class AgentState:
         tools = [*self.tools, *lent]
         specs = tuple(self._offered(tools))
         if specs != self._weighed[0]:
-            sizes: dict[str, list[int]] = {}
             lenders = {tool.spec.name: tool.server.name for tool in tools if isinstance(tool, ServerTool)}
-            for spec in {spec.name: spec for spec in specs}.values():
-                sizes.setdefault(lenders.get(spec.name, ""), []).append(spec_tokens(spec))
+            by_name = {spec.name: spec for spec in specs}
+            sizes = grouped((lenders.get(name, ""), spec_tokens(spec)) for name, spec in by_name.items())
             weighed = tuple(Schemas(server, len(each), sum(each)) for server, each in sizes.items())
             self._weighed = (specs, weighed)
         return self._weighed[1]

@@ -14,9 +14,8 @@ from typing import Final
 from pydantic import Field
 
 from foldline.compaction import AdaptiveCompaction, CompactionStrategy, load_strategy, strategy_name
-from foldline.context.calls import unanswered
+from foldline.context.calls import early_end, unanswered
 from foldline.context.digest import clip
-from foldline.context.endings import early_end
 from foldline.context.numbers import many, short_tokens
 from foldline.context.subagents import IN_BACKGROUND, Answers
 from foldline.history import Session, new_session_id, short_id
@@ -437,7 +436,7 @@ def _parts_among(tool: Tool, patterns: Iterable[str]) -> list[str]:
     names = [name.casefold() for name in tool_subjects(tool.spec.name)]
     parts = (pattern.removesuffix(")").partition("(") for pattern in patterns)
     return [
-        what.strip() if what.strip() != "*" else ""
+        "" if what.strip() in ("*", ":*") else what.strip()
         for called, _, what in parts
         if any(fnmatchcase(name, called.strip().casefold()) for name in names)
     ]

@@ -31,9 +31,9 @@ def names(files: Sequence[Brought], cwd: Path) -> str:
 
 
 async def ask_trust(state: AgentState) -> None:
-    """Ask once about what the folder brings and nobody has decided on: its hooks first, by themselves.
+    """Ask once about what the folder brings and the user has not decided on: its hooks first, by themselves.
 
-    If nobody can be asked, a notice lists what is not used. What was agreed to, also elsewhere, is used from
+    Without a user to ask, a notice lists what is not used. What was agreed to, also elsewhere, is used from
     now on.
     """
     await _ask(state)

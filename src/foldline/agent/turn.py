@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from foldline.compaction import largest_items
-from foldline.context.calls import broke_off, unanswered
-from foldline.context.endings import early_end
+from foldline.context.calls import broke_off, early_end, unanswered
 from foldline.context.tally import FIXED
 from foldline.context.tokens import message_tokens
 from foldline.llm import ContextOverflow, LLMError

@@ -14,8 +14,8 @@ from foldline.agent.approvals import Policy
 from foldline.agent.plan import read_plan
 from foldline.agent.settings import Settings, connect_llm
 from foldline.agent.trust import brought, decide
+from foldline.context.calls import early_end
 from foldline.context.conversation import with_piped
-from foldline.context.endings import early_end
 from foldline.context.numbers import tokens
 from foldline.files import read_regular
 from foldline.history import Session, short_id, typed_path
@@ -187,7 +187,9 @@ def _declining(agent: Agent) -> Callable[[Event], None]:
 
     def on_event(event: Event) -> None:
         if isinstance(event, events.ApprovalRequested):
-            agent.executor.submit(operations.Approve(call_id=event.call_id, answer="deny", unasked=True))
+            agent.executor.submit(
+                operations.Approve(call_id=event.call_id, answer="deny", no_one_to_ask=True)
+            )
             asked = " ".join(filter(None, (event.who, event.name, event.title)))
             note(f"not run, as no person is here to approve it: {asked} (--yes allows all).")
 

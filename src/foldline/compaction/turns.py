@@ -20,7 +20,7 @@ from foldline.protocol import (
     ThinkingPart,
     ToolCallPart,
     ToolResultMessage,
-    UserMessage,
+    is_typed,
 )
 
 
@@ -220,7 +220,7 @@ def turns_of(messages: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
     """A user's message and all that follows up to the next one; what stands before the first is one, too."""
     turns: list[list[BaseMessage]] = []
     for message in messages:
-        if not turns or (isinstance(message, UserMessage) and message.origin == "typed"):
+        if not turns or (is_typed(message)):
             turns.append([])
         turns[-1].append(message)
     return turns

@@ -37,6 +37,7 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
+from foldline.sequences import grouped
 
 from . import facts
 from .facts import commands_of, effective_commands, joined, path_parts, script
@@ -293,10 +294,9 @@ def _one_a_file(found: Sequence[Mention]) -> list[Mention]:
         shorter = next((path[start:] for start in range(1, len(path) - 1) if path[start:] in files), None)
         if shorter:
             merge(files[path], files[shorter])
-    ends: dict[str, list[Mention]] = {}
-    for path, fact in files.items():
-        if len(path) > 1 and id(fact) not in merged:
-            ends.setdefault(path[-1], []).append(fact)
+    ends = grouped(
+        (path[-1], fact) for path, fact in files.items() if len(path) > 1 and id(fact) not in merged
+    )
     for path, fact in files.items():
         if len(path) == 1 and len(candidates := ends.get(path[0], [])) == 1:
             merge(fact, candidates[0])

@@ -1,4 +1,4 @@
-"""Titles of tool calls for rows and lists: of our tools and of other agents'."""
+"""Titles of tool calls, of our tools and of other agents'; which calls wait; how answers ended."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -24,6 +24,8 @@ from .view import IN_VIEW, ViewItem, extends, interrupted_result
 if TYPE_CHECKING:
     from .projection import Projection
 
+_AT_THE_END = 0.9
+"""Share of the window from which an answer was cut off by the window and not by its own limit."""
 _SEARCHES = ("pattern", "query")
 _WORDS = ("command", "cmd", *_SEARCHES, "url", "prompt", "description", "name")
 
@@ -161,6 +163,27 @@ def unanswered(projection: "Projection") -> BaseMessage | None:
 def broke_off(message: BaseMessage) -> bool:
     """Whether it is an answer that ended before the model had said all of it."""
     return isinstance(message, AssistantMessage) and message.stop_reason in ("error", "cancelled")
+
+
+def early_end(answer: AssistantMessage, window: int = 0) -> str:
+    """How an answer ended early, as the end of "it was ..."; empty if it came to its end.
+
+    Cancelled and failed requests have sentences of their own. `window` is the model's, in tokens.
+    """
+    match answer.stop_reason:
+        case "repeated":
+            return "stopped because it repeated itself"
+        case "filtered":
+            return "stopped by the provider's content filter"
+        case "length" if answer.error:
+            return "cut off because it went on without end"
+        case "length" if window and answer.usage is not None and answer.usage.total >= _AT_THE_END * window:
+            return f"cut off where the window of {window:,} tokens ends"
+        case "length":
+            tokens = 0 if answer.usage is None else answer.usage.output
+            return "cut off at the output limit" + (f" of {tokens:,} tokens" if tokens else "")
+        case _:
+            return ""
 
 
 def command_of(message: UserMessage) -> str | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from foldline.protocol import BaseMessage
+from foldline.sequences import grouped
 
 from .clip import longest
 from .conversation import Call, Statement, statements_in_text, statements_of, summaries_in
@@ -651,7 +652,4 @@ def _heading_cost(section: Section) -> int:
 
 
 def _lines(points: Iterable[DigestPoint]) -> dict[Section, list[str]]:
-    lines: dict[Section, list[str]] = {}
-    for point in sorted(points, key=lambda point: point.order):
-        lines.setdefault(point.section, []).append(point.text)
-    return lines
+    return grouped((point.section, point.text) for point in sorted(points, key=lambda point: point.order))

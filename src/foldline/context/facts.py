@@ -169,21 +169,9 @@ _SPEAKS_OF = re.compile(
 BEFORE_FAILURE = 120
 """Characters quoted before the report of a failure in a very long line."""
 FAILURE_SIGNS = (
-    *(
-        "rror",
-        "ERROR",
-        "xception",
-        "FAILED",
-        "E   ",
-        "fatal",
-        "panic",
-        "exit",
-        "ERR!",
-        "not found",
-        "No such",
-    ),
-    *("No such", "enied", "Traceback", "fault", "错误", "失败", "エラー", "오류", "실패"),
-)
+    "rror", "ERROR", "ERR!", "xception", "Traceback", "FAILED", "E   ", "fatal", "fault", "panic", "exit",
+    "not found", "No such", "enied", "错误", "失败", "エラー", "오류", "실패",
+)  # fmt: skip
 """A line that reports a failure contains one of these. Looking for them is fast."""
 
 

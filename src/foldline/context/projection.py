@@ -134,7 +134,8 @@ class Projection(ViewState):
         self._checkpoints: dict[int, int] = {}
         self._highest_checkpoint = -1
         self._caching: set[str] = set()
-        self._replays_reasoning = False
+        self.replays_reasoning = False
+        """Whether the newest request was rendered in a dialect that sends reasoning back."""
         self._habits: dict[str, CountingHabits] = {}
         """How the server of each model counts, as learnt from its reports."""
         self.follow()
@@ -174,7 +175,7 @@ class Projection(ViewState):
     def sent(self) -> int:
         """Estimated tokens of the next request's messages, with reasoning where it is sent back, before
         calibration."""
-        return self.tokens + (self.thinking if self._replays_reasoning else 0)
+        return self.tokens + (self.thinking if self.replays_reasoning else 0)
 
     def habits(self, model: str | None) -> CountingHabits:
         """How the server of this model counts the input of a request."""
@@ -188,7 +189,7 @@ class Projection(ViewState):
     @property
     def _counted_thinking(self) -> int:
         reasoning = self.habits(self.model).reasoning
-        if not self._replays_reasoning or reasoning == "none":
+        if not self.replays_reasoning or reasoning == "none":
             return 0
         return self.thinking if reasoning == "all" else self.thinking - self.earlier_thinking
 
@@ -210,7 +211,7 @@ class Projection(ViewState):
         """What a request should take whose answer, if it is in the view, is `answer`."""
         ratio = self.calibration.ratio(model)
         earlier = turn = 0
-        if self._replays_reasoning:
+        if self.replays_reasoning:
             earlier = self.earlier_thinking
             turn = self.thinking - earlier - (0 if answer is None else answer.thinking)
         parts = ExpectedInput(
@@ -220,7 +221,7 @@ class Projection(ViewState):
             tools=max(0, estimated - self._sent_before(answer)) * ratio,
             earlier_reasoning=earlier * ratio,
             turn_reasoning=turn * ratio,
-            uncertainty=_UNCERTAIN if self.calibration.knows(model) else _UNKNOWN,
+            uncertainty=_UNCERTAIN if model in self.calibration.ratios else _UNKNOWN,
             doubted=model in self.calibration.doubted,
         )
         if self.anchor is None:
@@ -252,11 +253,6 @@ class Projection(ViewState):
         if more < 0:  # forgotten reasoning; less is taken off than estimated, to err high
             return self.anchor.reported + more * self.calibration.ratio(self.model) * (1 - _UNCERTAIN)
         return self.anchor.reported + self.weighed(more, max(0, wide - self.anchor.wide) if more else 0)
-
-    @property
-    def replays_reasoning(self) -> bool:
-        """Whether the newest request was rendered in a dialect that sends reasoning back."""
-        return self._replays_reasoning
 
     @property
     def fixed(self) -> int:
@@ -425,7 +421,7 @@ class Projection(ViewState):
         self._records.append(RequestSize(request.index, position, calibrated, reported))
         self._answers.clear()
         self.newest_request = request.index
-        self._replays_reasoning = request.dialect in REPLAYS_REASONING
+        self.replays_reasoning = request.dialect in REPLAYS_REASONING
         self.model = self.model or request.model
         if request.refused:
             size = self._as_decided(counted, before, wide)
@@ -465,31 +461,24 @@ class Projection(ViewState):
         return newest if is_answer else None
 
     def _anchor_at(self, usage: Reported, answer: ViewItem | None) -> None:
-        weight = self._counted_weight(answer)
+        before = self._counted_before(answer)
         said = usage.output - (0 if self._counts_reasoning else usage.reasoning)
-        if answer is not None and fits_text(said, weight):
+        if answer is not None and fits_text(said, self.counted - before):
             self.anchor = Anchor(usage.input + said, self.counted, self.wide)
         else:
             wide = self.wide - (0 if answer is None else answer.wide)
-            self.anchor = Anchor(usage.input, self.counted - weight, wide)
+            self.anchor = Anchor(usage.input, before, wide)
 
     @property
     def _counts_reasoning(self) -> bool:
         """Whether the reasoning of a newest answer is sent back, and counted."""
-        return self._replays_reasoning and self.habits(self.model).reasoning != "none"
-
-    def _counted_weight(self, answer: ViewItem | None) -> int:
-        if answer is None:
-            return 0
-        return answer.tokens + (answer.thinking if self._counts_reasoning else 0)
+        return self.replays_reasoning and self.habits(self.model).reasoning != "none"
 
     def _counted_before(self, answer: ViewItem | None) -> int:
-        return self.counted - self._counted_weight(answer)
+        return self.counted - _weight(answer, with_reasoning=self._counts_reasoning)
 
     def _sent_before(self, answer: ViewItem | None) -> int:
-        if answer is None:
-            return self.sent
-        return self.sent - answer.tokens - (answer.thinking if self._replays_reasoning else 0)
+        return self.sent - _weight(answer, with_reasoning=self.replays_reasoning)
 
     def _forget_usage(self) -> None:
         self.anchor = self._grows_from = None
@@ -691,6 +680,12 @@ class Projection(ViewState):
                     self._change(entry, position)
                 case _:
                     pass
+
+
+def _weight(answer: ViewItem | None, *, with_reasoning: bool) -> int:
+    if answer is None:
+        return 0
+    return answer.tokens + (answer.thinking if with_reasoning else 0)
 
 
 def project(entries: Iterable[Entry]) -> Projection:

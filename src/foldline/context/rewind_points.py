@@ -1,7 +1,7 @@
 """Where a session can be rewound to, and what that does to the files our tools changed. Pure."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -21,7 +21,9 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
     entered,
+    is_typed,
 )
+from foldline.sequences import grouped
 
 from .calls import subject_of
 from .outline import MessageOutline
@@ -48,7 +50,7 @@ class RewindPoint:
     changes: int
     """Files our tools changed from here on."""
     prompt: str = ""
-    """The whole prompt of a turn: sent again, it starts the turn anew."""
+    """The whole prompt of a turn: sent again, it repeats the turn."""
 
 
 def rewind_points(projection: Projection) -> list[RewindPoint]:
@@ -106,7 +108,7 @@ def rewind_words(projection: Projection, revert: Revert) -> str:
     what = "context and files" if revert.files and revert.context else "files" if revert.files else "context"
     if revert.moment is not None:
         earlier = projection.before(revert.moment + 1, _TURN)
-        prompt = next((e for e in earlier if isinstance(e, UserMessage) and e.origin == "typed"), None)
+        prompt = next((e for e in earlier if is_typed(e)), None)
         named = "" if prompt is None else f" of “{first_words(prompt)}”"
         return f"{what} of entry {revert.moment}, on the branch{named}"
     index = projection.checkpoint(revert.checkpoint)
@@ -226,12 +228,9 @@ def changes_back(images: Images, index: int, look: Look) -> list[FileChange]:
     return [change for change in changes if change is not None]
 
 
-def by_path(images: Images) -> dict[str, Images]:
+def by_path(images: Images) -> Mapping[str, Images]:
     """The records of each file, in order."""
-    records: dict[str, list[tuple[int, FileImage]]] = {}
-    for at, image in images:
-        records.setdefault(image.path, []).append((at, image))
-    return {**records}
+    return grouped((image.path, (at, image)) for at, image in images)
 
 
 def held_at(records: Images, index: int) -> HeldContent:

@@ -246,8 +246,8 @@ def start_ratio(model: str | None) -> float:
 
 
 def fits_text(reported: int, estimated: int) -> bool:
-    """Whether a count of output tokens can be that of an answer of so many estimated ones: it is too low
-    where it was taken early in a stream, too high where it holds reasoning that nobody set apart."""
+    """Whether reported output tokens are plausible for an answer of so many estimated ones. Too low: counted
+    early in a stream. Too high: with reasoning that was not reported as such."""
     return 0 < reported <= _HEAVIEST * (estimated + _TRIFLE) and reported + _TRIFLE >= _LIGHTEST * estimated
 
 
@@ -287,10 +287,6 @@ class Calibration:
     def least(self, model: str, estimated: float) -> float:
         """The smallest input that can be that of a whole request of so many estimated tokens."""
         return _SILENTLY_CUT * self.ratios.get(model, LOWEST) * estimated
-
-    def knows(self, model: str) -> bool:
-        """Whether a ratio was learnt for this model."""
-        return model in self.ratios
 
     def learn(self, model: str, estimated: int, reported: int) -> "Calibration":
         """With one more request: its estimate before calibration and its reported input, in tokens."""

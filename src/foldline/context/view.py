@@ -18,6 +18,7 @@ from foldline.protocol import (
     ToolResultMessage,
     text_parts,
 )
+from foldline.sequences import grouped
 
 from .outline import MessageOutline, message_outline
 from .tokens import fits_text, wide_characters
@@ -290,9 +291,7 @@ class Fates:
 
     def recorded(self) -> Before:
         """What was changed since, as it was before; nothing is noted any longer."""
-        had: dict[Fate | None, list[_Short]] = {}
-        for short, fate in (self._recorded or {}).items():
-            had.setdefault(fate, []).append(short)
+        had = grouped((fate, short) for short, fate in (self._recorded or {}).items())
         self._recorded = None
         return tuple((fate, tuple(shorts)) for fate, shorts in had.items())
 

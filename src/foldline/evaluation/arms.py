@@ -29,8 +29,9 @@ from foldline.protocol import (
     Entry,
     OptionError,
 )
+from foldline.sequences import grouped
 
-from .recall import Atom, Form, Need, said
+from .recall import Atom, Need, said
 from .record import Compacted, Messages, Meter, PerMessage, Run, Sent, View
 from .replay import STRIDE, Arm, kept_messages
 
@@ -82,10 +83,7 @@ def foresight(history: Messages, future: Sequence[Need]) -> Score:
     """A score for this one session: what is needed in the answers to come, in sooner ones more."""
     answers = [message.index for message in history if isinstance(message, AssistantMessage)]
     number = {index: at for at, index in enumerate(answers, start=1)}
-    uses: dict[Form, set[int]] = {}
-    for need in future:
-        for form in need.forms:
-            uses.setdefault(form, set()).add(number[need.step])
+    uses = grouped((form, number[need.step]) for need in future for form in need.forms)
     known: dict[tuple[str, str], tuple[int, ...]] = {}
 
     def score(seen: Seen, place: Place | None, now: int) -> float:

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, get_args
 from foldline.context import facts
 from foldline.context.facts import path_parts
 from foldline.protocol import AssistantMessage, BaseMessage, ToolCallPart
+from foldline.sequences import grouped
 
 from .record import Messages, Meter, PerMessage, Presence, Run, Share
 
@@ -194,9 +195,7 @@ class Needs:
         meter: Meter,
     ) -> None:
         self.all = tuple(found)
-        self.by_step: dict[int, list[Need]] = {}
-        for need in found:
-            self.by_step.setdefault(need.step, []).append(need)
+        self.by_step = grouped((need.step, need) for need in found)
         self.arguments = {
             message.index: self._arguments(message)
             for message in history

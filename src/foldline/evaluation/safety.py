@@ -13,6 +13,7 @@ from foldline.context.view import is_preamble
 from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage
 from foldline.protocol.messages import json_object
+from foldline.sequences import grouped
 
 from .cost import as_sent
 from .record import Compacted, Messages, Meter, PerMessage, Run, Sent
@@ -80,9 +81,7 @@ window, with the way to recall the rest."""
 def violations(run: Run, meter: Meter) -> list[str]:
     """Every violation of a run; one that later requests repeat is reported once."""
     check = _Check(run, PerMessage(meter.tokens))
-    repeated: dict[Fault, list[str]] = {}
-    for where, fault in check.all():
-        repeated.setdefault(fault, []).append(where)
+    repeated = grouped((fault, where) for where, fault in check.all())
     return [
         *(f"C1, {fault}" for fault in run.broken),
         *(f"{rule}, {_places(places)}: {what}" for (rule, what), places in repeated.items()),

@@ -23,7 +23,7 @@ from foldline.context.audit import (
 )
 from foldline.context.digest import one_line
 from foldline.context.todos import open_todos
-from foldline.protocol import BaseMessage, ToolResultMessage, UserMessage
+from foldline.protocol import BaseMessage, ToolResultMessage, is_typed
 
 from .recall import answered_steps
 from .record import Messages, Meter, PerMessage, Presence, Run, Share
@@ -196,7 +196,7 @@ class _Constraint:
 def _constraints(history: Messages) -> Iterator[_Constraint]:
     said: set[str] = set()
     for message in history:
-        if isinstance(message, UserMessage) and message.origin == "typed":
+        if is_typed(message):
             new = dict.fromkeys(map(one_line, facts.constraints(message.typed)))
             yield from (_Constraint(text, message.index) for text in new if text not in said)
             said |= new.keys()

@@ -27,6 +27,7 @@ from foldline.protocol import (
     ToolResultMessage,
     dump_entry,
 )
+from foldline.sequences import grouped
 from foldline.version import __version__
 
 from .base import ForeignSession, JsonObject, marked_child, parse_object
@@ -34,7 +35,6 @@ from .export import Exported, Original
 from .redaction import side_files
 
 NAME: Final = "foldline-session"
-SUFFIX: Final = ".foldline"
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
 BUNDLED: Final = "foldline file"
@@ -314,10 +314,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _notes(left_out: dict[str, str]) -> Iterator[str]:
-    reasons: dict[str, list[str]] = {}
-    for name, why in left_out.items():
-        reasons.setdefault(why, []).append(name)
-    for why, names in reasons.items():
+    for why, names in grouped((why, name) for name, why in left_out.items()).items():
         yield f"Left out, because {why}: {some(names, 3)}."
 
 

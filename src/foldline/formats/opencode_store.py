@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
 from foldline.protocol import FoldlineError
+from foldline.sequences import grouped
 
 from .base import Json, JsonObject, object_in, parse_object
 
@@ -136,9 +137,7 @@ def exported_rows(path: Path, session: str) -> JsonObject:
         )
     if not infos:
         raise FoldlineError(f"{path} has no session {session!r}.")
-    by_message: dict[str, list[JsonObject]] = {}
-    for row in parts:
-        by_message.setdefault(row.text("message_id"), []).append(_data(row))
+    by_message = grouped((row.text("message_id"), _data(row)) for row in parts)
     return JsonObject(
         info=_info(infos[0]),
         messages=[

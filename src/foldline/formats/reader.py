@@ -14,6 +14,7 @@ from foldline.history.children import named_child
 from foldline.history.follower import NoLongerFollowed
 from foldline.history.lock import Holder
 from foldline.protocol import AssistantMessage, Entry, FoldlineError, SystemMessage, Unknown, system_words
+from foldline.sequences import same_start
 
 from .base import Counted, ForeignSession
 from .detection import FOREIGN, FORMATS, Unreadable, detect
@@ -308,12 +309,10 @@ class Rereader:
         if look.found is None:
             return []
         before, now = list(self.session.entries), list(look.found.entries)
-        same = next(
-            (at for at, pair in enumerate(zip(before, now, strict=False)) if pair[0] != pair[1]), None
-        )
-        if same is None and len(now) >= len(before):
+        same = same_start(before, now)
+        if same < len(before):
+            self.session = Session.from_entries(look.found.header, now, damage=look.found.damage)
+        else:
             self.session.damage = look.found.damage
-            self.session.take_in(now[len(before) :])
-            return now[len(before) :]
-        self.session = Session.from_entries(look.found.header, now, damage=look.found.damage)
-        return now[len(now) if same is None else same :]
+            self.session.take_in(now[same:])
+        return now[same:]

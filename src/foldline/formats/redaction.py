@@ -20,6 +20,7 @@ from foldline.context.proof import prove
 from foldline.history.contents import CONTENTS, OUTPUTS
 from foldline.protocol import BaseMessage, Compaction, Entry, RequestRecord
 from foldline.protocol.messages import Record
+from foldline.sequences import grouped
 
 from .base import Json, bytes_in
 from .export import Original
@@ -79,10 +80,7 @@ def _is_no_placeholder(value: str) -> bool:
 @cache
 def by_hints() -> dict[tuple[str, ...], list[Detector]]:
     """All detectors; those with the same hints look at the same lines."""
-    detectors: dict[tuple[str, ...], list[Detector]] = {}
-    for detector in (*_from_library(), *_OURS, *_keywords()):
-        detectors.setdefault(detector.hints, []).append(detector)
-    return detectors
+    return grouped((detector.hints, detector) for detector in (*_from_library(), *_OURS, *_keywords()))
 
 
 def _from_library() -> Iterator[Detector]:

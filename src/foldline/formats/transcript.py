@@ -34,6 +34,7 @@ from foldline.protocol import (
     UserMessage,
     Written,
 )
+from foldline.sequences import grouped, same_start
 
 from .base import EPOCH, Counted, ForeignChild, ForeignSession, Json, JsonObject
 from .parts import LONGEST_KIND, arguments_of, left_out_note, parts_of, text_in, unknown_note
@@ -103,10 +104,7 @@ class ForeignView:
 
     def results(self) -> dict[int, list[int]]:
         """The results of each answer, in their order: they are in a view with it, or not at all."""
-        results: dict[int, list[int]] = {}
-        for result, caller in self._group.items():
-            results.setdefault(caller, []).append(result)
-        return results
+        return grouped((caller, result) for result, caller in self._group.items())
 
     def moment(self) -> Moment:
         return Moment(tuple(self.messages), self.compaction)
@@ -135,7 +133,7 @@ class ForeignView:
         """
         kept = self._in_groups(kept)
         stays = {*ahead, *kept}
-        tail = _common_tail(self.messages, kept)
+        tail = same_start(self.messages[::-1], kept[::-1])
         gone = {place for place in self.messages if place not in stays}
         absorbed = {self.compaction.index} if self.compaction else set()
         text = Written(
@@ -202,10 +200,7 @@ class ForeignView:
 
     def _in_groups(self, kept: Sequence[int]) -> list[int]:
         """These messages with each result right after its call; without what was never in a view."""
-        results: dict[int, list[int]] = {}
-        for index in kept:
-            if index in self._group:
-                results.setdefault(self._group[index], []).append(index)
+        results = grouped((self._group[index], index) for index in kept if index in self._group)
         alone = [index for index in kept if index in self._sayable and index not in self._group]
         return [place for index in alone for place in (index, *results.get(index, ()))]
 
@@ -219,14 +214,6 @@ class ForeignView:
                 spans.append((start, index))
             open_span = index in covered
         return tuple(spans)
-
-
-def _common_tail(view: Sequence[int], kept: Sequence[int]) -> int:
-    """How many of the last of `kept` are the last of the view, in the same order."""
-    length = 0
-    while length < min(len(view), len(kept)) and view[-1 - length] == kept[-1 - length]:
-        length += 1
-    return length
 
 
 @dataclass
@@ -458,11 +445,11 @@ class KnownMessages:
 
     def __init__(self, entries: Mapping[int, Entry], seen: Collection[int], key: MessageKey) -> None:
         self._key = key
-        self._places: dict[object, list[int]] = {}
-        for index in sorted(entries, key=lambda index: (index in seen, -index)):
-            entry = entries[index]
-            if isinstance(entry, BaseMessage):
-                self._places.setdefault(key(entry), []).append(index)
+        order = sorted(entries, key=lambda index: (index in seen, -index))
+        messages = ((index, entries[index]) for index in order)
+        self._places = grouped(
+            (key(entry), index) for index, entry in messages if isinstance(entry, BaseMessage)
+        )
 
     def take(self, message: BaseMessage) -> int | None:
         places = self._places.get(self._key(message))

@@ -26,6 +26,7 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
+from foldline.sequences import grouped
 
 from .catalog import SessionInfo, list_sessions, read_snapshot, rebuilt
 from .children import tree_of
@@ -143,9 +144,8 @@ def search_sessions(
             break
     newest_first = range(len(matches))
     scores = fused_scores([-at for at in sorted(newest_first, key=lambda at: -matches[at].relevance)])
-    by_path: dict[Path, list[_Match]] = {}
-    for at in sorted(newest_first, key=lambda at: (not matches[at].whole, -scores[-at])):
-        by_path.setdefault(matches[at].path, []).append(matches[at])
+    ranked = sorted(newest_first, key=lambda at: (not matches[at].whole, -scores[-at]))
+    by_path = grouped((matches[at].path, matches[at]) for at in ranked)
     found = [_hits(own) for own in list(by_path.values())[:limit]]
     return SessionsFound(found, complete and len(by_path) <= limit)
 

@@ -227,7 +227,9 @@ class MessageRendering(ABC):
     What is rendered may be on its way: it is replaced, never changed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reader: str = "") -> None:
+        self.reader = reader
+        """Who gets signed reasoning back: see `can_read`."""
         self.done: list[dict[str, Any]] = []
         self.call_ids: set[str] = set()
         self.newest = 0
@@ -301,7 +303,6 @@ class Renderings:
     def __init__(self, begin: Callable[[str], MessageRendering]) -> None:
         """`begin` makes an empty one for who gets its reasoning back."""
         self._begin = begin
-        self._reader = ""
         self._messages: Sequence[BaseMessage] = ()
         self._rendering = begin("")
 
@@ -310,9 +311,10 @@ class Renderings:
     ) -> MessageRendering:
         """All of them. It grows with the next request: what is kept of it is to be copied."""
         known = len(self._messages)
-        is_same_reader = reader == self._reader and pictures == self._rendering.shows_pictures
+        before = self._rendering
+        is_same_reader = reader == before.reader and pictures == before.shows_pictures
         if not extends(self._messages, messages) or not is_same_reader:
-            known, self._reader = 0, reader
+            known = 0
             self._rendering = self._begin(reader)
             self._rendering.shows_pictures = pictures
         self._messages = (*messages,)
@@ -321,9 +323,8 @@ class Renderings:
 
 class ChatRendering(MessageRendering):
     def __init__(self, dialect: Dialect, reader: str = "") -> None:
-        super().__init__()
+        super().__init__(reader)
         self.dialect = dialect
-        self._reader = reader
 
     @property
     def _leading(self) -> bool:
@@ -384,11 +385,11 @@ class ChatRendering(MessageRendering):
     def _reasoning(self, message: AssistantMessage, calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Return the fields in which reasoning goes back."""
         field = self.dialect.reasoning_field
-        if details := details_for(message, self._reader):
+        if details := details_for(message, self.reader):
             # OpenRouter has the text in the blocks.
             return {DETAILS: details} | ({field: message.thinking} if field == "reasoning_content" else {})
         fields: dict[str, Any] = {}
-        if self.dialect.marks_cache and _GEMINI.match(self._reader):
+        if self.dialect.marks_cache and _GEMINI.match(self.reader):
             fields = {DETAILS: [_unsigned(call["id"], place) for place, call in enumerate(calls)]}
         must_say = calls and self.dialect.reasons_before_calls
         thinking = message.thinking or (NO_REASONING if must_say else "")

@@ -150,7 +150,7 @@ def _redirect_failure(at: Endpoint, status: int, location: str) -> Failure:
 def stream_failure(at: Endpoint, error: object, *, begun: bool = False) -> Failure:
     """An error object inside a stream that began well; a numeric `code` is the status it stands for.
 
-    `begun` is whether something of the answer had come: whoever began to answer did not refuse the request.
+    `begun`: part of the answer had come. A server that has started to answer has not refused the request.
     """
     body = error if isinstance(error, str) else encoded(error)
     words = error_words(body)

@@ -123,7 +123,7 @@ def _client(sdk: ModuleType, provider: Provider, key: str, idle: float, connect:
             follow_redirects=False,  # A conversation is meant for one server.
             event_hooks={"response": [_bound]},
         ),
-        **({"open_telemetry": False} if anthropic else {}),  # What is said here is nobody else's business.
+        **({"open_telemetry": False} if anthropic else {}),  # Disable the SDK's telemetry.
     )
 
 

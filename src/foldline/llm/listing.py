@@ -133,30 +133,27 @@ def _model(record: Mapping[str, object]) -> ListedModel | None:
         window=listed_window(record),
         max_output=_smallest(_numbers(record, _OUTPUT_FIELDS)),
         price=_listed_price(mapping(record.get("pricing"))),
-        pictures=_looks(record),
+        pictures=_states(record, "vision", "input_modalities", "image"),
         owner=string(record.get("owned_by")),
     )
 
 
 def _chats(record: Mapping[str, object]) -> bool:
     """Whether a model is one to talk with, as far as its record or its name tell."""
-    can = mapping(record.get("capabilities")).get("completion_chat")  # Mistral
-    if isinstance(can, bool):
-        return can
-    gives = sequence(mapping(record.get("architecture")).get("output_modalities"))  # OpenRouter
-    if gives:
-        return "text" in gives
+    stated = _states(record, "completion_chat", "output_modalities", "text")
+    if stated is not None:
+        return stated
     name = string(record.get("id")).lower()
     return not any(part in name for part in _NO_CHAT)
 
 
-def _looks(record: Mapping[str, object]) -> bool | None:
-    """Whether it takes pictures, where its server says so."""
-    sees = mapping(record.get("capabilities")).get("vision")  # Mistral
-    if isinstance(sees, bool):
-        return sees
-    takes = sequence(mapping(record.get("architecture")).get("input_modalities"))  # OpenRouter
-    return "image" in takes if takes else None
+def _states(record: Mapping[str, object], capability: str, direction: str, medium: str) -> bool | None:
+    """Whether a record says that its model can do something; None if it says nothing of it."""
+    can = mapping(record.get("capabilities")).get(capability)  # Mistral
+    if isinstance(can, bool):
+        return can
+    media = sequence(mapping(record.get("architecture")).get(direction))  # OpenRouter
+    return medium in media if media else None
 
 
 def _listed_price(record: Mapping[str, object]) -> Price | None:

@@ -64,7 +64,7 @@ MESSAGES = "messages"
 
 def to_messages(messages: Sequence[BaseMessage], reader: str) -> list[dict[str, Any]]:
     """The messages as one request sends them; the system prompt, which has a place of its own there, as the
-    first. `reader` is who gets its thinking back: see `wire.can_read`.
+    first. `reader` is who gets its thinking back: see `dialect.can_read`.
 
     Messages with nothing to say (thinking without text or calls, an empty prompt) are left out.
     """
@@ -85,10 +85,6 @@ def tools_to_messages(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
 
 class _Rendering(MessageRendering):
     """Neighbours of the same role are one message of several blocks."""
-
-    def __init__(self, reader: str) -> None:
-        super().__init__()
-        self._reader = reader
 
     def instruct(self, message: SystemMessage | DeveloperMessage) -> None:
         text = "\n\n".join([message.text, *checkpoint_line(message)])
@@ -112,7 +108,7 @@ class _Rendering(MessageRendering):
         for part in message.parts:
             match part:
                 case ThinkingPart():
-                    thinking += _thinking(part, self._reader)
+                    thinking += _thinking(part, self.reader)
                 case TextPart() if part.text.strip():
                     blocks += [*thinking, text_piece(part.text)]
                     thinking = []

@@ -78,7 +78,7 @@ OWN_FIELDS = (
 
 _LEAST_LIMIT = 256
 """Tokens. A smaller number in a refusal is a status, an index or the lower end of a range."""
-_NUMBER = re.compile(r"(?<![\w.-])(\d[\d,_]{2,})(?![\w-]|\.\d)(\s*\(exclusive\))?")
+_NUMBER = re.compile(r"(?<![\w.-])(\d[\d,_]{2,12})(?![\w-]|\.\d)(\s*\(exclusive\))?")
 _INSTEAD = re.compile(r"\buse\W+(max_\w+)", re.IGNORECASE)
 _ALLOWED = re.compile(
     r"expected one of|expected:? `|did you mean|\bsupported (params|parameters|fields)\b|allowed:"
@@ -118,9 +118,10 @@ class LeftOut:
     def _adapt_limit(self, message: str, body: Body) -> bool:
         """Rename or lower the limit of answers as the words ask; False if they name neither."""
         name = next(name for name in ANSWER_LIMIT.paths if name in body)
-        other = _INSTEAD.search(message)
-        if other is not None and other[1] != name and other[1] in ANSWER_LIMIT.paths:
-            self._limit_name = other[1]
+        instead = _INSTEAD.search(message)
+        wanted = instead[1] if instead else ""
+        if wanted != name and wanted in ANSWER_LIMIT.paths and not self._limit_name:
+            self._limit_name = wanted
             return True
         lower = limit_named(message, body[name])
         if lower is None:

@@ -145,8 +145,8 @@ _PICTURE_WORD = re.compile(
 )
 """Not as a part of a path or of a model's name: `/v1/images`, `qwen-vision-7b`, `image.py`."""
 _NOT_TEXT = re.compile(
-    r"content type|item type in content|content must be a string|`?text`? is not set|valid string.*content"
-    r"|content[^;]*valid string",
+    r"content type|item type in content|content must be a string|`?text`? is not set"
+    r"|valid string.{0,200}content|content[^;]{0,200}valid string",
     re.IGNORECASE,
 )
 """In a refusal of contents that are more than a text: DashScope, Groq, MiMo, FastAPI."""
@@ -158,7 +158,7 @@ _ONE_PICTURE = re.compile(
 )
 """In a refusal of one picture, or of their number, by a model that takes pictures."""
 _TOOLS = re.compile(
-    r"(support|use)\w*( \w+){0,2} (tools?|functions?)\b|tool (use|calling|choice)|function calling",
+    r"(support|use)\w{0,5}( \w+){0,2} (tools?|functions?)\b|tool (use|calling|choice)|function calling",
     re.IGNORECASE,
 )
 _OTHER_REASON = re.compile(

@@ -62,7 +62,7 @@ Item = dict[str, Any]
 
 
 def to_input(messages: Sequence[BaseMessage], reader: str) -> list[Item]:
-    """The messages as one request sends them. `reader` is who gets its reasoning back: see `wire.can_read`.
+    """The messages as one request sends them. `reader` gets its reasoning back: see `dialect.can_read`.
 
     Messages with nothing to say (reasoning without text or calls, an empty prompt) are left out.
     """
@@ -90,10 +90,6 @@ def signature_of(item_id: str, encrypted: str) -> str:
 
 
 class _Rendering(MessageRendering):
-    def __init__(self, reader: str) -> None:
-        super().__init__()
-        self._reader = reader
-
     def instruct(self, message: SystemMessage | DeveloperMessage) -> None:
         if message.text:
             self.flush_images()
@@ -112,7 +108,7 @@ class _Rendering(MessageRendering):
         for part in message.parts:
             match part:
                 case ThinkingPart():
-                    reasoning += _reasoning(part, self._reader)
+                    reasoning += _reasoning(part, self.reader)
                 case TextPart() if part.text:
                     self.flush_images()
                     self.done += reasoning

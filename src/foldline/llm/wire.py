@@ -139,7 +139,7 @@ MOST_CALLS = 1_000
 def most_characters(window: int) -> int:
     """How long an answer can be, in characters, from a model with this window, in tokens.
 
-    No model can say more than its window. What goes on beyond this is a server that does not stop.
+    No model can say more than its window. A server that sends more does not stop.
     """
     return max(LEAST_BOUND, CHARACTERS_A_TOKEN * window)
 

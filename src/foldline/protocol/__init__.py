@@ -61,6 +61,7 @@ from .messages import (
     Usage,
     UserMessage,
     entered,
+    is_typed,
     system_words,
     text_parts,
 )
@@ -123,6 +124,7 @@ __all__ = [
     "dump_entry",
     "entered",
     "events",
+    "is_typed",
     "operations",
     "parse_entry",
     "system_words",

@@ -7,7 +7,7 @@ and a message that was never appended carries `NEW`.
 import json
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeGuard, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -179,7 +179,7 @@ class Usage(Record):
         return self.input > 0 and self.source != "estimated"
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Both together; the window is nobody's."""
+        """Add two usages. `window` is dropped."""
         counted = ("input", "cached", "written", "written_1h", "output", "reasoning")
         source: UsageSource = "estimated" if "estimated" in (self.source, other.source) else "reported"
         return Usage(**{name: getattr(self, name) + getattr(other, name) for name in counted}, source=source)
@@ -271,6 +271,11 @@ class UserMessage(BaseMessage):
         starts = (text.find(each) for each in (PIPED_OPEN, CALLED_OPEN, RESOURCE_OPEN))
         start = min((at for at in starts if at >= 0), default=len(text))
         return text[start:] if text.endswith((PIPED_CLOSE, CALLED_CLOSE, RESOURCE_CLOSE)) else ""
+
+
+def is_typed(entry: object) -> TypeGuard[UserMessage]:
+    """Whether it is a message that the user typed."""
+    return isinstance(entry, UserMessage) and entry.origin == "typed"
 
 
 StopReason = Literal["stop", "tool_calls", "length", "repeated", "cancelled", "error", "filtered"]

@@ -194,7 +194,7 @@ class Approve(Record):
     """Which of the rules that were offered it is about."""
     why: str = ""
     """With `deny`: why, and what instead, in the user's words for the model."""
-    unasked: bool = False
+    no_one_to_ask: bool = False
     """With `deny`: no person could be asked. The model reads this instead of a refusal by the user."""
 
 

@@ -95,6 +95,12 @@ def test_odd_schemas_have_no_nullable_arguments(schema: object) -> None:
     assert nullable_arguments(schema) == frozenset()
 
 
+def test_alternatives_that_name_each_other_are_looked_at_a_few_times_alone() -> None:
+    itself = {"anyOf": [{"$ref": "#/$defs/A"}] * 4}
+    root = {"$defs": {"A": itself}, "required": ["a"], "properties": {"a": itself}}
+    assert nullable_arguments(root) == frozenset()
+
+
 def test_references_nulls_and_titles_go_and_all_that_is_said_stays() -> None:
     assert plain_schema(PAGE) == {
         "type": "object",

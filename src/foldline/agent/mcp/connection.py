@@ -281,9 +281,9 @@ class Connection:
     async def _reached(self, held: AsyncExitStack) -> "Client":
         """The server, after its handshake, until `held` is left.
 
-        The package asks a server first which protocol it speaks (`server/discover`), and goes on with the
-        older handshake if it answers with an error or not at all. Some end at a request that comes before the
-        handshake (the Rust SDK, rmcp): these are started once more, without that question.
+        The package asks a server first which protocol it speaks (`server/discover`), and falls back to the
+        older handshake if it answers with an error or not at all. Some end at a request that comes before
+        the handshake (the Rust SDK, rmcp): these are started once more, without that question.
         """
         from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 

@@ -60,11 +60,11 @@ class Server:
         self.trouble = ""
         """Why it is not connected, as words that follow its name."""
         self.offers: Mapping[str, ToolSpec] = {}
+        """Its tools, by its own names, as last listed. They stay when it is lost: it may come back."""
         self._nullable: Mapping[str, frozenset[str]] = {}
         """By tool: required arguments that are sent as `null` if a call leaves them out."""
         self._legacy = False
         """Whether it last spoke the protocol with a handshake: then it is not asked for a newer one."""
-        """Its tools, by its own names, as last listed. They stay when it is lost: it may come back."""
         self.weight = 0
         """What their schemas take of each request, before calibration, in tokens."""
         self.resources: Sequence[Resource] = ()

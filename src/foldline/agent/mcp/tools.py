@@ -128,7 +128,7 @@ def nullable_arguments(schema: object) -> frozenset[str]:
     properties = root.get("properties")
     if not (_is_right("required", root.get("required")) and isinstance(properties, Mapping)):
         return frozenset()
-    return frozenset(name for name in root["required"] if plain.admits_null(properties.get(name), 0))
+    return frozenset(name for name in root["required"] if plain.admits_null(properties.get(name)))
 
 
 class _Plain:
@@ -172,18 +172,19 @@ class _Plain:
         reference = schema.get("$ref")
         return (self._found(reference) or {}) if isinstance(reference, str) else schema
 
-    def admits_null(self, schema: object, depth: int) -> bool:
+    def admits_null(self, schema: object) -> bool:
         """Whether `null` is one of the values or types that it names."""
-        if not isinstance(schema, Mapping) or depth > _DEEPEST:
-            return False
-        schema = self.resolved(schema)
-        if schema.get("nullable") is True or schema.get("type") == "null":
-            return True
-        types, values, some, one = (_listed(schema.get(word)) for word in ("type", "enum", "anyOf", "oneOf"))
-        branches = [*some, *one][:_MOST_TYPES]
-        return (
-            "null" in types or None in values or any(self.admits_null(each, depth + 1) for each in branches)
-        )
+        alternatives = [schema]
+        for each in alternatives:  # grows while it is read
+            if not isinstance(each, Mapping):
+                continue
+            named = self.resolved(each)
+            types = (named.get("type"), *_listed(named.get("type")))
+            if "null" in types or None in _listed(named.get("enum")) or named.get("nullable") is True:
+                return True
+            further = [*_listed(named.get("anyOf")), *_listed(named.get("oneOf"))]
+            alternatives += further[: _MOST_TYPES - len(alternatives)]
+        return False
 
     def _type(self, schema: Mapping[str, Any], plain: Schema) -> None:
         """A list of types without `null`, which says no more than that it may be left out."""

@@ -1,7 +1,7 @@
 """Bans of an agent's file, `Bash(git push *)`: whether a command line is, or may be, a banned command.
 
-What cannot be told is banned. A ban holds off a model that means well, in whatever spelling: a script that
-the command starts may run what it likes. Pure.
+A command that cannot be determined is banned. A ban stops a model that means well, in whatever spelling: a
+script that the command starts may run what it likes. Pure.
 """
 
 import re
@@ -199,7 +199,7 @@ def _has_option(banned: str, words: Sequence[Word]) -> bool:
 
 
 def _name(word: Word) -> str | None:
-    """The name of the program that a word would start; None if that cannot be told."""
+    """The name of the program that a word would start; None if it cannot be determined."""
     text = word.text
     if _is_unclear(word):
         in_folder = _IN_A_FOLDER.fullmatch(text)

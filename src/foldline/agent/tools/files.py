@@ -26,6 +26,7 @@ from foldline.context.numbers import many
 from foldline.context.tokens import estimate_tokens
 from foldline.files import folder_at, is_there, opened, overwrite, put_whole, status_in
 from foldline.protocol import FileTouch, system_words
+from foldline.sequences import same_start
 
 from .base import (
     Arguments,
@@ -42,7 +43,6 @@ from .paths import is_changeable, is_inside, is_open, missing
 from .text import (
     FullText,
     clipped,
-    common_start,
     decoded,
     in_form_of,
     is_binary,
@@ -429,8 +429,8 @@ def nearest(text: str, old: str) -> str:
     wanted = wanted[next((at for at, line in enumerate(wanted) if line.strip()), -1) :]
     starts = [number for number, line in enumerate(lines) if line.strip() == wanted[0].strip() != ""]
     if starts:
-        start = max(starts, key=lambda number: common_start(lines[number:], wanted))
-        agreeing = common_start(lines[start:], wanted)
+        start = max(starts, key=lambda number: same_start(lines[number:], wanted))
+        agreeing = same_start(lines[start:], wanted)
         if agreeing == len(wanted):
             return (
                 f"The nearest is at line {start + 1}, where it ends otherwise than the file's lines do: "
@@ -495,13 +495,13 @@ class Change:
 def change(before: str, after: str, name: str) -> Change:
     """What became of a file. Line ends of either kind compare by what they are: CRLF to LF is a change."""
     old, new = _lines(before), _lines(after)
-    same_start = common_start(old, new)
-    same_end = common_start(old[same_start:][::-1], new[same_start:][::-1])
-    start = max(0, same_start - _CONTEXT)
-    tail = max(0, same_end - _CONTEXT)
+    alike_before = same_start(old, new)
+    alike_after = same_start(old[alike_before:][::-1], new[alike_before:][::-1])
+    start = max(0, alike_before - _CONTEXT)
+    tail = max(0, alike_after - _CONTEXT)
     old, new = old[start : len(old) - tail], new[start : len(new) - tail]
     if max(len(old), len(new)) > _MOST_COMPARED:
-        lead, trail = same_start - start, same_end - tail
+        lead, trail = alike_before - start, alike_after - tail
         groups = [
             [
                 ("equal", 0, lead, 0, lead),

@@ -278,7 +278,7 @@ def _leads_to(path: Path, top: Path, key: str, value: str) -> bool:
     of_hooks = key == "core.hookspath"
     for word in [value] if of_hooks else _BETWEEN_WORDS.split(value):
         if of_hooks or "/" in word:
-            named = top / os.path.expanduser(word)  # noqa: PTH111 - `Path.expanduser` raises for nobody
+            named = top / os.path.expanduser(word)  # noqa: PTH111 - `Path.expanduser` raises for an unknown user
             if is_inside(path, named) and (of_hooks or not is_folder(named)):
                 return True
     return False

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from foldline.context.numbers import many
 from foldline.data import real_path
-from foldline.files import is_there, listed_at
+from foldline.files import is_file, is_there, listed_at
 from foldline.programs import find_program, python_command, trusted_environment
 
 from .base import (
@@ -138,7 +138,7 @@ def _has_odd_ignore_file(root: Path) -> bool:
     """Return whether an ignore file in or above the folder is not a regular file, such as a pipe: ripgrep
     would read it for ever."""
     ignore_files = (folder / name for folder in (root, *root.parents) for name in _IGNORE_FILES)
-    return any(path.exists() and not path.is_file() for path in ignore_files)
+    return any(is_there(path) and not is_file(path) for path in ignore_files)
 
 
 def _needed(command: list[str]) -> list[str]:

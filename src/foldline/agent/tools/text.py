@@ -5,10 +5,10 @@ import shlex
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import AnyStr
 
 from foldline.context.clip import Span, fits, gaps, joined, kept_spans
 from foldline.context.numbers import many
+from foldline.sequences import same_start
 
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 _ESCAPES = re.compile(
@@ -94,21 +94,11 @@ def with_line_ends(new: str, old: bytes, file: bytes) -> bytes:
     ends_before = [b"\r\n" if line.endswith(b"\r") else b"\n" for line in before[:-1]]
     before = [line.removesuffix(b"\r") for line in before[:-1]] + before[-1:]
     shorter = min(len(lines), len(before)) - 1
-    start = min(common_start(lines, before), shorter)
-    end = min(max(common_start(lines[::-1], before[::-1]) - 1, 0), shorter - start)
+    start = min(same_start(lines, before), shorter)
+    end = min(max(same_start(lines[::-1], before[::-1]) - 1, 0), shorter - start)
     others = [usual] * (len(lines) - 1 - start - end)
     ends = [*ends_before[:start], *others, *ends_before[len(ends_before) - end :], b""]
     return b"".join(line + line_end for line, line_end in zip(lines, ends, strict=True))
-
-
-def common_start(old: Sequence[AnyStr], new: Sequence[AnyStr]) -> int:
-    """How many lines both begin with."""
-    count = 0
-    for left, right in zip(old, new, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
 
 
 def printed(output: bytes) -> str:

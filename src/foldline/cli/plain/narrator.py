@@ -308,7 +308,7 @@ class Asked:
         """What is done if no person can be asked: the last answer, which allows nothing."""
         last = self.answers[-1].operation
         is_call = isinstance(last, operations.Approve)
-        return last.model_copy(update={"unasked": True}) if is_call else last
+        return last.model_copy(update={"no_one_to_ask": True}) if is_call else last
 
     def taken(self, typed: str) -> Answer | None:
         """The answer that was typed, as a letter or as its number; None where it is none."""

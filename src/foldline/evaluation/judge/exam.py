@@ -11,7 +11,8 @@ from foldline.context.conversation import delimited
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_summary
 from foldline.llm.models import Price
-from foldline.protocol import NEW, SystemMessage, ToolResultMessage, UserMessage, text_parts
+from foldline.protocol import NEW, SystemMessage, ToolResultMessage, UserMessage, is_typed, text_parts
+from foldline.sequences import grouped
 
 from ..record import Compacted, Meter, Run, View
 from .answers import REFUSAL, Ground, Probe
@@ -48,9 +49,7 @@ class Point:
 
 def points_of(runs: Sequence[Run]) -> list[Point]:
     """Every moment at which any of these runs compacted, with the view of each of them then."""
-    sessions: dict[str, list[Run]] = {}
-    for run in runs:
-        sessions.setdefault(run.session, []).append(run)
+    sessions = grouped((run.session, run) for run in runs)
     return [
         Point(session, position, of_it[0].history, {run.strategy: _view_at(run, position) for run in of_it})
         for session, of_it in sessions.items()
@@ -79,7 +78,7 @@ def _view_at(run: Run, position: int) -> View:
 def _floor_view(point: Point) -> View:
     """The system prompt and the last user message: what an answer is worth that guesses."""
     prompts = [m for m in point.past if isinstance(m, SystemMessage) and m.origin == "prompt"]
-    asked = [m for m in point.past if isinstance(m, UserMessage) and m.origin == "typed"]
+    asked = [m for m in point.past if is_typed(m)]
     return (*prompts, *asked[-1:])
 
 

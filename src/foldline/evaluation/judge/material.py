@@ -5,7 +5,7 @@ Read once a session; a point asks for what stands before it. Whoever writes prob
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ from foldline.context.digest import one_line
 from foldline.context.tokens import message_tokens
 from foldline.evaluation.record import Messages
 from foldline.protocol import AssistantMessage, BaseMessage, ToolCallPart, ToolResultMessage, UserMessage
+from foldline.sequences import same_start
 
 SHORTEST, LONGEST = 40, 300
 """Characters of a sentence that can be told from others and still is one."""
@@ -197,19 +198,13 @@ def changes(edit: Edited) -> Iterator[Change]:
 
 def _change(old: str, new: str) -> Change | None:
     a, b = _TOKEN.findall(old), _TOKEN.findall(new)
-    head = _shared(a, b)
-    tail = _shared(a[head:][::-1], b[head:][::-1])
+    head = same_start(a, b)
+    tail = same_start(a[head:][::-1], b[head:][::-1])
     before, after = "".join(a[head : len(a) - tail]), "".join(b[head : len(b) - tail])
     around = f"{''.join(b[:head])}{GAP}{''.join(b[len(b) - tail :])}"
     if not (_is_value(before) and _is_value(after)) or len(facts.same_words(around)) < _AROUND:
         return None
     return Change(before.strip().strip("\"'"), after.strip().strip("\"'"), around, new)
-
-
-def _shared(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many pieces two texts begin with alike."""
-    unlike = (at for at, (one, other) in enumerate(zip(a, b, strict=False)) if one != other)
-    return next(unlike, min(len(a), len(b)))
 
 
 def _is_value(text: str) -> bool:

@@ -4,7 +4,6 @@ Each has one answer in the raw history, and its question does not hold it.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from random import Random
@@ -18,9 +17,10 @@ from foldline.context.facts import path_parts, same_words
 from foldline.context.todos import open_todos
 from foldline.evaluation.record import Messages
 from foldline.protocol import AssistantMessage, UserMessage
+from foldline.sequences import grouped
 
 from .answers import Absent, Ground, Kind, Place, Probe, Text, leaks, normal, same_file
-from .material import GAP, Change, Edited, Material, Saying, Touched, Turn, changes
+from .material import GAP, Edited, Material, Saying, Touched, Turn, changes
 
 Piece = TypeVar("Piece", Edited, Saying, Touched, Turn)
 QUOTAS: Final[dict[Kind, int]] = {"recall": 4, "superseded": 2, "absent": 2, "decision": 1, "continuation": 1}
@@ -112,14 +112,12 @@ _FIGURE: Final = re.compile(r"\d{2,}(?:[.,_]\d+)*")
 
 def _gaps(material: Material, position: int) -> Iterator[Candidate]:
     """Sentences with one fact left out, where no other sentence differs from them in that fact alone."""
-    found: dict[str, set[str]] = defaultdict(set)
     sayings = _until(position, material.sayings)
+    cuts = (cut for saying in sayings for cut in _cuts(saying.text))
+    answers = grouped((normal(line), normal(answer)) for line, answer in cuts)
     for saying in sayings:
         for line, answer in _cuts(saying.text):
-            found[normal(line)].add(normal(answer))
-    for saying in sayings:
-        for line, answer in _cuts(saying.text):
-            if len(found[normal(line)]) == 1:
+            if len(set(answers[normal(line)])) == 1:
                 question = worded("recall", speaker=saying.speaker, sentence=line)
                 truth = Place(answer) if facts.is_path(answer) else Text(answer)
                 yield from _candidate("recall", answer, question, truth, saying.entry)
@@ -149,9 +147,7 @@ def _facts(sentence: str) -> Iterator[str]:
 
 def _folders(material: Material, position: int) -> Iterator[Candidate]:
     """Where the files lie that the session read or changed, by their names; only names that are unique."""
-    named: dict[str, list[Touched]] = defaultdict(list)
-    for touch in _until(position, material.touches):
-        named[path_parts(touch.path)[-1]].append(touch)
+    named = grouped((path_parts(touch.path)[-1], touch) for touch in _until(position, material.touches))
     for name, touches in named.items():
         folder = max((touch.path for touch in touches), key=len).rpartition("/")[0]
         parts = path_parts(folder) if folder else ()
@@ -166,10 +162,9 @@ def _folders(material: Material, position: int) -> Iterator[Candidate]:
 def _changed_values(material: Material, position: int) -> Iterator[Candidate]:
     """Values in lines of files that edits changed, where the line still stands as the last edit left it."""
     edits = _until(position, material.edits)
-    values: dict[tuple[str, str], list[tuple[int, Change]]] = defaultdict(list)
-    for nth, edit in enumerate(edits):
-        for made in changes(edit):
-            values[edit.path, made.around].append((nth, made))
+    values = grouped(
+        ((edit.path, made.around), (nth, made)) for nth, edit in enumerate(edits) for made in changes(edit)
+    )
     for (path, around), made_to_it in values.items():
         nth, newest = made_to_it[-1]
         old = dict.fromkeys(value for _, made in made_to_it for value in (made.before, made.after))

@@ -24,6 +24,7 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
+    is_typed,
 )
 from foldline.version import __version__
 
@@ -54,10 +55,6 @@ def _is_unspelt(part: Part) -> bool:
 def _spelled(message: BaseMessage) -> BaseMessage:
     """The message without the marks that tell a server who speaks: a record has a field for that."""
     return message.model_copy(update={"origin": "typed"}) if isinstance(message, UserMessage) else message
-
-
-def _is_typed(message: BaseMessage) -> bool:
-    return isinstance(message, UserMessage) and message.origin == "typed"
 
 
 def _exported(original: Original, data: bytes, agent: str) -> Exported:
@@ -125,7 +122,7 @@ def _claude_code_message(message: BaseMessage, *, opens: bool) -> Iterator[Recor
         said = {"role": "user", "content": message.text}
         yield {"type": "user", "isCompactSummary": True, "isVisibleInTranscriptOnly": True, "message": said}
     else:
-        by_program = not (_is_typed(message) or isinstance(message, ToolResultMessage))
+        by_program = not (is_typed(message) or isinstance(message, ToolResultMessage))
         yield {"type": "user", "isMeta": by_program, "message": {"role": "user", "content": content}}
 
 
@@ -156,7 +153,7 @@ def _codex_rows(original: Original) -> Iterator[Record]:
         else:
             for item in items:
                 yield _row(at, "response_item", item)
-        if _is_typed(message) and items:
+        if is_typed(message) and items:
             yield _row(at, "event_msg", {"type": "user_message", "message": message.text})
 
 
@@ -170,7 +167,7 @@ def _codex_said(role: str, text: str) -> Record:
 
 
 def _codex_items(message: BaseMessage) -> Iterator[Record]:
-    by_program = isinstance(message, UserMessage) and not _is_typed(message)
+    by_program = isinstance(message, UserMessage) and not is_typed(message)
     if by_program and not any(isinstance(part, ImagePart) for part in message.parts):
         message = DeveloperMessage(parts=message.parts)
     for item in to_input([_spelled(message)], ""):
@@ -238,7 +235,7 @@ class _OpencodeSession:
                 answer = AssistantMessage(parts=message.parts, model=self._model)
                 self._answer(answer, {"summary": True, "mode": "compaction", "agent": "compaction"})
             case _:
-                told = {} if _is_typed(message) else {"synthetic": True}
+                told = {} if is_typed(message) else {"synthetic": True}
                 texts = [part.text for part in message.parts if isinstance(part, TextPart) and part.text]
                 parts: list[Record] = [{"type": "text", "text": text, **told} for text in texts]
                 self._user([*parts, *_files(message)])

@@ -42,6 +42,7 @@ from foldline.protocol import (
     Undo,
     UserMessage,
 )
+from foldline.sequences import grouped
 
 from ..export import Original
 
@@ -264,11 +265,7 @@ def _result_of(
 
 
 def _results(entries: Sequence[Entry]) -> dict[str, list[ToolResultMessage]]:
-    results: dict[str, list[ToolResultMessage]] = {}
-    for entry in entries:
-        if isinstance(entry, ToolResultMessage):
-            results.setdefault(entry.call_id, []).append(entry)
-    return results
+    return grouped((entry.call_id, entry) for entry in entries if isinstance(entry, ToolResultMessage))
 
 
 def _place(entry: Entry, projection: Projection) -> Place:

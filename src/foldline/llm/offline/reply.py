@@ -19,7 +19,9 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
+    is_typed,
 )
+from foldline.sequences import grouped
 
 from ..base import Request
 from .grammar import Action, Orders, Step, orders_in
@@ -63,7 +65,7 @@ def _summary(request: Request, asking: BaseMessage, most: int) -> str | None:
     """Notes on the conversation that a message quotes, or on the messages before it; None where it asks for
     none."""
     conversation = None if request.tools else _CONVERSATION.search(asking.text)
-    if not conversation and (_is_typed(asking) or not _SUMMARY_WANTED.search(asking.text)):
+    if not conversation and (is_typed(asking) or not _SUMMARY_WANTED.search(asking.text)):
         return None
     after = asking.text[conversation.end() :] if conversation else asking.text
     found = _PREVIOUS.search(after) if conversation else None
@@ -95,7 +97,7 @@ class _Conversation:
         self._messages = request.messages
         self._has_tools = bool(request.tools)
         self._limit = limit
-        typed = [at for at, message in enumerate(request.messages) if _is_typed(message)]
+        typed = [at for at, message in enumerate(request.messages) if is_typed(message)]
         self._at = typed[-1] if typed else -1
         self._text = request.messages[self._at].text if typed else ""
         self._groups = _finished_groups(request.messages[self._at + 1 :])
@@ -129,10 +131,8 @@ class _Conversation:
 
     def _not_run(self, steps: Sequence[Step]) -> list[Action]:
         """Calls that were answered "not run, call again", the window being full; tried three times."""
-        answers: dict[tuple[str, str], list[str]] = {}
-        for group in self._groups:
-            for call, result in group:
-                answers.setdefault(_key(call.name, call.parsed()), []).append(result.text)
+        pairs = (pair for group in self._groups for pair in group)
+        answers = grouped((_key(call.name, call.parsed()), result.text) for call, result in pairs)
         asked = {_key(*action): action for step in steps for action in step}
         return [
             action
@@ -188,10 +188,6 @@ class _Conversation:
             return "Nothing was said before this."
         count = sum(bool(message.text.strip()) for message in before)
         return f"I was sent {many(count, 'message')}. Quoted from them:\n\n{notes}"
-
-
-def _is_typed(message: BaseMessage) -> bool:
-    return isinstance(message, UserMessage) and message.origin == "typed"
 
 
 def _finished_groups(messages: Sequence[BaseMessage]) -> list[list[tuple[ToolCallPart, ToolResultMessage]]]:

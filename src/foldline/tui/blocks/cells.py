@@ -79,12 +79,6 @@ def cut_words(text: str, width: int) -> str:
     return cut_right(text, width)
 
 
-def same_start(one: Sequence[object], other: Sequence[object]) -> int:
-    """How many items at their start two sequences share."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (first, second) in pairs if first != second), min(len(one), len(other)))
-
-
 def wrap(text: str, width: int) -> list[tuple[int, int]]:
     """The lines of `text` at `width` cells, each as (start, stop); spaces at a break belong to no line."""
     width = max(width, 2)  # room for one wide character

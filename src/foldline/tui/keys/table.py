@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeVa
 
 from textual.binding import Binding, BindingType
 
+from foldline.sequences import grouped
 from foldline.tui.keys.names import WAYS_OUT, joined, key_name, spelled
 
 if TYPE_CHECKING:
@@ -307,11 +308,9 @@ def names_of(keys: Sequence[ScreenKey[F]], *commands: str) -> str:
 
 def hint_words(keys: Sequence[ScreenKey[F]], facts: F) -> Iterator[tuple[str, str]]:
     """(keys, word) of what works now, in order; those with the same word share a place."""
-    grouped: dict[str, list[str]] = {}
-    for key in keys:
-        if key.hint and key.pressed and key.works(facts):
-            grouped.setdefault(key.hint, []).append(key.name)
-    return ((joined(names), word) for word, names in grouped.items())
+    working = (key for key in keys if key.hint and key.pressed and key.works(facts))
+    names_of = grouped((key.hint, key.name) for key in working)
+    return ((joined(names), word) for word, names in names_of.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from foldline.compaction.summary_text import (
 from foldline.context.harmless import clean, clean_line
 from foldline.context.ledger import LedgerLine
 from foldline.context.numbers import many
+from foldline.sequences import same_start
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.cells import ruled, same_start, to_strip
+from foldline.tui.blocks.cells import ruled, to_strip
 from foldline.tui.blocks.diff import DiffBlock, lines_of_diff
 from foldline.tui.blocks.plain import TextBlock
 from foldline.tui.blocks.styles import Styles

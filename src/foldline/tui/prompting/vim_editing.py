@@ -6,7 +6,7 @@ from typing import Final
 
 from textual.widgets.text_area import Selection
 
-from foldline.tui.blocks.cells import same_start
+from foldline.sequences import same_start
 from foldline.tui.keys.names import character_of
 from foldline.tui.prompting.vim import ESC, REDO, Vim, press, selection
 from foldline.tui.widgets.fields import Editor

@@ -1,6 +1,6 @@
 """Help, over any screen: its keys first, then what works everywhere, then the slash commands."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from textual.app import App
 from textual.screen import Screen
 from textual.widgets import Input
 
+from foldline.sequences import grouped
 from foldline.tui.blocks.cells import Span, Spans, crop, ruled, width_of, wrap_spans
 from foldline.tui.keys.commands import CHAT, COMMANDS, Command, is_everywhere
 from foldline.tui.keys.table import (
@@ -157,24 +158,16 @@ class HelpScreen(PageScreen[Line]):
 def help_lines(rows: Sequence[HelpRow], width: int) -> list[Line]:
     """All lines, each of exactly `width` cells."""
     lines: list[Line] = []
-    for title, part in _by(rows, lambda row: row.part):
+    for title, part in grouped((row.part, row) for row in rows).items():
         lines.append([])  # below the field, and between parts
         if title:
             lines.append([(title, "text bold")])
         keys = max((cells for row in part if (cells := cell_len(row.keys)) <= _WIDEST_KEYS), default=0) + 2
-        for group, each in _by(part, lambda row: row.group):
+        for group, each in grouped((row.group, row) for row in part).items():
             if group:
                 lines.append(ruled(f"── {group}", width, "muted", "─"))
             lines += [line for row in each for line in _row_lines(row, keys, width)]
     return [crop(line, width) for line in lines]
-
-
-def _by(rows: Sequence[HelpRow], name: Callable[[HelpRow], str]) -> Iterable[tuple[str, Sequence[HelpRow]]]:
-    """The rows by what they have in common, in the order in which that first comes."""
-    grouped: dict[str, list[HelpRow]] = {}
-    for row in rows:
-        grouped.setdefault(name(row), []).append(row)
-    return grouped.items()
 
 
 def _row_lines(row: HelpRow, keys: int, width: int) -> Iterator[Line]:

@@ -14,6 +14,7 @@ from foldline.context.projection import Projection
 from foldline.context.view import first_words
 from foldline.history.catalog import SessionInfo
 from foldline.protocol import AssistantMessage, BaseMessage, operations
+from foldline.sequences import grouped
 from foldline.tui.blocks.cells import Piece, cut_left, cut_right, piece, row
 from foldline.tui.keys.table import HELP, ScreenKey, bindings, moves, table
 from foldline.tui.screens.rewind import DETAILS, PlacesScreen
@@ -90,9 +91,7 @@ class TreeScreen(PlacesScreen[TreeRow]):
 
     def show_forks(self, forks: Sequence[tuple[int, SessionInfo]]) -> None:
         """Show the sessions that were forked from this one, each below the turn it begins in."""
-        found: dict[int, list[SessionInfo]] = {}
-        for index, fork in forks:
-            found.setdefault(self.found.turn_at(index).start, []).append(fork)
+        found = grouped((self.found.turn_at(index).start, fork) for index, fork in forks)
         rows = []
         for each in self.rows:
             rows.append(each)

@@ -121,13 +121,13 @@ DEAF_SECONDS = 1.0
 """A question that interrupts takes no answer for so long: the key was meant for what was there before."""
 
 _HELD_SECONDS = 0.5
-"""A key that comes sooner after one that was refused is held down, or hammered."""
+"""A key that comes sooner after one that was refused is held down, or pressed again and again."""
 
 Answer = Literal["once", "always", "project", "deny"]
 """The user's answer to a tool call."""
 ANSWERS: dict[str, Answer] = {"y": "once", "a": "always", "p": "project", "n": "deny"}
-"""What the options of a tool call's question mean. Their numbers stay the same if some are not offered:
-2 for no, once learnt, would grant a rule elsewhere."""
+"""What the options of a tool call's question mean. Their numbers stay the same if some are not offered: if 2
+were sometimes no and sometimes always, a habit would grant a rule."""
 _COMMANDS = {"y": "allow-once", "a": "allow-always", "p": "allow-project", "n": "decline"}
 """The commands that give the same answers from anywhere."""
 
@@ -142,9 +142,9 @@ _WHY = "why, and what instead"
 
 _ACTS = "outside, or a file that acts"
 _BEYOND = {"fetch": "not a public address", "bash": "may leave this folder", "edit": _ACTS, "write": _ACTS}
-"""What a call does that each time asks, where it is not that it names a file elsewhere. Of a host nobody here
-can resolve, as of a command nobody can take apart, all that is known is that it may. What acts are hooks,
-instructions and settings, which others run or follow unasked."""
+"""Why a call asks each time, if it does not name a file outside of the folder. A host that cannot be resolved
+and a command that cannot be parsed count as well. Files that act are hooks, instructions and settings: other
+programs run or follow them."""
 
 _TEXT_LINES = 3
 """Lines of what is asked that are shown before its answers are, where there is no room for all."""
