@@ -8,6 +8,7 @@ from foldline.protocol import (
     AssistantMessage,
     Compaction,
     Entry,
+    NoticeRecord,
     RequestRecord,
     ToolResultMessage,
     Usage,
@@ -73,8 +74,8 @@ class Stats:
                 use.calls += 1
                 use.errors += entry.is_error
                 use.seconds += entry.details.seconds or 0.0
-            case Compaction():
-                self.compactions += 1
+            case Compaction() | NoticeRecord():
+                self.compactions += isinstance(entry, Compaction)
                 if entry.usage is not None:
                     self.use(entry.model).add(entry.usage)
             case RequestRecord():
