@@ -129,12 +129,16 @@ class ForeignView:
         tokens_after: int = 0,
         details: CompactionDetails | None = None,
     ) -> Compaction:
-        """The compaction at this index, after which the view is `ahead`, the summary and `kept`.
+        """The compaction at this index, after which the view is `ahead`, the summary and `kept`. `ahead` may
+        name an earlier compaction, whose summary then stays.
 
         Without a summary, what is gone is gone: nothing stands for it. A result never stays without its call.
         """
         kept = self._in_groups(kept)
         stays = {*ahead, *kept}
+        if self.compaction and self.compaction.index in stays:
+            self._standing.add(self.compaction.index)
+            self.compaction = None
         tail = _common_tail(self.messages, kept)
         gone = {place for place in self.messages if place not in stays}
         absorbed = {self.compaction.index} if self.compaction else set()
@@ -302,6 +306,15 @@ class Transcript:
 
     def parts(self, content: Json) -> tuple[Part, ...]:
         return parts_of(content, self.left_out)
+
+    def standing_summaries(self) -> dict[str, int]:
+        """The compactions whose summaries are in the view, by what these say."""
+        newest = [self.view.compaction.index] if self.view.compaction else []
+        return {
+            entry.summary: index
+            for index in (*self.view.messages, *newest)
+            if isinstance(entry := self.entries[index], Compaction)
+        }
 
     def in_order(self) -> list[Entry]:
         return [self.entries[index] for index in sorted(self.entries)]
