@@ -338,7 +338,7 @@ class Transcript:
         times = (begun, *(entry.at for entry in entries))
         header = SessionHeader(id=identity, created_at=next(filter(None, times), EPOCH), cwd=cwd)
         damaged = (f"{damage}.",) if damage else ()
-        said = (*damaged, *notes, *_children_note(children))
+        said = (*damaged, *notes, *self._orphans_note(), *_children_note(children))
         return ForeignSession(format, header, entries, damage, said, tuple(counted), children)
 
     def notes(self, silent: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -351,6 +351,12 @@ class Transcript:
         ]
         unknown = [kind for kind in kinds if kind and not kind.startswith(silent)]
         return (*left_out_note(self.left_out), *unknown_note(unknown))
+
+    def _orphans_note(self) -> Iterator[str]:
+        """A sentence on results whose call is not in the file."""
+        orphans = sum(len(places) for call, places in self._results.items() if call not in self.calls)
+        if orphans:
+            yield f"Not in the view, results of tool calls that are not in the file: {orphans}."
 
     # --- going back ----------------------------------------------------------------------------------
 
