@@ -30,7 +30,7 @@ from foldline.protocol import (
 )
 
 from .base import Counted, Json, JsonLine, JsonObject
-from .parts import UsageFields, arguments_of, call_part, text_in, tool_call_parts
+from .parts import BESIDE, UsageFields, arguments_of, call_part, text_in, tool_call_parts
 from .tool_results import line_count, tool_result, touched
 from .transcript import Moment, Transcript
 
@@ -52,7 +52,6 @@ _CONTINUES = (
     "began.\n</system-reminder>"
 )
 """What Kimi Code 2 sends after a summary, and has in no record."""
-_BESIDE = "A request beside the conversation."
 _EXIT_CODE = re.compile(r"[Ff]ailed with exit code:? (-?\d+)")
 
 
@@ -319,7 +318,7 @@ class CodeWire(StepReader):
                 self.counted.append(Counted(index, record.count("messageCount")))
             case "usage.record" if record.get("usageScope") == "session":
                 usage = _USAGE.read(record.get("usage"))
-                return NoticeRecord(text=_BESIDE, model=self._model.rpartition("/")[2] or None, usage=usage)
+                return NoticeRecord(text=BESIDE, model=self._model.rpartition("/")[2] or None, usage=usage)
             case "agent.switched":
                 self._is_branch = True
             case "micro_compaction.apply":

@@ -33,7 +33,7 @@ from foldline.protocol import (
 )
 
 from .base import ForeignSession, Json, JsonLine, JsonObject, known_lines
-from .parts import UsageFields, arguments_of, stop_reason, text_in
+from .parts import BESIDE, UsageFields, arguments_of, stop_reason, text_in
 from .tool_results import FILE_TOOLS, Changes, line_count, tool_result
 from .transcript import Moment, Transcript, file_lists
 
@@ -229,7 +229,7 @@ class _Reader:
         if isinstance(entry, BaseMessage):
             self._way.append(index)
         if record.kind == "branch_summary" and (usage := _USAGE.read(record.get("usage"))):
-            asked = NoticeRecord(text="pi asked for that summary.", model=self._model, usage=usage)
+            asked = NoticeRecord(text=BESIDE, model=self._model, usage=usage)
             self.log.add(asked, at, position=line.position)
 
     def _entry(self, record: JsonObject, position: int) -> Entry | None:
