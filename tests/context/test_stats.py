@@ -25,6 +25,12 @@ def test_where_no_request_was_recorded_the_answers_stand_for_them() -> None:
     assert stats_of(told.entries).models["theirs"].cached == 900
 
 
+def test_an_answer_that_a_program_wrote_is_no_request() -> None:
+    told = history().user("go").add(AssistantMessage(model="theirs", usage=USED)).assistant("Got it.")
+    assert {name: use.requests for name, use in stats_of(told.entries).models.items()} == {"theirs": 1}
+    assert stats_of(history().assistant("Hello.").entries).models["unknown model"].requests == 1
+
+
 def test_tools_are_counted_with_what_went_wrong_and_only_typed_prompts_are_prompts() -> None:
     told = history().user("go").assistant(calls=[call("read"), call("read")]).result("a").result("b")
     stats = stats_of(told.entries)

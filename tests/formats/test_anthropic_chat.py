@@ -199,6 +199,20 @@ def test_what_cline_truncated_is_not_in_the_view(tmp_path: Path) -> None:
     assert session.header.id == "1767"
 
 
+def test_a_session_of_cline_3_is_read_as_it_was_sent(read: Any) -> None:
+    found = [{"query": "/x/a", "result": "one", "success": True}]
+    spent = {"inputTokens": 13, "outputTokens": 2, "cacheReadTokens": 10, "cacheWriteTokens": 0}
+    call = use("read_files", files=[{"path": "/x/a"}])
+    prompt = '<user_input mode="act">mend a</user_input>'
+    chat = [user(prompt), answer("I look.", call, metrics=spent), user(result(found)), answer("Done.")]
+    session = read({"sessionId": "17_x", "system_prompt": "Be brief.", "messages": chat})
+    sent = ["Be brief.", "mend a", "I look.", '[{"query":"/x/a","result":"one","success":true}]', "Done."]
+    assert (said(session), session.notes, session.header.id) == (sent, (), "17_x")
+    called = view(session)[2]
+    assert isinstance(called, AssistantMessage)
+    assert called.usage == Usage(input=13, cached=10, output=2)
+
+
 # --- Goose ------------------------------------------------------------------------------------------
 
 

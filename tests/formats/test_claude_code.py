@@ -355,3 +355,9 @@ def test_the_tools_that_a_search_found_are_its_result() -> None:
     assert session.notes == (
         "Left out, pieces of messages of a kind that cannot be shown here: tool_reference (1).",
     )
+
+
+def test_results_whose_calls_are_cut_off_are_counted() -> None:
+    session = read(result("c1", "one", parentUuid="gone"), piece("m1", text("done")))
+    assert texts(session) == ["done"]
+    assert session.notes == ("Not in the view, results of tool calls that are not in the file: 1.",)

@@ -115,6 +115,21 @@ def test_a_second_fold_absorbs_the_first() -> None:
     assert faults(session) == []
 
 
+def test_a_summary_that_codex_took_for_a_prompt_stays_a_summary() -> None:
+    handed_over = told("user", "So far.")
+    session = read_rows(
+        compacted(handed_over, message="So far."),
+        *prompt("one"),
+        *answer("1"),
+        compacted(handed_over, told("user", "one"), told("user", SUMMARY), message=SUMMARY),
+        *answer("2"),
+        compacted(handed_over, told("user", "one"), told("user", SUMMARY + " And b.")),
+    )
+    assert said(session) == ["So far.", "one", SUMMARY + " And b."]
+    assert [item.kind for item in project(session.entries).view] == ["summary", "user", "summary"]
+    assert faults(session) == []
+
+
 def test_a_text_the_user_never_typed_is_not_passed_off_as_typed() -> None:
     session = read_rows(*prompt("a long story"), compacted(told("user", "a long…tokens truncated…"), SEALED))
     shortened = view(session)[0]

@@ -90,6 +90,28 @@ def test_a_base_that_is_not_here_is_said(tmp_path: Path, name: str) -> None:
     assert f"{name}.jsonl" in note
 
 
+def test_a_file_that_a_revert_left_names_the_one_where_the_thread_goes_on(tmp_path: Path) -> None:
+    data = write(tmp_path, PARENT, *typed("one"), *answer("1"), *typed("two"), *answer("2"))
+    newer = write(tmp_path, PARENT, *typed("three"), base=up_to(data, 5, PARENT), first=5)
+    (tmp_path / f"rollout-2026-01-02T03-04-05-{PARENT}.jsonl").write_bytes(data)
+    moved = tmp_path / f"rollout-2026-01-02T03-09-05-{PARENT}_{SECOND}.jsonl"
+    moved.write_bytes(newer)
+    assert f"The thread was reverted, and goes on in {moved.name}." in read(tmp_path, PARENT).notes
+    session = read_foreign(moved)
+    assert said(session) == ["one", "1", "three"]
+    assert not any("goes on in" in note for note in session.notes)
+
+
+def test_a_system_prompt_that_codex_may_have_shortened_is_approximate(tmp_path: Path) -> None:
+    data = write(tmp_path, PARENT, *typed("one"))
+    for text, is_said in (("Be brief. Use `update_plan`.", True), ("Be brief.", False)):
+        told = data.replace(
+            b'"history_mode"', f'"base_instructions": {json.dumps({"text": text})}, "history_mode"'.encode()
+        )
+        (tmp_path / f"rollout-2026-01-02T03-04-05-{PARENT}.jsonl").write_bytes(told)
+        assert any("approximate" in note for note in read(tmp_path, PARENT).notes) is is_said
+
+
 def test_files_that_name_each_other_end(tmp_path: Path) -> None:
     base = {"thread_id": SECOND, "end_byte_offset": 10, "end_ordinal_exclusive": 5}
     write(tmp_path, FORK, *typed("one"), base=base)

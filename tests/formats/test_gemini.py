@@ -102,6 +102,19 @@ def test_a_message_that_is_written_again_is_as_it_was_last_where_it_was_first(re
     assert said(session) == ["list", "Looking.", "a b", "and then"]
 
 
+def test_results_without_ids_belong_to_the_calls_in_their_order(read: Any) -> None:
+    calls = [{"functionCall": {"name": "ls", "args": {"path": path}}} for path in ("a", "b")]
+    results = [{"functionResponse": {"name": "ls", "response": {"output": out}}} for out in ("of a", "of b")]
+    talk = [
+        {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {}}}]},
+        {"role": "model", "parts": calls},
+        {"role": "user", "parts": results},
+    ]
+    session = read(user("list"), *talk)
+    assert said(session) == ["list", "", "", "of a", "of b"]
+    assert session.notes == ()
+
+
 def test_a_rewind_takes_back_its_message_and_all_after_it(read: Any) -> None:
     session = read(
         user("one"), gemini("first"), user("two"), gemini("second"), {"$rewindTo": "u-two"}, user("three")

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from foldline.context.projection import project
+from foldline.context.stats import stats_of
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (
     AssistantMessage,
@@ -512,8 +513,61 @@ def test_a_clear_of_kimi_code_leaves_the_system_prompt(read: Any) -> None:
     assert said(read(code.records, name="wire.jsonl")) == ["Be.", "three"]
 
 
+def branch(code: Code, count: int = 1) -> Code:
+    """An undo of Kimi Code 2."""
+    code.add("agent.switched", branch="b1", base={"branch": "main", "line": 1}, reason="undo", turns=count)
+    return code.add("context.undo", count=count).add("context.undone", turns=count, fromTurnId=1)
+
+
+def test_an_undo_of_kimi_code_2_leaves_reminders(read: Any) -> None:
+    code = Code().user("one").answer("two").user("three").user("today", "injection")
+    code.user("of three", "injection", ownerPromptId="p3").answer("four", "a")
+    session = read(branch(code).user("five").records, name="wire.jsonl")
+    assert (said(session), session.notes) == (["Be.", "one", "two", "today", "five"], ())
+
+
+def test_a_fold_of_kimi_code_2_is_followed_by_a_reminder(read: Any) -> None:
+    fold = {"compactedCount": 2, "keptUserMessageCount": 1, "wireLines": {"start": 1, "end": 2}}
+    session = read(Code().user("one").answer("two").fold(**fold).records, name="wire.jsonl")
+    assert said(session)[:3] == ["Be.", "one", "So far."]
+    assert "compaction is complete" in said(session)[3]
+
+
+def test_results_of_kimi_code_say_how_long_they_took_and_how_they_ended(read: Any) -> None:
+    code = Code().user("hi").event("step.begin", uuid="s")
+    results = {
+        "Bash": {"output": "five\n", "durationMs": 33},
+        "Read": {"output": "one", "durationMs": 6, "note": "<system>1 line</system>"},
+        "Agent": {"output": "no", "isError": True, "durationMs": 1500},
+        "Edit": {"output": ""},
+    }
+    for name in results:
+        code.event("tool.call", stepUuid="s", toolCallId=name, name=name, args={})
+    for name, each in results.items():
+        code.event("tool.result", toolCallId=name, result=each)
+    session = read(code.event("step.end", uuid="s").records, name="wire.jsonl")
+    assert said(session)[3:] == [
+        "Wall time: 0.033 seconds\nfive\n",
+        "one\n<system>1 line</system>",
+        "Wall time: 1.500 seconds\n<system>ERROR: Tool execution failed.</system>\nno",
+        "<system>Tool output is empty.</system>",
+    ]
+    assert [each.details.brief for each in view(session)[3:]] == ["1 line", "1 line", "failed", "done"]
+
+
+def test_requests_beside_the_conversation_count(read: Any) -> None:
+    spent = {"inputOther": 40, "inputCacheRead": 60, "output": 3}
+    code = Code().user("hi").answer("Hello.").add("usage.record", usage=spent, usageScope="session")
+    session = read(code.add("usage.record", usage=spent, usageScope="turn").records, name="wire.jsonl")
+    use = stats_of(session.entries).models["k2"]
+    assert (use.requests, use.input, use.output) == (2, 108, 5)
+
+
 STEPS = st.sampled_from(
     [
+        branch,
+        lambda code: branch(code, 2),
+        lambda code: code.fold(compactedCount=2, keptUserMessageCount=1, wireLines={}),
         lambda code: code.user("prompt").answer("answer"),
         lambda code: code.answer("answer", "a"),
         lambda code: code.user("note", "injection"),

@@ -290,3 +290,26 @@ def test_a_damaged_chat_is_read_as_far_as_it_goes(damage: Damager, seed: int, tm
     path = tmp_path / "chat.jsonl"
     path.write_bytes(damage(as_lines(*messages), chance))
     assert faults(read_foreign(path, "openai")) == []
+
+
+def test_results_without_ids_belong_to_the_calls_in_their_order(read: Any) -> None:
+    """As Ollama's own API has them."""
+    asked = [
+        {"type": "function", "function": {"name": name, "arguments": {"city": city}}}
+        for name, city in (("weather", "York"), ("time", "York"), ("weather", "Leeds"))
+    ]
+    results = [("time", "noon"), ("weather", "22 C"), ("weather", "15 C")]
+    said_last = [message("tool", text, tool_name=name) for name, text in results]
+    session = read([message("user", "Well?"), message("assistant", "", tool_calls=asked), *said_last])
+    answer, *found = view(session)[1:]
+    assert isinstance(answer, AssistantMessage)
+    by_call = {each.call_id: each.text for each in found if isinstance(each, ToolResultMessage)}
+    assert [by_call[call.call_id] for call in answer.calls] == ["22 C", "noon", "15 C"]
+
+
+def test_a_result_without_any_call_is_a_message_of_its_own(read: Any) -> None:
+    session = read([message("user", "hi"), message("assistant", "saved"), message("tool", "kept")])
+    assert said(session) == ["hi", "saved", "kept"]
+    last = view(session)[-1]
+    assert isinstance(last, UserMessage)
+    assert last.origin == "machine"

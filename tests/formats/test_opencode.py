@@ -10,7 +10,7 @@ import pytest
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
 from foldline.formats.base import JsonObject
-from foldline.formats.opencode import is_opencode, read_opencode
+from foldline.formats.opencode import ASKED_TO_COMPACT, is_opencode, read_opencode
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
@@ -328,7 +328,7 @@ def test_after_a_compaction_the_model_sees_the_summary_and_what_follows() -> Non
         summary("So far.", "c", modelID="small", tokens={"input": 50, "output": 5}),
         user(text("Continue", synthetic=True)),
     )
-    assert said(session) == ["So far.", "Continue"]
+    assert said(session) == [ASKED_TO_COMPACT + "So far.", "Continue"]
     fold = session.entries[2]
     assert isinstance(fold, Compaction)
     assert (fold.strategy, fold.reason, fold.model, fold.tokens_before) == (
@@ -363,10 +363,16 @@ def test_the_tail_a_compaction_names_stays_behind_the_summary() -> None:
         asked_to_compact("d", tail_start_id="a1"),
         summary("So far, again.", "d"),
     )
-    assert said(session) == ["So far, again.", "1", "two", "2", "ok", "three"]
+    assert said(session) == [ASKED_TO_COMPACT + "So far, again.", "1", "two", "2", "ok", "three"]
     assert faults(session) == []
     earlier = project(session.entries[:7])
-    assert [item.message.text for item in earlier.view] == ["So far.", "two", "2", "ok", "three"]
+    assert [item.message.text for item in earlier.view] == [
+        ASKED_TO_COMPACT + "So far.",
+        "two",
+        "2",
+        "ok",
+        "three",
+    ]
 
 
 @pytest.mark.parametrize("trouble", [{"finish": ""}, {"error": {"name": "APIError"}}])
@@ -402,7 +408,7 @@ def test_hiding_leaves_an_earlier_summary_in_its_place() -> None:
         assistant(hidden, at=200),
         user("two", at=600),
     )
-    assert said(session) == ["So far.", "", HIDDEN, "two"]
+    assert said(session) == [ASKED_TO_COMPACT + "So far.", "", HIDDEN, "two"]
     assert faults(session) == []
 
 

@@ -1,6 +1,7 @@
 """Reading pi's sessions, on small files made here."""
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from foldline.context.branches import branches
 from foldline.context.invariants import broken, dangling
 from foldline.context.projection import project
+from foldline.context.stats import stats_of
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (
     AssistantMessage,
@@ -81,7 +83,10 @@ def node(node_id: str, parent: str | None, record: Record) -> Record:
 
 
 def texts(session: ForeignSession) -> list[str]:
-    return [item.message.text for item in project(session.entries).view]
+    """The texts of the view; of summaries, without their frames."""
+    framed = (item.message.text for item in project(session.entries).view)
+    bare = (re.sub(r"^The (?:conversation|following)[^<]*<summary>\n", "", text) for text in framed)
+    return [re.sub(r"\n?</summary>$", "", text) for text in bare]
 
 
 def test_the_header_names_the_session(read: Any) -> None:
@@ -215,7 +220,7 @@ def test_text_of_extensions_is_machine_text(read: Any) -> None:
     entries = read(
         {"type": "custom_message", "customType": "x", "content": "one"},
         message("hookMessage", [{"type": "text", "text": "two"}]),
-        {"type": "branch_summary", "summary": "three"},
+        message("custom", "three"),
     ).entries
     assert all(isinstance(entry, DeveloperMessage) and entry.origin == "notice" for entry in entries)
     assert [entry.text for entry in entries] == ["one", "two", "three"]
@@ -436,7 +441,7 @@ def test_a_fold_that_would_keep_a_result_without_its_call_keeps_neither(read: An
     result = message("toolResult", "ok", toolCallId="c", toolName="read")
     fold = {"type": "compaction", "summary": "So far.", "firstKeptEntryIndex": 3}
     session = read(message("user", "one"), asked, result, {"type": "label"}, message("user", "two"), fold)
-    assert [item.message.text for item in project(session.entries).view] == ["So far.", "two"]
+    assert texts(session) == ["So far.", "two"]
     assert faults(session) == []
 
 
@@ -478,3 +483,58 @@ def test_a_damaged_header_costs_only_itself(tmp_path: Path, damaged: bytes, cwd:
 def test_a_record_of_an_unknown_kind_is_named(read: Any) -> None:
     session = read(message("user", "hi"), {"type": "hologram"}, message("prophet", "hear"))
     assert session.notes == ("Not in the view, records of kinds unknown here: hologram (1), message (1).",)
+
+
+# --- pi 1.6 -----------------------------------------------------------------------------------------
+
+
+def system(**sections: str | None) -> Record:
+    return message("system", "", sections=sections, toolsAdded=[{"name": "read"}])
+
+
+def test_the_system_prompt_is_what_its_sections_are_last(read: Any) -> None:
+    session = read(
+        system(opening="Be brief.", rules="<rules>\nold\n</rules>", folder="/x"),
+        message("user", "hi"),
+        system(rules="<rules>\nnew\n</rules>", folder=None),
+        message("assistant", [{"type": "text", "text": "Hello."}]),
+    )
+    assert texts(session) == ["Be brief.\n\n<rules>\nnew\n</rules>", "hi", "Hello."]
+    assert session.notes == ()
+
+
+def test_a_branch_from_before_the_system_prompt_has_its_own(read: Any) -> None:
+    session = read(
+        node("a", None, system(opening="one")),
+        node("b", "a", message("user", "first")),
+        node("c", None, system(opening="two")),
+        node("d", "c", message("user", "second")),
+    )
+    assert (faults(session), texts(session)) == ([], ["two", "second"])
+
+
+def test_summaries_stand_in_the_frames_they_are_sent_in(read: Any) -> None:
+    records = (
+        node("a", None, message("user", "hi")),
+        node("b", "a", {"type": "compaction", "summary": "so far", "firstKeptEntryId": "a"}),
+        node("c", "b", {"type": "branch_summary", "fromId": "b", "summary": "tried one way"}),
+    )
+    fold, _, left = (item.message.text for item in project(read(*records).entries).view)
+    assert fold.endswith("summary:\n\n<summary>\nso far\n</summary>")
+    assert left.endswith("came back from:\n\n<summary>\ntried one way</summary>")
+    of_oh_my_pi = {"type": "model_change", "model": "local/m-1"}
+    other = read(node("m", None, of_oh_my_pi), *records[1:])
+    assert [item.message.text for item in project(other.entries).view] == ["so far", "tried one way"]
+
+
+def test_the_tokens_of_summaries_count(read: Any) -> None:
+    spent = {"input": 5, "output": 7, "cacheRead": 100, "cacheWrite": 20}
+    summary = {"type": "branch_summary", "fromId": "b", "summary": "tried one way", "usage": spent}
+    session = read(
+        node("a", None, {"type": "model_change", "provider": "local", "modelId": "m-1"}),
+        node("b", "a", message("user", "hi")),
+        node("c", "b", {"type": "compaction", "summary": "so far", "firstKeptEntryId": "b", "usage": spent}),
+        node("d", "c", summary),
+    )
+    use = stats_of(session.entries).models["m-1"]
+    assert (use.requests, use.input, use.output) == (2, 250, 14)

@@ -80,7 +80,7 @@ def test_the_two_folds_of_v1_and_the_view_after_each() -> None:
     assert first.head[0].covers == ((1, 20), (22, 89), (91, 193), (195, 292))  # type: ignore[union-attr]
     assert second.head[0].covers[0] == (293, 358)  # type: ignore[union-attr]
     assert second.head[0].inputs == (359,)  # type: ignore[union-attr]
-    assert second.summary == records[628]["summary"]
+    assert records[628]["summary"] in second.summary
     projection = project(session.entries)
     assert projection.view[0].key == (628, 0)
     assert projection.view[1].message.text == "can leave it"

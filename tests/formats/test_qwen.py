@@ -9,6 +9,7 @@ import pytest
 
 from foldline.context.branches import branches
 from foldline.context.projection import project
+from foldline.context.stats import stats_of
 from foldline.context.view import first_words
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (
@@ -207,6 +208,23 @@ def test_a_compression_leaves_its_summary_and_what_it_kept(rows: Rows, read: Any
     assert (fold.summary, fold.tokens_before, fold.strategy) == (SNAPSHOT, 900, "qwen-code")
     covered = project(session.entries).view[0].covers
     assert {index for first, last in covered for index in range(first, last + 1)} >= {0, 1}
+
+
+def test_a_compression_counts_its_own_tokens_and_no_request_for_the_acknowledgement(
+    rows: Rows, read: Any
+) -> None:
+    rows.user("one")
+    spent = {"promptTokenCount": 100, "candidatesTokenCount": 5}
+    rows.model("done one", usageMetadata=spent, model="m-1")
+    for prompt in ("s-1########0", "compress-1"):
+        event = {"event.name": "qwen-code.api_response", "model": "m-1", "prompt_id": prompt}
+        rows.system("ui_telemetry", uiEvent={**event, "input_token_count": 40, "output_token_count": 2})
+    listed = [content("user", SNAPSHOT), content("model", "Got it.")]
+    rows.system("chat_compression", compressedHistory=listed)
+    models = stats_of(read(rows).entries).models
+    assert {name: (use.requests, use.input, use.output) for name, use in models.items()} == {
+        "m-1": (2, 140, 7)
+    }
 
 
 def test_a_second_compression_absorbs_the_first(rows: Rows, read: Any) -> None:

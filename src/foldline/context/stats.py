@@ -8,6 +8,7 @@ from foldline.protocol import (
     AssistantMessage,
     Compaction,
     Entry,
+    NoticeRecord,
     RequestRecord,
     ToolResultMessage,
     Usage,
@@ -73,8 +74,8 @@ class Stats:
                 use.calls += 1
                 use.errors += entry.is_error
                 use.seconds += entry.details.seconds or 0.0
-            case Compaction():
-                self.compactions += 1
+            case Compaction() | NoticeRecord():
+                self.compactions += isinstance(entry, Compaction)
                 if entry.usage is not None:
                     self.use(entry.model).add(entry.usage)
             case RequestRecord():
@@ -86,7 +87,7 @@ class Stats:
 
 def stats_of(entries: Iterable[Entry]) -> Stats:
     """Counts a history. Where it records no requests, as other agents' sessions, the usage of answers stands
-    for them."""
+    for them: of those with a model or usage, if any has one."""
     stats = Stats()
     unrecorded: list[AssistantMessage] = []
     for entry in entries:
@@ -97,6 +98,7 @@ def stats_of(entries: Iterable[Entry]) -> Stats:
         stats.count(entry)
         if isinstance(entry, AssistantMessage):
             unrecorded.append(entry)
-    for answer in unrecorded if "request" not in stats.kinds else ():
+    told = [answer for answer in unrecorded if answer.model or answer.usage] or unrecorded
+    for answer in told if "request" not in stats.kinds else ():
         stats.use(answer.model).add(answer.usage)
     return stats

@@ -1,5 +1,6 @@
 """Reader for chats whose messages hold blocks as Anthropic's API has them: of Amp (`amp threads export`), of
-Cline and its kin (`api_conversation_history.json`), of Goose (JSON lines, `goose session export`), or bare.
+Cline 3 (`ID.messages.json`), of Cline and its kin before (`api_conversation_history.json`), of Goose (JSON
+lines, `goose session export`), or bare.
 
 Amp and Goose spell some blocks in their own way: here they become Anthropic's first.
 """
@@ -49,6 +50,11 @@ _USAGE = UsageFields(
     output=("output_tokens|outputTokens|completion",),
     cached=_CACHED,
 )
+_CLINE_USAGE = UsageFields(("inputTokens",), ("outputTokens",), "cacheReadTokens")
+_CLINE_TAG = re.compile(
+    r'<user_(?:input mode|command slash)="[^>]*>(.*?)</user_(?:input|command)>', re.DOTALL
+)
+"""What Cline 3 stores around a prompt, and does not send."""
 
 
 def is_anthropic_chat(records: Sequence[JsonObject]) -> bool:
@@ -81,11 +87,12 @@ def read_anthropic_chat(data: bytes, path: Path) -> ForeignSession:
     log = reader.log
     if title := about.first("title", "description").strip():
         log.add(Title(title=title))
-    if system := "\n".join(filter(None, (block.text("text") for block in about.pieces("system")))):
+    prompt = about.pieces("system") or about.pieces("system_prompt")
+    if system := "\n".join(filter(None, (block.text("text") for block in prompt))):
         log.add(SystemMessage(parts=text_parts(system)))
     spans = [reader.read(record) for record in records]
     reader.hide(spans, _truncated(path))
-    name = about.text("id") or (path.parent.name if path.stem == _CLINE else path.stem)
+    name = about.first("id", "sessionId") or (path.parent.name if path.stem == _CLINE else path.stem)
     cwd, begun = about.text("working_dir") or _tree(about), _time(about, "created")
     stated = about.count("message_count")
     differs = f"The file says that it has {stated:,} messages, and holds {len(records):,}."
@@ -145,8 +152,23 @@ def _block(block: JsonObject) -> JsonObject:
         case "tool_result" if "toolUseID" in block:
             result = {"content": _written(block, "output"), "is_error": block.get("status") == "error"}
             return JsonObject(type="tool_result", tool_use_id=block.get("toolUseID"), **result)
+        case "tool_result" if _is_data(block.get("content")):
+            return JsonObject({**block, "content": arguments_text(block.get("content"))})
         case _:
             return block
+
+
+def _untagged(block: JsonObject) -> JsonObject:
+    """A piece of a prompt as Cline 3 sends it."""
+    bare, tags = _CLINE_TAG.subn(r"\1", block.text("text"))
+    return JsonObject({**block, "text": bare.strip()}) if tags else block
+
+
+def _is_data(content: Json) -> bool:
+    """Whether a result is no content of a message: Cline 3 sends its JSON."""
+    return isinstance(content, dict) or any(
+        "type" not in piece for piece in JsonObject(content=content).pieces("content")
+    )
 
 
 def _goose(block: JsonObject) -> dict[str, Json]:
@@ -215,7 +237,9 @@ class _Reader:
                 return [self._answer(message, blocks)]
             case "user":
                 results = [self._result(block) for block in blocks if block.get("type") == "tool_result"]
-                others = self._parts([block for block in blocks if block.get("type") != "tool_result"])
+                others = self._parts(
+                    [_untagged(block) for block in blocks if block.get("type") != "tool_result"]
+                )
                 said = user_messages(others, lambda text: _PROGRAM.match(text) is not None)
                 return [*results, *said] or [unknown]
             case "system":
@@ -236,7 +260,7 @@ class _Reader:
         return AssistantMessage(
             parts=self._parts(blocks),
             model=next(filter(None, models), None),
-            usage=_USAGE.read(usage),
+            usage=_USAGE.read(usage) or _CLINE_USAGE.read(message.get("metrics")),
             stop_reason="cancelled" if message.at("state", "type") == "cancelled" else None,
         )
 

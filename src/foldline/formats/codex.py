@@ -108,7 +108,12 @@ def read_codex(data: bytes, path: Path, above: tuple[str, ...] = ()) -> ForeignS
     reader.close_answer()
     payload = about.payload if about else JsonObject()
     origin = payload.text("forked_from_id")
-    notes = [f"The session was forked from {origin}."] * bool(origin) + notes
+    notes = [f"The session was forked from {origin}."] * bool(origin) + notes + _moved_on(payload, path)
+    prompt = payload.text("base_instructions", "text")
+    if payload.get("history_mode") == "paginated" and _PLAN_TOOL in prompt:
+        notes.append(
+            "The system prompt is approximate: what it says of tools that are not offered is not sent."
+        )
     folders = (payload.text("cwd"), *(row.payload.text("cwd") for row in rows if row.kind == "turn_context"))
     name, cwd = payload.text("id") or path.stem, next(filter(None, folders), "")
     begun, notes = payload.time("timestamp"), [*notes, *reader.notes()]
@@ -153,6 +158,8 @@ def _typed_in(row: Row) -> tuple[str, ...]:
 # --- a beginning that lies in other files -------------------------------------------------------------
 
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{3,127}")
+_PLAN_TOOL = "`update_plan`"
+"""Codex since 0.145 has the sections on this tool in its files, and sends them only with the tool."""
 _HOMES = ("sessions", "archived_sessions")
 _LONGEST = 1_000
 """Files of one history."""
@@ -204,6 +211,14 @@ def _with_beginning(lines: list[JsonLine], path: Path) -> tuple[list[JsonLine], 
     own = [replace(line, position=line.position + len(earlier)) for line in lines if line is not head]
     counted = [JsonLine(place, line.record) for place, line in enumerate(earlier, 1)]
     return [replace(head, position=0), *counted, *own], notes
+
+
+def _moved_on(about: JsonObject, path: Path) -> list[str]:
+    """A note where a revert of the thread began a newer file, beside this one."""
+    name = about.text("id")
+    files = path.parent.glob(f"*{name}_*.jsonl") if _ID.fullmatch(name) and name in path.name else ()
+    newest = max((file.name for file in files), default="")
+    return [f"The thread was reverted, and goes on in {newest}."] if newest > path.name else []
 
 
 def _is_header(line: JsonLine) -> bool:

@@ -277,6 +277,7 @@ def listed_context(
     """The context as a compaction lists it; `summary` is what it says of that apart."""
     known = log.known_messages(lambda message: (message.type, message.parts))
     context, sealed = NewContext(), False
+    standing = log.standing_summaries()
     place = context.ahead
     for item in items:
         if item.get("type") in _SUMMARIES:
@@ -286,6 +287,8 @@ def listed_context(
         for message in messages_of(item):
             if _is_summary(message, summary):
                 context.summary, place = message.text, context.kept
+            elif message.text in standing and place is context.ahead:
+                place.append(standing.pop(message.text))
             elif message.parts and not (isinstance(message, AssistantMessage) and not message.text.strip()):
                 index = known.take(message)
                 place.append(add(message) if index is None else index)

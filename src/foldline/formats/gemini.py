@@ -68,10 +68,15 @@ class Contents:
     log: Transcript
     _calls: dict[str, ToolCallPart] = field(default_factory=dict)
     _nameless: int = 0
+    _waiting: list[ToolCallPart] = field(default_factory=list)
+    """The newest calls without an id that no result has come for."""
 
     def parts(self, pieces: Iterable[JsonObject]) -> tuple[Part, ...]:
         """What is said, thought and called in these pieces; results are none of it."""
         found: list[Part] = []
+        pieces = list(pieces)
+        if any("functionCall" in piece for piece in pieces):
+            self._waiting = []
         for piece in pieces:
             part = self._part(piece)
             if part is not None:
@@ -96,12 +101,11 @@ class Contents:
         return TextPart(text=f"(file: {pointed})") if pointed else None
 
     def _call(self, called: JsonObject, signature: str | None) -> ToolCallPart:
-        call_id = called.text("id")
-        if not call_id:
-            self._nameless += 1
-            call_id = f"call_{self._nameless}"
+        self._nameless += not called.text("id")
+        call_id = called.text("id") or f"call_{self._nameless}"
         call = call_part(call_id, called.text("name"), called.get("args"))
         self._calls[call_id] = call.model_copy(update={"signature": signature})
+        self._waiting += [] if called.text("id") else [self._calls[call_id]]
         return self._calls[call_id]
 
     def said(
@@ -133,8 +137,9 @@ class Contents:
 
     def _result(self, response: JsonObject, noted: JsonObject, beside: Sequence[Part]) -> ToolResultMessage:
         call_id, name = response.text("id"), response.text("name")
-        if not call_id:  # answered in order: the oldest call of that name
-            call_id = next((key for key, call in self._calls.items() if call.name == name), "")
+        if not call_id:  # answered in order: the first call of that name
+            waits = next((place for place, call in enumerate(self._waiting) if call.name == name), None)
+            call_id = "" if waits is None else self._waiting.pop(waits).call_id
         call = self._calls.get(call_id)
         answered, cancelled = response.get("response"), noted.get("status") == "cancelled"
         failed = cancelled or noted.get("status") == "error" or "error" in JsonObject.of(answered)

@@ -30,27 +30,38 @@ from foldline.protocol import (
 )
 
 from .base import Counted, Json, JsonLine, JsonObject
-from .parts import UsageFields, arguments_of, call_part, text_in, tool_call_parts
+from .parts import BESIDE, UsageFields, arguments_of, call_part, text_in, tool_call_parts
 from .tool_results import line_count, tool_result, touched
 from .transcript import Moment, Transcript
 
 _SILENT = (
-    "agent.", "config.", "context.append_loop_event", "forked", "full_compaction.", "goal.", "llm.", "mcp.",
-    "metadata", "micro_compaction.", "permission.", "plan_mode.", "plugin.", "profile.", "prompt.",
-    "runtime.", "spine.", "subagent.", "swarm_mode.", "token_counting.", "tools.", "turn.", "usage.",
+    "agent.", "config.", "context.append_loop_event", "context.undone", "forked", "full_compaction.",
+    "goal.", "llm.", "mcp.", "metadata", "micro_compaction.", "permission.", "plan_mode.", "plugin.",
+    "profile.", "prompt.", "runtime.", "spine.", "subagent.", "swarm_mode.", "token_counting.", "tools.",
+    "turn.", "usage.",
 )  # fmt: skip
 """How the types of records begin that say nothing to the model, or that other records repeat."""
 _USAGE = UsageFields(
     ("inputOther", "inputCacheRead", "inputCacheCreation"), ("output",), cached="inputCacheRead"
 )
+_TIMED = re.compile(r"Agent|AgentSwarm|Bash|FetchURL|Glob|Grep|WebSearch|mcp__.*")
+"""The tools whose results say how long they took."""
+_WALL_TIME = "Wall time: "
+_CONTINUES = (
+    "<system-reminder>\nContext compaction is complete — continue the work that was in progress when it "
+    "began.\n</system-reminder>"
+)
+"""What Kimi Code 2 sends after a summary, and has in no record."""
 _EXIT_CODE = re.compile(r"[Ff]ailed with exit code:? (-?\d+)")
 
 
-def result_of(call_id: str, parts: tuple[Part, ...], log: Transcript, *, failed: bool) -> ToolResultMessage:
+def result_of(
+    call_id: str, parts: tuple[Part, ...], log: Transcript, *, failed: bool, milliseconds: int = 0
+) -> ToolResultMessage:
     """A result of a tool of kimi-cli or Kimi Code, which say how it ended in a text of its own."""
     call = log.calls.get(call_id)
     texts = [part for part in parts if isinstance(part, TextPart)]
-    said = text_in(part for part in texts if not part.text.startswith("<system>"))
+    said = text_in(part for part in texts if not part.text.startswith(("<system>", _WALL_TIME)))
     exit_code = _EXIT_CODE.search(text_in(texts))
     ended = f"exit {exit_code[1]}" if exit_code else "failed" if failed else ""
     return tool_result(
@@ -60,7 +71,23 @@ def result_of(call_id: str, parts: tuple[Part, ...], log: Transcript, *, failed:
         failed=failed,
         brief=ended or (line_count(said) if said else "done"),
         changes=None if failed else touched(call),
+        milliseconds=milliseconds,
     )
+
+
+def _as_sent(result: JsonObject, name: str, output: Sequence[Part]) -> tuple[Part, ...]:
+    """A result of Kimi Code with the lines it adds when it sends one: time, failure, emptiness, note."""
+    head: list[str] = []
+    is_empty = not any(isinstance(part, ImagePart) for part in output) and not text_in(output).strip()
+    if _TIMED.fullmatch(name) and "durationMs" in result:
+        head.append(f"{_WALL_TIME}{result.count('durationMs') / 1000:.3f} seconds")
+    if result.flag("isError") and not text_in(output).startswith("<system>ERROR"):
+        empty = " Tool output is empty." if is_empty else ""
+        head.append(f"<system>ERROR: Tool execution failed.{empty}</system>")
+    elif is_empty:
+        head.append("<system>Tool output is empty.</system>")
+    lines = (*head, *output, result.text("note"))
+    return tuple(part for line in lines for part in (text_parts(line) if isinstance(line, str) else (line,)))
 
 
 @dataclass
@@ -213,6 +240,7 @@ class _Prompt:
     scopes: tuple[int, ...]
     stored: int
     """The spine then: its open scopes, and how many messages it had."""
+    identity: str
 
 
 class CodeWire(StepReader):
@@ -228,6 +256,12 @@ class CodeWire(StepReader):
         self._notes: list[str] = []
         self._prompts: list[_Prompt] = []
         """In the context at this point, oldest first."""
+        self._injected: dict[int, str] = {}
+        """Of reminders, the prompt each belongs to; empty where it belongs to none."""
+        self._stays: list[int] = []
+        """Reminders that an undo leaves."""
+        self._is_branch = False
+        """Whether undos are branches, as since Kimi Code 2."""
         self._model = ""
         self._checkpoints = 0
         self._wall = -1
@@ -263,6 +297,10 @@ class CodeWire(StepReader):
                 return
             entry = self.log.unknown(record, record.text("type"))
         self._add(entry, index, at)
+        self._add_again(line.position)
+        if isinstance(entry, Compaction) and "wireLines" in record:  # since Kimi Code 2
+            index = self.log.next_index(line.position)
+            self._add(DeveloperMessage(parts=text_parts(_CONTINUES)), index, at)
 
     def _show(self, index: int) -> None:
         super()._show(index)
@@ -278,6 +316,11 @@ class CodeWire(StepReader):
                 return self._message(message, index)
             case "llm.request" if record.get("kind", "loop") == "loop" and record.count("messageCount"):
                 self.counted.append(Counted(index, record.count("messageCount")))
+            case "usage.record" if record.get("usageScope") == "session":
+                usage = _USAGE.read(record.get("usage"))
+                return NoticeRecord(text=BESIDE, model=self._model.rpartition("/")[2] or None, usage=usage)
+            case "agent.switched":
+                self._is_branch = True
             case "micro_compaction.apply":
                 self._notes.append(
                     "Old tool results that Kimi Code had cleared from requests are shown in full."
@@ -343,6 +386,8 @@ class CodeWire(StepReader):
             case "user" | "system" if any(isinstance(part, ImagePart) for part in parts):
                 return UserMessage(parts=parts, origin="machine")
             case "user" | "system" | "developer":
+                if kind == "injection":
+                    self._injected[index] = message.text("origin", "ownerPromptId")
                 return DeveloperMessage(parts=parts)
             case "assistant":
                 calls = tool_call_parts(_nested(message.get("toolCalls")), index)
@@ -362,7 +407,8 @@ class CodeWire(StepReader):
             self.log.add(Checkpoint(id=checkpoint), at, position=position)
         index = self.log.next_index(position)
         scopes, stored = tuple(self._spine.scopes), len(self._spine.stored)
-        self._prompts.append(_Prompt(index, checkpoint, self.log.view.moment(), scopes, stored))
+        name = message.text("id")
+        self._prompts.append(_Prompt(index, checkpoint, self.log.view.moment(), scopes, stored, name))
         typed = message.at("origin", "kind") in (None, "user")
         parts = self.log.parts(message.get("content"))
         self._add(UserMessage(parts=parts, origin="typed" if typed else "machine"), index, at)
@@ -425,10 +471,21 @@ class CodeWire(StepReader):
         if target is None or target.checkpoint is None or target.index < self._wall:
             return None
         self._prompts = self._prompts[:-count]
+        owners = {"", *(prompt.identity for prompt in self._prompts)} if self._is_branch else set()
+        gone = [index for index in self.log.view.messages if index not in target.before.messages]
+        self._stays = [index for index in gone if self._injected.get(index) in owners]
         self._spine.scopes = list(target.scopes)
         del self._spine.stored[target.stored :]
         self.log.view.go_back_to(target.before)
         return Revert(checkpoint=target.checkpoint)
+
+    def _add_again(self, position: int) -> None:
+        """Since Kimi Code 2 an undo leaves reminders where they are: they follow it."""
+        for index in self._stays:
+            again, entry = self.log.next_index(position), self.log.entries[index]
+            self._injected[again] = self._injected[index]
+            self._add(entry, again, entry.at)
+        self._stays = []
 
     # --- the events of an answer -----------------------------------------------------------------
 
@@ -446,10 +503,10 @@ class CodeWire(StepReader):
                 self.log.calls[call_id] = call
                 step.parts.append(call)
             case "tool.result":
-                result = event.object("result")
-                parts = (*self.log.parts(result.get("output")), *text_parts(result.text("note")))
-                failed = result.flag("isError")
-                return result_of(event.text("toolCallId"), parts, self.log, failed=failed)
+                result, asked = event.object("result"), self.log.calls.get(event.text("toolCallId"))
+                parts = _as_sent(result, asked.name if asked else "", self.log.parts(result.get("output")))
+                took, failed = result.count("durationMs"), result.flag("isError")
+                return result_of(event.text("toolCallId"), parts, self.log, failed=failed, milliseconds=took)
             case "step.end" if step is not None:
                 step.usage = _USAGE.read(event.get("usage"))
                 self.end_step()

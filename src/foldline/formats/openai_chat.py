@@ -26,6 +26,7 @@ from foldline.protocol import (
     SystemMessage,
     TextPart,
     ThinkingPart,
+    ToolCallPart,
     ToolResultMessage,
     UserMessage,
 )
@@ -111,7 +112,8 @@ class _Reader:
     log: Transcript = field(default_factory=lambda: Transcript("openai"))
     _leading: bool = True
     _users: int = 0
-    _legacy_call: str = ""
+    _waiting: list[ToolCallPart] = field(default_factory=list)
+    """The calls of the newest answer that no result has come for."""
 
     def read(self, message: JsonObject, position: int) -> None:
         entry = self._entry(message, position) or self.log.unknown(message, message.text("role"))
@@ -155,8 +157,8 @@ class _Reader:
         calls = tool_call_parts(message.get("tool_calls"), position)
         legacy = message.object("function_call")
         if legacy and not calls:
-            self._legacy_call = f"call_{position}"
-            calls = (call_part(self._legacy_call, legacy.text("name"), legacy.get("arguments")),)
+            calls = (call_part(f"call_{position}", legacy.text("name"), legacy.get("arguments")),)
+        self._waiting = list(calls)
         content = self.log.parts(message.get("content")) or self.log.parts(message.get("refusal"))
         response = message.object("extra", "response")
         choice = next(iter(response.objects("choices")), JsonObject())
@@ -167,19 +169,30 @@ class _Reader:
             stop_reason=stop_reason(choice.text("finish_reason")),
         )
 
-    def _tool_result(self, message: JsonObject) -> ToolResultMessage:
-        call_id = message.text("tool_call_id") or self._legacy_call
-        parts, call = self.log.parts(message.get("content")), self.log.calls.get(call_id)
+    def _tool_result(self, message: JsonObject) -> ToolResultMessage | UserMessage:
+        """A result. One that no call is known for is a message of its own."""
+        parts, name = self.log.parts(message.get("content")), message.first("tool_name", "name")
+        call = self._answered(message.text("tool_call_id"), name)
+        if call is None:
+            return UserMessage(parts=parts, origin="machine")
         code = message.at("extra", "returncode")
         failed = isinstance(code, int) and code != 0
         text = message.text("extra", "raw_output") or text_in(parts)
         return tool_result(
-            call_id,
-            (call.name if call else "") or message.text("name"),
+            call.call_id,
+            call.name or name,
             parts,
             failed=failed,
             brief=f"exit {code}" if failed else line_count(text),
         )
+
+    def _answered(self, call_id: str, name: str) -> ToolCallPart | None:
+        """The call of a result: by its id; without one, as in Ollama's own API, the first of this name."""
+        waiting = [] if call_id else self._waiting
+        call = self.log.calls.get(call_id) or min(waiting, key=lambda each: each.name != name, default=None)
+        if call in self._waiting:
+            self._waiting.remove(call)
+        return call
 
 
 def _without_note(part: Part) -> Part | None:

@@ -46,9 +46,10 @@ HIDDEN = "[Old tool result content cleared]"
 _NO_SUMMARY = "(opencode wrote no summary)"
 _ABORTED = "MessageAbortedError"
 _DEFAULT_TITLE = re.compile(r"(?:New|Child) session - \d{4}-")
-_ASKED_TO_COMPACT = "What did we do so far?"
+ASKED_TO_COMPACT = "What did we do so far?\n\n"
+"""What its model reads before a summary."""
 _RAN_A_SUBTASK = "The following tool was executed by the user"
-"""What its model reads where a message asks for a compaction that failed, or for a sub-task."""
+"""What its model reads where a message asks for a sub-task."""
 _ALSO_AS_TEXT = ("text/plain", "application/x-directory")
 """Attached files of these kinds are in the message as text, too."""
 _PATCHING = ("patch", "apply_patch")
@@ -345,12 +346,13 @@ class _Reader:
     def _compaction(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
         """The summary, then all from the message on that the request names, compacted before or not."""
         asked = self._asked.get(info.text("parentID"), JsonObject())
+        question = ASKED_TO_COMPACT if asked else ""
         index = self.log.next_index()
         cut = self._starts.get(asked.text("tail_start_id"), index)
         texts = [part.text("text").strip() for part in parts if part.get("type") == "text"]
         compaction = self.log.view.compacted(
             index,
-            text_parts("\n\n".join(filter(None, texts)) or _NO_SUMMARY),
+            text_parts(question + ("\n\n".join(filter(None, texts)) or _NO_SUMMARY)),
             [place for place in range(cut, index) if place not in self._unsent],
             strategy="opencode",
             tokens_before=self._size,
@@ -392,7 +394,7 @@ def _said_in(piece: JsonObject) -> tuple[str, Part | None]:
             image = image_at(piece.text("url")) if piece.text("mime").startswith(_IMAGE) else None
             return ("machine" if isinstance(image, TextPart) else "typed"), image
         case "compaction":
-            return "machine", TextPart(text=_ASKED_TO_COMPACT)
+            return "machine", TextPart(text=ASKED_TO_COMPACT.strip())
         case "subtask":
             return "machine", TextPart(text=_RAN_A_SUBTASK)
         case _:

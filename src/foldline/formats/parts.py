@@ -27,6 +27,8 @@ V = TypeVar("V")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _NAMED_KINDS = 8
+BESIDE = "A request beside the conversation."
+"""The notice of one: its tokens count."""
 LONGEST_KIND = 40
 
 

@@ -6,9 +6,10 @@ than the one before, so does the history, by a rewind to that moment.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from foldline.protocol import (
@@ -32,7 +33,7 @@ from foldline.protocol import (
 )
 
 from .base import ForeignSession, Json, JsonLine, JsonObject, known_lines
-from .parts import UsageFields, arguments_of, stop_reason, text_in
+from .parts import BESIDE, UsageFields, arguments_of, stop_reason, text_in
 from .tool_results import FILE_TOOLS, Changes, line_count, tool_result
 from .transcript import Moment, Transcript, file_lists
 
@@ -44,6 +45,15 @@ _SILENT = (
     "service_tier_change", "session", "thinking_level_change", "title", "ttsr_injection",
 )  # fmt: skip
 _EXIT_CODE = re.compile(r"Command exited with code (\d+)\s*$")
+FRAME = (
+    "The conversation history before this point was compacted into the following summary:\n\n<summary>\n",
+    "\n</summary>",
+)
+"""What pi puts around the summary of a compaction when it sends it."""
+_BRANCH_FRAME = (
+    "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n",
+    "</summary>",
+)
 _USAGE = UsageFields(
     input=("input", "cacheRead", "cacheWrite"),
     output=("output",),
@@ -64,7 +74,12 @@ def read_pi(data: bytes, path: Path) -> ForeignSession:
     body = [line for line in lines if line.record.get("type") != "session"]
     parents = _parents(body, notes)
     steps = zip((None, *parents), parents.values(), strict=False)
-    reader = _Reader(left={parent for before, parent in steps if parent != before})
+    of_oh_my_pi = any(
+        line.record.kind == "session_init" or (line.record.kind == "model_change" and "model" in line.record)
+        for line in body
+    )
+    left = {parent for before, parent in steps if parent != before}
+    reader = _Reader(left, has_frames=not of_oh_my_pi)
     reader.read_all_of(None)
     for place, line in enumerate(body):
         if place in parents:
@@ -134,12 +149,36 @@ class _Left(NamedTuple):
     view: Moment
     way: tuple[int, ...]
     details: CompactionDetails
+    prompt: "_Prompt"
+
+
+class _Prompt(NamedTuple):
+    """The system prompt of pi 1.6: each message of the role system changes it."""
+
+    entry: int | None = None
+    """Its index."""
+    content: tuple[str, ...] = ()
+    sections: Mapping[str, str] = MappingProxyType({})
+
+    def changed(self, message: JsonObject, index: int) -> "_Prompt":
+        """The prompt after a message. A section without a text is removed."""
+        said = tuple(block.text("text") for block in message.pieces("content"))
+        sections = {**self.sections, **message.object("sections")}
+        texts = {name: text for name, text in sections.items() if isinstance(text, str)}
+        entry = index if self.entry is None else self.entry
+        return _Prompt(entry, (*self.content, *filter(None, said)), texts)
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(filter(None, (*self.content, *self.sections.values())))
 
 
 @dataclass
 class _Reader:
     left: set[int | None]
     """The places of records, None for the beginning, that the file comes back to later."""
+    has_frames: bool
+    """Whether the frames are known that summaries are sent in."""
     log: Transcript = field(default_factory=lambda: Transcript("pi"))
     _tip: int | None = None
     """The place of the newest record of the tree."""
@@ -150,7 +189,8 @@ class _Reader:
     _positions: dict[str, int] = field(default_factory=dict)
     _details: CompactionDetails = field(default_factory=CompactionDetails)
     _lost_cuts: int = 0
-    _has_prompt: bool = False
+    _prompt: _Prompt = field(default_factory=_Prompt)
+    _model: str | None = None
 
     def notes(self) -> list[str]:
         notes = [*self.log.notes(_SILENT)]
@@ -167,14 +207,14 @@ class _Reader:
             return
         left = self._left[parent]
         self.log.go_to_branch(left.moment, left.view, line.record.time("timestamp"), line.position)
-        self._way, self._details = list(left.way), left.details
+        self._way, self._details, self._prompt = list(left.way), left.details, left.prompt
 
     def read_all_of(self, place: int | None) -> None:
         """The record at this place, None for the beginning, is the newest."""
         self._tip = place
         if place in self.left:
-            newest = max(self.log.entries, default=NEW)
-            self._left[place] = _Left(newest, self.log.view.moment(), tuple(self._way), self._details)
+            newest, view = max(self.log.entries, default=NEW), self.log.view.moment()
+            self._left[place] = _Left(newest, view, tuple(self._way), self._details, self._prompt)
 
     def read(self, line: JsonLine) -> None:
         record = line.record
@@ -184,11 +224,18 @@ class _Reader:
         entry = self._entry(record, index) or self.log.unknown(record, record.text("type"))
         at = record.time("timestamp") or record.time("message", "timestamp")
         self.log.put(index, entry, at)
+        if isinstance(entry, AssistantMessage | ModelChange):
+            self._model = entry.model or self._model
         if isinstance(entry, BaseMessage):
             self._way.append(index)
+        if record.kind == "branch_summary" and (usage := _USAGE.read(record.get("usage"))):
+            asked = NoticeRecord(text=BESIDE, model=self._model, usage=usage)
+            self.log.add(asked, at, position=line.position)
 
     def _entry(self, record: JsonObject, position: int) -> Entry | None:
         match record.get("type"):
+            case "message" if record.at("message", "role") == "system":
+                return self._system(record.object("message"), position)
             case "message":
                 return self._message(record.object("message"))
             case "compaction":
@@ -196,12 +243,11 @@ class _Reader:
             case "custom_message":
                 return self._machine_text(record.get("content"))
             case "branch_summary":
-                return self._machine_text(record.get("summary"))
+                return self._machine_text(self._framed(record, _BRANCH_FRAME))
             case "model_change":
                 return _model_change(record)
-            case "session_init" if record.text("systemPrompt").strip() and not self._has_prompt:
-                self._has_prompt = True
-                return SystemMessage(parts=text_parts(record.text("systemPrompt")))
+            case "session_init" if record.text("systemPrompt").strip() and self._prompt.entry is None:
+                return self._system(JsonObject(content=record.get("systemPrompt")), position)
             case "reset_boundary":
                 self.log.view.clear()
                 self._details = CompactionDetails()
@@ -213,6 +259,15 @@ class _Reader:
                 return None
 
     # --- messages ------------------------------------------------------------------------------------
+
+    def _system(self, message: JsonObject, position: int) -> Entry:
+        """The system prompt, or a change of it: a view has only one, the last."""
+        self._prompt = self._prompt.changed(message, position)
+        parts = text_parts(self._prompt.text)
+        if self._prompt.entry is None or self._prompt.entry == position:
+            return SystemMessage(parts=parts)
+        self.log.change(self._prompt.entry, parts=parts)
+        return NoticeRecord(text="The system prompt or the tools changed.")
 
     def _message(self, message: JsonObject) -> Entry | None:
         content = message.get("content")
@@ -239,6 +294,10 @@ class _Reader:
                 return self._machine_text(content)
             case _:
                 return None
+
+    def _framed(self, record: JsonObject, frame: tuple[str, str]) -> str:
+        """The summary in a record as it is sent."""
+        return record.text("summary").join(frame if self.has_frames else ("", ""))
 
     def _machine_text(self, content: Json) -> DeveloperMessage:
         return DeveloperMessage(origin="notice", parts=self.log.parts(content))
@@ -290,12 +349,12 @@ class _Reader:
             self._details = file_lists(before, covered)
         return view.compacted(
             position,
-            text_parts(record.text("summary")),
+            text_parts(self._framed(record, FRAME)),
             [index for index in self._way if index >= cut],
             strategy="pi",
             tokens_before=record.count("tokensBefore"),
             details=self._details,
-        )
+        ).model_copy(update={"model": self._model, "usage": _USAGE.read(record.get("usage"))})
 
     def _cut(self, record: JsonObject, position: int) -> int:
         """The first kept record: named by its id, or in layout 1 by its position in the file."""

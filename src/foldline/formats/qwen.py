@@ -20,7 +20,7 @@ from foldline.protocol import (
 
 from .base import ForeignSession, JsonObject, known_lines
 from .gemini import Contents, by_program, contents_of, is_content
-from .parts import UsageFields, sub_agent_note
+from .parts import BESIDE, UsageFields, sub_agent_note
 from .transcript import Moment, Transcript
 
 _KINDS = ("user", "assistant", "tool_result", "system")
@@ -44,6 +44,13 @@ _USAGE = UsageFields(
     output=("candidatesTokenCount", "thoughtsTokenCount"),
     cached="cachedContentTokenCount",
     reasoning="thoughtsTokenCount",
+)
+
+_TELEMETRY_USAGE = UsageFields(
+    input=("input_token_count",),
+    output=("output_token_count", "thoughts_token_count"),
+    cached="cached_content_token_count",
+    reasoning="thoughts_token_count",
 )
 
 
@@ -215,6 +222,9 @@ class _Reader:
                 return [ModelChange(model=payload.text("modelId"))]
             case "slash_command" if payload.get("phase") == "invocation":
                 return [NoticeRecord(text=payload.text("rawCommand"))]
+            case "ui_telemetry" if _is_beside(event := payload.object("uiEvent")):
+                usage = _TELEMETRY_USAGE.read(event)
+                return [NoticeRecord(text=BESIDE, model=event.text("model") or None, usage=usage)]
             case "agent_bootstrap":
                 return self._listed(payload, "history")
             case _:
@@ -238,6 +248,12 @@ class _Reader:
             tokens_before=payload.count("info", "originalTokenCount"),
         )
         return True
+
+
+def _is_beside(event: JsonObject) -> bool:
+    """Whether it is an answer to no prompt, such as the summary of a compression."""
+    of_prompt = "#" in event.text("prompt_id")
+    return event.text("event.name").endswith("api_response") and not of_prompt
 
 
 def _response(noted: JsonObject) -> JsonObject:

@@ -127,12 +127,16 @@ class ForeignView:
         tokens_after: int = 0,
         details: CompactionDetails | None = None,
     ) -> Compaction:
-        """The compaction at this index, after which the view is `ahead`, the summary and `kept`.
+        """The compaction at this index, after which the view is `ahead`, the summary and `kept`. `ahead` may
+        name an earlier compaction, whose summary then stays.
 
         Without a summary, what is gone is gone: nothing stands for it. A result never stays without its call.
         """
         kept = self._in_groups(kept)
         stays = {*ahead, *kept}
+        if self.compaction and self.compaction.index in stays:
+            self._standing.add(self.compaction.index)
+            self.compaction = None
         tail = same_start(self.messages[::-1], kept[::-1])
         gone = {place for place in self.messages if place not in stays}
         absorbed = {self.compaction.index} if self.compaction else set()
@@ -290,6 +294,15 @@ class Transcript:
     def parts(self, content: Json) -> tuple[Part, ...]:
         return parts_of(content, self.left_out)
 
+    def standing_summaries(self) -> dict[str, int]:
+        """The compactions whose summaries are in the view, by what these say."""
+        newest = [self.view.compaction.index] if self.view.compaction else []
+        return {
+            entry.summary: index
+            for index in (*self.view.messages, *newest)
+            if isinstance(entry := self.entries[index], Compaction)
+        }
+
     def in_order(self) -> list[Entry]:
         return [self.entries[index] for index in sorted(self.entries)]
 
@@ -312,7 +325,7 @@ class Transcript:
         times = (begun, *(entry.at for entry in entries))
         header = SessionHeader(id=identity, created_at=next(filter(None, times), EPOCH), cwd=cwd)
         damaged = (f"{damage}.",) if damage else ()
-        said = (*damaged, *notes, *_children_note(children))
+        said = (*damaged, *notes, *self._orphans_note(), *_children_note(children))
         return ForeignSession(format, header, entries, damage, said, tuple(counted), children)
 
     def notes(self, silent: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -325,6 +338,12 @@ class Transcript:
         ]
         unknown = [kind for kind in kinds if kind and not kind.startswith(silent)]
         return (*left_out_note(self.left_out), *unknown_note(unknown))
+
+    def _orphans_note(self) -> Iterator[str]:
+        """A sentence on results whose call is not in the file."""
+        orphans = sum(len(places) for call, places in self._results.items() if call not in self.calls)
+        if orphans:
+            yield f"Not in the view, results of tool calls that are not in the file: {orphans}."
 
     # --- going back ----------------------------------------------------------------------------------
 

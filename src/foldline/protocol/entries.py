@@ -219,6 +219,9 @@ class NoticeRecord(Entry):
     level: Literal["info", "warning", "error"] = "info"
     tools: str | None = None
     """Digest of the tools the model is offered from here on, where the tools have changed."""
+    model: str | None = None
+    usage: Usage | None = None
+    """Of a request that another agent made beside the conversation."""
 
 
 class Rule(Record):

@@ -9,6 +9,7 @@ from hypothesis import assume, given
 
 from foldline.formats import ForeignSession
 from foldline.formats.export import Writer
+from foldline.formats.opencode import ASKED_TO_COMPACT
 from foldline.formats.writers.agent_sessions import write_claude_code, write_codex, write_opencode
 from foldline.protocol import Compaction, Entry, SystemMessage, Title, Written, text_parts
 from foldline.protocol.messages import json_object
@@ -30,7 +31,11 @@ def spoken(entries: list[Entry], *, program: str = "program") -> list[Heard]:
         )
         voice = program if each.voice == "program" else each.voice
         each = each._replace(
-            voice=voice, text=" ".join(each.text.split()), failed=False, answers="", calls=calls
+            voice=voice,
+            text=" ".join(each.text.removeprefix(ASKED_TO_COMPACT).split()),
+            failed=False,
+            answers="",
+            calls=calls,
         )
         same = joined and joined[-1].voice == each.voice and each.voice in ("user", "program", "model")
         if same:
@@ -74,7 +79,7 @@ def title_of(session: ForeignSession) -> str:
 def test_the_summary_is_a_compaction_again(write: Writer, tmp_path: Path) -> None:
     again = reread(handed(compacted().entries, write), tmp_path)
     [compaction] = [entry for entry in again.entries if isinstance(entry, Compaction)]
-    assert compaction.summary == "what went on so far"
+    assert compaction.summary.removeprefix(ASKED_TO_COMPACT) == "what went on so far"
 
 
 @writers

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from foldline.compaction.strategy import load_prompt
 from foldline.context.view import INTERRUPTED
 from foldline.formats.export import Exported
-from foldline.formats.writers.kimi import OURS, write_kimi
+from foldline.formats.writers.kimi import write_kimi
 from foldline.protocol import (
     Compaction,
     Kept,
@@ -67,7 +66,6 @@ def test_whatever_happened_the_view_is_the_same(tmp_path_factory: Any, happened:
 @given(steps)
 def test_it_is_a_request_that_kimi_can_send(happened: list[Step]) -> None:
     exported = handed(played(happened), write_kimi)
-    assert records(exported)[0]["role"] == "_system_prompt"
     waiting: list[str] = []
     for record in messages(exported):
         if record["role"] == "tool":
@@ -120,15 +118,9 @@ def test_an_answer_keeps_calls_and_the_size_of_the_context() -> None:
     assert result["content"][1]["image_url"]["url"] == "data:image/png;base64,aW1hZ2U="
 
 
-def test_system_prompt_and_instructions_are_one_prompt() -> None:
+def test_no_system_prompt_is_written_for_kimi_cli_would_take_it_for_its_own() -> None:
     built = history().system("Be kind.").instructions("Be brief.").user("hi")
-    assert records(handed(built.entries, write_kimi))[0]["content"] == "Be kind.\n\nBe brief."
-
-
-def test_foldlines_own_system_prompt_is_left_out_and_that_is_said() -> None:
-    ours = load_prompt("system")
-    assert ours.startswith(OURS)
-    exported = handed(history().system(ours).instructions("Be brief.").user("hi").entries, write_kimi)
+    exported = handed(built.entries, write_kimi)
     assert "_system_prompt" not in [record["role"] for record in records(exported)]
     assert any("system prompt of its own" in note for note in exported.notes)
 

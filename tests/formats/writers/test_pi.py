@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from foldline.context.projection import project
 from foldline.context.view import is_preamble
 from foldline.formats.export import Exported
+from foldline.formats.pi import FRAME
 from foldline.formats.writers.pi import write_pi
 from foldline.protocol import (
     AssistantMessage,
@@ -81,7 +82,11 @@ def test_whatever_happened_the_view_is_the_same(tmp_path_factory: Any, happened:
     again = reread(exported, tmp_path_factory.mktemp("pi"))
     assert not again.damage
     assert faults(again) == []
-    assert heard(again.entries) == heard(entries)
+    read = [
+        each._replace(text=each.text.removeprefix(FRAME[0]).removesuffix(FRAME[1]))
+        for each in heard(again.entries)
+    ]
+    assert read == heard(entries)
 
 
 @given(steps)

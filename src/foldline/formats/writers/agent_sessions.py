@@ -25,10 +25,12 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
     is_typed,
+    text_parts,
 )
 from foldline.version import __version__
 
 from ..export import Exported, Original
+from ..opencode import ASKED_TO_COMPACT
 from .records import PROVIDER, Record, arguments_held, iso, record_line
 
 _NOT_TIMED = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
@@ -232,7 +234,8 @@ class _OpencodeSession:
                 self._result(message)
             case _ if is_summary(message) and not self.messages:
                 self._user([{"type": "compaction", "auto": False}])
-                answer = AssistantMessage(parts=message.parts, model=self._model)
+                summary = text_parts(message.text.removeprefix(ASKED_TO_COMPACT))
+                answer = AssistantMessage(parts=summary, model=self._model)
                 self._answer(answer, {"summary": True, "mode": "compaction", "agent": "compaction"})
             case _:
                 told = {} if is_typed(message) else {"synthetic": True}

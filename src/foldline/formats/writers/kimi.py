@@ -10,7 +10,6 @@ from foldline.protocol import (
     BaseMessage,
     ImagePart,
     Part,
-    SystemMessage,
     TextPart,
     ToolCallPart,
     ToolResultMessage,
@@ -23,36 +22,27 @@ from .records import Record, record_line
 
 _SUMMARY_HEAD = f"{SUMMARY}. Here is the compaction output:</system>"
 """How kimi-cli announces a summary, by which it is known."""
-OURS = "You are Foldline, "
-"""How Foldline's own system prompt begins."""
 _APART = TextPart(text=" ")
 """Comes before words that would be taken for the program's, or for a summary, and are not."""
 
 
 def write_kimi(original: Original) -> Exported:
-    """A context folder of kimi-cli. Calls without a result get the one that a request would state."""
+    """A context folder of kimi-cli. Calls without a result get the one that a request would state.
+
+    A system prompt is never written: kimi-cli would take it in place of its own.
+    """
     view = [item.message for item in original.projection.view]
-    preamble = [message for message in view if is_preamble(message)]
-    ours = any(map(_is_ours, preamble))
-    writer = _Writer("" if ours else "\n\n".join(message.text for message in preamble))
+    writer = _Writer()
     for message in paired(message for message in view if not is_preamble(message)):
         writer.add(message)
     title = _title(original)
     beside = {"state.json": record_line({"version": 1, "custom_title": title})} if title else {}
     notes = []
-    if ours:
-        notes.append("kimi-cli has a system prompt of its own: Foldline's is left out.")
+    if any(map(is_preamble, view)):
+        notes.append("kimi-cli has a system prompt of its own, and reads instruction files itself.")
     if original.projection.model or any(isinstance(message, AssistantMessage) for message in view):
         notes.append("kimi-cli keeps neither times nor the models that answered.")
     return Exported(b"".join(map(record_line, writer.rows)), tuple(notes), beside)
-
-
-def _is_ours(message: BaseMessage) -> bool:
-    """Whether it is Foldline's system prompt: that names tools that kimi-cli does not have.
-
-    Without any prompt, kimi-cli takes its own, and reads the instruction files itself.
-    """
-    return isinstance(message, SystemMessage) and message.text.startswith(OURS)
 
 
 def _title(original: Original) -> str:
@@ -67,14 +57,11 @@ def _title(original: Original) -> str:
 class _Writer:
     """Writes messages as rows, with a checkpoint at the beginning and before each prompt."""
 
-    prompt: str
     rows: list[Record] = field(default_factory=list)
     _checkpoints: int = 0
     _has_summary: bool = False
 
     def __post_init__(self) -> None:
-        if self.prompt:
-            self.rows.append({"role": "_system_prompt", "content": self.prompt})
         self._checkpoint()
 
     def _checkpoint(self) -> None:

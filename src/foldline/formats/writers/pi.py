@@ -23,7 +23,7 @@ from foldline.protocol import (
 
 from ..base import JsonObject
 from ..export import Exported, Original
-from ..pi import shell_text
+from ..pi import FRAME, shell_text
 from .records import PROVIDER, Record, arguments_held, iso, record_line
 
 _BROKEN_OFF = ("cancelled", "error")
@@ -104,7 +104,7 @@ class _Writer:
         """Writes a compaction that keeps nothing: the record it names says nothing."""
         self.write("custom", {"customType": "foldline.cut"}, summary.at)
         record = {
-            "summary": summary.text,
+            "summary": summary.text.removeprefix(FRAME[0]).removesuffix(FRAME[1]),
             "firstKeptEntryId": self._newest,
             "tokensBefore": 0,
             "details": {"readFiles": details.read_files, "modifiedFiles": details.modified_files},
