@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from foldline.context.audit import Audit, FactKind, Lost, audit, taken
+from foldline.context.audit import Audit, FactKind, Lost, attached_again, audit, taken
 from foldline.context.budget import Size
 from foldline.context.calls import unannounced_tool_changes
 from foldline.context.compactions import compacted_count, describe_compaction, sizes_of, sizes_words
@@ -152,7 +152,7 @@ def audited(source: Source) -> Iterator[AuditedCompaction]:
     """The compactions in force, oldest first, each against the views before and after it."""
     whole, projection = source.project(), Projection()
     in_force = {entry.index for entry in whole.compactions()}
-    for entry in source.entries:
+    for place, entry in enumerate(source.entries):
         if not isinstance(entry, Compaction) or entry.index not in in_force:
             projection.append(entry)
             continue
@@ -165,7 +165,7 @@ def audited(source: Source) -> Iterator[AuditedCompaction]:
             words=sizes_words(whole, entry, "tokens"),
             entries=compacted_count(projection, entry),
             did=describe_compaction(projection, entry),
-            audit=audit(taken(before, after), after),
+            audit=audit(taken(before, after), [*after, *attached_again(source.entries[place + 1 :])]),
         )
 
 

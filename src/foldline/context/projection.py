@@ -14,6 +14,7 @@ from itertools import chain, takewhile
 from typing import NamedTuple
 
 from foldline.protocol import (
+    CLAUDE_CODE,
     NEW,
     Checkpoint,
     Clear,
@@ -116,6 +117,8 @@ class Projection(ViewState):
         """Tokens of the newest request, where it was refused as too long, and nothing was given up since."""
         self._records: list[RequestSize] = []
         self._answers: list[RequestSize] = []  # as long as there is no record
+        self.of_agent = False
+        """Whether another agent sent the newest request on record."""
         self.title: str | None = None
         self.model: str | None = None
         self._changes: list[Change] = []
@@ -273,6 +276,11 @@ class Projection(ViewState):
         """Whether `requests` are on record."""
         return bool(self._records)
 
+    @property
+    def reports_view(self) -> bool:
+        """Whether what was reported is the size of a view: another agent's reports count its tools, too."""
+        return self.records_requests and not self.of_agent
+
     def window_proof(self, model: str | None) -> WindowProof:
         """What the history proves of a model's window."""
         return self._windows.get(model or "", NOTHING_SEEN)
@@ -380,29 +388,30 @@ class Projection(ViewState):
         self._note_group(message)
         self._refused = 0 if message.type == "user" else self._refused
         if message.type == "assistant" and not self._records:
-            self._note_answer(message, position)
+            self._answers.append(self._of_agent(message.index, position, message.model, message.usage))
         elif message.type == "assistant":
             self.model = message.model or self.model
         self._replayed.append(position)
         self._place(message)
 
-    def _note_answer(self, message: MessageOutline, position: int) -> None:
-        """An answer without records of requests: ours follows in a moment, other agents keep none.
+    def _of_agent(self, index: int, position: int, model: str | None, usage: Reported | None) -> RequestSize:
+        """A request of another agent, by its record, or by its answer where there are no records. Of ours,
+        the record follows the answer.
 
         What another agent sent beside the messages, such as its tools, will not be sent by us: its usage is
         no measure of the view. By how much it grew while the view did is one of the text: of reasoning, too,
         which such agents send back. Without it, 1.69 was learnt where 1.05 was right.
         """
-        if message.model not in (None, self.model):
+        if model not in (None, self.model):
             self._grows_from = None
-            self.model = message.model
-        reported = 0 if message.usage is None else message.usage.input
+            self.model = model
+        reported = 0 if usage is None else usage.input
         estimated = round(self.calibration.weigh(self.model, self.counted, self.wide))
-        self._answers.append(RequestSize(message.index, position, estimated, reported))
-        if message.usage is None or not reported:
-            return
-        self._went_through(self.model or "", reported, message.usage.output, message.usage.window)
-        if message.usage.cached:
+        size = RequestSize(index, position, estimated, reported)
+        if usage is None or not reported:
+            return size
+        self._went_through(self.model or "", reported, usage.output, usage.window)
+        if usage.cached:
             self._caching.add(self.model or "")
         whole = self.tokens + self.thinking
         if self._grows_from is None:
@@ -411,8 +420,15 @@ class Projection(ViewState):
         if grown >= LEAST_GROWTH:
             more = reported - self._grows_from.reported
             self.calibration = self.calibration.learn(self.model or "", grown, more)
+        return size
 
     def _learn(self, request: RequestOutline, position: int) -> None:
+        self.newest_request = request.index
+        self._answers.clear()
+        self.of_agent = request.dialect == CLAUDE_CODE
+        if self.of_agent:
+            self._records.append(self._of_agent(request.index, position, request.model, request.usage))
+            return
         answer = self._answer_before(request)
         estimated = request.estimated or self._sent_before(answer)
         expected = self._expected_input(request.model, estimated, answer)
@@ -423,8 +439,6 @@ class Projection(ViewState):
         calibrated = round(self.calibration.weigh(request.model, counted, wide))
         reported = 0 if request.usage is None else request.usage.input
         self._records.append(RequestSize(request.index, position, calibrated, reported))
-        self._answers.clear()
-        self.newest_request = request.index
         self._replays_reasoning = request.dialect in REPLAYS_REASONING
         self.model = self.model or request.model
         if request.refused:

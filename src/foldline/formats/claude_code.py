@@ -9,7 +9,19 @@ from typing import NamedTuple, cast
 
 from foldline.context.numbers import many
 from foldline.history import Damage
-from foldline.protocol import NEW, BaseMessage, CompactionDetails, Entry, NoticeRecord, Title, text_parts
+from foldline.protocol import (
+    NEW,
+    BaseMessage,
+    Compaction,
+    CompactionDetails,
+    Entry,
+    Kept,
+    NoticeRecord,
+    SystemMessage,
+    Title,
+    UserMessage,
+    text_parts,
+)
 
 from .base import ForeignChild, ForeignSession, JsonLine, JsonObject, known_lines
 from .claude_code_children import children_of, is_sidechain
@@ -26,6 +38,7 @@ from .claude_code_messages import (
     text_of,
     tool_result,
 )
+from .claude_code_requests import PARTS_OF_REQUESTS, REQUEST, Draft, Item, RecordedRequests, arranged, proved
 from .transcript import Moment, Transcript
 
 _KINDS_BESIDE = {
@@ -35,8 +48,8 @@ _KINDS_BESIDE = {
 """Records that may open a file before its first message, each with a field that is its own."""
 
 _SILENT = (
-    *_KINDS_BESIDE, "agent-color", "agent-name", "agent-setting", "attachment", "atis-latch", "mode",
-    "permission-mode", "pr-link", "progress", "system", "tag", "worktree",
+    *_KINDS_BESIDE, "agent-color", "agent-name", "agent-setting", "attachment", "atis-latch", "cost-state",
+    "mode", "permission-mode", "pr-link", "progress", "system", "tag", "tools-used", "worktree",
 )  # fmt: skip
 _SPOKEN = ("user", "assistant", "attachment")
 
@@ -232,6 +245,8 @@ class _Here(NamedTuple):
     view: Moment
     compactions: tuple[tuple[int, ...], CompactionDetails]
     summary: str
+    prompt: int | None
+    contents: dict[int, str]
 
 
 class _Reader:
@@ -252,11 +267,23 @@ class _Reader:
         self._pieces = _pieces_of_answers(lines)
         self._titles = _titles(lines)
         self._without_text = 0
+        self._requests = RecordedRequests(lines)
+        self._waiting: list[tuple[JsonLine, BaseMessage]] = []
+        """Messages that the next request puts in their places."""
+        self._sent: dict[int, Sequence[BaseMessage]] = {}
+        """What each request sent that has the digest in the file, by the index of its record."""
+        self._prompt: int | None = None
+        """The system prompt of this branch."""
+        self._contents: dict[int, str] = {}
+        """The texts that stand in the view in place of what entries say."""
         self._read_branches(lines, branches)
         if self._boundary is not None:  # the file ends before the summary: nothing is compacted yet
             boundary = self._boundary
             self._add(boundary, self.log.next_index(boundary.position), [], [])
         self._release()
+        self._put_waiting()
+        for record in proved(self.log.in_order(), self._sent):
+            self.log.entries[record.index] = record
 
     def notes(self) -> Iterable[str]:
         yield from self.log.notes(_SILENT)
@@ -280,6 +307,7 @@ class _Reader:
             then = branch_of.get(place, now)
             if then is not None and then != now:
                 self._close_boundary()
+                self._put_waiting()
                 if now is not None:
                     at_end[now] = self._here()
                     self._go_to(at_end.get(then) or at_start.get(branches[then].start), line)
@@ -290,7 +318,9 @@ class _Reader:
 
     def _here(self) -> "_Here":
         newest = max(self.log.entries, default=NEW)
-        return _Here(newest, self.log.view.moment(), self._compactions.state, self._newest_summary)
+        summary, contents = self._newest_summary, dict(self._contents)
+        view = self.log.view.moment()
+        return _Here(newest, view, self._compactions.state, summary, self._prompt, contents)
 
     def _go_to(self, there: "_Here | None", line: JsonLine) -> None:
         """Go on from there; from here where the file has not been there yet."""
@@ -298,6 +328,7 @@ class _Reader:
             return
         self.log.go_to_branch(there.newest, there.view, line.record.time("timestamp"), line.position)
         self._compactions.state, self._newest_summary = there.compactions, there.summary
+        self._prompt, self._contents = there.prompt, dict(there.contents)
 
     def _read(self, line: JsonLine) -> None:
         record = line.record
@@ -339,7 +370,13 @@ class _Reader:
     def _read_plain(self, line: JsonLine) -> None:
         """The entries of a record. An answer is whole at its first piece; there is nothing at the others."""
         record = line.record
-        if record.get("type") != "assistant":
+        if record.kind == REQUEST:
+            self._request(line)
+        elif record.kind in PARTS_OF_REQUESTS:
+            pass
+        elif line.position in self._requests.waiting and (said := self._messages(line)):
+            self._waiting += [(line, message) for message in said]
+        elif record.get("type") != "assistant":
             index = self.log.next_index(line.position)
             self._add(line, index, self._entries(line, index), [line])
         elif (pieces := self._pieces.get(line.position)) is not None:
@@ -358,6 +395,82 @@ class _Reader:
             if isinstance(message := self.log.entries[index], BaseMessage):
                 self._compactions.add(message, records)
 
+    def _messages(self, line: JsonLine) -> list[BaseMessage]:
+        """The messages of a record, where it makes nothing else."""
+        if line.record.kind not in ("user", "attachment") and line.record.text("subtype") != "local_command":
+            return []
+        entries = self._entries(line, NEW)
+        messages = [entry for entry in entries if isinstance(entry, BaseMessage)]
+        return messages if len(messages) == len(entries) else []
+
+    # --- requests --------------------------------------------------------------------------------------
+
+    def _put_waiting(self) -> None:
+        """Add the messages that no request has put elsewhere, in the order of the file."""
+        waiting, self._waiting = self._waiting, []
+        for line, message in waiting:
+            self._put(line, message, line.position)
+
+    def _put(self, line: JsonLine, message: BaseMessage, position: int) -> int:
+        index = self.log.add(message, line.record.time("timestamp"), position=position)
+        self._compactions.add(self.log.message(index), [_uuid(line)])
+        return index
+
+    def _request(self, line: JsonLine) -> None:
+        """Make the view what this request sent, and add its record."""
+        sent = self._requests.read(line.record)
+        if sent is None:
+            self._put_waiting()
+        else:
+            self._send(line, sent.messages)
+        index = self.log.next_index(line.position)
+        record = self._requests.entry(line.record)
+        newest = max(self.log.entries, default=NEW)
+        self.log.put(index, record.model_copy(update={"after": newest}), line.record.time("timestamp"))
+        if sent is not None and sent.is_whole:
+            self._sent[index] = sent.messages
+
+    def _send(self, line: JsonLine, sent: Sequence[BaseMessage]) -> None:
+        waiting, self._waiting = self._waiting, []
+        view = self._items()
+        order = arranged(sent, view, [message for _, message in waiting])
+        kept: list[Kept] = []
+        for each in order:
+            if isinstance(each, Kept):
+                kept.append(each)
+                continue
+            origin = line if each.nth is None else waiting[each.nth][0]
+            kept.append(Kept(ref=self._put(origin, each.message, line.position)))
+            if isinstance(each.message, SystemMessage):
+                self._prompt = kept[-1].ref
+        placed = {each.nth for each in order if isinstance(each, Draft)}
+        # What the user said may be sent later; of the program's notes, what is not sent is none.
+        unsent = (each for nth, each in enumerate(waiting) if nth not in placed)
+        self._waiting += [(line, message) for line, message in unsent if isinstance(message, UserMessage)]
+        extends = [piece.ref for piece in kept[: len(view)]] == [index for index, _, _ in view]
+        if not extends or any(piece.content is not None for piece in kept):
+            self._relist(line, kept)
+
+    def _items(self) -> list[Item]:
+        """The view, system prompt first."""
+        indices = ([] if self._prompt is None else [self._prompt]) + self.log.view.items()
+        return [(index, self.log.message(index), self._contents.get(index)) for index in indices]
+
+    def _relist(self, line: JsonLine, kept: Sequence[Kept]) -> None:
+        """The request sent other things, or in another order, than what came before leads to."""
+        index = self.log.next_index(line.position)
+        compaction = Compaction(
+            head=tuple(kept),
+            first_kept_index=index,
+            strategy="claude-code",
+            details=self._compactions.state[1],
+        )
+        self.log.put(index, compaction, line.record.time("timestamp"))
+        self._contents |= {piece.ref: piece.content for piece in kept if piece.content is not None}
+        self.log.view.relisted([piece.ref for piece in kept if piece.ref != self._prompt])
+
+    # --- other records ---------------------------------------------------------------------------------
+
     def _entries(self, line: JsonLine, index: int) -> Sequence[Entry | None]:
         record = line.record
         match record.get("type"):
@@ -365,7 +478,7 @@ class _Reader:
                 return self._user(record)
             case "attachment":
                 attachment = record.object("attachment")
-                message = attached(attachment)
+                message = attached(record)
                 self._without_text += message is None and is_for_model(attachment)
                 return [message]
             case "system" if record.get("subtype") == "microcompact_boundary":

@@ -2,6 +2,7 @@
 
 from . import events, operations
 from .entries import (
+    CLAUDE_CODE,
     OVERFLOW,
     Approval,
     ApprovalMode,
@@ -66,6 +67,7 @@ from .messages import (
 )
 
 __all__ = [
+    "CLAUDE_CODE",
     "CALLED_CLOSE",
     "CALLED_OPEN",
     "MESSAGE_TYPES",
