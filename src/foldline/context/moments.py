@@ -18,10 +18,10 @@ from foldline.protocol import (
     Undo,
 )
 
-from .budget import Size
+from .budget import RequestSize, Size
 from .compactions import sizes_of
 from .outline import CompactionOutline, Entries, MessageOutline, Outline
-from .projection import Projection, RequestSize
+from .projection import Projection
 from .proof import RecordedRequest, recorded_request
 from .view import ViewItem
 from .view_state import ViewMarker

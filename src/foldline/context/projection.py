@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import chain, takewhile
-from typing import NamedTuple
 
 from foldline.protocol import (
     CLAUDE_CODE,
@@ -28,7 +27,7 @@ from foldline.protocol import (
     Undo,
 )
 
-from .budget import NOTHING_SEEN, WindowProof
+from .budget import NOTHING_SEEN, RequestSize, WindowProof
 from .outline import (
     CompactionOutline,
     Entries,
@@ -58,34 +57,6 @@ from .view_state import (
     undo_refusal,
     unmarked,
 )
-
-
-class RequestSize(NamedTuple):
-    """One request to a model. Weights in tokens."""
-
-    entry: int
-    """Index of its record; in a history without records, of its answer."""
-    position: int
-    """Of that entry among all entries."""
-    estimated: int
-    """Calibrated by what was known before it left."""
-    reported: int = 0
-    """What its provider counted; 0 where that is not known."""
-
-    @property
-    def tokens(self) -> int:
-        """The report where there is one, else the estimate."""
-        return self.reported or self.estimated
-
-    @property
-    def is_estimated(self) -> bool:
-        return not self.reported
-
-    @property
-    def error(self) -> float | None:
-        """By how much of the report the estimate is off: -0.01 is one per cent too low. None without one."""
-        return (self.estimated - self.reported) / self.reported if self.reported else None
-
 
 _ANCHORED, _UNCERTAIN, _UNKNOWN = 0.05, 0.15, 0.45
 """Shares by which an expected input may be off: beside a usage on record, with a ratio that was learnt, and

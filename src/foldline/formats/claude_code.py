@@ -2,12 +2,13 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
 from foldline.context.numbers import many
+from foldline.context.view import extends
 from foldline.history import Damage
 from foldline.protocol import (
     NEW,
@@ -38,7 +39,15 @@ from .claude_code_messages import (
     text_of,
     tool_result,
 )
-from .claude_code_requests import PARTS_OF_REQUESTS, REQUEST, Draft, Item, RecordedRequests, arranged, proved
+from .claude_code_requests import (
+    PARTS_OF_REQUESTS,
+    REQUEST,
+    Draft,
+    RecordedRequests,
+    arranged,
+    before_answers,
+    proved,
+)
 from .transcript import Moment, Transcript
 
 _KINDS_BESIDE = {
@@ -49,7 +58,8 @@ _KINDS_BESIDE = {
 
 _SILENT = (
     *_KINDS_BESIDE, "agent-color", "agent-name", "agent-setting", "attachment", "atis-latch", "cost-state",
-    "mode", "permission-mode", "pr-link", "progress", "system", "tag", "tools-used", "worktree",
+    "file-history-delta", "mode", "permission-mode", "pr-link", "progress", "system", "tag", "tools-used",
+    "worktree",
 )  # fmt: skip
 _SPOKEN = ("user", "assistant", "attachment")
 
@@ -76,7 +86,7 @@ def read_claude_code(data: bytes, path: Path) -> ForeignSession:
 def _session(
     lines: Sequence[JsonLine], damage: Damage, path: Path = Path(), children: Iterable[ForeignChild] = ()
 ) -> ForeignSession:
-    lines, branches, notes = _branches(lines)
+    lines, branches, notes = _branches(before_answers(lines))
     reader = _Reader(lines, branches, children)
     records = [line.record for line in lines]
     # The oldest folder and time, but the newest id: a fork opens with records of the session before it.
@@ -274,6 +284,8 @@ class _Reader:
         """What each request sent that has the digest in the file, by the index of its record."""
         self._prompt: int | None = None
         """The system prompt of this branch."""
+        self._known: tuple[Sequence[BaseMessage], list[int]] = (), []
+        """What the newest request sent, and the entries that say it."""
         self._contents: dict[int, str] = {}
         """The texts that stand in the view in place of what entries say."""
         self._read_branches(lines, branches)
@@ -314,6 +326,7 @@ class _Reader:
                 now = then
             self._read(line)
             if place in starts:
+                self._put_waiting()
                 at_start[place] = self._here()
 
     def _here(self) -> "_Here":
@@ -328,7 +341,7 @@ class _Reader:
             return
         self.log.go_to_branch(there.newest, there.view, line.record.time("timestamp"), line.position)
         self._compactions.state, self._newest_summary = there.compactions, there.summary
-        self._prompt, self._contents = there.prompt, dict(there.contents)
+        self._prompt, self._contents, self._known = there.prompt, dict(there.contents), ((), [])
 
     def _read(self, line: JsonLine) -> None:
         record = line.record
@@ -394,6 +407,10 @@ class _Reader:
             self.log.put(index, entry, line.record.time("timestamp"))
             if isinstance(message := self.log.entries[index], BaseMessage):
                 self._compactions.add(message, records)
+            if isinstance(entry, Compaction):
+                changed = (piece for piece in (*entry.head, *entry.replaced) if isinstance(piece, Kept))
+                self._contents |= {piece.ref: piece.content for piece in changed if piece.content is not None}
+                self._known = (), []
 
     def _messages(self, line: JsonLine) -> list[BaseMessage]:
         """The messages of a record, where it makes nothing else."""
@@ -425,49 +442,53 @@ class _Reader:
             self._send(line, sent.messages)
         index = self.log.next_index(line.position)
         record = self._requests.entry(line.record)
-        newest = max(self.log.entries, default=NEW)
-        self.log.put(index, record.model_copy(update={"after": newest}), line.record.time("timestamp"))
+        self.log.put(index, record.model_copy(update={"after": index - 1}), line.record.time("timestamp"))
         if sent is not None and sent.is_whole:
             self._sent[index] = sent.messages
 
     def _send(self, line: JsonLine, sent: Sequence[BaseMessage]) -> None:
         waiting, self._waiting = self._waiting, []
-        view = self._items()
-        order = arranged(sent, view, [message for _, message in waiting])
-        kept: list[Kept] = []
+        indices = ([] if self._prompt is None else [self._prompt]) + self.log.view.items()
+        before, places = self._known
+        if not (extends(before, sent) and indices[: len(places)] == places):
+            before, places = (), []
+        view = [
+            (index, self.log.message(index), self._contents.get(index)) for index in indices[len(places) :]
+        ]
+        order = arranged(sent[len(before) :], view, [message for _, message in waiting])
+        now, contents = [*places], dict[int, str]()
         for each in order:
             if isinstance(each, Kept):
-                kept.append(each)
+                now.append(each.ref)
+                contents |= {each.ref: each.content} if each.content is not None else {}
                 continue
             origin = line if each.nth is None else waiting[each.nth][0]
-            kept.append(Kept(ref=self._put(origin, each.message, line.position)))
+            now.append(self._put(origin, each.message, line.position))
             if isinstance(each.message, SystemMessage):
-                self._prompt = kept[-1].ref
+                self._prompt = now[-1]
         placed = {each.nth for each in order if isinstance(each, Draft)}
         # What the user said may be sent later; of the program's notes, what is not sent is none.
         unsent = (each for nth, each in enumerate(waiting) if nth not in placed)
         self._waiting += [(line, message) for line, message in unsent if isinstance(message, UserMessage)]
-        extends = [piece.ref for piece in kept[: len(view)]] == [index for index, _, _ in view]
-        if not extends or any(piece.content is not None for piece in kept):
-            self._relist(line, kept)
+        if contents or now[: len(indices)] != indices:
+            self._relist(line, now, contents)
+        self._known = sent, now
 
-    def _items(self) -> list[Item]:
-        """The view, system prompt first."""
-        indices = ([] if self._prompt is None else [self._prompt]) + self.log.view.items()
-        return [(index, self.log.message(index), self._contents.get(index)) for index in indices]
-
-    def _relist(self, line: JsonLine, kept: Sequence[Kept]) -> None:
+    def _relist(self, line: JsonLine, items: Sequence[int], contents: Mapping[int, str]) -> None:
         """The request sent other things, or in another order, than what came before leads to."""
         index = self.log.next_index(line.position)
         compaction = Compaction(
-            head=tuple(kept),
+            head=tuple(
+                Kept(ref=item, content=contents.get(item), fate="clipped" if item in contents else None)
+                for item in items
+            ),
             first_kept_index=index,
             strategy="claude-code",
             details=self._compactions.state[1],
         )
         self.log.put(index, compaction, line.record.time("timestamp"))
-        self._contents |= {piece.ref: piece.content for piece in kept if piece.content is not None}
-        self.log.view.relisted([piece.ref for piece in kept if piece.ref != self._prompt])
+        self._contents |= contents
+        self.log.view.relisted([item for item in items if item != self._prompt])
 
     # --- other records ---------------------------------------------------------------------------------
 

@@ -222,7 +222,10 @@ def attached(record: JsonObject) -> BaseMessage | None:
         return None
     rendered = [piece for each in record.objects("rendered") for piece in each.pieces("content")]
     typed = attachment.get("type") == "queued_command" and attachment.get("commandMode", "prompt") == "prompt"
-    if (parts := parts_of(Transcript(""), rendered)) and not typed:
+    parts = parts_of(Transcript(""), rendered)
+    if parts and typed:
+        return UserMessage(parts=parts)
+    if parts:
         role: Literal["system", "user"] = "user" if record.text("renderedRole") == "user" else "system"
         path = attachment.first("path", "filename")
         return DeveloperMessage(parts=parts, source=path or None, role=role)

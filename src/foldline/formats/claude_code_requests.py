@@ -9,12 +9,13 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
-from foldline.context.calls import paired
+from foldline.context.calls import RunningPairs
 from foldline.context.projection import Projection
 from foldline.context.proof import RunningDigest
-from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
+from foldline.context.view import extends
 from foldline.protocol import (
     CLAUDE_CODE,
     AssistantMessage,
@@ -29,7 +30,6 @@ from foldline.protocol import (
     TextPart,
     ToolCallPart,
     ToolResultMessage,
-    UserMessage,
     text_parts,
 )
 
@@ -40,7 +40,20 @@ from .parts import parts_of, text_in
 REQUEST, _BLOB, _SHAPE = "api-request", "api-request-blob", "api-request-shape"
 PARTS_OF_REQUESTS = (_BLOB, _SHAPE)
 """Records that only requests refer to."""
+_NOTE_OPEN, _NOTE_CLOSE = "<system-reminder>\n", "\n</system-reminder>"
 _CANONICAL = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def before_answers(lines: Sequence[JsonLine]) -> list[JsonLine]:
+    """The records with each request before its answer: the pieces of that may be written first."""
+    ordered: list[JsonLine] = []
+    begun: dict[str, int] = {}
+    for line in lines:
+        if line.record.kind == "assistant":
+            begun.setdefault(line.record.text("requestRef"), len(ordered))
+        place = begun.get(line.record.text("id")) if line.record.kind == REQUEST else None
+        ordered.insert(len(ordered) if place is None else place, line)
+    return ordered
 
 
 class Sent(NamedTuple):
@@ -60,10 +73,10 @@ class RecordedRequests:
         """Positions of the records that a later request sends, in its own order."""
         self._messages: dict[str, JsonObject] = {}
         self._shapes: dict[str, JsonObject] = {}
-        self._encoded: dict[str, str] = {}
+        self._encoded: dict[str, bytes] = {}
         self._said: dict[str, Sequence[BaseMessage]] = {}
-        self._lists: dict[str, list[str]] = {}
-        """The digests of the messages of each request, by its id."""
+        self._lists: dict[str, list[str] | None] = {}
+        """The digests of the messages of each request, by its id; None where one is missing."""
         self._answers: dict[str, JsonObject] = {}
         """The piece with most output of the answer to each request."""
         if any(line.record.kind == REQUEST for line in lines):
@@ -112,35 +125,51 @@ class RecordedRequests:
 
     def read(self, record: JsonObject) -> Sent | None:
         """What this request sent; None where the file does not hold all of it."""
-        listed = self._lists.get(record.text("base"), [])[: record.count("keep")] + record.texts("tail")
-        self._lists[record.text("id")] = listed
+        base, tail = self._lists.get(record.text("base"), []), record.texts("tail")
         shape = self._shapes.get(record.text("shapeHash"))
-        if shape is None or not all(name in self._messages for name in listed):
+        if base is None or shape is None or not set(tail) <= self._messages.keys():
+            self._lists[record.text("id")] = None
             return None
-        system = text_in(parts_of(shape.get("system"), []))
-        messages = [SystemMessage(parts=text_parts(system)), *self._listed(listed)]
-        return Sent(messages, self._digest_of(record, shape, listed) == record.text("requestDigest"))
+        listed = self._lists[record.text("id")] = base[: record.count("keep")] + tail
+        for name in (record.text("shapeHash"), *tail):
+            self._know(name)
+        messages = chain.from_iterable(map(self._said.__getitem__, (record.text("shapeHash"), *listed)))
+        return Sent([*messages], self._digest_of(record, shape, listed) == record.text("requestDigest"))
 
-    def _listed(self, names: Sequence[str]) -> Iterator[BaseMessage]:
-        for name in names:
-            if name not in self._said:
-                self._said[name] = tuple(_messages_in(self._messages[name]))
-            yield from self._said[name]
+    def _know(self, name: str) -> None:
+        """Make the messages of this digest, which are the same objects from then on."""
+        if name not in self._said and name in self._shapes:
+            system = text_in(parts_of(self._shapes[name].get("system"), []))
+            self._said[name] = (SystemMessage(parts=text_parts(system)),)
+        elif name not in self._said:
+            self._said[name] = tuple(_messages_in(self._messages[name]))
 
     def _digest_of(self, record: JsonObject, shape: JsonObject, listed: Sequence[str]) -> str:
         """The digest of the request: parameters, shape and messages, with the marks for caches."""
-        messages = [self._messages[name] for name in listed]
-        body: Json = {**record.object("params"), **shape, "messages": messages}
+        body: Json = {**record.object("params"), **shape}
+        marked: dict[int, Json] = {}
         for mark in record.objects("cacheControl"):
-            body = _marked(body, mark.array("path"), mark.get("value"))
-        whole = JsonObject.of(body)
-        encoded = [
-            self._encoded[name] if marked is message else _encode(marked)
-            for name, message, marked in zip(listed, messages, whole.array("messages"), strict=True)
-        ]
-        texts = {key: _encode(value) for key, value in whole.items() if key != "messages"}
-        texts["messages"] = f"[{','.join(encoded)}]"
-        return _digest("{" + ",".join(f"{_encode(key)}:{texts[key]}" for key in sorted(texts)) + "}")
+            match mark.array("path"):
+                case ["messages", int(place), *path] if 0 <= place < len(listed):
+                    message = marked.get(place, self._messages[listed[place]])
+                    marked[place] = _marked(message, path, mark.get("value"))
+                case path:
+                    body = _marked(body, path, mark.get("value"))
+        messages = [*map(self._encoded.__getitem__, listed)]
+        for place, message in marked.items():
+            messages[place] = _encode(message)
+        fields = {key: self._text_of(key, value, shape) for key, value in JsonObject.of(body).items()}
+        fields["messages"] = b"[" + b",".join(messages) + b"]"
+        return _digest(b"{" + b",".join(_encode(key) + b":" + fields[key] for key in sorted(fields)) + b"}")
+
+    def _text_of(self, key: str, value: Json, shape: JsonObject) -> bytes:
+        """The JSON of a field. That of the tools is long, and mostly the same as before."""
+        if shape.get(key) is not value:
+            return _encode(value)
+        name = f"{id(shape)} {key}"
+        if name not in self._encoded:
+            self._encoded[name] = _encode(value)
+        return self._encoded[name]
 
     def entry(self, record: JsonObject) -> RequestRecord:
         """The record of a request, to be proved: until then its digest is the file's own."""
@@ -154,12 +183,12 @@ class RecordedRequests:
         )
 
 
-def _encode(value: Json) -> str:
-    return _CANONICAL.encode(value)
+def _encode(value: Json) -> bytes:
+    return _CANONICAL.encode(value).encode("utf-8", "surrogatepass")
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _marked(value: Json, path: Sequence[Json], mark: Json) -> Json:
@@ -208,13 +237,18 @@ def atoms(message: BaseMessage, content: str | None = None) -> tuple[Atom, ...]:
             return (("tool", message.call_id, *(word for piece in pieces for word in piece)),)
         case SystemMessage(origin="prompt"):
             return (("system", text_in(said)),)
-        case DeveloperMessage():
-            role = message.role
-        case AssistantMessage():
-            role = "assistant"
         case _:
-            role = "user"
-    return tuple((role, *piece) for piece in pieces)
+            return tuple((_role(message), *piece) for piece in pieces)
+
+
+def _role(message: BaseMessage) -> str:
+    match message:
+        case DeveloperMessage():
+            return message.role
+        case AssistantMessage():
+            return "assistant"
+        case _:
+            return "user"
 
 
 def _piece(part: Part) -> Atom:
@@ -248,7 +282,7 @@ Item = tuple[int, BaseMessage, str | None]
 def arranged(
     sent: Sequence[BaseMessage], view: Sequence[Item], waiting: Sequence[BaseMessage]
 ) -> list[Kept | Draft]:
-    """What was sent, in its order: entries of the view, messages that waited, and what neither of them says."""
+    """What was sent, in order: entries of the view, messages that waited, and what neither of them says."""
     known: dict[Atom, list[tuple[tuple[Atom, ...], Kept | Draft]]] = defaultdict(list)
     replaceable: dict[str, Kept | Draft] = {}
     """Those whose text a request may change, by the id of their call; the system prompt by none."""
@@ -283,8 +317,9 @@ def arranged(
 
 
 def _words(atom: Atom) -> Atom:
-    """What an atom says in any role. Between neighbours a line end may be added as they are sent."""
-    return tuple(word.strip() for word in atom[1:])
+    """What an atom says in any role: a note stands in tags only in the role user, and between neighbours a
+    line end may be added."""
+    return tuple(word.strip().removeprefix(_NOTE_OPEN).removesuffix(_NOTE_CLOSE) for word in atom[1:])
 
 
 def _fits(choice: tuple[tuple[Atom, ...], Kept | Draft], wanted: Sequence[Atom]) -> bool:
@@ -295,14 +330,15 @@ def _fits(choice: tuple[tuple[Atom, ...], Kept | Draft], wanted: Sequence[Atom])
 
 
 def _as_sent(found: Kept | Draft, wanted: Sequence[Atom]) -> Kept | Draft:
-    """A draft in the role, and with the line ends, that it was sent with."""
+    """A draft in the role, and in the very words, that it was sent in."""
     if isinstance(found, Kept) or isinstance(found.message, ToolResultMessage):
         return found
     pairs = zip(found.message.parts, wanted, strict=True)
-    parts = [TextPart(text=atom[1]) if isinstance(part, TextPart) else part for part, atom in pairs]
-    told: dict[str, object] = {"parts": tuple(parts)}
-    if isinstance(found.message, DeveloperMessage):
-        told["role"] = wanted[0][0]
+    parts = tuple(TextPart(text=atom[1]) if isinstance(part, TextPart) else part for part, atom in pairs)
+    if wanted[0][0] == "system":
+        source = found.message.source if isinstance(found.message, DeveloperMessage) else None
+        return found._replace(message=DeveloperMessage(parts=parts, source=source))
+    told = {"parts": parts} | ({"role": "user"} if isinstance(found.message, DeveloperMessage) else {})
     return found._replace(message=found.message.model_copy(update=told))
 
 
@@ -319,20 +355,6 @@ def _new(message: BaseMessage, replaceable: Mapping[str, Kept | Draft]) -> Kept 
             return Draft(message)
 
 
-def as_sent(messages: Sequence[BaseMessage]) -> list[ChatMessage]:
-    """The messages as OpenAI's, in the roles they were sent in; each block of text is one."""
-    return to_openai([each for message in messages for each in _apart(message)], OPENAI)
-
-
-def _apart(message: BaseMessage) -> Iterator[BaseMessage]:
-    if isinstance(message, AssistantMessage | ToolResultMessage):
-        yield message
-        return
-    for (role, *_), part in zip(atoms(message), message.parts, strict=False):
-        made = UserMessage if role == "user" else DeveloperMessage
-        yield made(index=message.index, parts=(part,))
-
-
 # --- the proof --------------------------------------------------------------------------------------
 
 
@@ -341,11 +363,16 @@ def proved(entries: Sequence[Entry], sent: Mapping[int, Sequence[BaseMessage]]) 
 
     `sent` are the messages of each request that has its digest, by the index of its record.
     """
-    projection, running = Projection(), RunningDigest()
+    projection, pairs, running = Projection(), RunningPairs(), RunningDigest()
+    known: tuple[Sequence[BaseMessage], Sequence[BaseMessage]] = (), ()
+    """What was sent before, and the messages it was compared with."""
     for entry in entries:
         if isinstance(entry, RequestRecord) and entry.index in sent:
-            messages = paired(item.message for item in projection.view)
-            if sent_atoms(messages) == sent_atoms(sent[entry.index]):
-                told = {"digest": running.of(messages), "view_items": len(messages)}
+            both = sent[entry.index], pairs.of(projection.view)
+            grown = extends(known[0], both[0]) and extends(known[1], both[1])
+            starts = (len(known[0]), len(known[1])) if grown else (0, 0)
+            if sent_atoms(both[0][starts[0] :]) == sent_atoms(both[1][starts[1] :]):
+                known = both
+                told = {"digest": running.of(both[1]), "view_items": len(both[1])}
                 yield entry.model_copy(update=told)
         projection.append(entry)

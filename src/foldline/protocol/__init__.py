@@ -67,9 +67,9 @@ from .messages import (
 )
 
 __all__ = [
-    "CLAUDE_CODE",
     "CALLED_CLOSE",
     "CALLED_OPEN",
+    "CLAUDE_CODE",
     "MESSAGE_TYPES",
     "NEW",
     "OVERFLOW",
