@@ -387,8 +387,13 @@ class _Reader:
             self._request(line)
         elif record.kind in PARTS_OF_REQUESTS:
             pass
-        elif line.position in self._requests.waiting and (said := self._messages(line)):
-            self._waiting += [(line, message) for message in said]
+        elif line.position in self._requests.waiting:
+            entries = [*filter(None, self._entries(line, NEW))]
+            messages = [(line, entry) for entry in entries if isinstance(entry, BaseMessage)]
+            if messages and len(messages) == len(entries):
+                self._waiting += messages
+            else:
+                self._add(line, self.log.next_index(line.position), entries, [line])
         elif record.get("type") != "assistant":
             index = self.log.next_index(line.position)
             self._add(line, index, self._entries(line, index), [line])
@@ -411,14 +416,6 @@ class _Reader:
                 changed = (piece for piece in (*entry.head, *entry.replaced) if isinstance(piece, Kept))
                 self._contents |= {piece.ref: piece.content for piece in changed if piece.content is not None}
                 self._known = (), []
-
-    def _messages(self, line: JsonLine) -> list[BaseMessage]:
-        """The messages of a record, where it makes nothing else."""
-        if line.record.kind not in ("user", "attachment") and line.record.text("subtype") != "local_command":
-            return []
-        entries = self._entries(line, NEW)
-        messages = [entry for entry in entries if isinstance(entry, BaseMessage)]
-        return messages if len(messages) == len(entries) else []
 
     # --- requests --------------------------------------------------------------------------------------
 

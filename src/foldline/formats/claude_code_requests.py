@@ -107,7 +107,7 @@ class RecordedRequests:
         for line in reversed(lines):
             if line.record.kind in (REQUEST, "assistant") or is_boundary(line.record):
                 awaited = line.record.kind == REQUEST
-            elif awaited and not is_summary(line.record):
+            elif awaited and _may_wait(line.record):
                 self.waiting.add(line.position)
 
     def _learn(self, message: JsonObject) -> None:
@@ -181,6 +181,12 @@ class RecordedRequests:
             usage=usage_of(answer.object("usage")),
             left=record.time("timestamp"),
         )
+
+
+def _may_wait(record: JsonObject) -> bool:
+    """Whether a record may be a message that a request sends."""
+    by_user = record.kind in ("user", "attachment") or record.text("subtype") == "local_command"
+    return by_user and not is_summary(record)
 
 
 def _encode(value: Json) -> bytes:
