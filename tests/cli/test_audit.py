@@ -48,6 +48,12 @@ def test_each_fold_is_told_with_what_it_lost(door: FrontDoor) -> None:
     ]
 
 
+def test_what_a_program_attaches_again_behind_a_fold_is_not_lost(door: FrontDoor) -> None:
+    attached = folded().notice("Never touch the payments table.").user("See LoginToken.")
+    said = door("audit", door.keep(attached.entries))
+    assert [line.split()[0] for line in said.out.splitlines()[2:]] == ["command", "identifier"]
+
+
 def test_json_gives_every_fold_and_every_lost_fact(door: FrontDoor) -> None:
     said = door("audit", door.keep(folded().entries), "--json")
     assert said.code == 0

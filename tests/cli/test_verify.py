@@ -10,6 +10,7 @@ from foldline.context.proof import digest_of
 from foldline.llm.dialect import STRICT, dialect_for
 from foldline.protocol import RequestRecord, operations
 from support.agents import agent_in, write_lines
+from support.claude_code_rows import blob, lines_of, piece, rendered, request, said, text, user
 from support.clients import chat_at
 from support.front_door import FrontDoor
 from support.history import History, history
@@ -113,7 +114,7 @@ def test_a_session_that_is_as_recorded_is_one_line(door: FrontDoor) -> None:
     said = door("verify", door.keep(recorded().entries))
     assert (said.code, said.out) == (0, "2 requests proved, 0 compactions, 8 entries: all as recorded\n")
     assert door("verify", door.keep(recorded().entries), "--json").json == {
-        "ok": True, "requests": 2, "proved": 2, "compactions": 0, "entries": 8,
+        "ok": True, "requests": 2, "proved": 2, "unrecorded": 0, "compactions": 0, "entries": 8,
         "failures": [], "subagents": [],
     }  # fmt: skip
 
@@ -153,6 +154,43 @@ def test_a_session_without_records_says_that_there_is_nothing_to_prove(door: Fro
         said.out
         == "no request is recorded, so there is none to prove, 0 compactions, 2 entries: all is sound\n"
     )
+
+
+def claude_session(path: Path, *, recorded: bool) -> Path:
+    """A session of Claude Code whose first request is not recorded; there may be a second, which is."""
+    asked = said("user", "Hi"), said("assistant", "Hello."), said("user", "On", "Kindly.")
+    records = [user("Hi"), piece("m1", text("Hello."))]
+    if recorded:
+        kindly = rendered("file", "Kindly.")
+        records += [user("On"), kindly, *request("r1", *asked, base=""), piece("m2", text("Yes."))]
+        records.insert(2, blob(asked[2]))
+    path.write_bytes(lines_of(*records))
+    return path
+
+
+def test_another_agents_requests_are_proved_as_far_as_they_are_recorded(
+    door: FrontDoor, tmp_path: Path
+) -> None:
+    older = claude_session(tmp_path / "older.jsonl", recorded=False)
+    said = door("verify", older)
+    nothing = "no record says what 1 request sent: none to prove, 0 compactions, 2 entries: all is sound\n"
+    assert (said.code, said.out) == (0, nothing)
+    newer = claude_session(tmp_path / "newer.jsonl", recorded=True)
+    said = door("verify", newer)
+    proved = "1 request proved, 1 before them without a record, 1 compaction, 8 entries: all as recorded\n"
+    assert (said.code, said.out) == (0, proved)
+
+
+def test_another_agents_request_is_shown_in_the_roles_it_was_sent_in(door: FrontDoor, tmp_path: Path) -> None:
+    found = door("view", claude_session(tmp_path / "newer.jsonl", recorded=True), "--request", "1", "--json")
+    assert found.json["request"]["proved"] is True
+    assert [(message["role"], message["content"]) for message in found.json["messages"]] == [
+        ("system", "Be useful."),
+        ("user", "Hi"),
+        ("assistant", "Hello."),
+        ("user", "On"),
+        ("user", "Kindly."),
+    ]
 
 
 def test_damage_is_a_fault_though_the_rest_is_proved(door: FrontDoor) -> None:

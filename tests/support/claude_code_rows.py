@@ -1,5 +1,7 @@
 """Builders for the records of Claude Code, and `read`, which reads them and checks what must hold."""
 
+import copy
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,8 @@ Record = dict[str, Any]
 PICTURE: Record = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "aGk="}}
 
 
-def read(*records: Record | bytes, torn: bytes = b"") -> ForeignSession:
-    """Read a file of these records. Each follows the one before, unless it says otherwise.
-
-    What is read must be writable, and its projection must keep every promise.
-    """
+def lines_of(*records: Record | bytes) -> bytes:
+    """A file of these records. Each follows the one before, unless it says otherwise."""
     lines, parent = [], None
     for place, given in enumerate(records):
         if isinstance(given, bytes):
@@ -31,7 +30,13 @@ def read(*records: Record | bytes, torn: bytes = b"") -> ForeignSession:
         else:
             parent = record["uuid"]
         lines.append(json.dumps(record).encode())
-    session = read_claude_code(b"".join(line + b"\n" for line in lines) + torn, Path("session.jsonl"))
+    return b"".join(line + b"\n" for line in lines)
+
+
+def read(*records: Record | bytes, torn: bytes = b"") -> ForeignSession:
+    """Read a file of these records. What is read must be writable, and its projection must keep every
+    promise."""
+    session = read_claude_code(lines_of(*records) + torn, Path("session.jsonl"))
     indices = [entry.index for entry in session.entries]
     assert indices == sorted(set(indices))
     for line in map(dump_entry, session.entries):
@@ -100,3 +105,59 @@ def fold_of(session: ForeignSession) -> Compaction:
 def microcompact(*calls: str) -> Record:
     told = {"trigger": "auto", "preTokens": 50, "compactedToolIds": list(calls)}
     return {"type": "system", "subtype": "microcompact_boundary", "microcompactMetadata": told}
+
+
+# --- requests ---------------------------------------------------------------------------------------
+
+
+def rendered(kind: str, *texts: str, role: str = "user", **fields: Any) -> Record:
+    """An attachment with the text that is sent."""
+    told = {"rendered": [{"content": words} for words in texts], "renderedRole": role}
+    return {**attachment(kind, **fields), **told}
+
+
+def note(words: str) -> str:
+    return f"<system-reminder>\n{words}\n</system-reminder>"
+
+
+def said(role: str, *content: Any) -> Record:
+    """A message as a request sends it: texts, or other blocks."""
+    return {"role": role, "content": [text(each) if isinstance(each, str) else each for each in content]}
+
+
+def digest(value: Any) -> str:
+    data = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(data.encode()).hexdigest()
+
+
+def blob(message: Record) -> Record:
+    return beside("api-request-blob", hash=digest(message), message=message)
+
+
+def request(
+    name: str, *messages: Record, system: str = "Be useful.", base: str = "", keep: int = 0, marked: int = -1
+) -> list[Record]:
+    """The records of a request, all but the blobs of what it sent. The message in place `marked` has a mark
+    for caches."""
+    shape = {"system": [text(system)], "tools": [{"name": "Read"}]}
+    sent = copy.deepcopy(list(messages))
+    marks = []
+    if marked >= 0:
+        sent[marked]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+        path = ["messages", marked, "content", len(sent[marked]["content"]) - 1]
+        marks = [{"path": path, "value": {"type": "ephemeral"}}]
+    parameters = {"model": "claude-x", "max_tokens": 9}
+    return [
+        beside("api-request-shape", shapeHash=digest(shape), shape=shape),
+        beside(
+            "api-request",
+            id=name,
+            params=parameters,
+            shapeHash=digest(shape),
+            keep=keep,
+            tail=[digest(message) for message in messages[keep:]],
+            cacheControl=marks,
+            requestDigest=digest({**parameters, **shape, "messages": sent}),
+            **({"base": base} if base else {}),
+        ),
+    ]

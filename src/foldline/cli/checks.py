@@ -1,10 +1,11 @@
 """`foldline verify` and `audit`: is the history sound, and what did each compaction lose."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from typing import Final
 
-from foldline.context.audit import Audit, FactKind, Lost, audit, taken
+from foldline.context.audit import Audit, FactKind, Lost, attached_again, audit, taken
 from foldline.context.budget import Size
 from foldline.context.calls import unannounced_tool_changes
 from foldline.context.compactions import compacted_count, describe_compaction, sizes_of, sizes_words
@@ -12,7 +13,7 @@ from foldline.context.invariants import broken, dangling
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
 from foldline.context.proof import Unproved, recorded_requests, unproved
-from foldline.protocol import Compaction
+from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord
 
 from .output import Cell, Column, entries_of, say, say_heading, say_json, say_table
 from .sources import Source, read_source
@@ -45,6 +46,7 @@ def _verdict_json(verdict: "Verdict") -> dict[str, object]:
     return {
         "ok": verdict.ok,
         "requests": verdict.requests,
+        "unrecorded": verdict.unrecorded,
         "proved": verdict.requests - len(verdict.unproved),
         "compactions": verdict.compactions,
         "entries": verdict.entries,
@@ -57,6 +59,8 @@ class Verdict:
     """What can be checked from a session's file alone: every request ever sent, and the history itself."""
 
     requests: int
+    unrecorded: int
+    """Requests that another agent's file has only the answers of: what they sent cannot be known."""
     compactions: int
     entries: int
     unproved: list[Unproved]
@@ -72,8 +76,13 @@ class Verdict:
         faults = many(len(self.unproved) + len(self.unsound), "fault")
         if not self.requests:
             sound = "all is sound" if self.ok else faults
-            return f"no request is recorded, so there is none to prove, {counted}: {sound}"
+            nothing = "no request is recorded, so there is none to prove"
+            if self.unrecorded:
+                nothing = f"no record says what {many(self.unrecorded, 'request')} sent: none to prove"
+            return f"{nothing}, {counted}: {sound}"
         proved = self.requests - len(self.unproved)
+        if self.unrecorded:
+            counted = f"{self.unrecorded:,} before them without a record, {counted}"
         if self.ok:
             return f"{many(proved, 'request')} proved, {counted}: all as recorded"
         return f"{proved:,} of {many(self.requests, 'request')} proved, {counted}: {faults}"
@@ -85,6 +94,7 @@ def verdict_on(source: Source) -> Verdict:
     damage = [str(source.damage)] if source.damage else []
     return Verdict(
         requests=len(recorded_requests(source.entries)),
+        unrecorded=0 if source.ours or projection.reports_view else _unrecorded(source.entries),
         compactions=len(projection.all_compactions),
         entries=len(source.entries),
         unproved=unproved(source.entries),
@@ -95,6 +105,12 @@ def verdict_on(source: Source) -> Verdict:
             *unannounced_tool_changes(source.entries),
         ],
     )
+
+
+def _unrecorded(entries: Iterable[Entry]) -> int:
+    """Answers before the first record of a request. Newer versions of an agent may have gone on in a file."""
+    earlier = takewhile(lambda entry: not isinstance(entry, RequestRecord), entries)
+    return sum(isinstance(entry, AssistantMessage) and bool(entry.parts) for entry in earlier)
 
 
 # --- foldline audit ----------------------------------------------------------------------------------
@@ -152,7 +168,7 @@ def audited(source: Source) -> Iterator[AuditedCompaction]:
     """The compactions in force, oldest first, each against the views before and after it."""
     whole, projection = source.project(), Projection()
     in_force = {entry.index for entry in whole.compactions()}
-    for entry in source.entries:
+    for place, entry in enumerate(source.entries):
         if not isinstance(entry, Compaction) or entry.index not in in_force:
             projection.append(entry)
             continue
@@ -165,7 +181,7 @@ def audited(source: Source) -> Iterator[AuditedCompaction]:
             words=sizes_words(whole, entry, "tokens"),
             entries=compacted_count(projection, entry),
             did=describe_compaction(projection, entry),
-            audit=audit(taken(before, after), after),
+            audit=audit(taken(before, after), [*after, *attached_again(source.entries[place + 1 :])]),
         )
 
 

@@ -23,10 +23,12 @@ from foldline.context.weight import (
     item_weight,
     view_size,
 )
+from foldline.formats.openai_chat import as_sent
 from foldline.history import clip_cells
 from foldline.llm.offline import OFFLINE
 from foldline.llm.responses import Rendering, as_openai, rendering_named
 from foldline.protocol import (
+    CLAUDE_CODE,
     Approval,
     AssistantMessage,
     BaseMessage,
@@ -71,8 +73,8 @@ def view(source: str, at: int | None, request: int | None, as_json: bool, format
         raise FoldlineError(f"{found.name} has no request {request}: {known}.")
     sent = at_request(now, request)
     size = size_at(now, sent)
-    if sent.sent is not None and size is not None:
-        return show_sent(found, now, sent.sent, size, as_json)
+    if sent.sent is not None:
+        return show_sent(found, now, sent.sent, size, as_json, report_at(now, sent))
     note(f"{found.name} does not record requests: this one is reconstructed from the history.")
     show_view(found, project(found.entries[: sent.length]), sent.name, as_json, report=report_at(now, sent))
     return 0
@@ -128,18 +130,24 @@ def show_view(
     window = window_of(projection, found.header.cwd)
     size = size or view_size(projection)
     if as_json:
-        say_json(view_json(projection, window, size) | {"agent_tokens": report})
+        rendering = as_sent if projection.of_agent else as_openai
+        say_json(view_json(projection, window, size, rendering) | {"agent_tokens": report})
         return
     _say_view(found, projection, window, moment, size, report)
 
 
-def show_sent(found: Source, now: Projection, sent: RecordedRequest, size: Size, as_json: bool) -> int:
-    """Shows a request as its record says it was rendered; 1 where the history does not prove it."""
+def show_sent(
+    found: Source, now: Projection, sent: RecordedRequest, size: Size | None, as_json: bool, report: int
+) -> int:
+    """Shows a request as its record says it was rendered; 1 where the history does not prove it. For `size`
+    and `report` see `show_view`."""
     proof, projection = proof_of(sent, found.entries)
     record = sent.record
     cache = next((use for use in cache_uses(now) if use.number == sent.number), None)
     if as_json:
         rendering = rendering_named(record.dialect, record.model)
+        if record.dialect == CLAUDE_CODE:
+            rendering = as_sent
         if rendering is None and record.dialect not in ("", OFFLINE):
             note(f"The dialect {record.dialect!r} is not known here: these are OpenAI messages.")
         about = {
@@ -152,11 +160,12 @@ def show_sent(found: Source, now: Projection, sent: RecordedRequest, size: Size,
             **({"cache": cache_json(cache)} if cache else {}),
         }
         window = window_of(projection, found.header.cwd)
-        say_json({**view_json(projection, window, size, rendering or as_openai), "request": about})
+        shown = view_json(projection, window, size or view_size(projection), rendering or as_openai)
+        say_json({**shown, "agent_tokens": report, "request": about})
     else:
         proved = "proved" if proof.holds else "not proved"
         moment = (f"request {sent.number} to {record.model}", proved, str(cache or ""))
-        show_view(found, projection, ", ".join(filter(None, moment)), False, size)
+        show_view(found, projection, ", ".join(filter(None, moment)), False, size, report)
     if not proof.holds:
         note(f"Request {sent.number} (entry {record.index}) is not proved: {proof}.")
     return 0 if proof.holds else 1

@@ -26,13 +26,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Literal, assert_never
 
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     DeveloperMessage,
+    Entry,
     SystemMessage,
     ToolResultMessage,
     UserMessage,
@@ -400,6 +401,13 @@ def taken(before: Iterable[BaseMessage], after: Iterable[BaseMessage]) -> list[B
     """The messages of the view before a compaction that the view after does not hold as they were."""
     kept = {message.key: message.parts for message in after}
     return [message for message in before if kept.get(message.key) != message.parts]
+
+
+def attached_again(later: Iterable[Entry]) -> list[BaseMessage]:
+    """What a program added after a compaction, before the next answer: agents attach files again, and what
+    tools and skills there are. The model has it as if the view had kept it."""
+    before_answer = takewhile(lambda entry: not isinstance(entry, AssistantMessage), later)
+    return [entry for entry in before_answer if isinstance(entry, DeveloperMessage)]
 
 
 # -- what is worth most ----------------------------------------------------------------------------

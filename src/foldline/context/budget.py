@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from foldline.protocol import (
     AssistantMessage,
@@ -28,6 +29,33 @@ leaves is then below the default soft mark."""
 
 _LEAST_EARLY = 32_000
 """Tokens of a view below which a step costs too little to forget anything for."""
+
+
+class RequestSize(NamedTuple):
+    """One request to a model. Weights in tokens."""
+
+    entry: int
+    """Index of its record; in a history without records, of its answer."""
+    position: int
+    """Of that entry among all entries."""
+    estimated: int
+    """Calibrated by what was known before it left."""
+    reported: int = 0
+    """What its provider counted; 0 where that is not known."""
+
+    @property
+    def tokens(self) -> int:
+        """The report where there is one, else the estimate."""
+        return self.reported or self.estimated
+
+    @property
+    def is_estimated(self) -> bool:
+        return not self.reported
+
+    @property
+    def error(self) -> float | None:
+        """By how much of the report the estimate is off: -0.01 is one per cent too low. None without one."""
+        return (self.estimated - self.reported) / self.reported if self.reported else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def _misplaced(entry: Entry, fate: Fate, item: ViewItem | None) -> Iterator[str]
         return
     if item is not None and item.fate == "live" and replace(item, checkpoint=None).message != entry:
         yield "is not in the view word for word"
-    if is_preamble(entry) and entry.parts and fate.kind not in ("live", "reverted"):
+    if is_preamble(entry) and entry.parts and fate.kind not in ("live", "clipped", "reverted"):
         yield "opens every view, but is gone"
 
 

@@ -18,10 +18,10 @@ from foldline.protocol import (
     Undo,
 )
 
-from .budget import Size
+from .budget import RequestSize, Size
 from .compactions import sizes_of
 from .outline import CompactionOutline, Entries, MessageOutline, Outline
-from .projection import Projection, RequestSize
+from .projection import Projection
 from .proof import RecordedRequest, recorded_request
 from .view import ViewItem
 from .view_state import ViewMarker
@@ -73,7 +73,7 @@ def size_at(now: Projection, moment: Moment) -> Size | None:
     Of a request on record: as reported, else as estimated before it left. Of a compaction: see `sizes_of`.
     Other agents report more than the items of a view: see `report_at`.
     """
-    if not now.records_requests:
+    if not now.reports_view:
         return None
     if moment.asked is not None:
         return Size(moment.asked.tokens, moment.asked.is_estimated)
@@ -89,7 +89,7 @@ def report_at(now: Projection, moment: Moment | None) -> int:
     """Return the tokens that another agent reported at a moment; 0 for none. None is now."""
     if moment is None:
         return agent_report(now)
-    if now.records_requests:
+    if now.reports_view:
         return 0
     if moment.asked is not None:
         return moment.asked.reported

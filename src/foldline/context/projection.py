@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import chain, takewhile
-from typing import NamedTuple
 
 from foldline.protocol import (
+    CLAUDE_CODE,
     NEW,
     Checkpoint,
     Clear,
@@ -27,7 +27,7 @@ from foldline.protocol import (
     Undo,
 )
 
-from .budget import NOTHING_SEEN, WindowProof
+from .budget import NOTHING_SEEN, RequestSize, WindowProof
 from .outline import (
     CompactionOutline,
     Entries,
@@ -57,34 +57,6 @@ from .view_state import (
     undo_refusal,
     unmarked,
 )
-
-
-class RequestSize(NamedTuple):
-    """One request to a model. Weights in tokens."""
-
-    entry: int
-    """Index of its record; in a history without records, of its answer."""
-    position: int
-    """Of that entry among all entries."""
-    estimated: int
-    """Calibrated by what was known before it left."""
-    reported: int = 0
-    """What its provider counted; 0 where that is not known."""
-
-    @property
-    def tokens(self) -> int:
-        """The report where there is one, else the estimate."""
-        return self.reported or self.estimated
-
-    @property
-    def is_estimated(self) -> bool:
-        return not self.reported
-
-    @property
-    def error(self) -> float | None:
-        """By how much of the report the estimate is off: -0.01 is one per cent too low. None without one."""
-        return (self.estimated - self.reported) / self.reported if self.reported else None
-
 
 _ANCHORED, _UNCERTAIN, _UNKNOWN = 0.05, 0.15, 0.45
 """Shares by which an expected input may be off: beside a usage on record, with a ratio that was learnt, and
@@ -116,6 +88,8 @@ class Projection(ViewState):
         """Tokens of the newest request, where it was refused as too long, and nothing was given up since."""
         self._records: list[RequestSize] = []
         self._answers: list[RequestSize] = []  # as long as there is no record
+        self.of_agent = False
+        """Whether another agent sent the newest request on record."""
         self.title: str | None = None
         self.model: str | None = None
         self._changes: list[Change] = []
@@ -269,6 +243,11 @@ class Projection(ViewState):
         """Whether `requests` are on record."""
         return bool(self._records)
 
+    @property
+    def reports_view(self) -> bool:
+        """Whether what was reported is the size of a view: another agent's reports count its tools, too."""
+        return self.records_requests and not self.of_agent
+
     def window_proof(self, model: str | None) -> WindowProof:
         """What the history proves of a model's window."""
         return self._windows.get(model or "", NOTHING_SEEN)
@@ -376,29 +355,30 @@ class Projection(ViewState):
         self._note_group(message)
         self._refused = 0 if message.type == "user" else self._refused
         if message.type == "assistant" and not self._records:
-            self._note_answer(message, position)
+            self._answers.append(self._of_agent(message.index, position, message.model, message.usage))
         elif message.type == "assistant":
             self.model = message.model or self.model
         self._replayed.append(position)
         self._place(message)
 
-    def _note_answer(self, message: MessageOutline, position: int) -> None:
-        """An answer without records of requests: ours follows in a moment, other agents keep none.
+    def _of_agent(self, index: int, position: int, model: str | None, usage: Reported | None) -> RequestSize:
+        """A request of another agent, by its record, or by its answer where there are no records. Of ours,
+        the record follows the answer.
 
         What another agent sent beside the messages, such as its tools, will not be sent by us: its usage is
         no measure of the view. By how much it grew while the view did is one of the text: of reasoning, too,
         which such agents send back. Without it, 1.69 was learnt where 1.05 was right.
         """
-        if message.model not in (None, self.model):
+        if model not in (None, self.model):
             self._grows_from = None
-            self.model = message.model
-        reported = 0 if message.usage is None else message.usage.input
+            self.model = model
+        reported = 0 if usage is None else usage.input
         estimated = round(self.calibration.weigh(self.model, self.counted, self.wide))
-        self._answers.append(RequestSize(message.index, position, estimated, reported))
-        if message.usage is None or not reported:
-            return
-        self._went_through(self.model or "", reported, message.usage.output, message.usage.window)
-        if message.usage.cached:
+        size = RequestSize(index, position, estimated, reported)
+        if usage is None or not reported:
+            return size
+        self._went_through(self.model or "", reported, usage.output, usage.window)
+        if usage.cached:
             self._caching.add(self.model or "")
         whole = self.tokens + self.thinking
         if self._grows_from is None:
@@ -407,8 +387,15 @@ class Projection(ViewState):
         if grown >= LEAST_GROWTH:
             more = reported - self._grows_from.reported
             self.calibration = self.calibration.learn(self.model or "", grown, more)
+        return size
 
     def _learn(self, request: RequestOutline, position: int) -> None:
+        self.newest_request = request.index
+        self._answers.clear()
+        self.of_agent = request.dialect == CLAUDE_CODE
+        if self.of_agent:
+            self._records.append(self._of_agent(request.index, position, request.model, request.usage))
+            return
         answer = self._answer_before(request)
         estimated = request.estimated or self._sent_before(answer)
         expected = self._expected_input(request.model, estimated, answer)
@@ -419,8 +406,6 @@ class Projection(ViewState):
         calibrated = round(self.calibration.weigh(request.model, counted, wide))
         reported = 0 if request.usage is None else request.usage.input
         self._records.append(RequestSize(request.index, position, calibrated, reported))
-        self._answers.clear()
-        self.newest_request = request.index
         self.replays_reasoning = request.dialect in REPLAYS_REASONING
         self.model = self.model or request.model
         if request.refused:

@@ -33,9 +33,9 @@ def view_size(projection: Projection, *, overhead: int = 0, pending: Sequence[Ba
 def agent_report(projection: Projection) -> int:
     """Return the tokens of another agent's newest request, as reported; 0 for a session of ours.
 
-    The report counts that agent's system prompt and tools, which the history does not hold.
+    The report counts that agent's tools, and mostly a system prompt, which the history does not hold.
     """
-    if projection.records_requests or not projection.requests:
+    if projection.reports_view or not projection.requests:
         return 0
     return projection.requests[-1].reported
 

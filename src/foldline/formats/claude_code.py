@@ -2,14 +2,27 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
 from foldline.context.numbers import many
+from foldline.context.view import extends
 from foldline.history import Damage
-from foldline.protocol import NEW, BaseMessage, CompactionDetails, Entry, NoticeRecord, Title, text_parts
+from foldline.protocol import (
+    NEW,
+    BaseMessage,
+    Compaction,
+    CompactionDetails,
+    Entry,
+    Kept,
+    NoticeRecord,
+    SystemMessage,
+    Title,
+    UserMessage,
+    text_parts,
+)
 
 from .base import ForeignChild, ForeignSession, JsonLine, JsonObject, known_lines
 from .claude_code_children import children_of, is_sidechain
@@ -26,6 +39,15 @@ from .claude_code_messages import (
     text_of,
     tool_result,
 )
+from .claude_code_requests import (
+    PARTS_OF_REQUESTS,
+    REQUEST,
+    Draft,
+    RecordedRequests,
+    arranged,
+    before_answers,
+    proved,
+)
 from .transcript import Moment, Transcript
 
 _KINDS_BESIDE = {
@@ -35,8 +57,9 @@ _KINDS_BESIDE = {
 """Records that may open a file before its first message, each with a field that is its own."""
 
 _SILENT = (
-    *_KINDS_BESIDE, "agent-color", "agent-name", "agent-setting", "attachment", "atis-latch", "mode",
-    "permission-mode", "pr-link", "progress", "system", "tag", "worktree",
+    *_KINDS_BESIDE, "agent-color", "agent-name", "agent-setting", "attachment", "atis-latch", "cost-state",
+    "file-history-delta", "mode", "permission-mode", "pr-link", "progress", "system", "tag", "tools-used",
+    "worktree",
 )  # fmt: skip
 _SPOKEN = ("user", "assistant", "attachment")
 
@@ -63,7 +86,7 @@ def read_claude_code(data: bytes, path: Path) -> ForeignSession:
 def _session(
     lines: Sequence[JsonLine], damage: Damage, path: Path = Path(), children: Iterable[ForeignChild] = ()
 ) -> ForeignSession:
-    lines, branches, notes = _branches(lines)
+    lines, branches, notes = _branches(before_answers(lines))
     reader = _Reader(lines, branches, children)
     records = [line.record for line in lines]
     # The oldest folder and time, but the newest id: a fork opens with records of the session before it.
@@ -232,6 +255,8 @@ class _Here(NamedTuple):
     view: Moment
     compactions: tuple[tuple[int, ...], CompactionDetails]
     summary: str
+    prompt: int | None
+    contents: dict[int, str]
 
 
 class _Reader:
@@ -252,11 +277,25 @@ class _Reader:
         self._pieces = _pieces_of_answers(lines)
         self._titles = _titles(lines)
         self._without_text = 0
+        self._requests = RecordedRequests(lines)
+        self._waiting: list[tuple[JsonLine, BaseMessage]] = []
+        """Messages that the next request puts in their places."""
+        self._sent: dict[int, Sequence[BaseMessage]] = {}
+        """What each request sent that has the digest in the file, by the index of its record."""
+        self._prompt: int | None = None
+        """The system prompt of this branch."""
+        self._known: tuple[Sequence[BaseMessage], list[int]] = (), []
+        """What the newest request sent, and the entries that say it."""
+        self._contents: dict[int, str] = {}
+        """The texts that stand in the view in place of what entries say."""
         self._read_branches(lines, branches)
         if self._boundary is not None:  # the file ends before the summary: nothing is compacted yet
             boundary = self._boundary
             self._add(boundary, self.log.next_index(boundary.position), [], [])
         self._release()
+        self._put_waiting()
+        for record in proved(self.log.in_order(), self._sent):
+            self.log.entries[record.index] = record
 
     def notes(self) -> Iterable[str]:
         yield from self.log.notes(_SILENT)
@@ -280,17 +319,21 @@ class _Reader:
             then = branch_of.get(place, now)
             if then is not None and then != now:
                 self._close_boundary()
+                self._put_waiting()
                 if now is not None:
                     at_end[now] = self._here()
                     self._go_to(at_end.get(then) or at_start.get(branches[then].start), line)
                 now = then
             self._read(line)
             if place in starts:
+                self._put_waiting()
                 at_start[place] = self._here()
 
     def _here(self) -> "_Here":
         newest = max(self.log.entries, default=NEW)
-        return _Here(newest, self.log.view.moment(), self._compactions.state, self._newest_summary)
+        summary, contents = self._newest_summary, dict(self._contents)
+        view = self.log.view.moment()
+        return _Here(newest, view, self._compactions.state, summary, self._prompt, contents)
 
     def _go_to(self, there: "_Here | None", line: JsonLine) -> None:
         """Go on from there; from here where the file has not been there yet."""
@@ -298,6 +341,7 @@ class _Reader:
             return
         self.log.go_to_branch(there.newest, there.view, line.record.time("timestamp"), line.position)
         self._compactions.state, self._newest_summary = there.compactions, there.summary
+        self._prompt, self._contents, self._known = there.prompt, dict(there.contents), ((), [])
 
     def _read(self, line: JsonLine) -> None:
         record = line.record
@@ -339,7 +383,18 @@ class _Reader:
     def _read_plain(self, line: JsonLine) -> None:
         """The entries of a record. An answer is whole at its first piece; there is nothing at the others."""
         record = line.record
-        if record.get("type") != "assistant":
+        if record.kind == REQUEST:
+            self._request(line)
+        elif record.kind in PARTS_OF_REQUESTS:
+            pass
+        elif line.position in self._requests.waiting:
+            entries = [*filter(None, self._entries(line, NEW))]
+            messages = [(line, entry) for entry in entries if isinstance(entry, BaseMessage)]
+            if messages and len(messages) == len(entries):
+                self._waiting += messages
+            else:
+                self._add(line, self.log.next_index(line.position), entries, [line])
+        elif record.get("type") != "assistant":
             index = self.log.next_index(line.position)
             self._add(line, index, self._entries(line, index), [line])
         elif (pieces := self._pieces.get(line.position)) is not None:
@@ -357,6 +412,82 @@ class _Reader:
             self.log.put(index, entry, line.record.time("timestamp"))
             if isinstance(message := self.log.entries[index], BaseMessage):
                 self._compactions.add(message, records)
+            if isinstance(entry, Compaction):
+                changed = (piece for piece in (*entry.head, *entry.replaced) if isinstance(piece, Kept))
+                self._contents |= {piece.ref: piece.content for piece in changed if piece.content is not None}
+                self._known = (), []
+
+    # --- requests --------------------------------------------------------------------------------------
+
+    def _put_waiting(self) -> None:
+        """Add the messages that no request has put elsewhere, in the order of the file."""
+        waiting, self._waiting = self._waiting, []
+        for line, message in waiting:
+            self._put(line, message, line.position)
+
+    def _put(self, line: JsonLine, message: BaseMessage, position: int) -> int:
+        index = self.log.add(message, line.record.time("timestamp"), position=position)
+        self._compactions.add(self.log.message(index), [_uuid(line)])
+        return index
+
+    def _request(self, line: JsonLine) -> None:
+        """Make the view what this request sent, and add its record."""
+        sent = self._requests.read(line.record)
+        if sent is None:
+            self._put_waiting()
+        else:
+            self._send(line, sent.messages)
+        index = self.log.next_index(line.position)
+        record = self._requests.entry(line.record)
+        self.log.put(index, record.model_copy(update={"after": index - 1}), line.record.time("timestamp"))
+        if sent is not None and sent.is_whole:
+            self._sent[index] = sent.messages
+
+    def _send(self, line: JsonLine, sent: Sequence[BaseMessage]) -> None:
+        waiting, self._waiting = self._waiting, []
+        indices = ([] if self._prompt is None else [self._prompt]) + self.log.view.items()
+        before, places = self._known
+        if not (extends(before, sent) and indices[: len(places)] == places):
+            before, places = (), []
+        view = [
+            (index, self.log.message(index), self._contents.get(index)) for index in indices[len(places) :]
+        ]
+        order = arranged(sent[len(before) :], view, [message for _, message in waiting])
+        now, contents = [*places], dict[int, str]()
+        for each in order:
+            if isinstance(each, Kept):
+                now.append(each.ref)
+                contents |= {each.ref: each.content} if each.content is not None else {}
+                continue
+            origin = line if each.nth is None else waiting[each.nth][0]
+            now.append(self._put(origin, each.message, line.position))
+            if isinstance(each.message, SystemMessage):
+                self._prompt = now[-1]
+        placed = {each.nth for each in order if isinstance(each, Draft)}
+        # What the user said may be sent later; of the program's notes, what is not sent is none.
+        unsent = (each for nth, each in enumerate(waiting) if nth not in placed)
+        self._waiting += [(line, message) for line, message in unsent if isinstance(message, UserMessage)]
+        if contents or now[: len(indices)] != indices:
+            self._relist(line, now, contents)
+        self._known = sent, now
+
+    def _relist(self, line: JsonLine, items: Sequence[int], contents: Mapping[int, str]) -> None:
+        """The request sent other things, or in another order, than what came before leads to."""
+        index = self.log.next_index(line.position)
+        compaction = Compaction(
+            head=tuple(
+                Kept(ref=item, content=contents.get(item), fate="clipped" if item in contents else None)
+                for item in items
+            ),
+            first_kept_index=index,
+            strategy="claude-code",
+            details=self._compactions.state[1],
+        )
+        self.log.put(index, compaction, line.record.time("timestamp"))
+        self._contents |= contents
+        self.log.view.relisted([item for item in items if item != self._prompt])
+
+    # --- other records ---------------------------------------------------------------------------------
 
     def _entries(self, line: JsonLine, index: int) -> Sequence[Entry | None]:
         record = line.record
@@ -365,7 +496,7 @@ class _Reader:
                 return self._user(record)
             case "attachment":
                 attachment = record.object("attachment")
-                message = attached(attachment)
+                message = attached(record)
                 self._without_text += message is None and is_for_model(attachment)
                 return [message]
             case "system" if record.get("subtype") == "microcompact_boundary":

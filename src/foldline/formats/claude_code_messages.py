@@ -66,7 +66,7 @@ def answer(log: Transcript, pieces: Sequence[JsonObject]) -> AssistantMessage:
     if any(piece.flag("isApiErrorMessage") for piece in pieces):
         text = "\n".join(map(text_of, pieces))
         return AssistantMessage(stop_reason="error", error=text or "the request failed")
-    usages = filter(None, (_usage(piece.object("message", "usage")) for piece in pieces))
+    usages = filter(None, (usage_of(piece.object("message", "usage")) for piece in pieces))
     models = filter(None, (piece.text("message", "model") for piece in pieces))
     reasons = (stop_reason(piece.text("message", "stop_reason")) for piece in reversed(pieces))
     parts = parts_of(log, [block for piece in pieces for block in blocks_of(piece)])
@@ -90,7 +90,7 @@ def _each_call_once(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(kept)
 
 
-def _usage(usage: JsonObject) -> Usage | None:
+def usage_of(usage: JsonObject) -> Usage | None:
     """The size of the last request. Where tools ran at the provider's, an answer took several requests, and
     the totals add up what each sent anew; a request to an advisor is none of this conversation's."""
     requests = [each for each in usage.objects("iterations") if each.get("type") == "message"]
@@ -171,7 +171,7 @@ _PROGRAM = re.compile(
 _NEVER_SENT = frozenset({
     "already_read_file", "command_permissions", "hook_cancelled", "hook_error_during_execution",
     "hook_non_blocking_error", "hook_permission_decision", "hook_system_message", "max_turns_reached",
-    "structured_output",
+    "prompt_snapshot", "structured_output",
 })  # fmt: skip
 """Kinds of attachments that are meant for people or for the program's own use."""
 _HOOKS_THAT_SPEAK = frozenset({"SessionStart", "UserPromptSubmit"})
@@ -211,10 +211,24 @@ def _message(voice: Voice, parts: tuple[Part, ...]) -> BaseMessage:
     return DeveloperMessage(parts=parts, origin="notice")
 
 
-def attached(attachment: JsonObject) -> BaseMessage | None:
-    """What an attachment tells the model; None where it tells nothing, or the file does not hold the text."""
+def attached(record: JsonObject) -> BaseMessage | None:
+    """What an attachment tells the model; None where it tells nothing, or the file does not hold the text.
+
+    From 2.1.332 on the record holds the text as it is sent; a model that takes no system message between
+    others gets it in the role user.
+    """
+    attachment = record.object("attachment")
     if not is_for_model(attachment):
         return None
+    rendered = [piece for each in record.objects("rendered") for piece in each.pieces("content")]
+    typed = attachment.get("type") == "queued_command" and attachment.get("commandMode", "prompt") == "prompt"
+    parts = parts_of(Transcript(""), rendered)
+    if parts and typed:
+        return UserMessage(parts=parts)
+    if parts:
+        role: Literal["system", "user"] = "user" if record.text("renderedRole") == "user" else "system"
+        path = attachment.first("path", "filename")
+        return DeveloperMessage(parts=parts, source=path or None, role=role)
     if attachment.get("type") == "queued_command":
         return _queued(attachment)
     content = attachment.object("content")

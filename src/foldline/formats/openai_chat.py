@@ -6,15 +6,15 @@ The trajectories of mini-swe-agent are such an object, with more in `extra`; so 
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from foldline.context.calls import paired
 from foldline.context.numbers import many
-from foldline.context.view import IN_VIEW
+from foldline.context.view import IN_VIEW, is_preamble
 from foldline.history import Damage
-from foldline.llm.dialect import OPENAI, to_openai
+from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -221,6 +221,19 @@ def write_openai(original: Original) -> Exported:
     }
     data = json.dumps(document, ensure_ascii=False, indent=2).encode() + b"\n"
     return Exported(data, tuple(_notes(original)))
+
+
+def as_sent(messages: Iterable[BaseMessage]) -> list[ChatMessage]:
+    """Messages in the roles that another agent sent them in; each part of one is a message of its own."""
+    return to_openai([each for message in messages for each in _apart(message)], OPENAI)
+
+
+def _apart(message: BaseMessage) -> list[BaseMessage]:
+    if isinstance(message, AssistantMessage | ToolResultMessage):
+        return [message]
+    by_system = message.role == "system" if isinstance(message, DeveloperMessage) else is_preamble(message)
+    made = DeveloperMessage if by_system else UserMessage
+    return [made(index=message.index, parts=(part,)) for part in message.parts]
 
 
 def _notes(original: Original) -> list[str]:

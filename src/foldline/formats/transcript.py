@@ -47,6 +47,7 @@ _SNAPSHOT = "<state_snapshot>"
 class Moment:
     messages: tuple[int, ...]
     compaction: Compaction | None
+    summary_place: int = 0
 
 
 @dataclass
@@ -107,10 +108,25 @@ class ForeignView:
         return grouped((caller, result) for result, caller in self._group.items())
 
     def moment(self) -> Moment:
-        return Moment(tuple(self.messages), self.compaction)
+        return Moment(tuple(self.messages), self.compaction, self._summary_place)
 
     def go_back_to(self, moment: Moment) -> None:
         self.messages, self.compaction = list(moment.messages), moment.compaction
+        self._summary_place = moment.summary_place
+
+    def items(self) -> list[int]:
+        """All of it in order, a summary by the index of its compaction."""
+        if self.compaction is None:
+            return list(self.messages)
+        place = self._summary_place
+        return [*self.messages[:place], self.compaction.index, *self.messages[place:]]
+
+    def relisted(self, items: Sequence[int]) -> None:
+        """The same as `items` gives it: what is not among them is gone."""
+        summary = self.compaction.index if self.compaction else None
+        self._summary_place = items.index(summary) if summary in items else 0
+        self.compaction = self.compaction if summary in items else None
+        self.messages = [index for index in items if index != summary]
 
     def clear(self) -> None:
         self.go_back_to(Moment((), None))
@@ -283,6 +299,14 @@ class Transcript:
         self.children[child.id] = child
         self._last = max(self._last, *self.entries) + 1
         self.put(self._last, child.marker, at)
+
+    def message(self, index: int) -> BaseMessage:
+        """The message of this entry; of a compaction, its summary."""
+        entry = self.entries[index]
+        if isinstance(entry, Compaction):
+            return entry.written[0].message
+        assert isinstance(entry, BaseMessage), "what is in a view says something"
+        return entry
 
     def change(self, index: int, **update: Any) -> None:
         self.entries[index] = self.entries[index].model_copy(update=update)

@@ -2,6 +2,7 @@
 
 from . import events, operations
 from .entries import (
+    CLAUDE_CODE,
     OVERFLOW,
     Approval,
     ApprovalMode,
@@ -69,6 +70,7 @@ from .messages import (
 __all__ = [
     "CALLED_CLOSE",
     "CALLED_OPEN",
+    "CLAUDE_CODE",
     "MESSAGE_TYPES",
     "NEW",
     "OVERFLOW",

@@ -154,6 +154,8 @@ class Edit(Entry):
 
 
 OVERFLOW = "overflow"
+CLAUDE_CODE = "claude-code"
+"""The dialect of a request that Claude Code sent, as its file records it."""
 
 
 class CacheTerms(Record):

@@ -232,6 +232,8 @@ class DeveloperMessage(BaseMessage):
     origin: Literal["instructions", "skill", "plan", "goal", "mode", "todo", "notice", "dmail"] = "notice"
     source: str | None = None
     """Path of the file it was read from."""
+    role: Literal["system", "user"] = Field(default="system", exclude_if=lambda role: role == "system")
+    """The role another agent sent it in. In requests of ours the dialect decides."""
 
 
 PINNED = frozenset({"skill", "plan", "goal"})

@@ -8,13 +8,13 @@ from textual import events
 from textual.binding import Binding, BindingType
 
 from foldline.context import numbers
-from foldline.context.budget import Size
+from foldline.context.budget import RequestSize, Size
 from foldline.context.cache_use import CacheUse
 from foldline.context.compactions import compacted_count, sizes_words
 from foldline.context.harmless import clean_line
 from foldline.context.moments import Moment, SinceRequest, at_request, requests_before, since_request
 from foldline.context.numbers import many
-from foldline.context.projection import Projection, RequestSize
+from foldline.context.projection import Projection
 from foldline.context.subagents import Answers
 from foldline.context.weight import MESSAGES_ONLY, agent_report
 from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord
