@@ -35,7 +35,7 @@ from foldline.protocol import (
     Written,
 )
 
-from .base import EPOCH, Counted, ForeignChild, ForeignSession, Json, JsonObject
+from .base import EPOCH, Counted, Digests, ForeignChild, ForeignSession, Json, JsonObject
 from .parts import LONGEST_KIND, arguments_of, left_out_note, parts_of, text_in, unknown_note
 
 _SNAPSHOT = "<state_snapshot>"
@@ -316,6 +316,7 @@ class Transcript:
         *,
         begun: datetime | None = None,
         counted: Iterable[Counted] = (),
+        digests: Digests | None = None,
     ) -> ForeignSession:
         """What was read. Where nothing says when it was `begun`, the first entry with a time does."""
         self._mark(list(self.calls.values()), None)
@@ -326,7 +327,7 @@ class Transcript:
         header = SessionHeader(id=identity, created_at=next(filter(None, times), EPOCH), cwd=cwd)
         damaged = (f"{damage}.",) if damage else ()
         said = (*damaged, *notes, *_children_note(children))
-        return ForeignSession(format, header, entries, damage, said, tuple(counted), children)
+        return ForeignSession(format, header, entries, damage, said, tuple(counted), children, digests)
 
     def notes(self, silent: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Sentences on pieces and records that were left out. `silent` is how the kinds of records begin that
