@@ -200,7 +200,7 @@ def _export(parser: ArgumentParser) -> None:
     add_json(parser, "write to a file, and say what was written as JSON")
 
 
-HANDOFFS: Final = ("claude-code", "codex", "pi", "kimi-cli", "opencode")
+HANDOFFS: Final = ("claude-code", "codex", "pi", "kimi-cli", "copilot", "opencode")
 """The agents of `formats.handoff.RESUMED_BY`, in the order of the help."""
 
 

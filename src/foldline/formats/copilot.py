@@ -1,19 +1,19 @@
 """Reader for the sessions of Copilot CLI: `events.jsonl`, one event a line.
 
-One index a record; a prompt around which the program wrote takes more. A rewind takes events out of the file.
+One index a record, behind the system prompt; a prompt around which the program wrote takes more. A rewind
+takes events out of the file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from foldline.context.numbers import many
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
-    BaseMessage,
-    Compaction,
     Entry,
     ModelChange,
     NoticeRecord,
@@ -93,26 +93,24 @@ def _child(agent: str, lines: Sequence[JsonLine]) -> ForeignChild:
 
 
 def _as_sent(lines: Sequence[JsonLine]) -> list[JsonLine]:
-    """The events in the order of the request: a system prompt is recorded behind the prompt that it came
-    with, and results as they arrive, whatever the order of their calls."""
-    records = [line.record for line in lines]
-    ran: dict[int, list[int]] = {}
-    answers: dict[str, tuple[int, int]] = {}
-    for place, record in enumerate(records):
-        data = record.object("data")
-        if record.kind == "system.message" and place and records[place - 1].kind == "user.message":
-            records[place - 1 : place + 1] = record, records[place - 1]
+    """The events, the results of an answer in the order of its calls: they are recorded as they arrive."""
+    order: dict[str, tuple[int, int]] = {}
+    ran: dict[int, list[JsonLine]] = {}
+    for place, line in enumerate(lines):
+        data = line.record.object("data")
         for nth, call in enumerate(data.objects("toolRequests")):
-            answers[call.text("toolCallId")] = place, nth
-        if record.kind == "tool.execution_complete" and data.text("toolCallId") in answers:
-            ran.setdefault(answers[data.text("toolCallId")][0], []).append(place)
-    for places in ran.values():
-        ordered = sorted(
-            (records[place] for place in places), key=lambda one: answers[one.text("data", "toolCallId")]
-        )
-        for place, record in zip(places, ordered, strict=True):
-            records[place] = record
-    return [JsonLine(line.position, record) for line, record in zip(lines, records, strict=True)]
+            order[call.text("toolCallId")] = place, nth
+        if _is_result(line, order):
+            ran.setdefault(order[data.text("toolCallId")][0], []).append(line)
+    in_order: dict[int, JsonObject] = {}
+    for results in ran.values():
+        sent = sorted(results, key=lambda one: order[one.record.text("data", "toolCallId")])
+        in_order |= {line.position: one.record for line, one in zip(results, sent, strict=True)}
+    return [JsonLine(line.position, in_order.get(line.position, line.record)) for line in lines]
+
+
+def _is_result(line: JsonLine, calls: Container[str]) -> bool:
+    return line.record.kind == "tool.execution_complete" and line.record.text("data", "toolCallId") in calls
 
 
 @dataclass
@@ -123,47 +121,45 @@ class _Reader:
     """What the provider counted, by the id of the request, until its answer comes."""
     _started: dict[str, datetime | None] = field(default_factory=dict)
     """When each call began, by its id."""
-    _systems: list[str] = field(default_factory=list)
-    """The system prompts, of which the view has the newest, in the place of the first."""
     _older_systems: int = 0
-    _compacted_up_to: int = 0
-    """What comes after this index is no part of the summary that is being written."""
+    _compacted_up_to: int | None = None
+    """While a summary is being written, the index of the last entry that it covers."""
     _shortened: int = 0
     """How many failed results are in the file in a shorter form than the model saw."""
 
     def read_all(self, lines: Sequence[JsonLine]) -> None:
         prompts = (line.record for line in lines if line.record.kind == "system.message")
-        self._systems = [prompt.text("data", "content") for prompt in prompts]
-        self._older_systems = len(set(self._systems) - set(self._systems[-1:]))
+        systems = [prompt.text("data", "content") for prompt in prompts]
+        self._older_systems = len(set(systems)) - bool(systems)
+        if systems:
+            first = lines[0]
+            newest = SystemMessage(parts=text_parts(systems[-1]))
+            self.log.add(newest, first.record.time("timestamp"), position=first.position)
         for line in _as_sent(lines):
             record, at = line.record, line.record.time("timestamp")
-            read = self._entries(record.kind, record.object("data"), at)
+            data = record.object("data")
+            if record.kind == "session.compaction_complete" and data.text("summaryContent"):
+                self._compact(data, at, line.position)
+                continue
+            read = self._entries(record.kind, data, at)
             for entry in read or [self.log.unknown(record, record.kind)]:
-                index = self.log.next_index(line.position)
-                if isinstance(entry, Compaction):
-                    entry = self._compaction(index, entry)
-                self.log.put(index, entry, at)
+                self.log.add(entry, at, position=line.position)
             if record.kind == "session.compaction_start":
                 self._compacted_up_to = max(self.log.entries)
             if record.kind == "session.context_cleared":
                 self.log.clear()
 
     def notes(self) -> Sequence[str]:
-        older, short = (
-            many(self._older_systems, "earlier system prompt"),
-            many(self._shortened, "failed call"),
-        )
+        older = many(self._older_systems, "earlier system prompt")
+        short = many(self._shortened, "failed call")
         said = {
-            f"Left out: {older}; the newest stands in the place of the first.": self._older_systems,
+            f"Left out: {older}; the newest stands before all.": self._older_systems,
             f"{short}: the file has a shorter text than the model got.": self._shortened,
         }
         return (*(note for note, count in said.items() if count), *self.log.notes(_SILENT))
 
     def _entries(self, kind: str, data: JsonObject, at: datetime | None) -> Sequence[Entry]:
         match kind:
-            case "system.message" if self._systems:
-                newest, self._systems = self._systems[-1], []
-                return [SystemMessage(parts=text_parts(newest))]
             case "user.message":
                 return self._prompt(data)
             case "system.notification":
@@ -172,12 +168,6 @@ class _Reader:
                 return [self._answer(data)]
             case "tool.execution_complete" if data.text("toolCallId") in self.log.calls:
                 return [self._result(data, at)]
-            case "session.compaction_complete" if data.flag("success") and data.text("summaryContent"):
-                summary, before = data.text("summaryContent"), data.count("preCompactionTokens")
-                after = data.count("postCompactionTokens")
-                return [
-                    Compaction(summary=summary, first_kept_index=0, tokens_before=before, tokens_after=after)
-                ]
             case _:
                 return self._noted(kind, data, at)
 
@@ -193,10 +183,10 @@ class _Reader:
                 return [Title(title=data.text("title"))]
             case "session.model_change" if data.text("newModel"):
                 return [ModelChange(model=data.text("newModel"))]
-            case "session.info" | "session.warning" | "session.error" if data.text("message"):
-                level = (
-                    "info" if kind == "session.info" else "warning" if kind == "session.warning" else "error"
-                )
+            case "session.info" if data.text("message"):
+                return [NoticeRecord(text=data.text("message"))]
+            case "session.warning" | "session.error" if data.text("message"):
+                level: Literal["warning", "error"] = "error" if kind == "session.error" else "warning"
                 return [NoticeRecord(text=data.text("message"), level=level)]
             case "abort":
                 return [NoticeRecord(text="The turn was interrupted.")]
@@ -205,7 +195,9 @@ class _Reader:
     def _prompt(self, data: JsonObject) -> Sequence[UserMessage]:
         """What was typed, apart from what the program wrote before and behind it in the same message."""
         typed, sent = data.text("content"), data.text("transformedContent")
-        before, _, behind = sent.partition(typed) if typed in sent else ("", "", "")
+        before, _, behind = sent.partition(typed) if typed else (sent, "", "")
+        if typed not in sent:
+            typed, before, behind = sent or typed, "", ""
         pieces = [part for text in (before, typed, behind) for part in text_parts(text.strip())]
         images: list[Part] = []
         for attached in data.objects("attachments"):
@@ -242,31 +234,32 @@ class _Reader:
         return tool_result(
             call_id,
             call.name,
-            text_parts(text or error),
+            (*text_parts(text or error), *self.log.parts(data.at("result", "binaryResultsForLlm"))),
             failed=failed,
             brief=f"exit {code}" if code else "",
             changes=None if failed else changes_of(call, data.text("result", "detailedContent")),
             seconds=(at - begun).total_seconds() if at and begun else None,
         )
 
-    def _compaction(self, index: int, read: Compaction) -> Compaction:
+    def _compact(self, data: JsonObject, at: datetime | None, position: int) -> None:
         """Every prompt so far in its own words, the summary, and what came while it was written."""
-        messages = {
-            entry.index: entry for entry in self.log.entries.values() if isinstance(entry, BaseMessage)
-        }
-        in_view = self.log.view.messages
+        last, self._compacted_up_to = self._compacted_up_to, None
+        in_view, entries = self.log.view.messages, self.log.entries
+        kept = [place for place in in_view if last is not None and place > last]
         prompts = [
             place
             for place in in_view
-            if isinstance(message := messages[place], UserMessage) and message.origin == "typed"
+            if isinstance(said := entries[place], UserMessage)
+            and said.origin == "typed"
+            and place not in kept
         ]
-        start = self._compacted_up_to
-        return self.log.view.compacted(
-            index,
-            text_parts(read.summary),
-            [place for place in in_view if place > start],
-            ahead=[place for place in prompts if place <= start],
+        self.log.compact(
+            text_parts(data.text("summaryContent")),
+            kept,
+            at,
+            position,
+            ahead=prompts,
             strategy="copilot",
-            tokens_before=read.tokens_before,
-            tokens_after=read.tokens_after,
+            tokens_before=data.count("preCompactionTokens"),
+            tokens_after=data.count("postCompactionTokens"),
         )

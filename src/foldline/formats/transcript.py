@@ -296,6 +296,13 @@ class Transcript:
     def change(self, index: int, **update: Any) -> None:
         self.entries[index] = self.entries[index].model_copy(update=update)
 
+    def compact(
+        self, summary: Sequence[Part], kept: Sequence[int], at: datetime | None, position: int = 0, **how: Any
+    ) -> None:
+        """Add a compaction. `how` is what else `ForeignView.compacted` takes."""
+        index = self.next_index(position)
+        self.put(index, self.view.compacted(index, summary, kept, **how), at)
+
     def unknown(self, record: JsonObject, kind: str) -> Unknown:
         """A record that says nothing to us stays as it is."""
         return Unknown(type=f"{self.agent}.{kind or 'record'}", record=record)
@@ -426,11 +433,8 @@ class Transcript:
         stands = summary is not None and before is not None and summary.text == before.summary
         if [*ahead, *kept] != self.view.messages or stands == (summary is None):
             parts: tuple[Part, ...] = summary.parts if summary else ()
-            index = self.next_index()
-            compaction = self.view.compacted(
-                index, parts, kept, ahead=ahead, strategy=strategy, tokens_before=tokens_before
-            )
-            self.put(index, compaction, at)
+            how: dict[str, Any] = {"strategy": strategy, "tokens_before": tokens_before}
+            self.compact(parts, kept, at, ahead=ahead, **how)
         if (clipped := self.view.clipped(texts, f"{strategy}-clip")) is not None:
             self.add(clipped, at)
 

@@ -251,7 +251,7 @@ class _Reader:
             self._add(message)
         self._count()
 
-    def notes(self) -> Sequence[str]:
+    def notes(self) -> Iterator[str]:
         earlier, calls = many(self._forgotten, "earlier compaction"), many(self._rebuilt, "call")
         said = {
             "The store has no system prompt.": not self.store.system,
@@ -259,12 +259,11 @@ class _Reader:
             f"{calls} before the last compaction: made of what was shown of it, "
             "without the id that the model gave it.": self._rebuilt,
         }
-        faults = self.store.faults
-        broken = (
-            f"{faults[0]}{f', and {len(faults) - 1} more faults' if faults[1:] else ''}." if faults else ""
-        )
-        notes = (*(note for note, count in said.items() if count), *self.log.notes())
-        return (broken, *notes) if broken else notes
+        if faults := self.store.faults:
+            more = f", and {many(len(faults) - 1, 'more fault')}" if faults[1:] else ""
+            yield f"{faults[0]}{more}."
+        yield from (note for note, count in said.items() if count)
+        yield from self.log.notes()
 
     def _shown(self) -> list[JsonObject]:
         """What was shown of the session, with what the journal has since."""
@@ -303,13 +302,9 @@ class _Reader:
             elif entry.kind == "message":
                 self._add(entry)
             elif entry.get("kind") == "compaction":
-                users = self._prompts()
-                index = self.log.next_index()
-                self.log.put(
-                    index,
-                    self.log.view.compacted(index, (), [], ahead=users, strategy="mistral-vibe"),
-                    self._at,
-                )
+                seen, entries = self.log.view.messages, self.log.entries
+                prompts = [place for place in seen if isinstance(entries[place], UserMessage)]
+                self.log.compact((), [], self._at, ahead=prompts, strategy="mistral-vibe")
             elif entry.text("message"):
                 self.log.add(NoticeRecord(text=entry.text("message")), self._at)
             elif entry:
@@ -330,10 +325,6 @@ class _Reader:
             output, failed = effect.object("state", "output"), effect.text("state", "status") == "failed"
             self.log.add(self._result(call.call_id, text_parts(_outcome(output)), failed), self._at)
 
-    def _prompts(self) -> list[int]:
-        entries = self.log.entries
-        return [place for place in self.log.view.messages if isinstance(entries[place], UserMessage)]
-
     def _compact(self, mark: JsonObject, kept: Sequence[JsonObject]) -> None:
         """The last compaction: prompts between two texts of the program's; the later one has the summary."""
         self._at = mark.time("createdAt") or self._at
@@ -343,11 +334,8 @@ class _Reader:
             for said in self._messages(message):
                 place = known.take(said)
                 ahead.append(self.log.add(said, self._at) if place is None else place)
-        index = self.log.next_index()
         summary = text_parts(_text(kept[-1]))
-        self.log.put(
-            index, self.log.view.compacted(index, summary, [], ahead=ahead, strategy="mistral-vibe"), self._at
-        )
+        self.log.compact(summary, [], self._at, ahead=ahead, strategy="mistral-vibe")
 
     # --- the context ---------------------------------------------------------------------------------
 
@@ -396,8 +384,7 @@ class _Reader:
     def _count(self) -> None:
         """Add what the provider counted of the last request: all else is a sum for the session."""
         answers = [index for index, entry in self.log.entries.items() if isinstance(entry, AssistantMessage)]
-        usage = self.store.documents.get("projection_state", JsonObject()).object(
-            "snapshot", "session", "contextUsage"
-        )
+        state = self.store.documents.get("projection_state", JsonObject())
+        usage = state.object("snapshot", "session", "contextUsage")
         if answers and not self.store.journal:
             self.log.change(answers[-1], usage=_USAGE.read(usage))
