@@ -224,7 +224,7 @@ def _sessions(parser: ArgumentParser) -> None:
         dest="agent",
         metavar="AGENT",
         help="those of another agent, in its own folders: claude-code, codex, pi, kimi-cli, klaude-code, "
-        "qwen-code, gemini-cli, opencode, or all",
+        "qwen-code, gemini-cli, opencode, copilot, mistral-vibe, or all",
     )
     add_json(parser)
 

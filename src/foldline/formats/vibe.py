@@ -160,7 +160,7 @@ def _system_in(records: Iterable[JsonObject]) -> str:
 
 
 def _text(message: JsonObject) -> str:
-    return "\n".join(piece.text("text") for piece in message.pieces("content"))
+    return "\n".join(filter(None, (piece.text("text") for piece in message.pieces("content"))))
 
 
 def _context_of(store: _Store) -> list[JsonObject]:
