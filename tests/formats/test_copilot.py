@@ -145,7 +145,7 @@ def test_usage_and_thinking_are_the_answer_s(read: Any) -> None:
 
 
 def compaction(summary: str = "so far", **data: Any) -> Event:
-    sizes = {"preCompactionTokens": 90, "postCompactionTokens": 20}
+    sizes: Event = {"preCompactionTokens": 90, "postCompactionTokens": 20}
     return event("session.compaction_complete", success=True, summaryContent=summary, **sizes, **data)
 
 

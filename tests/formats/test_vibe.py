@@ -11,6 +11,7 @@ from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
+    Subagent,
     SystemMessage,
     Title,
     ToolResultMessage,
@@ -145,6 +146,26 @@ def test_a_request_with_all_messages_is_the_context(store: Any) -> None:
     session = read(store(TURN, SHOWN, whole))
     assert said(session) == ["Be kind.", "only this"]
     assert any(isinstance(entry, SystemMessage) for entry in session.entries)
+
+
+def test_a_subagent_is_a_store_of_its_own(store: Any, tmp_path: Path) -> None:
+    made = store(TURN, SHOWN)
+    made.runtime["subagents"] = {"children": {"looker": {"child_session_id": "child-1"}}}
+    below = VibeStore(tmp_path / "child-1", [prompt("Look around")], [])
+    below.runtime["identity"] = {"kind": "subagent", "parent_session_id": "v1"}
+    below.runtime["subagents"] = {"children": {"round": {"child_session_id": "v1"}}}
+    below.write()
+    session = read(made)
+    [marker] = [entry for entry in session.entries if isinstance(entry, Subagent)]
+    assert (marker.child, marker.agent) == ("child-1", "looker")
+    [child] = session.children
+    assert [message.origin for message in view(child.session) if isinstance(message, UserMessage)] == [
+        "machine"
+    ]
+    assert (
+        "These are the steps of a sub-agent: the agent that started it wrote its prompts."
+        in child.session.notes
+    )
 
 
 def test_verify_says_that_the_digests_hold(store: Any) -> None:

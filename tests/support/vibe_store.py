@@ -15,6 +15,7 @@ class VibeStore:
         self.folder = folder
         self.journal = list(journal)
         self.usage: Record = {}
+        self.runtime: Record = {"session_metadata": {"cwd": "/w"}}
         self._chunks = {"checkpoint": [context[:2], context[2:]], "projection_state": [shown]}
 
     def write(self) -> Path:
@@ -23,7 +24,7 @@ class VibeStore:
         documents: dict[str, Record] = {
             "checkpoint": {"context": {"messages": []}},
             "projection_state": {"snapshot": {"history": {"entries": []}, "session": session}},
-            "runtime_state": {},
+            "runtime_state": self.runtime,
         }
         manifest: Record = {"recovery_journal_segment": {"path": "journal/0000000000000008.jsonl"}}
         for name, document in documents.items():

@@ -200,6 +200,8 @@ def _is_session(agent: Format, path: Path) -> bool:
             return not path.name.startswith("agent-")
         case "gemini-cli":
             return path.suffix == ".jsonl" or not path.with_suffix(".jsonl").is_file()
+        case "mistral-vibe":
+            return not path.parent.name.startswith("child-")
         case "kimi-cli":
             return _is_kimi_session(path)
         case _:

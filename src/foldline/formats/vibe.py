@@ -7,6 +7,7 @@ An index counts entries.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -28,8 +29,17 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import Digests, ForeignSession, JsonObject, bytes_in, json_lines, object_in, parse_object
-from .parts import UsageFields, arguments_text, call_part, user_messages
+from .base import (
+    Digests,
+    ForeignSession,
+    JsonObject,
+    bytes_in,
+    child_in,
+    child_of,
+    object_in,
+    parse_object,
+)
+from .parts import UsageFields, arguments_text, call_part, sub_agent_note, user_messages
 from .tool_results import changes_of, tool_result
 from .transcript import Transcript
 
@@ -38,6 +48,8 @@ _DOCUMENTS = ("checkpoint", "runtime_state", "projection_state")
 _SUMMARY, _COMPACTED = "<compaction_summary>", "previous_user_messages>"
 """Tags of mistral-vibe's own, in the messages that it puts around what a compaction kept."""
 _USAGE = UsageFields(("inputTokens",), ("outputTokens",), "cachedInputTokens")
+_DEEPEST = 8
+"""Levels of subagents below each other that are read."""
 _RESOURCE = "Resource: "
 _DIGEST = b',"record_sha256":"'
 
@@ -46,23 +58,30 @@ def is_vibe(document: JsonObject) -> bool:
     return document.text("store_format").startswith(_STORE)
 
 
-def read_vibe(data: bytes, path: Path) -> ForeignSession:
-    """A session. `data` is what `CURRENT` holds; all else lies beside it."""
+def read_vibe(data: bytes, path: Path, level: int = 0) -> ForeignSession:
+    """A session, with its subagents. `data` is what `CURRENT` holds; all else lies beside it."""
     current = parse_object(data) or JsonObject()
     if not is_vibe(current):
         raise FoldlineError(f"{path} is not the CURRENT of a session of mistral-vibe 3.")
     store = _Store(path.parent, current)
-    reader = _Reader(store)
+    runtime, meta = store.document("runtime_state"), object_in(path.with_name("meta.json"))
+    reader = _Reader(store, meta, runtime.text("identity", "kind") == "subagent")
+    children = runtime.object("subagents", "children") if level < _DEEPEST else JsonObject()
+    for agent, about in children.items():
+        identity = Path(JsonObject.of(about).text("child_session_id")).name
+        file = path.parent.parent / identity / path.name
+        if session := child_in(partial(read_vibe, level=level + 1), file):
+            child = child_of(session, identity, agent=agent)
+            reader.log.children[child.id] = child
     reader.read_all()
-    meta = object_in(path.with_name("meta.json"))
     return reader.log.session(
         "mistral-vibe",
         current.text("session_id") or path.parent.name,
-        meta.text("environment", "working_directory"),
-        store.damage,
+        runtime.text("session_metadata", "cwd"),
+        Damage(),
         reader.notes(),
         begun=meta.time("start_time"),
-        digests=store.digests(),
+        digests=Digests(store.checked, tuple(store.faults)),
     )
 
 
@@ -78,7 +97,6 @@ class _Store:
     current: JsonObject
     system: str = ""
     """The system prompt; empty where no request is left that has it."""
-    damage: Damage = field(default_factory=Damage)
     faults: list[str] = field(default_factory=list)
     checked: int = 0
 
@@ -92,23 +110,21 @@ class _Store:
         }
         self.journal: list[JsonObject] = []
         segment = Path(self.manifest.text("recovery_journal_segment", "path")).name
-        for journal in sorted(self.folder.glob("journal/*.jsonl")):
-            lines, damage = json_lines(self._proved_journal(journal))
-            records = [line.record for line in lines]
+        for path in sorted(self.folder.glob("journal/*.jsonl")):
+            records = list(self._records(path))
             self.system = _system_in(records) or self.system
-            if journal.name == segment:
-                self.journal, self.damage = records, damage
+            self.journal = records if path.name == segment else self.journal
+
+    def document(self, name: str) -> JsonObject:
+        return self.documents.get(name, JsonObject())
 
     def items(self, name: str, *within: str) -> list[JsonObject]:
         """The list of a document that is kept in pieces apart from it, unless it is an old one."""
-        items = self.documents.get(name, JsonObject()).objects(*within)
+        items = self.document(name).objects(*within)
         for digest in self.manifest.texts(name, "chunks"):
             body = self._proved(self.folder / "chunks" / f"{Path(digest).name}.json", digest)
             items += (parse_object(b'{"items":' + body + b"}") or JsonObject()).objects("items")
         return items
-
-    def digests(self) -> Digests:
-        return Digests(self.checked, tuple(self.faults))
 
     def _document(self, path: Path, digest: str) -> JsonObject:
         return parse_object(self._proved(path, digest)) or JsonObject()
@@ -122,24 +138,22 @@ class _Store:
         self.checked += 1
         return body
 
-    def _proved_journal(self, path: Path) -> bytes:
-        data = bytes_in(path)
+    def _records(self, path: Path) -> Iterator[JsonObject]:
         before: str | None = None
         first = int(path.stem) if path.stem.isdigit() else 0
-        *whole, _ = data.split(b"\n")  # the last line may be being written
+        *whole, _ = bytes_in(path).split(b"\n")  # the last line may be being written
         for number, line in enumerate(whole, start=first):
             record = parse_object(line) or JsonObject()
             digest = record.text("record_sha256")
-            said = _DIGEST + digest.encode() + b'"'
-            start = line.rfind(said)
+            start, said = line.rfind(_DIGEST), _DIGEST + digest.encode() + b'"'
             body = line[:start] + line[start + len(said) :]
-            if start < 0 or sha256(body).hexdigest() != digest:
+            if not line.startswith(said, max(start, 0)) or sha256(body).hexdigest() != digest:
                 self.faults.append(f"record {number} of {self._name(path)} is not what its digest says")
             elif record.get("previous_record_sha256") != before or record.get("sequence") != number:
                 self.faults.append(f"record {number} of {self._name(path)} does not follow the one before it")
             before = digest
             self.checked += 1
-        return data
+            yield record
 
     def _name(self, path: Path) -> str:
         return str(path.relative_to(self.folder))
@@ -218,6 +232,8 @@ def _outcome(result: JsonObject) -> str:
 @dataclass
 class _Reader:
     store: _Store
+    meta: JsonObject
+    by_agent: bool
     log: Transcript = field(default_factory=lambda: Transcript("vibe"))
     _times: dict[tuple[str, str], list[datetime]] = field(default_factory=dict)
     """When something was said, by who said it and what."""
@@ -228,7 +244,7 @@ class _Reader:
     """How many compactions there were before the last one."""
 
     def read_all(self) -> None:
-        store, meta = self.store, object_in(self.store.folder / "meta.json")
+        store, meta = self.store, self.meta
         shown, context = self._shown(), _context_of(store)
         for entry in shown:
             if entry.kind == "message" and (at := entry.time("createdAt")):
@@ -263,7 +279,7 @@ class _Reader:
             more = f", and {many(len(faults) - 1, 'more fault')}" if faults[1:] else ""
             yield f"{faults[0]}{more}."
         yield from (note for note, count in said.items() if count)
-        yield from self.log.notes()
+        yield from (*self.log.notes(), *sub_agent_note(self.by_agent))
 
     def _shown(self) -> list[JsonObject]:
         """What was shown of the session, with what the journal has since."""
@@ -354,7 +370,8 @@ class _Reader:
                 failed = message.get("outcome") == "failure"
                 return [self._result(message.text("tool_call_id"), parts, failed)]
             case "user":
-                program = message.get("source") == "injection" or _COMPACTED in _text(message)
+                injected = message.get("source") == "injection" or _COMPACTED in _text(message)
+                program = self.by_agent or injected
                 return user_messages(parts, lambda text: program or text.startswith(_RESOURCE))
             case _:
                 return ()
@@ -384,7 +401,7 @@ class _Reader:
     def _count(self) -> None:
         """Add what the provider counted of the last request: all else is a sum for the session."""
         answers = [index for index, entry in self.log.entries.items() if isinstance(entry, AssistantMessage)]
-        state = self.store.documents.get("projection_state", JsonObject())
+        state = self.store.document("projection_state")
         usage = state.object("snapshot", "session", "contextUsage")
         if answers and not self.store.journal:
             self.log.change(answers[-1], usage=_USAGE.read(usage))
