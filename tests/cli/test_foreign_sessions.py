@@ -71,7 +71,8 @@ def test_an_unknown_agent_is_wrong_usage_and_the_known_ones_are_named(
     assert (said_.code, said_.out) == (2, "")
     assert "'cline'" in said_.err
     assert (
-        "claude-code, codex, pi, kimi-cli, klaude-code, opencode, gemini-cli, qwen-code, or all" in said_.err
+        "claude-code, codex, pi, kimi-cli, klaude-code, opencode, gemini-cli, qwen-code, copilot, "
+        "mistral-vibe, or all" in said_.err
     )
 
 

@@ -34,7 +34,7 @@ def homes(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(home))
     for name in (
         "CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR",
-        "KIMI_SHARE_DIR", "KIMI_CODE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME",
+        "KIMI_SHARE_DIR", "KIMI_CODE_HOME", "COPILOT_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME",
     ):  # fmt: skip
         monkeypatch.delenv(name, raising=False)
     return home

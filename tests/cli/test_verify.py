@@ -115,7 +115,7 @@ def test_a_session_that_is_as_recorded_is_one_line(door: FrontDoor) -> None:
     assert (said.code, said.out) == (0, "2 requests proved, 0 compactions, 8 entries: all as recorded\n")
     assert door("verify", door.keep(recorded().entries), "--json").json == {
         "ok": True, "requests": 2, "proved": 2, "unrecorded": 0, "compactions": 0, "entries": 8,
-        "failures": [], "subagents": [],
+        "digests": 0, "failures": [], "subagents": [],
     }  # fmt: skip
 
 

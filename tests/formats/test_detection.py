@@ -25,6 +25,7 @@ READ = {
     "kimi": "kimi-cli",
     "mini-swe-agent": "openai",
     "opencode": "opencode",
+    "other-agents/copilot": "copilot",
     "other-agents/gemini": "gemini-cli",
     "pi": "pi",
     "qwen-code": "qwen-code",
@@ -34,7 +35,6 @@ REFUSED = {
     "openhands": "(OpenHands output|an OpenHands conversation)",
     "swe-agent": "a SWE-agent trajectory",
     "tau-bench": "tau-bench output",
-    "other-agents/copilot": "a session of Copilot CLI, .*: `/share file FILE`",
     "other-agents/cursor": "a session of Cursor, .*: .*`cursor-agent` has no command that exports",
     "other-agents/droid": "a session of Droid, .*: Droid has no command that exports",
     "other-agents/grok": "a session of Grok, .*: `grok export ID FILE`",
@@ -118,7 +118,7 @@ def test_of_the_recorded_folders_only_those_that_are_a_session_are_read() -> Non
             assert read_foreign(folder).format == "kimi-cli"
             continue
         with pytest.raises(
-            FoldlineError, match=r"is a folder without events\.jsonl, context\.jsonl or opencode\.db"
+            FoldlineError, match=r"is a folder without events\.jsonl, context\.jsonl, opencode\.db or CURRENT"
         ):
             read_foreign(folder)
 
@@ -142,7 +142,7 @@ def test_of_the_recorded_folders_only_those_that_are_a_session_are_read() -> Non
             b'{"messages": [\n  {"role": "user",\n   "content": "hi"},\n  {"role": "user"',
             "cut off or damaged",
         ),
-        (b'{"role":"user","content":"hi","message_id":"1"}\n', "a mistral-vibe session"),
+        (b'{"role":"user","content":"hi","message_id":"1"}\n', "a session of mistral-vibe 2"),
         (b'{"type":"session","version":9,"id":"x"}\n', "no session format known here"),
     ],
 )

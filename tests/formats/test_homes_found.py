@@ -17,6 +17,8 @@ from support.claude_code_rows import beside, piece, result, text
 from support.codex_rows import event, prompt, row, told
 from support.foreign import DAMAGERS, Damager
 from support.recorded import SHARED, needs_recorded
+from support.vibe_store import VibeStore
+from support.vibe_store import prompt as asked
 
 
 @pytest.fixture
@@ -210,6 +212,25 @@ def test_klaude_has_title_and_folder_beside_it_and_no_sub_agents(homes: AgentHom
     homes.klaude({"type": "UserMessage", "data": words}, session="sub", parent_session_id="abc")
     found = only("klaude-code")
     assert (found.id, found.title, found.first_prompt, found.cwd) == ("abc", "Clock", "mend the clock", "/x")
+
+
+def test_copilot_names_its_folder_in_its_events(homes: AgentHomes) -> None:
+    about = {"sessionId": "c1", "context": {"cwd": "/x"}}
+    homes.put(
+        ".copilot/session-state/c1/events.jsonl",
+        {"type": "session.start", "data": about, "id": "e1", "parentId": None},
+        {"type": "user.message", "data": {"content": "mend the clock"}, "id": "e2", "parentId": "e1"},
+    )
+    found = only("copilot")
+    assert (found.id, found.first_prompt, found.cwd) == ("c1", "mend the clock", "/x")
+
+
+def test_mistral_vibe_has_title_and_folder_beside_it(homes: AgentHomes) -> None:
+    store = homes.home / ".vibe/logs/session/unified/v1"
+    VibeStore(store, [asked("mend the clock")], []).write()
+    found = only("mistral-vibe")
+    assert (found.id, found.title, found.first_prompt, found.cwd) == ("v1", "Look", "mend the clock", "/w")
+    assert found.model == "devstral"
 
 
 @needs_recorded

@@ -41,6 +41,8 @@ def test_claude_code_is_found_in_its_old_and_its_new_folder(homes: AgentHomes) -
         ("KIMI_CODE_HOME", "kimi-cli", "sessions/wd_x/k1/agents/main/wire.jsonl"),
         ("GEMINI_CLI_HOME", "gemini-cli", ".gemini/tmp/p/chats/session-2026-01-02T03-04-abcdef01.jsonl"),
         ("QWEN_HOME", "qwen-code", "projects/-x/chats/q1.jsonl"),
+        ("COPILOT_HOME", "copilot", "session-state/c1/events.jsonl"),
+        ("VIBE_HOME", "mistral-vibe", "logs/session/unified/v1/CURRENT"),
         ("QWEN_RUNTIME_DIR", "qwen-code", "projects/-x/chats/q1.jsonl"),
     ],
 )

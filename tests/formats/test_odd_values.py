@@ -121,6 +121,31 @@ def _opencode() -> list[Any]:
     return [{"info": info, "messages": messages}]
 
 
+def _copilot() -> list[Any]:
+    call = {"toolCallId": "c", "name": "edit", "arguments": {"path": "a"}}
+    usage = {"usage": {"inputTokens": 9, "outputTokens": 1, "apiCallId": "r"}}
+    ran = {"toolCallId": "c", "success": True, "result": {"content": "ok"}, "shellExecution": {"exitCode": 1}}
+    events: list[tuple[str, dict[str, Any]]] = [
+        ("session.start", {"sessionId": "s", "startTime": "2026-01-02T03:04:05Z", "context": {"cwd": "/x"}}),
+        (
+            "user.message",
+            {"content": "hi", "transformedContent": "now hi", "attachments": [{"type": "blob"}]},
+        ),
+        ("system.message", {"content": "Be."}),
+        ("session.usage_record", usage),
+        ("assistant.message", {"content": "yes", "toolRequests": [call], "apiCallId": "r"}),
+        ("tool.execution_start", {"toolCallId": "c"}),
+        ("tool.execution_complete", ran),
+        ("session.compaction_start", {}),
+        ("session.compaction_complete", {"summaryContent": "s", "preCompactionTokens": 5}),
+        ("subagent.started", {"toolCallId": "c", "agentName": "explore", "parentToolCallId": "c"}),
+    ]
+    return [
+        {"type": kind, "data": data, "id": "e", "parentId": None, "timestamp": "2026-01-02T03:04:05Z"}
+        for kind, data in events
+    ]
+
+
 def _openai() -> list[Any]:
     response = {"model": "m", "usage": {"prompt_tokens": 3}, "choices": [{"finish_reason": "stop"}]}
     return [
@@ -133,6 +158,7 @@ def _openai() -> list[Any]:
 SESSIONS = {
     "claude-code": _claude,
     "codex": _codex,
+    "copilot": _copilot,
     "pi": _pi,
     "kimi-cli": _kimi,
     "kimi-code": _kimi_code,

@@ -17,6 +17,7 @@ from .codex_rows import META
 VARIABLES = (
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
+    "COPILOT_HOME",
     "GEMINI_CLI_HOME",
     "KIMI_CODE_HOME",
     "KIMI_SHARE_DIR",
@@ -24,6 +25,7 @@ VARIABLES = (
     "PI_CODING_AGENT_SESSION_DIR",
     "QWEN_HOME",
     "QWEN_RUNTIME_DIR",
+    "VIBE_HOME",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
 )

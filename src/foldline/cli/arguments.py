@@ -112,7 +112,7 @@ def add_format(parser: argparse.ArgumentParser) -> None:
         dest="format_name",
         metavar="NAME",
         help="read FILE as this format: foldline, qwen-code, claude-code, codex, pi, kimi-cli, klaude-code, "
-        "gemini-cli, opencode, anthropic, openai",
+        "gemini-cli, opencode, copilot, mistral-vibe, anthropic, openai",
     )
 
 

@@ -13,6 +13,7 @@ from foldline.context.invariants import broken, dangling
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
 from foldline.context.proof import Unproved, recorded_requests, unproved
+from foldline.formats.base import Digests
 from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord
 
 from .output import Cell, Column, entries_of, say, say_heading, say_json, say_table
@@ -50,6 +51,7 @@ def _verdict_json(verdict: "Verdict") -> dict[str, object]:
         "proved": verdict.requests - len(verdict.unproved),
         "compactions": verdict.compactions,
         "entries": verdict.entries,
+        "digests": verdict.digests,
         "failures": failures,
     }
 
@@ -65,7 +67,10 @@ class Verdict:
     entries: int
     unproved: list[Unproved]
     unsound: list[str]
-    """What else does not hold: damage, references that lead nowhere, a view that breaks its rules."""
+    """What else does not hold: damage, references that lead nowhere, a view that breaks its rules, a digest
+    of another agent's that its files contradict."""
+    digests: int = 0
+    """Digests of another agent's that were recomputed."""
 
     @property
     def ok(self) -> bool:
@@ -73,6 +78,8 @@ class Verdict:
 
     def __str__(self) -> str:
         counted = f"{many(self.compactions, 'compaction')}, {entries_of(self.entries)}"
+        if self.digests:
+            counted += f", {many(self.digests, 'digest')} of its own checked"
         faults = many(len(self.unproved) + len(self.unsound), "fault")
         if not self.requests:
             sound = "all is sound" if self.ok else faults
@@ -92,6 +99,7 @@ def verdict_on(source: Source) -> Verdict:
     """Projects the history again and holds every request against it."""
     projection = source.project()
     damage = [str(source.damage)] if source.damage else []
+    digests = source.digests or Digests(0)
     return Verdict(
         requests=len(recorded_requests(source.entries)),
         unrecorded=0 if source.ours or projection.reports_view else _unrecorded(source.entries),
@@ -100,10 +108,12 @@ def verdict_on(source: Source) -> Verdict:
         unproved=unproved(source.entries),
         unsound=[
             *damage,
+            *digests.faults,
             *dangling(projection),
             *broken(projection),
             *unannounced_tool_changes(source.entries),
         ],
+        digests=digests.checked,
     )
 
 

@@ -200,7 +200,7 @@ def _export(parser: ArgumentParser) -> None:
     add_json(parser, "write to a file, and say what was written as JSON")
 
 
-HANDOFFS: Final = ("claude-code", "codex", "pi", "kimi-cli", "opencode")
+HANDOFFS: Final = ("claude-code", "codex", "pi", "kimi-cli", "copilot", "opencode")
 """The agents of `formats.handoff.RESUMED_BY`, in the order of the help."""
 
 
@@ -224,7 +224,7 @@ def _sessions(parser: ArgumentParser) -> None:
         dest="agent",
         metavar="AGENT",
         help="those of another agent, in its own folders: claude-code, codex, pi, kimi-cli, klaude-code, "
-        "qwen-code, gemini-cli, opencode, or all",
+        "qwen-code, gemini-cli, opencode, copilot, mistral-vibe, or all",
     )
     add_json(parser)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from foldline.context.projection import Projection, project
 from foldline.formats import file_of, read_foreign, session_file
-from foldline.formats.base import ForeignChild, ForeignSession
+from foldline.formats.base import Digests, ForeignChild, ForeignSession
 from foldline.formats.homes import AGENTS, find_found
 from foldline.formats.subagents import subagents_of
 from foldline.history import (
@@ -41,6 +41,8 @@ class Source:
     damage: Damage
     subagents: tuple[ForeignChild, ...] = ()
     """Those that were read with it; of a session of ours, they lie in its folder."""
+    digests: Digests | None = None
+    """Of a format that proves its files by digests, what came of them."""
 
     @property
     def ours(self) -> bool:
@@ -88,7 +90,16 @@ def read_source(ref: str, format_name: str | None = None) -> Source:
 
 
 def _source(name: str, path: Path, found: ForeignSession) -> Source:
-    return Source(name, path, found.format, found.header, found.entries, found.damage, found.children)
+    return Source(
+        name,
+        path,
+        found.format,
+        found.header,
+        found.entries,
+        found.damage,
+        found.children,
+        found.digests,
+    )
 
 
 def path_of(ref: str) -> Path:
@@ -111,11 +122,9 @@ def path_of(ref: str) -> Path:
 
 
 def _child_path(session: Path, child: str) -> Path:
-    """What the subagent of this id is read by: of ours, its own file."""
-    if session.name != EVENTS:
-        return session / child
+    """What the subagent of this id is read by: of ours, its own file (others have an `events.jsonl`, too)."""
     below = {path.parent.name: path for path in tree_of(session) if path != session}
-    return below[named_child(session.parent.name, child, below)]
+    return below[named_child(session.parent.name, child, below)] if below else session / child
 
 
 def write_copy(

@@ -131,6 +131,17 @@ class ForeignSession:
     """What the file says of its requests, oldest first: held against the view by `reader.checked`."""
     children: "tuple[ForeignChild, ...]" = ()
     """Its subagents. Each has a marker among the entries."""
+    digests: "Digests | None" = None
+    """What came of the digests in the files; None where their format has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """Digests of documents and records that lie beside them, recomputed."""
+
+    checked: int
+    faults: tuple[str, ...] = ()
+    """What differs from its digest, or breaks the chain. Each is a sentence without its end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from .base import ForeignSession, Json, JsonObject, parse_object, unglued
 
 Format = Literal[
     "foldline", "qwen-code", "claude-code", "codex", "pi", "kimi-cli", "klaude-code", "gemini-cli",
-    "opencode", "anthropic", "openai",
+    "opencode", "copilot", "mistral-vibe", "anthropic", "openai",
 ]  # fmt: skip
 
 Reader = Callable[[bytes, Path], ForeignSession]
@@ -69,6 +69,8 @@ FOREIGN = (
     ForeignFormat("klaude-code", "klaude-code", "klaude", "is_klaude", "read_klaude"),
     ForeignFormat("gemini-cli", "Gemini CLI", "gemini", "is_gemini", "read_gemini", sees="messages"),
     ForeignFormat("opencode", "opencode", "opencode", "is_opencode", "read_opencode", sees="document"),
+    ForeignFormat("copilot", "Copilot CLI", "copilot", "is_copilot", "read_copilot"),
+    ForeignFormat("mistral-vibe", "mistral-vibe 3", "vibe", "is_vibe", "read_vibe", sees="document"),
     ForeignFormat(
         "anthropic",
         "Amp, Cline and Goose",
@@ -175,11 +177,6 @@ class Refusal:
     tables: tuple[frozenset[str], ...] = ()
 
 
-def _is_copilot(record: JsonObject) -> bool:
-    kinds = ("session.", "user.message", "assistant.", "tool.execution", "hook.", "system.message")
-    return "parentId" in record and "data" in record and record.text("type").startswith(kinds)
-
-
 def _is_cursor(record: JsonObject) -> bool:
     spoken = record.get("role") in ("user", "assistant") and "type" not in record and "uuid" not in record
     return spoken and isinstance(record.at("message", "content"), list)
@@ -209,13 +206,8 @@ def _is_openhands(record: JsonObject) -> bool:
 
 
 REFUSALS = (
-    Refusal("a mistral-vibe session", line=lambda record: {"message_id", "role"} <= record.keys()),
+    Refusal("a session of mistral-vibe 2", line=lambda record: {"message_id", "role"} <= record.keys()),
     Refusal("OpenHands output", line=_is_openhands),
-    Refusal(
-        "a session of Copilot CLI",
-        "`/share file FILE` in it, or `copilot --share=FILE`, exports it as Markdown, for people",
-        line=_is_copilot,
-    ),
     Refusal(
         "a session of Cursor",
         "its files leave out most results of tools, and `cursor-agent` has no command that exports more; "

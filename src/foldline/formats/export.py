@@ -36,7 +36,7 @@ from foldline.protocol import (
 if TYPE_CHECKING:
     from .redaction import Redactor
 
-HANDED_OVER: Final = ("claude-code", "codex", "pi", "kimi-cli", "opencode")
+HANDED_OVER: Final = ("claude-code", "codex", "pi", "kimi-cli", "copilot", "opencode")
 """Agents that a session is handed over to: no format of an export."""
 
 

@@ -32,6 +32,7 @@ RESUMED_BY: Mapping[str, tuple[str, str, str]] = {
     "codex": ("agent_sessions", "write_codex", "codex resume {id}"),
     "pi": ("pi", "write_pi", "pi --session {path}"),
     "kimi-cli": ("kimi", "write_kimi", "kimi --session {id}"),
+    "copilot": ("agent_sessions", "write_copilot", "copilot --resume={id}"),
     "opencode": ("agent_sessions", "write_opencode", "opencode import {path} && opencode --session {id}"),
 }
 """By agent: the module below `writers`, the writer in it, and the command that resumes what it wrote."""
@@ -92,6 +93,8 @@ def _path(agent: str, folder: str, name: str) -> Path:
             flat = os.environ.get("PI_CODING_AGENT_SESSION_DIR", "").strip()
             below = re.sub(r"[/\\:]", "-", folder.removeprefix("/"))
             return home / ("" if flat else f"--{below}--") / file
+        case "copilot":
+            return home / name / "events.jsonl"
         case "kimi-cli":
             return home / md5(folder.encode(), usedforsecurity=False).hexdigest() / name / "context.jsonl"
         case _:  # opencode's own store is a database that only it may write

@@ -110,7 +110,7 @@ class Place:
                 return path.stem.rpartition("-")[2]
             case "kimi-cli":
                 return session_id_of(path)
-            case "klaude-code":
+            case "klaude-code" | "copilot" | "mistral-vibe":
                 return path.parent.name
             case _:
                 return path.stem
@@ -176,15 +176,21 @@ def _folders(agent: Format) -> list[Path]:
             return [share / "sessions", share / "imported_sessions", code / "sessions"]
         case "klaude-code":
             return [Path.home() / ".klaude" / "projects"]
-        case "opencode":
-            return [_home("XDG_DATA_HOME", ".local/share")[0] / "opencode"]
-        case "gemini-cli":
-            return [_home("GEMINI_CLI_HOME", "")[0] / ".gemini" / "tmp"]
         case "qwen-code":
             [home] = _home("QWEN_RUNTIME_DIR") or _home("QWEN_HOME", ".qwen")
             return [home / "projects", home / "tmp"]
         case _:
-            return []
+            known = _ONE_FOLDER.get(agent)
+            return [_home(known[0], known[1])[0] / known[2]] if known else []
+
+
+_ONE_FOLDER: dict[Format, tuple[str, str, str]] = {
+    "copilot": ("COPILOT_HOME", ".copilot", "session-state"),
+    "gemini-cli": ("GEMINI_CLI_HOME", "", ".gemini/tmp"),
+    "mistral-vibe": ("VIBE_HOME", ".vibe", "logs/session/unified"),
+    "opencode": ("XDG_DATA_HOME", ".local/share", "opencode"),
+}
+"""The variable that names the home of an agent, its usual name, and the one folder of sessions below it."""
 
 
 def _is_session(agent: Format, path: Path) -> bool:
@@ -194,6 +200,8 @@ def _is_session(agent: Format, path: Path) -> bool:
             return not path.name.startswith("agent-")
         case "gemini-cli":
             return path.suffix == ".jsonl" or not path.with_suffix(".jsonl").is_file()
+        case "mistral-vibe":
+            return not path.parent.name.startswith("child-")
         case "kimi-cli":
             return _is_kimi_session(path)
         case _:
@@ -229,6 +237,8 @@ PLACES = (
     Place("opencode"),
     Place("gemini-cli", ("*/chats/session-*.jsonl", "*/chats/session-*.json"), by_agent=b'"kind":"subagent"'),
     Place("qwen-code", ("*/chats/*.jsonl",)),
+    Place("copilot", ("*/events.jsonl",)),
+    Place("mistral-vibe", ("*/CURRENT",)),
 )
 
 AGENTS: tuple[str, ...] = tuple(place.agent for place in PLACES)

@@ -36,6 +36,9 @@ class Neighbours:
             case "klaude-code":
                 meta = klaude.beside(path)
                 return Beside(meta.text("title"), meta.text("work_dir"), klaude.is_by_agent(meta))
+            case "mistral-vibe":
+                meta = object_in(path.with_name("meta.json"))
+                return Beside(meta.text("title"), meta.text("environment", "working_directory"))
             case "gemini-cli":
                 return Beside(cwd=_gemini_folder(path))
             case _:

@@ -20,7 +20,7 @@ from .base import Counted, ForeignSession
 from .detection import FOREIGN, FORMATS, Unreadable, detect
 from .parts import by_kind
 
-_OF_FOLDERS = (EVENTS, "context.jsonl", "opencode.db")
+_OF_FOLDERS = (EVENTS, "context.jsonl", "opencode.db", "CURRENT")
 """What a session is read by that is a folder."""
 _SQLITE = b"SQLite format 3\0"
 _ZIP = b"PK\x03\x04"
@@ -70,8 +70,8 @@ def _subagent(found: ForeignSession, path: Path) -> ForeignSession:
 
 
 def session_file(path: Path) -> Path:
-    """The file to read a session by, where this is the folder of one: of ours, of klaude-code or kimi-cli; of
-    opencode's folder of sessions, the newest.
+    """The file to read a session by, where this is the folder of one: of ours, of klaude-code, kimi-cli,
+    Copilot CLI or mistral-vibe; of opencode's folder of sessions, the newest.
 
     Raises:
         FoldlineError: it is another folder.

@@ -36,7 +36,7 @@ from foldline.protocol import (
 )
 from foldline.sequences import grouped, same_start
 
-from .base import EPOCH, Counted, ForeignChild, ForeignSession, Json, JsonObject
+from .base import EPOCH, Counted, Digests, ForeignChild, ForeignSession, Json, JsonObject
 from .parts import LONGEST_KIND, arguments_of, left_out_note, parts_of, text_in, unknown_note
 
 _SNAPSHOT = "<state_snapshot>"
@@ -311,6 +311,13 @@ class Transcript:
     def change(self, index: int, **update: Any) -> None:
         self.entries[index] = self.entries[index].model_copy(update=update)
 
+    def compact(
+        self, summary: Sequence[Part], kept: Sequence[int], at: datetime | None, position: int = 0, **how: Any
+    ) -> None:
+        """Add a compaction. `how` is what else `ForeignView.compacted` takes."""
+        index = self.next_index(position)
+        self.put(index, self.view.compacted(index, summary, kept, **how), at)
+
     def unknown(self, record: JsonObject, kind: str) -> Unknown:
         """A record that says nothing to us stays as it is."""
         return Unknown(type=f"{self.agent}.{kind or 'record'}", record=record)
@@ -340,6 +347,7 @@ class Transcript:
         *,
         begun: datetime | None = None,
         counted: Iterable[Counted] = (),
+        digests: Digests | None = None,
     ) -> ForeignSession:
         """What was read. Where nothing says when it was `begun`, the first entry with a time does."""
         self._mark(list(self.calls.values()), None)
@@ -350,7 +358,7 @@ class Transcript:
         header = SessionHeader(id=identity, created_at=next(filter(None, times), EPOCH), cwd=cwd)
         damaged = (f"{damage}.",) if damage else ()
         said = (*damaged, *notes, *self._orphans_note(), *_children_note(children))
-        return ForeignSession(format, header, entries, damage, said, tuple(counted), children)
+        return ForeignSession(format, header, entries, damage, said, tuple(counted), children, digests)
 
     def notes(self, silent: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Sentences on pieces and records that were left out. `silent` is how the kinds of records begin that
@@ -455,11 +463,8 @@ class Transcript:
         stands = summary is not None and before is not None and summary.text == before.summary
         if [*ahead, *kept] != self.view.messages or stands == (summary is None):
             parts: tuple[Part, ...] = summary.parts if summary else ()
-            index = self.next_index()
-            compaction = self.view.compacted(
-                index, parts, kept, ahead=ahead, strategy=strategy, tokens_before=tokens_before
-            )
-            self.put(index, compaction, at)
+            how: dict[str, Any] = {"strategy": strategy, "tokens_before": tokens_before}
+            self.compact(parts, kept, at, ahead=ahead, **how)
         if (clipped := self.view.clipped(texts, f"{strategy}-clip")) is not None:
             self.add(clipped, at)
 

@@ -1,4 +1,4 @@
-"""Views written for Claude Code, Codex and opencode: read again by our readers, the messages are the same."""
+"""Views written for Claude Code, Codex, Copilot CLI and opencode: our readers read the same messages."""
 
 import json
 from pathlib import Path
@@ -10,14 +10,24 @@ from hypothesis import assume, given
 from foldline.formats import ForeignSession
 from foldline.formats.export import Writer
 from foldline.formats.opencode import ASKED_TO_COMPACT
-from foldline.formats.writers.agent_sessions import write_claude_code, write_codex, write_opencode
+from foldline.formats.writers.agent_sessions import (
+    write_claude_code,
+    write_codex,
+    write_copilot,
+    write_opencode,
+)
 from foldline.protocol import Compaction, Entry, SystemMessage, Title, Written, text_parts
 from foldline.protocol.messages import json_object
 from support.exported import Heard, handed, heard, reread
 from support.happenings import Step, played, steps
 from support.history import History, call, history
 
-WRITERS = {"claude-code": write_claude_code, "codex": write_codex, "opencode": write_opencode}
+WRITERS = {
+    "claude-code": write_claude_code,
+    "codex": write_codex,
+    "copilot": write_copilot,
+    "opencode": write_opencode,
+}
 writers = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 
 

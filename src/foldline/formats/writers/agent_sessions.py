@@ -1,4 +1,4 @@
-"""Writers for Claude Code, Codex and opencode: the view alone, as a session that each of them resumes.
+"""Writers for Claude Code, Codex, Copilot CLI and opencode: the view alone, as a session that they resume.
 
 Its summary stands where their own compactions put one.
 """
@@ -191,6 +191,64 @@ def _images(message: BaseMessage) -> Iterable[tuple[str, str]]:
     for part in message.parts:
         if isinstance(part, ImagePart):
             yield part.media_type, f"data:{part.media_type};base64,{part.data}"
+
+
+# --- Copilot CLI --------------------------------------------------------------------------------------
+
+
+def write_copilot(original: Original) -> Exported:
+    """A chain of events by `id` and `parentId`. A summary that opens the view is that of a compaction."""
+    lines: list[bytes] = []
+    header, parent = original.header, None
+    for nth, (at, kind, data) in enumerate(_copilot_events(original)):
+        name = str(uuid5(NAMESPACE_OID, f"{header.id} {nth}"))
+        event = {"type": kind, "data": data, "id": name, "timestamp": iso(at), "parentId": parent}
+        lines.append(record_line(event))
+        parent = name
+    return _exported(original, b"".join(lines), "Copilot CLI")
+
+
+def _copilot_events(original: Original) -> Iterator[tuple[datetime, str, Record]]:
+    header, at = original.header, original.header.created_at
+    about = {"sessionId": header.id, "version": 1, "producer": "foldline", "copilotVersion": __version__}
+    yield at, "session.start", {**about, "startTime": iso(at), "context": {"cwd": header.cwd}}
+    if original.projection.title:
+        yield at, "session.title_changed", {"title": original.projection.title}
+    for place, message in enumerate(_view(original)):
+        at, name = message.at or at, str(uuid5(NAMESPACE_OID, f"{header.id} message {place}"))
+        match message:
+            case AssistantMessage():
+                calls = [
+                    {
+                        "toolCallId": call.call_id,
+                        "name": call.name,
+                        "arguments": call.parsed(),
+                        "type": "function",
+                    }
+                    for call in message.calls
+                ]
+                said = {"messageId": name, "content": message.text, "toolRequests": calls}
+                yield at, "assistant.message", {**said, "model": message.model or PROVIDER}
+            case ToolResultMessage():
+                result = {"content": message.text, "binaryResultsForLlm": _blobs(message, "image")}
+                told = {"error": {"message": message.text}} if message.is_error else {}
+                ran = {"toolCallId": message.call_id, "success": not message.is_error, "result": result}
+                yield at, "tool.execution_start", {"toolCallId": message.call_id, "toolName": message.name}
+                yield at, "tool.execution_complete", {**ran, **told}
+            case _ if is_summary(message) and place == 0:
+                yield at, "session.compaction_complete", {"success": True, "summaryContent": message.text}
+            case _:
+                origin = {} if is_typed(message) else {"source": "foldline"}
+                yield (
+                    at,
+                    "user.message",
+                    {"content": message.text, "attachments": _blobs(message, "blob"), **origin},
+                )
+
+
+def _blobs(message: BaseMessage, kind: str) -> list[Record]:
+    images = (part for part in message.parts if isinstance(part, ImagePart))
+    return [{"type": kind, "mimeType": image.media_type, "data": image.data} for image in images]
 
 
 # --- opencode -----------------------------------------------------------------------------------------
