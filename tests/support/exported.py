@@ -10,6 +10,8 @@ from foldline.context.projection import project
 from foldline.context.view import is_preamble
 from foldline.formats import ForeignSession, read_foreign
 from foldline.formats.export import Exported, Original, Writer, export_format, only_view
+from foldline.formats.opencode import ASKED_TO_COMPACT
+from foldline.formats.pi import FRAME
 from foldline.history import utc_now
 from foldline.protocol import (
     AssistantMessage,
@@ -104,9 +106,10 @@ def _refuse(constant: str) -> None:
 
 
 def unmarked(heard: Heard) -> Heard:
-    """What is heard, without how kimi-cli marks the words of the program."""
+    """What is heard, without how kimi-cli marks the words of the program, and others a summary."""
     text = heard.text.removeprefix(" \n")
     if heard.voice == "program":
+        text = text.removeprefix(FRAME[0]).removesuffix(FRAME[1]).removeprefix(ASKED_TO_COMPACT)
         text = text.removeprefix(f"{ANNOUNCED}\n").replace(r"<\/system", "</system")
         text = text.replace("<system>", "").replace("</system>", "")
         text = "" if heard.images and text.strip() == "Images:" else text

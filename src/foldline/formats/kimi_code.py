@@ -78,7 +78,8 @@ def result_of(
 def _as_sent(result: JsonObject, name: str, output: Sequence[Part]) -> tuple[Part, ...]:
     """A result of Kimi Code with the lines it adds when it sends one: time, failure, emptiness, note."""
     head: list[str] = []
-    is_empty = not any(isinstance(part, ImagePart) for part in output) and not text_in(output).strip()
+    pieces = result.pieces("output")
+    is_empty = all(piece.kind == "text" and not piece.text("text").strip() for piece in pieces)
     if _TIMED.fullmatch(name) and "durationMs" in result:
         head.append(f"{_WALL_TIME}{result.count('durationMs') / 1000:.3f} seconds")
     if result.flag("isError") and not text_in(output).startswith("<system>ERROR"):

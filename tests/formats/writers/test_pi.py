@@ -9,7 +9,6 @@ from hypothesis import assume, given
 from foldline.context.projection import project
 from foldline.context.view import is_preamble
 from foldline.formats.export import Exported
-from foldline.formats.pi import FRAME
 from foldline.formats.writers.pi import write_pi
 from foldline.protocol import (
     AssistantMessage,
@@ -25,7 +24,7 @@ from foldline.protocol import (
     Written,
     text_parts,
 )
-from support.exported import handed, heard, reread
+from support.exported import handed, heard, reread, unmarked
 from support.foreign import faults
 from support.happenings import Step, played, steps
 from support.history import call, history
@@ -82,11 +81,7 @@ def test_whatever_happened_the_view_is_the_same(tmp_path_factory: Any, happened:
     again = reread(exported, tmp_path_factory.mktemp("pi"))
     assert not again.damage
     assert faults(again) == []
-    read = [
-        each._replace(text=each.text.removeprefix(FRAME[0]).removesuffix(FRAME[1]))
-        for each in heard(again.entries)
-    ]
-    assert read == heard(entries)
+    assert list(map(unmarked, heard(again.entries))) == list(map(unmarked, heard(entries)))
 
 
 @given(steps)
