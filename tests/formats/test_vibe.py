@@ -74,7 +74,7 @@ def test_messages_have_the_times_at_which_they_were_shown(store: Any) -> None:
     assert [entry.at.second for entry in answers if entry.at] == [6, 7]
 
 
-def test_a_failed_call_and_a_file_that_was_attached_are_told_apart(store: Any) -> None:
+def test_a_failed_call_and_a_file_that_was_attached_are_not_the_user_s(store: Any) -> None:
     attached = {"type": "resource", "resource": {"uri": "file:///a", "text": "line"}}
     session = read(
         store([message("user", text("see @a"), attached), *TURN[1:2], result("c1", "no", "failure")], [])

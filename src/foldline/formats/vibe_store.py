@@ -145,9 +145,9 @@ def _answered(record: JsonObject) -> Iterator[JsonObject]:
 
 
 def outcome_of(result: JsonObject) -> str:
-    """The result of a call, as mistral-vibe tells it to the model."""
+    """The result of a call, as mistral-vibe sends it to the model."""
     if error := result.object("error"):
-        told = {"name": error.get("code"), "message": error.get("message"), "details": error.get("details")}
-        return arguments_text({"result": {"type": "error", "error": told}})
+        fields = {"name": error.get("code"), "message": error.get("message"), "details": error.get("details")}
+        return arguments_text({"result": {"type": "error", "error": fields}})
     structured = result.get("structured_content")
     return text_of(result) or ("" if structured is None else arguments_text(structured))

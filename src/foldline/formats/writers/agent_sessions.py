@@ -231,10 +231,10 @@ def _copilot_events(original: Original) -> Iterator[tuple[datetime, str, Record]
                 yield at, "assistant.message", {**said, "model": message.model or PROVIDER}
             case ToolResultMessage():
                 result = {"content": message.text, "binaryResultsForLlm": _blobs(message, "image")}
-                told = {"error": {"message": message.text}} if message.is_error else {}
+                failure = {"error": {"message": message.text}} if message.is_error else {}
                 ran = {"toolCallId": message.call_id, "success": not message.is_error, "result": result}
                 yield at, "tool.execution_start", {"toolCallId": message.call_id, "toolName": message.name}
-                yield at, "tool.execution_complete", {**ran, **told}
+                yield at, "tool.execution_complete", {**ran, **failure}
             case _ if is_summary(message) and place == 0:
                 yield at, "session.compaction_complete", {"success": True, "summaryContent": message.text}
             case _:
