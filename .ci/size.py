@@ -11,10 +11,10 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 100_358,
-    "statements": 65_053,
-    "files": 415,
-    "lines in tui": 32_286,
+    "lines": 101_978,
+    "statements": 66_134,
+    "files": 419,
+    "lines in tui": 32_294,
     "files in tui": 132,
     "files under 40 lines": 2,
     "files over 700 lines": 0,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 
+from foldline.context.view import with_recall
 from foldline.formats import ForeignSession
 from foldline.formats.export import Writer
 from foldline.formats.opencode import ASKED_TO_COMPACT
@@ -32,7 +33,8 @@ writers = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 
 
 def spoken(entries: list[Entry], *, program: str = "program") -> list[Heard]:
-    """Without ids, failures and white space, of which not every format keeps each; what says nothing is gone.
+    """Without ids, failures, white space and what names our tools, of which not every format keeps each; what
+    says nothing is gone.
     Neighbours of one voice may be one message."""
     joined: list[Heard] = []
     for each in heard(entries):
@@ -42,7 +44,7 @@ def spoken(entries: list[Entry], *, program: str = "program") -> list[Heard]:
         voice = program if each.voice == "program" else each.voice
         each = each._replace(
             voice=voice,
-            text=" ".join(each.text.removeprefix(ASKED_TO_COMPACT).split()),
+            text=" ".join(with_recall(each.text.removeprefix(ASKED_TO_COMPACT), None).split()),
             failed=False,
             answers="",
             calls=calls,
