@@ -503,6 +503,19 @@ def test_the_system_prompt_is_what_its_sections_are_last(read: Any) -> None:
     assert session.notes == ()
 
 
+def test_an_answer_that_pi_omits_is_in_no_later_view(read: Any) -> None:
+    omitted = {"type": "context_edit", "targetId": "b", "replacement": None}
+    session = read(
+        node("a", None, message("user", "one")),
+        node("b", "a", call("c1", "read", path="x")),
+        node("c", "b", result("c1", "read", "too much")),
+        node("d", "c", omitted),
+        node("e", "d", message("user", "two")),
+        node("f", "e", {"type": "compaction", "summary": "so far", "firstKeptEntryId": "b"}),
+    )
+    assert (faults(session), texts(session), session.notes) == ([], ["so far", "two"], ())
+
+
 def test_a_branch_from_before_the_system_prompt_has_its_own(read: Any) -> None:
     session = read(
         node("a", None, system(opening="one")),

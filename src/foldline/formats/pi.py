@@ -234,16 +234,16 @@ class _Reader:
 
     def _entry(self, record: JsonObject, position: int) -> Entry | None:
         match record.get("type"):
-            case "message" if record.at("message", "role") == "system":
-                return self._system(record.object("message"), position)
             case "message":
-                return self._message(record.object("message"))
+                return self._message(record.object("message"), position)
             case "compaction":
                 return self._compaction(record, position)
             case "custom_message":
                 return self._machine_text(record.get("content"))
             case "branch_summary":
                 return self._machine_text(self._framed(record, _BRANCH_FRAME))
+            case "context_edit" if "replacement" in record and record["replacement"] is None:
+                return self._omission(self._positions.get(record.text("targetId")))
             case "model_change":
                 return _model_change(record)
             case "session_init" if record.text("systemPrompt").strip() and self._prompt.entry is None:
@@ -269,9 +269,11 @@ class _Reader:
         self.log.change(self._prompt.entry, parts=parts)
         return NoticeRecord(text="The system prompt or the tools changed.")
 
-    def _message(self, message: JsonObject) -> Entry | None:
+    def _message(self, message: JsonObject, position: int) -> Entry | None:
         content = message.get("content")
         match message.get("role"):
+            case "system":
+                return self._system(message, position)
             case "user":
                 machine = message.get("attribution") == "agent" or message.flag("synthetic")
                 return UserMessage(parts=self.log.parts(content), origin="machine" if machine else "typed")
@@ -294,6 +296,16 @@ class _Reader:
                 return self._machine_text(content)
             case _:
                 return None
+
+    def _omission(self, target: int | None) -> Entry | None:
+        """What takes a message out of the context, such as an answer that was too long for the window."""
+        if target is None or target not in self.log.view.messages:
+            return None
+        before = set(self.log.view.messages)
+        edit = self.log.dropped(target)
+        gone = before.difference(self.log.view.messages)
+        self._way = [index for index in self._way if index not in gone]
+        return edit
 
     def _framed(self, record: JsonObject, frame: tuple[str, str]) -> str:
         """The summary in a record as it is sent."""

@@ -384,11 +384,15 @@ class Transcript:
 
     def drop(self, index: int, at: datetime | None = None) -> None:
         """Take a message out of the model's context; a call takes its results along."""
-        self.add(Edit(target=index, action="drop"), at)
+        self.add(self.dropped(index), at)
+
+    def dropped(self, index: int) -> Edit:
+        """The same, but for adding the entry."""
         entry = self.entries[index]
         calls = [call.call_id for call in entry.calls] if isinstance(entry, AssistantMessage) else []
         gone = {index, *(result for call in calls for result in self._results.get(call, ()))}
         self.view.messages = [place for place in self.view.messages if place not in gone]
+        return Edit(target=index, action="drop")
 
     def checkpoint(
         self, at: datetime | None = None, *, index: int | None = None, moment: Moment | None = None
