@@ -92,6 +92,14 @@ def test_a_request_may_be_written_after_its_answer_began() -> None:
     assert faults(session) == []
 
 
+def test_a_note_may_be_written_after_the_request_that_sends_it() -> None:
+    date = rendered("date", DATE, path="/x/date")
+    session = read(user("Look at a."), blob(ASKED), *request("r1", ASKED), date, *looked())
+    assert [entry.source for entry in session.entries if isinstance(entry, DeveloperMessage)] == ["/x/date"]
+    assert sent_by(session, 1)[1:] == [("user", DATE), ("user", "Look at a.")]
+    assert faults(session) == []
+
+
 def test_a_system_message_stands_in_the_middle() -> None:
     told = said("system", "It is Sunday.\n\nThere are tools.")
     asked = said("user", "Look at a.")

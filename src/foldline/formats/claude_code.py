@@ -45,7 +45,7 @@ from .claude_code_requests import (
     Draft,
     RecordedRequests,
     arranged,
-    before_answers,
+    in_order,
     proved,
 )
 from .transcript import Moment, Transcript
@@ -86,7 +86,7 @@ def read_claude_code(data: bytes, path: Path) -> ForeignSession:
 def _session(
     lines: Sequence[JsonLine], damage: Damage, path: Path = Path(), children: Iterable[ForeignChild] = ()
 ) -> ForeignSession:
-    lines, branches, notes = _branches(before_answers(lines))
+    lines, branches, notes = _branches(in_order(lines))
     reader = _Reader(lines, branches, children)
     records = [line.record for line in lines]
     # The oldest folder and time, but the newest id: a fork opens with records of the session before it.

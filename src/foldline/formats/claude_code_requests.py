@@ -44,15 +44,23 @@ _NOTE_OPEN, _NOTE_CLOSE = "<system-reminder>\n", "\n</system-reminder>"
 _CANONICAL = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
-def before_answers(lines: Sequence[JsonLine]) -> list[JsonLine]:
-    """The records with each request before its answer: the pieces of that may be written first."""
+def in_order(lines: Sequence[JsonLine]) -> list[JsonLine]:
+    """The records with each request between its notes and its answer: either may be written on its wrong
+    side."""
     ordered: list[JsonLine] = []
     begun: dict[str, int] = {}
+    unanswered: int | None = None
     for line in lines:
-        if line.record.kind == "assistant":
-            begun.setdefault(line.record.text("requestRef"), len(ordered))
-        place = begun.get(line.record.text("id")) if line.record.kind == REQUEST else None
-        ordered.insert(len(ordered) if place is None else place, line)
+        record, place = line.record, len(ordered)
+        if record.kind == "assistant":
+            begun.setdefault(record.text("requestRef"), place)
+            unanswered = None
+        elif record.kind == REQUEST:
+            place = begun.get(record.text("id"), place)
+            unanswered = place if place == len(ordered) else None
+        elif record.kind == "attachment" and unanswered is not None:
+            place, unanswered = unanswered, unanswered + 1
+        ordered.insert(place, line)
     return ordered
 
 
