@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 101_978,
-    "statements": 66_134,
+    "lines": 102_002,
+    "statements": 66_154,
     "files": 419,
     "lines in tui": 32_294,
     "files in tui": 132,
