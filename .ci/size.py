@@ -11,7 +11,7 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 102_002,
+    "lines": 102_000,
     "statements": 66_154,
     "files": 419,
     "lines in tui": 32_294,

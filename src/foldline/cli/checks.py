@@ -178,10 +178,11 @@ def audited(source: Source) -> Iterator[AuditedCompaction]:
     """The compactions in force, oldest first, each against the views before and after it."""
     whole, projection = source.project(), Projection()
     in_force = {entry.index for entry in whole.compactions()}
-    for place, entry in enumerate(source.entries):
+    for place, entry in enumerate(source.entries, start=1):
         if not isinstance(entry, Compaction) or entry.index not in in_force:
             projection.append(entry)
             continue
+        later = map(source.entries.__getitem__, range(place, len(source.entries)))
         before = [item.message for item in projection.view]
         projection.append(entry)
         after = [item.message for item in projection.view]
@@ -191,7 +192,7 @@ def audited(source: Source) -> Iterator[AuditedCompaction]:
             words=sizes_words(whole, entry, "tokens"),
             entries=compacted_count(projection, entry),
             did=describe_compaction(projection, entry),
-            audit=audit(taken(before, after), [*after, *attached_again(source.entries[place + 1 :])]),
+            audit=audit(taken(before, after), [*after, *attached_again(later)]),
         )
 
 

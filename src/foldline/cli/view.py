@@ -145,9 +145,8 @@ def show_sent(
     record = sent.record
     cache = next((use for use in cache_uses(now) if use.number == sent.number), None)
     if as_json:
-        rendering = rendering_named(record.dialect, record.model)
-        if record.dialect == CLAUDE_CODE:
-            rendering = as_sent
+        by_agent = record.dialect == CLAUDE_CODE
+        rendering = as_sent if by_agent else rendering_named(record.dialect, record.model)
         if rendering is None and record.dialect not in ("", OFFLINE):
             note(f"The dialect {record.dialect!r} is not known here: these are OpenAI messages.")
         about = {

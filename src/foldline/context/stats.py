@@ -98,7 +98,7 @@ def stats_of(entries: Iterable[Entry]) -> Stats:
         stats.count(entry)
         if isinstance(entry, AssistantMessage):
             unrecorded.append(entry)
-    told = [answer for answer in unrecorded if answer.model or answer.usage] or unrecorded
-    for answer in told if "request" not in stats.kinds else ():
+    asked = [answer for answer in unrecorded if answer.model or answer.usage] or unrecorded
+    for answer in asked if "request" not in stats.kinds else ():
         stats.use(answer.model).add(answer.usage)
     return stats

@@ -352,8 +352,8 @@ def _as_sent(found: Kept | Draft, wanted: Sequence[Atom]) -> Kept | Draft:
     if wanted[0][0] == "system":
         source = found.message.source if isinstance(found.message, DeveloperMessage) else None
         return found._replace(message=DeveloperMessage(parts=parts, source=source))
-    told = {"parts": parts} | ({"role": "user"} if isinstance(found.message, DeveloperMessage) else {})
-    return found._replace(message=found.message.model_copy(update=told))
+    role = {"role": "user"} if isinstance(found.message, DeveloperMessage) else {}
+    return found._replace(message=found.message.model_copy(update={"parts": parts, **role}))
 
 
 def _new(message: BaseMessage, replaceable: Mapping[str, Kept | Draft]) -> Kept | Draft:
@@ -387,6 +387,6 @@ def proved(entries: Sequence[Entry], sent: Mapping[int, Sequence[BaseMessage]]) 
             starts = (len(known[0]), len(known[1])) if grown else (0, 0)
             if sent_atoms(both[0][starts[0] :]) == sent_atoms(both[1][starts[1] :]):
                 known = both
-                told = {"digest": running.of(both[1]), "view_items": len(both[1])}
-                yield entry.model_copy(update=told)
+                proof = {"digest": running.of(both[1]), "view_items": len(both[1])}
+                yield entry.model_copy(update=proof)
         projection.append(entry)

@@ -19,6 +19,7 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
+    is_typed,
     text_parts,
 )
 
@@ -311,7 +312,7 @@ def carried_over(log: Transcript, summary: str, first_prompt: int | None, add: A
         entry = log.entries[index]
         if isinstance(entry, DeveloperMessage) and (first_prompt is None or index < first_prompt):
             opening.append(index)
-        elif isinstance(entry, UserMessage) and entry.origin == "typed" and room > 0:
+        elif is_typed(entry) and room > 0:
             data = entry.text.encode()
             tokens = -(-len(data) // _BYTES_PER_TOKEN)
             prompts.append(index if tokens <= room else add(_shortened(data, room)))

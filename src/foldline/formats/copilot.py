@@ -23,6 +23,7 @@ from foldline.protocol import (
     Title,
     ToolResultMessage,
     UserMessage,
+    is_typed,
     text_parts,
 )
 
@@ -244,15 +245,10 @@ class _Reader:
     def _compact(self, data: JsonObject, at: datetime | None, position: int) -> None:
         """Every prompt so far in its own words, the summary, and what came while it was written."""
         last, self._compacted_up_to = self._compacted_up_to, None
-        in_view, entries = self.log.view.messages, self.log.entries
+        in_view = self.log.view.messages
+        covered = [place for place in in_view if last is None or place <= last]
         kept = [place for place in in_view if last is not None and place > last]
-        prompts = [
-            place
-            for place in in_view
-            if isinstance(said := entries[place], UserMessage)
-            and said.origin == "typed"
-            and place not in kept
-        ]
+        prompts = [place for place in covered if is_typed(self.log.entries[place])]
         self.log.compact(
             text_parts(data.text("summaryContent")),
             kept,

@@ -467,8 +467,7 @@ class Transcript:
         stands = summary is not None and before is not None and summary.text == before.summary
         if [*ahead, *kept] != self.view.messages or stands == (summary is None):
             parts: tuple[Part, ...] = summary.parts if summary else ()
-            how: dict[str, Any] = {"strategy": strategy, "tokens_before": tokens_before}
-            self.compact(parts, kept, at, ahead=ahead, **how)
+            self.compact(parts, kept, at, ahead=ahead, strategy=strategy, tokens_before=tokens_before)
         if (clipped := self.view.clipped(texts, f"{strategy}-clip")) is not None:
             self.add(clipped, at)
 

@@ -124,7 +124,7 @@ def context_of(store: Store) -> list[JsonObject]:
 
 def _overlap(context: Sequence[JsonObject], added: Sequence[JsonObject]) -> int:
     """How many of the last messages of a context are the first of those that are added to it."""
-    known = [(message.get("role"), message.get("content")) for message in context]
+    known = [(message.get("role"), message.get("content")) for message in context[-len(added) :]]
     new = [(message.get("role"), message.get("content")) for message in added]
     sizes = range(min(len(known), len(new)), 0, -1)
     return next((size for size in sizes if known[-size:] == new[:size]), 0)

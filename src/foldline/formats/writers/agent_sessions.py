@@ -118,8 +118,8 @@ def _claude_code_message(message: BaseMessage, *, opens: bool) -> Iterator[Recor
         }
         yield {"type": "assistant", "message": spoken}
     elif opens and is_summary(message):
-        told = {"trigger": "manual", "preTokens": 0}
-        boundary = {"type": "system", "subtype": "compact_boundary", "compactMetadata": told}
+        about = {"trigger": "manual", "preTokens": 0}
+        boundary = {"type": "system", "subtype": "compact_boundary", "compactMetadata": about}
         yield {**boundary, "content": "Conversation compacted", "level": "info", "isMeta": False}
         said = {"role": "user", "content": message.text}
         yield {"type": "user", "isCompactSummary": True, "isVisibleInTranscriptOnly": True, "message": said}
@@ -141,8 +141,8 @@ def write_codex(original: Original) -> Exported:
 def _codex_rows(original: Original) -> Iterator[Record]:
     header, at = original.header, original.header.created_at
     about = {"id": header.id, "timestamp": iso(at), "cwd": header.cwd, "source": "cli"}
-    told = {"originator": "foldline", "cli_version": __version__, "model_provider": None}
-    yield _row(at, "session_meta", {**about, **told})
+    program = {"originator": "foldline", "cli_version": __version__, "model_provider": None}
+    yield _row(at, "session_meta", {**about, **program})
     if original.projection.title:
         name = {"thread_id": header.id, "thread_name": original.projection.title}
         yield _row(at, "event_msg", {"type": "thread_name_updated", **name})
@@ -296,9 +296,9 @@ class _OpencodeSession:
                 answer = AssistantMessage(parts=summary, model=self._model)
                 self._answer(answer, {"summary": True, "mode": "compaction", "agent": "compaction"})
             case _:
-                told = {} if is_typed(message) else {"synthetic": True}
+                origin = {} if is_typed(message) else {"synthetic": True}
                 texts = [part.text for part in message.parts if isinstance(part, TextPart) and part.text]
-                parts: list[Record] = [{"type": "text", "text": text, **told} for text in texts]
+                parts: list[Record] = [{"type": "text", "text": text, **origin} for text in texts]
                 self._user([*parts, *_files(message)])
 
     def _user(self, parts: list[Record]) -> None:

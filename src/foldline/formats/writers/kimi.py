@@ -14,6 +14,7 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
+    is_typed,
 )
 
 from ..export import Exported, Original
@@ -71,7 +72,7 @@ class _Writer:
 
     def add(self, message: BaseMessage) -> None:
         """Writes a message, and behind an answer the size of the context, which kimi-cli counts there."""
-        if isinstance(message, UserMessage) and message.origin == "typed":
+        if is_typed(message):
             self._checkpoint()
         opens = is_summary(message) and not self._has_summary
         self._has_summary |= opens

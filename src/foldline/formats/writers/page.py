@@ -41,6 +41,7 @@ from foldline.protocol import (
     ToolResultMessage,
     Undo,
     UserMessage,
+    is_typed,
 )
 from foldline.sequences import grouped
 
@@ -165,7 +166,7 @@ def page_of(original: Original) -> Page:
 
 
 def _title(projection: Projection, entries: Sequence[Entry]) -> str:
-    prompts = (entry for entry in entries if isinstance(entry, UserMessage) and entry.origin == "typed")
+    prompts = filter(is_typed, entries)
     title = one_line(projection.title or "")
     return title or next(
         (line for prompt in prompts if (line := first_line(prompt.text, 80).lstrip("# "))), ""
