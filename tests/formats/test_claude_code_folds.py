@@ -187,7 +187,7 @@ def test_a_fold_after_one_that_kept_messages_covers_them_too() -> None:
         summary("second"),
     )
     assert texts(session) == ["second"]
-    assert fold_of(session).head[0].covers == ((1, 1), (4, 4))  # type: ignore[union-attr]
+    assert fold_of(session).head[0].covers == ((1, 4),)  # type: ignore[union-attr]
 
 
 def test_results_taken_out_of_the_context_are_hidden() -> None:

@@ -281,7 +281,7 @@ def test_a_second_fold_absorbs_the_first_and_what_it_kept(read: Any) -> None:
         compaction(5, details={"readFiles": ["r"], "modifiedFiles": ["m"]}),
     )
     second = session.entries[-1]
-    assert second.head[0].covers == ((2, 2), (4, 4))
+    assert second.head[0].covers == ((2, 4),)
     assert second.head[0].inputs == (3,)
     assert (second.details.read_files, second.details.modified_files) == (("r",), ("m",))
     assert texts(session) == ["so far", "four"]

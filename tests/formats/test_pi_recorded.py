@@ -76,9 +76,8 @@ def test_the_two_folds_of_v1_and_the_view_after_each() -> None:
     first, second = (entry for entry in session.entries if isinstance(entry, Compaction))
     assert (first.index, first.first_kept_index, first.tokens_before) == (359, 293, 175004)
     assert (second.index, second.first_kept_index, second.tokens_before) == (628, 551, 185014)
-    # Not between these: prompts without a word, which pi never sends.
-    assert first.head[0].covers == ((1, 20), (22, 89), (91, 193), (195, 292))  # type: ignore[union-attr]
-    assert second.head[0].covers[0] == (293, 358)  # type: ignore[union-attr]
+    assert first.head[0].covers == ((1, 292),)  # type: ignore[union-attr]
+    assert second.head[0].covers == ((293, 550),)  # type: ignore[union-attr]
     assert second.head[0].inputs == (359,)  # type: ignore[union-attr]
     assert records[628]["summary"] in second.summary
     projection = project(session.entries)

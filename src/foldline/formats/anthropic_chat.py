@@ -226,7 +226,7 @@ class _Reader:
         what says so itself. The summary of Goose or Roo Code is a message like others."""
         if gone is not None and gone[0] <= gone[1] < len(spans):
             self._hidden.update(range(spans[gone[0]][0], spans[gone[1]][1]))
-        stays = [index for index in self.log.view.messages if index not in self._hidden]
+        stays = [index for index in self.log.context() if index not in self._hidden]
         self.log.relist(stays, None, strategy="anthropic")
 
     def _entries(self, message: JsonObject) -> Sequence[Entry]:

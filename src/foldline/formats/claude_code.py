@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from foldline.context.files import file_lists
 from foldline.context.numbers import many
 from foldline.context.view import extends
 from foldline.history import Damage
@@ -14,7 +15,6 @@ from foldline.protocol import (
     NEW,
     BaseMessage,
     Compaction,
-    CompactionDetails,
     Entry,
     Kept,
     NoticeRecord,
@@ -48,7 +48,7 @@ from .claude_code_requests import (
     in_order,
     proved,
 )
-from .transcript import Moment, Transcript
+from .transcript import Transcript
 
 _KINDS_BESIDE = {
     "file-history-snapshot": "messageId", "summary": "leafUuid", "queue-operation": "operation",
@@ -252,8 +252,6 @@ class _Here(NamedTuple):
 
     newest: int
     """Index of its newest entry."""
-    view: Moment
-    compactions: tuple[tuple[int, ...], CompactionDetails]
     summary: str
     prompt: int | None
     contents: dict[int, str]
@@ -332,15 +330,14 @@ class _Reader:
     def _here(self) -> "_Here":
         newest = max(self.log.entries, default=NEW)
         summary, contents = self._newest_summary, dict(self._contents)
-        view = self.log.view.moment()
-        return _Here(newest, view, self._compactions.state, summary, self._prompt, contents)
+        return _Here(newest, summary, self._prompt, contents)
 
     def _go_to(self, there: "_Here | None", line: JsonLine) -> None:
         """Go on from there; from here where the file has not been there yet."""
         if there is None or there.newest == max(self.log.entries, default=NEW):
             return
-        self.log.go_to_branch(there.newest, there.view, line.record.time("timestamp"), line.position)
-        self._compactions.state, self._newest_summary = there.compactions, there.summary
+        self.log.go_to_branch(there.newest, line.record.time("timestamp"), line.position)
+        self._newest_summary = there.summary
         self._prompt, self._contents, self._known = there.prompt, dict(there.contents), ((), [])
 
     def _read(self, line: JsonLine) -> None:
@@ -445,7 +442,7 @@ class _Reader:
 
     def _send(self, line: JsonLine, sent: Sequence[BaseMessage]) -> None:
         waiting, self._waiting = self._waiting, []
-        indices = ([] if self._prompt is None else [self._prompt]) + self.log.view.items()
+        indices = ([] if self._prompt is None else [self._prompt]) + self.log.context()
         before, places = self._known
         if not (extends(before, sent) and indices[: len(places)] == places):
             before, places = (), []
@@ -473,19 +470,10 @@ class _Reader:
 
     def _relist(self, line: JsonLine, items: Sequence[int], contents: Mapping[int, str]) -> None:
         """The request sent other things, or in another order, than what came before leads to."""
-        index = self.log.next_index(line.position)
-        compaction = Compaction(
-            head=tuple(
-                Kept(ref=item, content=contents.get(item), fate="clipped" if item in contents else None)
-                for item in items
-            ),
-            first_kept_index=index,
-            strategy="claude-code",
-            details=self._compactions.state[1],
-        )
-        self.log.put(index, compaction, line.record.time("timestamp"))
         self._contents |= contents
-        self.log.view.relisted([item for item in items if item != self._prompt])
+        details, at = file_lists(self.log.projection), line.record.time("timestamp")
+        how = {"contents": contents, "strategy": "claude-code", "details": details}
+        self.log.compact((), items, at, line.position, **how)
 
     # --- other records ---------------------------------------------------------------------------------
 

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Literal
 
+from foldline.context.files import file_lists
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     Compaction,
-    CompactionDetails,
     DeveloperMessage,
     FileTouch,
     ImagePart,
-    Kept,
     NoticeRecord,
     Part,
     TextPart,
@@ -28,7 +27,7 @@ from .base import Json, JsonObject
 from .parts import ANTHROPIC_USAGE, arguments_of, image, stop_reason, text_in
 from .tool_results import FILE_TOOLS, Changes, edit_of, line_count
 from .tool_results import tool_result as result_of
-from .transcript import Transcript, file_lists
+from .transcript import Transcript
 
 _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d+)")
 _NOT_RUN = re.compile(r"The user doesn't want to (?:proceed|take)|<tool_use_error>Sibling tool call errored")
@@ -291,19 +290,7 @@ class Compactions:
         self.lost_kept = 0
         self._log = log
         self._chain = chain
-        self._ahead: tuple[int, ...] = ()
-        """What the newest compaction put before its summary."""
-        self._details = CompactionDetails()
         self._of_record: dict[str, list[int]] = defaultdict(list)
-
-    @property
-    def state(self) -> tuple[tuple[int, ...], CompactionDetails]:
-        """What it knows of the branch in use: another one may follow in the file."""
-        return self._ahead, self._details
-
-    @state.setter
-    def state(self, state: tuple[tuple[int, ...], CompactionDetails]) -> None:
-        self._ahead, self._details = state
 
     def add(self, message: BaseMessage, records: Sequence[str]) -> None:
         for uuid in records:
@@ -317,10 +304,7 @@ class Compactions:
         preserved = metadata.object("preservedMessages") or metadata.object("preservedSegment")
         # The kept ones follow an anchor: the boundary itself where they stand before the summary.
         is_ahead = (preserved.text("anchorUuid") or "the summary") == boundary.get("uuid")
-        view, entries = self._log.view, self._log.entries
-        compacted = [entries[place] for place in view.messages if place not in kept]
-        self._details = file_lists(self._details, compacted)
-        compaction = view.compacted(
+        return self._log.compaction(
             index,
             summary,
             () if is_ahead else kept,
@@ -328,18 +312,17 @@ class Compactions:
             strategy="claude-code",
             tokens_before=metadata.count("preTokens"),
             tokens_after=metadata.count("postTokens"),
-            details=self._details,
+            details=file_lists(self._log.projection),
+            reason="threshold" if metadata.get("trigger") == "auto" else "manual",
+            focus=metadata.text("userContext") or None,
         )
-        self._ahead = tuple(kept) if is_ahead else ()
-        reason = "threshold" if metadata.get("trigger") == "auto" else "manual"
-        return compaction.model_copy(update={"reason": reason, "focus": metadata.text("userContext") or None})
 
     def _kept(self, boundary: JsonObject) -> list[int]:
         """The messages that were kept word for word, tool groups whole, in their order."""
         records = _kept_records(boundary.object("compactMetadata"), self._chain)
         self.lost_kept += records is None
         named = (index for uuid in records or () for index in self._of_record.get(uuid, ()))
-        return self._log.view.whole_groups(named)
+        return self._log.whole_groups(named)
 
     def cleared(self, index: int, record: JsonObject) -> Compaction | None:
         metadata = record.object("microcompactMetadata")
@@ -354,28 +337,24 @@ class Compactions:
     def _replaced(
         self, index: int, contents: Mapping[str, str], fate: Literal["hidden", "clipped"], tokens_before: int
     ) -> Compaction | None:
-        view, ahead = self._log.view.messages, self._ahead
-        pieces = {
-            place: Kept(ref=place, content=contents[message.call_id], fate=fate)
-            for place in view
-            if isinstance(message := self._log.entries[place], ToolResultMessage)
-            and message.call_id in contents
+        messages = ((place, self._log.entries[place]) for place in self._log.messages())
+        texts = {
+            place: contents[message.call_id]
+            for place, message in messages
+            if isinstance(message, ToolResultMessage) and message.call_id in contents
         }
-        if not pieces:
+        if not texts:
             return None
-        earlier = self._log.view.compaction
-        return Compaction(
-            index=index,
-            first_kept_index=view[len(ahead)] if len(ahead) < len(view) else index,
-            head=(
-                *(pieces.get(place, Kept(ref=place)) for place in ahead),
-                *((Kept(ref=earlier.index),) if earlier else ()),
-            ),
-            replaced=tuple(piece for place, piece in pieces.items() if place not in ahead),
+        return self._log.compaction(
+            index,
+            (),
+            self._log.context(),
+            contents=texts,
+            fate=fate,
             strategy="claude-code",
             reason="threshold",
             tokens_before=tokens_before,
-            details=self._details,
+            details=file_lists(self._log.projection),
         )
 
 

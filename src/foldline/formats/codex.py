@@ -58,7 +58,7 @@ from .codex_items import (
 )
 from .parts import LONGEST_KIND, kind_of, left_out_note, unknown_note
 from .tool_results import Changes, applied, together
-from .transcript import Moment, Transcript
+from .transcript import Transcript
 
 _ROWS = (
     "session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state",
@@ -292,12 +292,12 @@ class _Turns:
     wanted: bool
     _in_force: list[int] = field(default_factory=list)
     """The checkpoints before the turns that were not taken back."""
-    _opened: tuple[int, Moment] | None = None
+    _opened: int | None = None
     """Where machine text that may belong to the next prompt began."""
 
     def machine_text(self, row: Row) -> None:
         if self.wanted and self._in_force and self._opened is None:
-            self._opened = self._here(row)
+            self._opened = self.log.next_index(row.position)
 
     def answered(self) -> None:
         """The model or a tool has spoken: machine text before that belongs to no later prompt."""
@@ -305,9 +305,9 @@ class _Turns:
 
     def begin(self, row: Row) -> None:
         if self.wanted:
-            index, moment = self._opened or self._here(row)
+            index = self.log.next_index(row.position) if self._opened is None else self._opened
             self._opened = None
-            self._in_force.append(self.log.checkpoint(row.at, index=index, moment=moment))
+            self._in_force.append(self.log.checkpoint(row.at, index=index))
 
     def take_back(self, row: Row, turns: int) -> bool:
         """Back to before the last so many turns, as far as there are any; whether there are."""
@@ -318,9 +318,6 @@ class _Turns:
         del self._in_force[-turns:]
         self._opened = None
         return True
-
-    def _here(self, row: Row) -> tuple[int, Moment]:
-        return self.log.next_index(row.position), self.log.view.moment()
 
 
 @dataclass

@@ -259,13 +259,11 @@ class NewContext:
     def compaction(self, log: Transcript, index: int) -> Compaction:
         """Instructions that Codex left behind become plain machine text: ours open every view for good."""
         stays = {*self.ahead, *self.kept}
-        for place in log.view.messages:
+        for place in log.messages():
             entry = log.entries[place]
             if place not in stays and isinstance(entry, DeveloperMessage) and entry.origin == "instructions":
                 log.change(place, origin="notice")
-        return log.view.compacted(
-            index, text_parts(self.summary), self.kept, ahead=self.ahead, strategy="codex"
-        )
+        return log.compaction(index, text_parts(self.summary), self.kept, ahead=self.ahead, strategy="codex")
 
 
 def listed_context(
@@ -308,7 +306,7 @@ def carried_over(log: Transcript, summary: str, first_prompt: int | None, add: A
     opening: list[int] = []
     prompts: list[int] = []
     room = _PROMPT_TOKENS
-    for index in reversed(log.view.messages):
+    for index in reversed(log.messages()):
         entry = log.entries[index]
         if isinstance(entry, DeveloperMessage) and (first_prompt is None or index < first_prompt):
             opening.append(index)

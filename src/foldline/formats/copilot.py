@@ -14,6 +14,7 @@ from foldline.context.numbers import many
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
+    Clear,
     Entry,
     ModelChange,
     NoticeRecord,
@@ -148,7 +149,7 @@ class _Reader:
             if record.kind == "session.compaction_start":
                 self._compacted_up_to = max(self.log.entries)
             if record.kind == "session.context_cleared":
-                self.log.clear()
+                self.log.add(Clear())
 
     def notes(self) -> Sequence[str]:
         older = many(self._older_systems, "earlier system prompt")
@@ -245,7 +246,7 @@ class _Reader:
     def _compact(self, data: JsonObject, at: datetime | None, position: int) -> None:
         """Every prompt so far in its own words, the summary, and what came while it was written."""
         last, self._compacted_up_to = self._compacted_up_to, None
-        in_view = self.log.view.messages
+        in_view = self.log.messages()
         covered = [place for place in in_view if last is None or place <= last]
         kept = [place for place in in_view if last is not None and place > last]
         prompts = [place for place in covered if is_typed(self.log.entries[place])]

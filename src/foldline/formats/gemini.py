@@ -11,6 +11,7 @@ from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
+    Clear,
     Entry,
     FoldlineError,
     ImagePart,
@@ -319,7 +320,7 @@ class _Reader:
         ids = [message.text("id") for message in self._conversation]
         del self._conversation[ids.index(identity) if identity in ids else 0 :]
         if not self._conversation:
-            self.log.clear()
+            self.log.add(Clear())
         elif id(target) in self._checkpoints:
             self.log.go_back_to(self._checkpoints[id(target)])
         else:  # the conversation was listed anew since

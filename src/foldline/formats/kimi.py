@@ -258,10 +258,9 @@ class _Context:
         old, new = [row.record for row in was], [later.record for later in after]
         sizes = range(min(len(old), len(new)), 0, -1)
         kept = next((size for size in sizes if old[len(old) - size :] == new[:size]), 0)
-        index, view = self._start + line.position, self.log.view
-        here = set(view.messages)
+        index, here = self._start + line.position, set(self.log.messages())
         tail = was[len(was) - kept :]
-        compaction = view.compacted(
+        compaction = self.log.compaction(
             index,
             self.log.parts(line.record.get("content")),
             [row.index for row in tail if row.index in here],
@@ -285,13 +284,13 @@ class _Context:
         place = max(checkpoints, default=None)
         news = next((record for record in records[common:] if _is_message(record)), JsonObject())
         shared = _opens_with(news, _DMAIL) or any(map(_is_message, records[:common]))
-        compaction = self.log.view.compaction.index if self.log.view.compaction else -1
+        summary = self.log.newest_summary()
+        compaction = summary.index if summary else -1
         if shared and place is not None and before[place].index > compaction:
             self._rows, self._newest = before[:place], self._start - 1
             self.log.go_back_to(before[place].checkpoint or 0, index=self._newest)
             return place
         self._put(self._start - 1, Clear())
-        self.log.view.clear()
         return 0
 
     def _put(self, index: int, entry: Entry) -> None:
@@ -318,8 +317,8 @@ class _Context:
                 return None
             case "assistant" | "user" if _opens_with(record, SUMMARY):
                 self._estimated = True
-                view, parts = self.log.view, self.log.parts(content)
-                return view.compacted(index, parts, (), ahead=view.messages, strategy="kimi-cli")
+                ahead, parts = self.log.messages(), self.log.parts(content)
+                return self.log.compaction(index, parts, (), ahead=ahead, strategy="kimi-cli")
             case "user":
                 return self._user(record)
             case "assistant":
@@ -479,14 +478,12 @@ class _Wire(StepReader):
     def _compaction(self, position: int) -> Entry:
         self._compacting = False
         self.compactions += 1
-        view, entries = self.log.view, self.log.entries
+        messages, entries = self.log.messages(), self.log.entries
         starts = [
-            place
-            for place, index in enumerate(view.messages)
-            if not isinstance(entries[index], ToolResultMessage)
+            place for place, index in enumerate(messages) if not isinstance(entries[index], ToolResultMessage)
         ]
         place = starts[-_KEPT_BY_A_COMPACTION] if len(starts) >= _KEPT_BY_A_COMPACTION else 0
-        return view.compacted(position, (), view.messages[place:], strategy="kimi-cli")
+        return self.log.compaction(position, (), messages[place:], strategy="kimi-cli")
 
 
 def _joined(last: Part, part: Part) -> Part | None:

@@ -32,7 +32,7 @@ from foldline.protocol import (
 from .base import Counted, Json, JsonLine, JsonObject
 from .parts import BESIDE, UsageFields, arguments_of, call_part, text_in, tool_call_parts
 from .tool_results import line_count, tool_result, touched
-from .transcript import Moment, Transcript
+from .transcript import Transcript
 
 _SILENT = (
     "agent.", "config.", "context.append_loop_event", "context.undone", "forked", "full_compaction.",
@@ -110,15 +110,14 @@ class StepReader:
     _step: Step | None = None
 
     def _add(self, entry: Entry, index: int, at: datetime | None) -> None:
-        self.log.put(index, entry, at, in_view=False)
+        self.log.put(index, entry, at)
         if self._step is not None and isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage):
             self._step.later.append(index)
         else:
             self._show(index)
 
     def _show(self, index: int) -> None:
-        if isinstance(message := self.log.entries[index], BaseMessage):
-            self.log.view.add(message)
+        """Called with each message, in the order in which the model gets them."""
 
     def end_step(self) -> None:
         """The answer is complete: it, its results, then what waited for them."""
@@ -237,7 +236,8 @@ class _Prompt:
 
     index: int
     checkpoint: int | None
-    before: Moment
+    before: tuple[int, ...]
+    """The context then."""
     scopes: tuple[int, ...]
     stored: int
     """The spine then: its open scopes, and how many messages it had."""
@@ -304,7 +304,6 @@ class CodeWire(StepReader):
             self._add(DeveloperMessage(parts=text_parts(_CONTINUES)), index, at)
 
     def _show(self, index: int) -> None:
-        super()._show(index)
         message = self.log.entries[index]
         if isinstance(message, BaseMessage) and not isinstance(message, SystemMessage):
             self._spine.add(message)
@@ -347,7 +346,6 @@ class CodeWire(StepReader):
             case "context.apply_compaction":
                 return self._compaction(record, index)
             case "context.clear":
-                self.log.view.clear()
                 self._prompts = []
                 self._spine.scopes, self._spine.stored = [0], []
                 return Clear()
@@ -381,7 +379,7 @@ class CodeWire(StepReader):
             case "user" if kind == "compaction_summary" and (self._spine.on_record or self._spine.used):
                 self._prompts, self._wall = [], index
                 self._spine.start_over(index)
-                return self.log.view.compacted(index, parts, (), strategy="kimi-code")
+                return self.log.compaction(index, parts, (), strategy="kimi-code")
             case "user" | "system" if kind == "shell_command":
                 return UserMessage(parts=parts, origin="shell")
             case "user" | "system" if any(isinstance(part, ImagePart) for part in parts):
@@ -409,7 +407,8 @@ class CodeWire(StepReader):
         index = self.log.next_index(position)
         scopes, stored = tuple(self._spine.scopes), len(self._spine.stored)
         name = message.text("id")
-        self._prompts.append(_Prompt(index, checkpoint, self.log.view.moment(), scopes, stored, name))
+        before = tuple(self.log.context()) if self._has_undos else ()
+        self._prompts.append(_Prompt(index, checkpoint, before, scopes, stored, name))
         typed = message.at("origin", "kind") in (None, "user")
         parts = self.log.parts(message.get("content"))
         self._add(UserMessage(parts=parts, origin="typed" if typed else "machine"), index, at)
@@ -426,13 +425,12 @@ class CodeWire(StepReader):
         if isinstance(record.get("keptUserMessageCount"), int):
             ahead = self._kept_prompts(record)
         else:
-            items = ([None] if self.log.view.compaction else []) + self.log.view.messages
-            kept = [place for place in items[record.count("compactedCount") :] if place is not None]
+            kept = self.log.context()[record.count("compactedCount") :]
         self._prompts = [prompt for prompt in self._prompts if prompt.index in {*ahead, *kept}]
         self._wall = index
         self._spine.start_over(index)
         self._spine.stored = [*ahead, index, *kept]
-        return self.log.view.compacted(
+        return self.log.compaction(
             index,
             text_parts(summary),
             kept,
@@ -444,7 +442,7 @@ class CodeWire(StepReader):
 
     def _kept_prompts(self, record: JsonObject) -> list[int]:
         """The oldest and the newest prompts, as many as the record says."""
-        here = set(self.log.view.messages)
+        here = set(self.log.messages())
         prompts = [prompt.index for prompt in self._prompts if prompt.index in here]
         count, head = record.count("keptUserMessageCount"), record.count("keptHeadUserMessageCount")
         if head:
@@ -461,10 +459,18 @@ class CodeWire(StepReader):
     def _scope_compaction(self, index: int, closed: _Closed) -> Compaction:
         """The memory of a scope in its place; what the user said there stays."""
         prompts = {prompt.index for prompt in self._prompts}
-        gone = [place for place in range(closed.start, closed.end) if place not in prompts]
-        return self.log.view.scope_compacted(
-            index, text_parts(closed.memory), gone, before=closed.end, strategy="kimi-code"
-        )
+        context, group = self.log.context(), self.log.projection.group
+        end = group(closed.end)[0]
+        cut = context.index(end) if end in context else len(context)
+        ahead = [
+            place
+            for place in context[:cut]
+            if isinstance(self.log.entries[place], Compaction)
+            or place in prompts
+            or not closed.start <= group(place)[0] < closed.end
+        ]
+        memory = text_parts(closed.memory)
+        return self.log.compaction(index, memory, context[cut:], ahead=ahead, strategy="kimi-code")
 
     def _undo(self, count: int) -> Entry | None:
         """Back to before the prompt, that many from the end. Over a compaction there is no way back."""
@@ -473,11 +479,10 @@ class CodeWire(StepReader):
             return None
         self._prompts = self._prompts[:-count]
         owners = {"", *(prompt.identity for prompt in self._prompts)} if self._is_branch else set()
-        gone = [index for index in self.log.view.messages if index not in target.before.messages]
+        gone = [index for index in self.log.messages() if index not in target.before]
         self._stays = [index for index in gone if self._injected.get(index) in owners]
         self._spine.scopes = list(target.scopes)
         del self._spine.stored[target.stored :]
-        self.log.view.go_back_to(target.before)
         return Revert(checkpoint=target.checkpoint)
 
     def _add_again(self, position: int) -> None:

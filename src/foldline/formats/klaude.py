@@ -11,7 +11,6 @@ from pathlib import Path
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
-    Checkpoint,
     Compaction,
     CompactionDetails,
     DeveloperMessage,
@@ -32,7 +31,7 @@ from foldline.protocol import (
 from .base import ForeignSession, JsonLine, JsonObject, known_lines, object_in
 from .parts import UsageFields, stop_reason, sub_agent_note, text_in
 from .tool_results import line_count, tool_result, touched
-from .transcript import Moment, Transcript
+from .transcript import Transcript
 
 _MESSAGES = ("SystemMessage", "DeveloperMessage", "UserMessage", "AssistantMessage", "ToolResultMessage")
 _KINDS = (*_MESSAGES, "CompactionEntry", "RewindEntry", "TaskMetadataItem", "SpawnSubAgentEntry")
@@ -83,8 +82,8 @@ class _Item:
     entry: Entry
     klaude_checkpoint: int | None = None
     checkpoint: int | None = None
-    after: Moment | None = None
-    """The view after a compaction, or at a checkpoint that a rewind goes back to."""
+    after: frozenset[int] = frozenset()
+    """The context after a compaction."""
 
 
 @dataclass
@@ -93,7 +92,6 @@ class _Reader:
     by_agent: bool
     log: Transcript = field(default_factory=lambda: Transcript("klaude"))
     _items: list[_Item] = field(default_factory=list)
-    _checkpoints: int = 0
 
     def read(self, line: JsonLine) -> None:
         kind, data = line.record.text("type"), line.record.object("data")
@@ -105,7 +103,7 @@ class _Reader:
         if isinstance(entry, DeveloperMessage):
             self._checkpoint(item, entry, line.position)
         if isinstance(entry, Compaction):
-            item.after = self.log.view.moment()
+            item.after = frozenset(self.log.messages())
 
     def _entry(self, kind: str, data: JsonObject, index: int) -> Entry | None:
         match kind:
@@ -184,17 +182,15 @@ class _Reader:
         found = _CHECKPOINT.search(message.text)
         item.klaude_checkpoint = int(found[1]) if found else None
         if item.klaude_checkpoint in self.targets:
-            item.checkpoint, item.after = self._checkpoints, self.log.view.moment()
-            self._checkpoints += 1
-            self.log.add(Checkpoint(id=item.checkpoint), self.log.entries[item.index].at, position=position)
+            index = self.log.next_index(position)
+            item.checkpoint = self.log.checkpoint(self.log.entries[item.index].at, index=index)
 
     def _compaction(self, data: JsonObject, index: int) -> Entry:
         """A summary, then the session from the first kept item on."""
         listed = self._items[self._cut(data) :]
-        known = set(self.log.view.messages)
-        kept = [item.index for item in listed if item.index in known or isinstance(item.entry, BaseMessage)]
+        kept = [item.index for item in listed if isinstance(item.entry, BaseMessage | Revert)]
         details = data.object("details")
-        return self.log.view.compacted(
+        return self.log.compaction(
             index,
             text_parts(data.text("summary")),
             kept,
@@ -228,7 +224,7 @@ class _Reader:
 
     def _first_kept(self, compaction: int) -> int:
         kept = self._items[compaction].after
-        places = (place for place, item in enumerate(self._items) if kept and item.index in kept.messages)
+        places = (place for place, item in enumerate(self._items) if item.index in kept)
         return next(places, compaction)
 
     def _count(self, cut: int) -> tuple[int, int]:
@@ -248,9 +244,8 @@ class _Reader:
             return DeveloperMessage(origin="dmail", parts=text_parts(said))
         target = self._items[place]
         del self._items[place + 1 :]
-        if target.after is None or target.checkpoint is None:
+        if target.checkpoint is None:
             return None
-        self.log.view.go_back_to(target.after)
         return Revert(checkpoint=target.checkpoint, message=said or None)
 
     def _retract(self, text: str) -> Entry | None:
@@ -258,9 +253,8 @@ class _Reader:
         if item is None or not isinstance(item.entry, UserMessage) or text_in(item.entry.parts, "") != text:
             return None
         self._items.remove(item)
-        if item.index not in self.log.view.messages:
+        if item.index not in self.log.context():
             return None
-        self.log.view.messages.remove(item.index)
         return Edit(target=item.index, action="drop")
 
 

@@ -127,8 +127,7 @@ class _Reader:
                 parts = self.log.parts(content)
                 if leading and position in self.summaries:
                     self._leading = False
-                    view = self.log.view
-                    return view.compacted(position, parts, view.messages, strategy="openai")
+                    return self.log.compaction(position, parts, self.log.messages(), strategy="openai")
                 return SystemMessage(parts=parts) if leading else DeveloperMessage(parts=parts)
             case "user":
                 return self._user(message)

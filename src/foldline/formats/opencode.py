@@ -10,10 +10,10 @@ from pathlib import Path
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
+    BaseMessage,
     Checkpoint,
     FileTouch,
     FoldlineError,
-    Kept,
     ModelChange,
     NoticeRecord,
     Part,
@@ -334,7 +334,7 @@ class _Reader:
                 self._hiding[index] = hidden_at
 
     def _drop(self, first: int, at: datetime | None) -> None:
-        gone = [index for index in self.log.view.messages if index >= first]
+        gone = [index for index in self.log.messages() if index >= first]
         answers = [index for index in gone if isinstance(self.log.entries[index], AssistantMessage)]
         for index in answers:
             self.log.drop(index, at)
@@ -350,28 +350,30 @@ class _Reader:
         index = self.log.next_index()
         cut = self._starts.get(asked.text("tail_start_id"), index)
         texts = [part.text("text").strip() for part in parts if part.get("type") == "text"]
-        compaction = self.log.view.compacted(
+        reason = "overflow" if asked.flag("overflow") else "threshold"
+        compaction = self.log.compaction(
             index,
             text_parts(question + ("\n\n".join(filter(None, texts)) or _NO_SUMMARY)),
-            [place for place in range(cut, index) if place not in self._unsent],
+            self._messages_from(cut),
             strategy="opencode",
             tokens_before=self._size,
+            reason=reason if asked.flag("auto") else "manual",
+            model=info.text("modelID") or None,
+            usage=_USAGE.read(info.get("tokens")),
         )
-        reason = "overflow" if asked.flag("overflow") else "threshold"
-        update = {
-            "reason": reason if asked.flag("auto") else "manual",
-            "model": info.text("modelID") or None,
-            "usage": _USAGE.read(info.get("tokens")),
-        }
-        self.log.put(index, compaction.model_copy(update=update), at)
+        self.log.put(index, compaction, at)
+
+    def _messages_from(self, cut: int) -> list[int]:
+        """The messages from this entry on, in the context or not, without failed answers."""
+        messages = (index for index, entry in self.log.entries.items() if isinstance(entry, BaseMessage))
+        return [index for index in messages if index >= cut and index not in self._unsent]
 
     def _hide(self, now: int | None, at: datetime | None) -> None:
         """Before a message of this moment, the outputs hidden by then; at the end, all of them."""
         due = {index for index, when in self._hiding.items() if now is None or when <= now}
         self._hiding = {index: when for index, when in self._hiding.items() if index not in due}
-        contents = {index: Kept(ref=index, content=HIDDEN, fate="hidden") for index in due}
-        if (hidden := self.log.view.clipped(contents, "opencode-prune")) is not None:
-            self.log.add(hidden, at)
+        if due:
+            self.log.clip(dict.fromkeys(due, HIDDEN), at, fate="hidden", strategy="opencode-prune")
 
     def _checkpoint(self, at: datetime | None) -> None:
         if not self._goes_back:

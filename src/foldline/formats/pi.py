@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from foldline.context.files import file_lists
 from foldline.protocol import (
     NEW,
     AssistantMessage,
@@ -20,6 +21,7 @@ from foldline.protocol import (
     Compaction,
     CompactionDetails,
     DeveloperMessage,
+    Edit,
     Entry,
     FileTouch,
     ModelChange,
@@ -35,7 +37,7 @@ from foldline.protocol import (
 from .base import ForeignSession, Json, JsonLine, JsonObject, known_lines
 from .parts import BESIDE, UsageFields, arguments_of, stop_reason, text_in
 from .tool_results import FILE_TOOLS, Changes, line_count, tool_result
-from .transcript import Moment, Transcript, file_lists
+from .transcript import Transcript
 
 _ROLES = ("toolResult", "bashExecution")
 _FIELDS = frozenset({"stopReason", "timestamp"})
@@ -146,9 +148,7 @@ class _Left(NamedTuple):
 
     moment: int
     """Index of its newest entry."""
-    view: Moment
     way: tuple[int, ...]
-    details: CompactionDetails
     prompt: "_Prompt"
 
 
@@ -187,7 +187,6 @@ class _Reader:
     _left: dict[int | None, "_Left"] = field(default_factory=dict)
     """How it was at those places."""
     _positions: dict[str, int] = field(default_factory=dict)
-    _details: CompactionDetails = field(default_factory=CompactionDetails)
     _lost_cuts: int = 0
     _prompt: _Prompt = field(default_factory=_Prompt)
     _model: str | None = None
@@ -206,15 +205,15 @@ class _Reader:
         if parent == self._tip:
             return
         left = self._left[parent]
-        self.log.go_to_branch(left.moment, left.view, line.record.time("timestamp"), line.position)
-        self._way, self._details, self._prompt = list(left.way), left.details, left.prompt
+        self.log.go_to_branch(left.moment, line.record.time("timestamp"), line.position)
+        self._way, self._prompt = list(left.way), left.prompt
 
     def read_all_of(self, place: int | None) -> None:
         """The record at this place, None for the beginning, is the newest."""
         self._tip = place
         if place in self.left:
-            newest, view = max(self.log.entries, default=NEW), self.log.view.moment()
-            self._left[place] = _Left(newest, view, tuple(self._way), self._details, self._prompt)
+            newest = max(self.log.entries, default=NEW)
+            self._left[place] = _Left(newest, tuple(self._way), self._prompt)
 
     def read(self, line: JsonLine) -> None:
         record = line.record
@@ -249,8 +248,6 @@ class _Reader:
             case "session_init" if record.text("systemPrompt").strip() and self._prompt.entry is None:
                 return self._system(JsonObject(content=record.get("systemPrompt")), position)
             case "reset_boundary":
-                self.log.view.clear()
-                self._details = CompactionDetails()
                 return Clear()
             case "session_info" | "title":
                 title = record.first("name", "title")
@@ -299,13 +296,11 @@ class _Reader:
 
     def _omission(self, target: int | None) -> Entry | None:
         """What takes a message out of the context, such as an answer that was too long for the window."""
-        if target is None or target not in self.log.view.messages:
+        if target is None or target not in self.log.context():
             return None
-        before = set(self.log.view.messages)
-        edit = self.log.dropped(target)
-        gone = before.difference(self.log.view.messages)
+        gone = self.log.projection.group(target)
         self._way = [index for index in self._way if index not in gone]
-        return edit
+        return Edit(target=target, action="drop")
 
     def _framed(self, record: JsonObject, frame: tuple[str, str]) -> str:
         """The summary in a record as it is sent."""
@@ -349,24 +344,23 @@ class _Reader:
         """A compaction of pi's: a summary, then every message from the first kept record on, also one that an
         earlier compaction had removed."""
         cut = self._cut(record, position)
-        entries, view = self.log.entries, self.log.view
-        covered = [entries[index] for index in view.messages if index < cut]
-        written, before = record.object("details"), self._details
+        written = record.object("details")
+        details = file_lists(self.log.projection)
         if written:
-            self._details = CompactionDetails(
+            details = CompactionDetails(
                 read_files=tuple(filter(None, written.texts("readFiles"))),
                 modified_files=tuple(filter(None, written.texts("modifiedFiles"))),
             )
-        else:
-            self._details = file_lists(before, covered)
-        return view.compacted(
+        return self.log.compaction(
             position,
             text_parts(self._framed(record, FRAME)),
             [index for index in self._way if index >= cut],
             strategy="pi",
             tokens_before=record.count("tokensBefore"),
-            details=self._details,
-        ).model_copy(update={"model": self._model, "usage": _USAGE.read(record.get("usage"))})
+            details=details,
+            model=self._model,
+            usage=_USAGE.read(record.get("usage")),
+        )
 
     def _cut(self, record: JsonObject, position: int) -> int:
         """The first kept record: named by its id, or in layout 1 by its position in the file."""

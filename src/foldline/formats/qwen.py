@@ -21,7 +21,7 @@ from foldline.protocol import (
 from .base import ForeignSession, JsonObject, known_lines
 from .gemini import Contents, by_program, contents_of, is_content
 from .parts import BESIDE, UsageFields, sub_agent_note
-from .transcript import Moment, Transcript
+from .transcript import Transcript
 
 _KINDS = ("user", "assistant", "tool_result", "system")
 _OWN_KEYS = ("systemPayload", "toolCallResult", "usageMetadata", "contextWindowSize")
@@ -159,7 +159,7 @@ class _Reader:
             if back and target is not None and target.checkpoint is not None:
                 self.log.go_back_to(target.checkpoint, at)
             elif back:
-                self.log.go_to_branch(NEW, Moment((), None), at)
+                self.log.go_to_branch(NEW, at)
             self._read(node, at)
             if node.is_target:
                 node.checkpoint = self.log.checkpoint(at)

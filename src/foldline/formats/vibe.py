@@ -175,7 +175,7 @@ class _Reader:
             elif entry.kind == "message":
                 self._add(entry)
             elif entry.get("kind") == "compaction":
-                seen, entries = self.log.view.messages, self.log.entries
+                seen, entries = self.log.messages(), self.log.entries
                 prompts = [place for place in seen if isinstance(entries[place], UserMessage)]
                 self.log.compact((), [], self._at, ahead=prompts, strategy="mistral-vibe")
             elif entry.text("message"):
