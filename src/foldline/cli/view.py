@@ -23,7 +23,7 @@ from foldline.context.weight import (
     item_weight,
     view_size,
 )
-from foldline.formats.openai_chat import as_sent
+from foldline.formats.readers.openai.reader import as_sent
 from foldline.history import clip_cells
 from foldline.llm.offline import OFFLINE
 from foldline.llm.responses import Rendering, as_openai, rendering_named

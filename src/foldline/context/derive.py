@@ -25,8 +25,8 @@ def derive(
     The entry still lacks its reason, sizes and details.
 
     Args:
-        as_listed: another agent listed `after`. Instruction files behind its first message stay there, and the
-            first new message also covers the removed messages before it.
+        as_listed: another agent listed `after`. Instruction files behind its first message stay there, and
+            the first new message also covers the removed messages before it.
     """
     originals = {message.key: message for message in before}
     # The preamble opens every view by itself: an entry does not mention it.

@@ -20,11 +20,11 @@ from foldline.protocol import FoldlineError, system_words
 
 from .base import EPOCH, ForeignSession
 from .detection import FOREIGN, Format
-from .kimi import rotations, session_id_of
 from .neighbours import Neighbours
+from .readers.kimi_cli.reader import rotations, session_id_of
 
 if TYPE_CHECKING:
-    from .opencode_store import StoredSession
+    from .readers.opencode.store import StoredSession
 
 # --- excerpts -----------------------------------------------------------------------------------------
 #
@@ -124,7 +124,7 @@ class Place:
         """
         if self.agent != "opencode":
             return []
-        from .opencode_store import stored_in_database, stored_in_files  # brings SQLite along
+        from .readers.opencode.store import stored_in_database, stored_in_files  # brings SQLite along
 
         found: dict[str, StoredSession] = {}
         for folder in self.folders():

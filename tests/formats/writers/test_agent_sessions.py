@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from foldline.context.view import with_recall
 from foldline.formats import ForeignSession
 from foldline.formats.export import Writer
-from foldline.formats.opencode import ASKED_TO_COMPACT
+from foldline.formats.readers.opencode.reader import ASKED_TO_COMPACT
 from foldline.formats.writers.agent_sessions import (
     write_claude_code,
     write_codex,

@@ -30,7 +30,7 @@ from foldline.protocol import (
 from foldline.version import __version__
 
 from ..export import Exported, Original
-from ..opencode import ASKED_TO_COMPACT
+from ..readers.opencode.reader import ASKED_TO_COMPACT
 from .records import PROVIDER, Record, arguments_held, iso, record_line
 
 _NOT_TIMED = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}

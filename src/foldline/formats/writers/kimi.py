@@ -18,7 +18,7 @@ from foldline.protocol import (
 )
 
 from ..export import Exported, Original
-from ..kimi import MACHINE, SUMMARY
+from ..readers.kimi_cli.reader import MACHINE, SUMMARY
 from .records import Record, record_line
 
 _SUMMARY_HEAD = f"{SUMMARY}. Here is the compaction output:</system>"

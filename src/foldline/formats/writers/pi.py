@@ -23,7 +23,7 @@ from foldline.protocol import (
 
 from ..base import JsonObject
 from ..export import Exported, Original
-from ..pi import FRAME, shell_text
+from ..readers.pi.reader import FRAME, shell_text
 from .records import PROVIDER, Record, arguments_held, iso, record_line
 
 _BROKEN_OFF = ("cancelled", "error")
