@@ -112,6 +112,11 @@ def text_in(parts: Iterable[Part], between: str = "\n") -> str:
     return between.join(part.text for part in parts if isinstance(part, TextPart))
 
 
+def first_text(texts: Iterable[str]) -> str:
+    """Return the first text that is not empty, or an empty one."""
+    return next(filter(None, texts), "")
+
+
 # --- calls ------------------------------------------------------------------------------------------
 
 
