@@ -65,11 +65,11 @@ def is_bare_header(record: JsonObject) -> bool:
 
 
 def with_beginning(lines: list[JsonLine], path: Path) -> tuple[list[JsonLine], list[str]]:
-    """Return the lines of a whole history, and notes.
+    """Return the lines of the whole history, and notes.
 
-    Since 0.145 the file of a fork or of a reverted thread holds only its own lines. Its `history_base` names the file before it, by the
-    id at the end of its name, and how much of it counts, in bytes and by the ordinals of records. Files only
-    grow, so that a chain of them is the whole history.
+    Since 0.145 the file of a fork or of a reverted thread holds only its own lines. Its `history_base` names
+    the file before it, by the id at the end of its name, and how much of that counts, in bytes and by the
+    ordinals of records. Files only grow, so that a chain of them is the whole history.
     """
     header = next((line for line in lines if _is_header(line)), None)
     if header is None:
