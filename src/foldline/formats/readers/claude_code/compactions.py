@@ -6,7 +6,7 @@ versions also clear or shorten single tool results: compactions without a summar
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from foldline.context.files import file_lists
 from foldline.formats.base import JsonLine, JsonObject
@@ -19,28 +19,21 @@ CLEARED = "[Old tool result content cleared]"
 """The model sees this in place of a cleared result."""
 
 
-class Boundaries(NamedTuple):
-    """The boundary records of a session, each with its summary if there is one."""
+def compacting_records(lines: Iterable[JsonLine]) -> dict[int, JsonLine]:
+    """Return the record that completes each compaction, by the position of its boundary.
 
-    compacting: dict[int, JsonObject]
-    """The boundary of each compaction, by the position of its summary, or of itself without one."""
-    unfinished: JsonLine | None
-    """A boundary at the end of the file: nothing is compacted yet."""
-
-
-def boundaries_of(lines: Iterable[JsonLine]) -> Boundaries:
-    """Find the summary of each boundary: no message comes between the two."""
-    compacting: dict[int, JsonObject] = {}
+    It is the summary, or the boundary itself if a message comes first. At the end of the file there is none.
+    """
+    records: dict[int, JsonLine] = {}
     boundary: JsonLine | None = None
     for line in lines:
         begins = is_boundary(line.record)
-        if boundary is not None and (begins or line.kind in SPOKEN):
-            place = line if is_summary(line.record) else boundary
-            compacting[place.position] = boundary.record
+        if boundary and (begins or line.kind in SPOKEN):
+            records[boundary.position] = line if is_summary(line.record) else boundary
             boundary = None
         if begins:
             boundary = line
-    return Boundaries(compacting, boundary)
+    return records
 
 
 class Compactions:

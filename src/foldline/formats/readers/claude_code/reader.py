@@ -16,7 +16,7 @@ from foldline.protocol import NEW, BaseMessage, Entry, NoticeRecord, Title, User
 from .arrangement import Arrangement, Draft
 from .branches import Branch, answer_id, branches_of, message_count
 from .children import children_of, is_sidechain
-from .compactions import Compactions, boundaries_of
+from .compactions import Compactions, compacting_records
 from .messages import (
     SPOKEN,
     answer,
@@ -31,7 +31,7 @@ from .messages import (
     user_messages,
     uuid_of,
 )
-from .requests import REFERENCED, REQUEST, RecordedRequests, in_order, proved
+from .requests import REFERENCED, REQUEST, RecordedRequests, in_order
 
 _FIRST_RECORDS = {
     "file-history-snapshot": "messageId", "summary": "leafUuid", "queue-operation": "operation",
@@ -120,18 +120,20 @@ class _Reader:
     def __init__(self, lines: Sequence[JsonLine], children: Iterable[ForeignChild]) -> None:
         self.log = Transcript("claude-code", children={child.id: child for child in children})
         self._lines = lines
-        self._boundaries = boundaries_of(lines)
+        self._compacting = compacting_records(lines)
         self._compactions = Compactions(self.log, lines)
+        self._boundary = JsonObject()
+        """The boundary of the next compaction."""
         self._summaries: set[str] = set()
         """The first summary record of each compaction."""
         self._answers = _pieces_of_answers(lines)
-        self._titles = _titles(lines)
+        self._has_title = any(line.kind == "custom-title" for line in lines)
+        """Whether the user gave titles. Then generated ones do not count."""
+        self._uuids = {uuid_of(line) for line in lines} - {""}
         self._without_text = 0
         self._requests = RecordedRequests(lines)
         self._drafts: list[Draft] = []
         """Messages that the next request puts in order."""
-        self._sent: dict[int, Sequence[BaseMessage]] = {}
-        """The messages of each request with the digest in the file, by the index of its record."""
         self._newest: tuple[Sequence[BaseMessage], Sequence[ViewItem]] = (), ()
         """The messages of the newest request, and the view that equals it."""
 
@@ -167,8 +169,6 @@ class _Reader:
                 self._put_drafts()
                 newest_at[place] = self._last_index()
         self._put_drafts()
-        for record in proved(self.log.in_order(), self._sent):
-            self.log.entries[record.index] = record
 
     def _last_index(self) -> int:
         return max(self.log.entries, default=NEW)
@@ -182,21 +182,28 @@ class _Reader:
 
     def _read(self, line: JsonLine) -> None:
         record = line.record
-        boundary = self._boundaries.compacting.get(line.position)
         # A compaction may have several summary records: the others name the first as parent.
-        is_first = is_summary(record) and record.text("parentUuid") not in self._summaries
-        if boundary is not None or is_first:
-            self._summaries.add(uuid_of(line))
-            self._compactions.compact(line, boundary or JsonObject())
-        elif is_boundary(record):
-            if line is self._boundaries.unfinished:
+        is_first = record.text("parentUuid") not in self._summaries
+        if is_boundary(record):
+            self._boundary = record
+            compacting = self._compacting.get(line.position)
+            if compacting is None:
                 self._add(line, [])
+            elif compacting is line:
+                self._compact(line)
+        elif is_summary(record) and (self._boundary or is_first):
+            self._summaries.add(uuid_of(line))
+            self._compact(line)
         elif record.kind == REQUEST:
             self._request(line)
         elif record.kind == "assistant":
             self._answer(line)
         elif record.kind not in REFERENCED and not self._replaces_results(line):
             self._read_plain(line)
+
+    def _compact(self, line: JsonLine) -> None:
+        self._compactions.compact(line, self._boundary)
+        self._boundary = JsonObject()
 
     def _replaces_results(self, line: JsonLine) -> bool:
         """Add the compaction of a record that clears or shortens results in the context."""
@@ -246,8 +253,13 @@ class _Reader:
                 return user_messages(self.log, record, [block])
             case "system":
                 return [notice(record)]
-            case _ if line.position in self._titles:
-                return [Title(title=self._titles[line.position])]
+            case "custom-title":
+                return _titles(record.text("customTitle"))
+            case "ai-title" if not self._has_title:
+                return _titles(record.text("aiTitle"))
+            # A `summary` may be the title of another session, whose records are not here.
+            case "summary" if not self._has_title and record.text("leafUuid") in self._uuids:
+                return _titles(record.text("summary"))
             case _:
                 return ()
 
@@ -278,12 +290,10 @@ class _Reader:
         if sent is None:
             self._put_drafts()
         else:
-            self._send(line, sent.messages)
+            self._send(line, sent)
+        entry = self._requests.entry(line.record, sent, self.log.projection.view)
         index = self.log.next_index(line.position)
-        record = self._requests.entry(line.record).model_copy(update={"after": index - 1})
-        self.log.put(index, record, line.at)
-        if sent is not None and sent.is_proved:
-            self._sent[index] = sent.messages
+        self.log.put(index, entry.model_copy(update={"after": index - 1}), line.at)
 
     def _send(self, line: JsonLine, sent: Sequence[BaseMessage]) -> None:
         view = self.log.projection.view
@@ -326,20 +336,5 @@ def _pieces_of_answers(lines: Iterable[JsonLine]) -> dict[int, list[JsonLine]]:
     return {pieces[0].position: pieces for pieces in answers.values()}
 
 
-def _titles(lines: Sequence[JsonLine]) -> dict[int, str]:
-    """Return the titles by position: the user's, else the generated ones.
-
-    A `summary` may be the title of another session, whose records are not here.
-    """
-    uuids = {uuid_of(line) for line in lines} - {""}
-    custom: dict[int, str] = {}
-    generated: dict[int, str] = {}
-    for line in lines:
-        match line.kind:
-            case "custom-title":
-                custom[line.position] = line.record.text("customTitle")
-            case "ai-title":
-                generated[line.position] = line.record.text("aiTitle")
-            case "summary" if line.record.text("leafUuid") in uuids:
-                generated[line.position] = line.record.text("summary")
-    return {position: title for position, title in (custom or generated).items() if title.strip()}
+def _titles(title: str) -> list[Title]:
+    return [Title(title=title)] if title.strip() else []

@@ -9,12 +9,11 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from functools import cached_property
 
 from foldline.context.calls import RunningPairs
-from foldline.context.projection import Projection
 from foldline.context.proof import RunningDigest
-from foldline.context.view import extends
+from foldline.context.view import ViewItem, extends
 from foldline.formats.base import Json, JsonLine, JsonObject
 from foldline.formats.parts import parts_of, text_in
 from foldline.protocol import (
@@ -22,7 +21,6 @@ from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     DeveloperMessage,
-    Entry,
     RequestRecord,
     SystemMessage,
     ToolResultMessage,
@@ -67,13 +65,29 @@ def in_order(lines: Sequence[JsonLine]) -> list[JsonLine]:
     return ordered
 
 
-class SentRequest(NamedTuple):
-    """The messages of a request."""
+class _Message:
+    """A message that a request may list. A plain text counts as one block."""
 
-    messages: Sequence[BaseMessage]
-    """The system prompt, then one message for each block; an answer is one message."""
-    is_proved: bool
-    """Whether all of it, with tools and parameters, has the digest in the file."""
+    def __init__(self, message: JsonObject) -> None:
+        self.json = JsonObject({**message, "content": message.pieces("content")})
+        self.encoded = _encode(self.json)
+        self.digest = _digest(self.encoded)
+
+    @cached_property
+    def messages(self) -> Sequence[BaseMessage]:
+        """Our messages for it: always the same objects."""
+        return [*_messages_in(self.json)]
+
+
+class _Shape:
+    """A system prompt with tools, which most requests share."""
+
+    def __init__(self, fields: JsonObject) -> None:
+        self.fields = fields
+        self.encoded = {key: _encode(value) for key, value in fields.items()}
+        self.digest = _digest(_joined(self.encoded))
+        system = text_in(parts_of(fields.get("system"), []))
+        self.messages = [SystemMessage(parts=text_parts(system))]
 
 
 class RecordedRequests:
@@ -82,16 +96,16 @@ class RecordedRequests:
     def __init__(self, lines: Sequence[JsonLine]) -> None:
         self.unplaced: set[int] = set()
         """Positions of records with messages that a later request puts in order."""
-        self._messages: dict[str, JsonObject] = {}
-        """The messages by digest."""
-        self._shapes: dict[str, JsonObject] = {}
-        self._encoded: dict[str, bytes] = {}
-        self._parsed: dict[str, Sequence[BaseMessage]] = {}
-        """Our messages by digest: always the same objects."""
-        self._lists: dict[str, list[str] | None] = {}
-        """The digests of the messages of each request, by its id; None if one is missing."""
+        self._messages: dict[str, _Message] = {}
+        self._shapes: dict[str, _Shape] = {}
+        self._lists: dict[str, list[_Message] | None] = {}
+        """The messages of each request, by its id; None if the file lacks some."""
         self._answers: dict[str, JsonObject] = {}
         """The answer to each request, from its record with most output."""
+        self._pairs = RunningPairs()
+        self._running = RunningDigest()
+        self._proved: tuple[Sequence[BaseMessage], Sequence[BaseMessage]] = (), ()
+        """The newest request that was proved, and the view that it equals."""
         if any(line.kind == REQUEST for line in lines):
             self._collect(lines)
             self._find_unplaced(lines)
@@ -101,14 +115,14 @@ class RecordedRequests:
         since_request: list[Json] = []
         for line in lines:
             record = line.record
-            match record.kind:
+            match line.kind:
                 case "api-request":
                     since_request = []
                 case "api-request-blob":
                     self._add_message(record.object("message"))
                 case "api-request-shape":
-                    shape = record.object("shape")
-                    self._shapes[_digest(_encode(shape))] = shape
+                    shape = _Shape(record.object("shape"))
+                    self._shapes[shape.digest] = shape
                 case "assistant":
                     answer = pieces[record.text("message", "id") or record.text("uuid")]
                     answer += blocks_of(record)
@@ -128,83 +142,80 @@ class RecordedRequests:
                 self.unplaced.add(line.position)
 
     def _add_message(self, message: JsonObject) -> None:
-        """Index a message by its digest. A plain text counts as one block."""
-        blocks = JsonObject({**message, "content": message.pieces("content")})
-        encoded = _encode(blocks)
-        digest = _digest(encoded)
-        self._messages[digest] = blocks
-        self._encoded[digest] = encoded
+        indexed = _Message(message)
+        self._messages[indexed.digest] = indexed
 
     def _add_answer(self, record: JsonObject) -> None:
-        request = record.text("requestRef")
         message = record.object("message")
-        longest = self._answers.setdefault(request, message)
+        longest = self._answers.setdefault(record.text("requestRef"), message)
         if message.count("usage", "output_tokens") >= longest.count("usage", "output_tokens"):
-            self._answers[request] = message
+            self._answers[record.text("requestRef")] = message
 
-    def read(self, record: JsonObject) -> SentRequest | None:
-        """Return the messages of this request; None if the file lacks some."""
+    def read(self, record: JsonObject) -> Sequence[BaseMessage] | None:
+        """Return the messages of this request; None if the file lacks some.
+
+        The system prompt comes first, then one message for each block. An answer is one message.
+        """
         base = self._lists.get(record.text("base"), [])
-        tail = record.texts("tail")
+        tail = [message for digest in record.texts("tail") if (message := self._messages.get(digest))]
         shape = self._shapes.get(record.text("shapeHash"))
-        if base is None or shape is None or not set(tail) <= self._messages.keys():
-            self._lists[record.text("id")] = None
+        listed = None
+        if base is not None and shape and len(tail) == len(record.texts("tail")):
+            listed = base[: record.count("keep")] + tail
+        self._lists[record.text("id")] = listed
+        if listed is None or shape is None:
             return None
-        digests = base[: record.count("keep")] + tail
-        self._lists[record.text("id")] = digests
-        messages = [self._system_prompt(record.text("shapeHash"))]
-        for digest in digests:
-            messages += self._parse(digest)
-        return SentRequest(messages, self._digest_of(record, shape, digests) == record.text("requestDigest"))
+        return [*shape.messages, *(ours for message in listed for ours in message.messages)]
 
-    def _system_prompt(self, digest: str) -> BaseMessage:
-        if digest not in self._parsed:
-            system = text_in(parts_of(self._shapes[digest].get("system"), []))
-            self._parsed[digest] = (SystemMessage(parts=text_parts(system)),)
-        return self._parsed[digest][0]
-
-    def _parse(self, digest: str) -> Sequence[BaseMessage]:
-        if digest not in self._parsed:
-            self._parsed[digest] = tuple(_messages_in(self._messages[digest]))
-        return self._parsed[digest]
-
-    def _digest_of(self, record: JsonObject, shape: JsonObject, digests: Sequence[str]) -> str:
+    def _digest_of(self, record: JsonObject) -> str:
         """Return the digest of a request: parameters, shape and messages, with cache marks."""
-        body: Json = {**record.object("params"), **shape}
-        messages = [self._encoded[digest] for digest in digests]
+        shape = self._shapes[record.text("shapeHash")]
+        listed = self._lists[record.text("id")] or []
+        body: Json = {**record.object("params"), **shape.fields}
+        messages = [message.encoded for message in listed]
         marked: dict[int, Json] = {}
         for mark in record.objects("cacheControl"):
             match mark.array("path"):
-                case ["messages", int(place), *path] if 0 <= place < len(digests):
-                    message = marked.get(place, self._messages[digests[place]])
-                    marked[place] = _marked(message, path, mark.get("value"))
+                case ["messages", int(place), *path] if 0 <= place < len(listed):
+                    marked[place] = _marked(marked.get(place, listed[place].json), path, mark.get("value"))
                     messages[place] = _encode(marked[place])
                 case path:
                     body = _marked(body, path, mark.get("value"))
-        fields = {key: self._encode_field(key, value, shape) for key, value in JsonObject.of(body).items()}
+        fields: dict[str, bytes] = {}
+        for key, value in JsonObject.of(body).items():
+            is_marked = shape.fields.get(key) is not value
+            fields[key] = _encode(value) if is_marked else shape.encoded[key]
         fields["messages"] = b"[" + b",".join(messages) + b"]"
-        pairs = [_encode(key) + b":" + fields[key] for key in sorted(fields)]
-        return _digest(b"{" + b",".join(pairs) + b"}")
+        return _digest(_joined(fields))
 
-    def _encode_field(self, key: str, value: Json, shape: JsonObject) -> bytes:
-        """Return a field as JSON. The tools are long and mostly the same, so they are cached."""
-        if shape.get(key) is not value:
-            return _encode(value)
-        name = f"{id(shape)} {key}"
-        if name not in self._encoded:
-            self._encoded[name] = _encode(value)
-        return self._encoded[name]
+    def entry(
+        self, record: JsonObject, sent: Sequence[BaseMessage] | None, view: Sequence[ViewItem]
+    ) -> RequestRecord:
+        """Return the record of a request.
 
-    def entry(self, record: JsonObject) -> RequestRecord:
-        """Return the record of a request with the file's own digest, not proved yet."""
+        It has the digest of the view if the request sent exactly that, else the digest in the file.
+        """
         answer = self._answers.get(record.text("id"), JsonObject())
-        return RequestRecord(
+        entry = RequestRecord(
             digest=record.text("requestDigest"),
             model=answer.text("model") or record.text("params", "model"),
             dialect=CLAUDE_CODE,
             usage=usage_of(answer.object("usage")),
             left=record.time("timestamp"),
         )
+        messages = self._pairs.of(view)
+        if sent is None or self._digest_of(record) != entry.digest or not self._is_view(sent, messages):
+            return entry
+        self._proved = sent, messages
+        update = {"digest": self._running.of(messages), "view_items": len(messages)}
+        return entry.model_copy(update=update)
+
+    def _is_view(self, sent: Sequence[BaseMessage], view: Sequence[BaseMessage]) -> bool:
+        """Return whether a request sent this view. Only new messages are compared."""
+        same_sent, same_view = self._proved
+        if not (extends(same_sent, sent) and extends(same_view, view)):
+            same_sent = same_view = ()
+        return sent_atoms(sent[len(same_sent) :]) == sent_atoms(view[len(same_view) :])
 
 
 def _may_be_sent(record: JsonObject) -> bool:
@@ -219,6 +230,11 @@ def _encode(value: Json) -> bytes:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def _joined(fields: Mapping[str, bytes]) -> bytes:
+    """Return a JSON object of encoded values."""
+    return b"{" + b",".join(_encode(key) + b":" + fields[key] for key in sorted(fields)) + b"}"
 
 
 def _marked(value: Json, path: Sequence[Json], mark: Json) -> Json:
@@ -247,31 +263,3 @@ def _messages_in(message: JsonObject) -> Iterator[BaseMessage]:
             )
         elif parts := sent_parts([block], []):
             yield DeveloperMessage(parts=parts, role="user" if message.get("role") == "user" else "system")
-
-
-# --- the proof --------------------------------------------------------------------------------------
-
-
-def proved(entries: Sequence[Entry], sent: Mapping[int, Sequence[BaseMessage]]) -> Iterator[RequestRecord]:
-    """Yield each request that sent exactly the view at that moment, with the view's digest.
-
-    Args:
-        sent: the messages of each request, by the index of its record.
-    """
-    projection = Projection()
-    pairs = RunningPairs()
-    running = RunningDigest()
-    # The newest request that was proved, and the view it was compared with.
-    earlier_sent: Sequence[BaseMessage] = ()
-    earlier_view: Sequence[BaseMessage] = ()
-    for entry in entries:
-        if isinstance(entry, RequestRecord) and entry.index in sent:
-            messages = sent[entry.index]
-            view = pairs.of(projection.view)
-            if not (extends(earlier_sent, messages) and extends(earlier_view, view)):
-                earlier_sent = earlier_view = ()
-            if sent_atoms(messages[len(earlier_sent) :]) == sent_atoms(view[len(earlier_view) :]):
-                earlier_sent = messages
-                earlier_view = view
-                yield entry.model_copy(update={"digest": running.of(view), "view_items": len(view)})
-        projection.append(entry)
