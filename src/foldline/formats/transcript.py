@@ -41,8 +41,7 @@ from .tool_results import Changes, tool_result
 
 _SNAPSHOT = "<state_snapshot>"
 """What Gemini CLI and Qwen Code ask their models to put around a summary."""
-
-
+_UNDONE = ("reverted", "cleared", "dropped")
 _BOOKKEEPING = frozenset({"usage", "tokens_after"})
 """Fields of an entry that change nothing in the model's context."""
 
@@ -152,6 +151,12 @@ class Transcript:
     def messages(self) -> list[int]:
         """The same without summaries."""
         return [index for index in self.context() if not isinstance(self.entries[index], Compaction)]
+
+    def not_undone(self) -> list[int]:
+        """Return all messages but those that were reverted, cleared or dropped; compacted ones, too."""
+        fate = self.projection.fate
+        messages = (entry.index for entry in self.in_order() if isinstance(entry, BaseMessage))
+        return [index for index in messages if fate(index).kind not in _UNDONE]
 
     def newest_summary(self) -> Compaction | None:
         """The newest compaction whose summary is in the context."""
