@@ -9,7 +9,13 @@ from pathlib import Path
 
 from foldline.formats.base import ForeignSession, JsonObject, known_lines
 from foldline.formats.parts import BESIDE, UsageFields, sub_agent_note
-from foldline.formats.readers.gemini.reader import Contents, by_program, contents_of, is_content
+from foldline.formats.readers.gemini.contents import (
+    Contents,
+    by_program,
+    contents_of,
+    is_content,
+    is_program_text,
+)
 from foldline.formats.transcript import Transcript
 from foldline.protocol import (
     NEW,
@@ -211,7 +217,12 @@ class _Reader:
 
     def _said(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[UserMessage]:
         is_program = record.get("subtype") not in _TYPED or record.flag("isSidechain")
-        return self._contents.said(pieces, typed=lambda text: not is_program and not _CONTEXT.match(text))
+        return self._contents.user_messages(
+            pieces,
+            lambda text: (
+                is_program_text(text) or (bool(text) and (is_program or _CONTEXT.match(text) is not None))
+            ),
+        )
 
     def _noted(self, subtype: str, payload: JsonObject) -> Sequence[Entry]:
         match subtype:
