@@ -84,10 +84,8 @@ def line_count(text: str) -> str:
     return f"{lines} line{'' if lines == 1 else 's'}"
 
 
-def details_in(record: JsonObject, read: str, modified: str) -> CompactionDetails | None:
-    """Return the files that an agent's compaction names in fields of these names."""
-    if not record:
-        return None
+def details_in(record: JsonObject, read: str, modified: str) -> CompactionDetails:
+    """Return the files that an agent's compaction names in these fields."""
     return CompactionDetails(
         read_files=tuple(filter(None, record.texts(read))),
         modified_files=tuple(filter(None, record.texts(modified))),

@@ -98,12 +98,12 @@ def _is_of_oh_my_pi(record: JsonObject) -> bool:
 
 
 def _parents(body: Sequence[JsonLine], notes: list[str]) -> dict[int, int | None]:
-    """Return each record's parent, both by their places; a root has None.
+    """Return the place of each record's parent, by the record's place.
 
     Where a record's parent is lost (a damaged line), it is the record before it in the file.
     """
-    ids = ((line.record.text("id"), place) for place, line in enumerate(body))
-    places = {identity: place for identity, place in ids if identity}
+    ids = ((line.record.get("id"), place) for place, line in enumerate(body))
+    places = {identity: place for identity, place in ids if isinstance(identity, str)}
     parents: dict[int, int | None] = {}
     before: int | None = None
     gaps = 0
@@ -264,7 +264,7 @@ class _Reader:
                 return None
 
     def _omission(self, target: int | None) -> Entry | None:
-        """Take a message out of the context, such as an answer that was too long for the window."""
+        """Take a message out of the context, for instance an answer too long for the window."""
         return Edit(target=target, action="drop") if target in self.log.context() else None
 
     def _framed(self, record: JsonObject, frame: tuple[str, str]) -> str:
@@ -305,14 +305,16 @@ class _Reader:
         A message that an earlier compaction had removed comes back.
         """
         cut = self._cut(record, index)
-        details = record.object("details")
+        details = file_lists(self.log.projection)
+        if record.object("details"):
+            details = details_in(record.object("details"), "readFiles", "modifiedFiles")
         return self.log.compaction(
             index,
             text_parts(self._framed(record, FRAME)),
             [message for message in self.log.not_undone() if message >= cut],
             strategy="pi",
             tokens_before=record.count("tokensBefore"),
-            details=details_in(details, "readFiles", "modifiedFiles") or file_lists(self.log.projection),
+            details=details,
             model=self._model,
             usage=_USAGE.read(record.get("usage")),
         )
