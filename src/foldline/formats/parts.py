@@ -152,6 +152,15 @@ def arguments_text(arguments: Json) -> str:
     return _COMPACT.encode({} if arguments is None else arguments)
 
 
+def thinking_parts(text: str) -> tuple[ThinkingPart, ...]:
+    """Return a thought as the parts of a message; none for an empty text."""
+    return (ThinkingPart(text=text),) if text else ()
+
+
+def has_image(parts: Iterable[Part]) -> bool:
+    return any(isinstance(part, ImagePart) for part in parts)
+
+
 # --- usage ------------------------------------------------------------------------------------------
 
 
@@ -220,6 +229,10 @@ def by_voice(spoken: Iterable[tuple[V, Part]]) -> Iterator[tuple[V, tuple[Part, 
     """Parts of one message, those together that one voice says in turn."""
     for voice, group in groupby(spoken, key=lambda pair: pair[0]):
         yield voice, tuple(part for _, part in group)
+
+
+def user_message(parts: tuple[Part, ...], *, typed: bool) -> UserMessage:
+    return UserMessage(parts=parts, origin="typed" if typed else "machine")
 
 
 def user_messages(parts: Iterable[Part], is_program: Callable[[str], bool]) -> list[UserMessage]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from foldline.protocol import FileTouch, Part, ToolCallPart, ToolDetails, ToolResultMessage
+from foldline.protocol import CompactionDetails, FileTouch, Part, ToolCallPart, ToolDetails, ToolResultMessage
 
 from .base import JsonObject
 from .parts import arguments_of, text_in
@@ -91,6 +91,14 @@ def tool_result(
 def line_count(text: str) -> str:
     lines = len(text.splitlines())
     return f"{lines} line{'' if lines == 1 else 's'}"
+
+
+def details_in(record: JsonObject, read: str, modified: str) -> CompactionDetails:
+    """Return the files that an agent's compaction names in these fields."""
+    return CompactionDetails(
+        read_files=tuple(filter(None, record.texts(read))),
+        modified_files=tuple(filter(None, record.texts(modified))),
+    )
 
 
 # --- what a call does to files, by its name and arguments ---------------------------------------------

@@ -37,11 +37,11 @@ from foldline.sequences import grouped
 
 from .base import EPOCH, Counted, Digests, ForeignChild, ForeignSession, Json, JsonObject
 from .parts import LONGEST_KIND, arguments_of, left_out_note, parts_of, text_in, unknown_note
+from .tool_results import Changes, tool_result
 
 _SNAPSHOT = "<state_snapshot>"
 """What Gemini CLI and Qwen Code ask their models to put around a summary."""
-
-
+_UNDONE = ("reverted", "cleared", "dropped")
 _BOOKKEEPING = frozenset({"usage", "tokens_after"})
 """Fields of an entry that change nothing in the model's context."""
 
@@ -152,6 +152,12 @@ class Transcript:
         """The same without summaries."""
         return [index for index in self.context() if not isinstance(self.entries[index], Compaction)]
 
+    def not_undone(self) -> list[int]:
+        """Return all messages but those that were reverted, cleared or dropped; compacted ones, too."""
+        fate = self.projection.fate
+        messages = (entry.index for entry in self.in_order() if isinstance(entry, BaseMessage))
+        return [index for index in messages if fate(index).kind not in _UNDONE]
+
     def newest_summary(self) -> Compaction | None:
         """The newest compaction whose summary is in the context."""
         summaries = (self.entries[item.index] for item in self.projection.view if is_summary(item.message))
@@ -260,8 +266,50 @@ class Transcript:
         """A record that says nothing to us stays as it is."""
         return Unknown(type=f"{self.agent}.{kind or 'record'}", record=record)
 
+    def put_record(
+        self, index: int, entry: Entry | None, record: JsonObject, kind: str, at: datetime | None = None
+    ) -> int:
+        """Add what a record of this kind says; a record that says nothing stays as it is."""
+        return self.put(index, entry or self.unknown(record, kind), at)
+
     def parts(self, content: Json) -> tuple[Part, ...]:
         return parts_of(content, self.left_out)
+
+    def result(
+        self,
+        call_id: str,
+        parts: Sequence[Part],
+        *,
+        changes: Callable[[ToolCallPart], Changes],
+        name: str = "",
+        failed: bool = False,
+        cancelled: bool = False,
+        exit_code: str = "",
+        brief: str = "",
+        milliseconds: int = 0,
+    ) -> ToolResultMessage:
+        """Return the result of a call, named and judged by the call that is known.
+
+        Args:
+            changes: tells what a call that went well did to files.
+            name: the tool, if no call is known.
+            brief: the outcome of a call that went well.
+        """
+        call = self.calls.get(call_id)
+        is_failure = failed or cancelled
+        if exit_code:
+            brief = f"exit {exit_code}"
+        elif is_failure:
+            brief = "cancelled" if cancelled else "failed"
+        return tool_result(
+            call_id,
+            call.name if call else name,
+            parts,
+            failed=is_failure,
+            brief=brief,
+            changes=changes(call) if call and not is_failure else None,
+            milliseconds=milliseconds,
+        )
 
     def standing_summaries(self) -> dict[str, int]:
         """The compactions whose summaries are in the context, by what these say."""

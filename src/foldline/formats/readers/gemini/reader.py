@@ -1,15 +1,15 @@
-"""Reader for the sessions of Gemini CLI: one JSON document, or, since 0.40, a log of JSON lines that says
-what was added, changed and taken back. Also what its `/chat save` writes."""
+"""Reader for the sessions of Gemini CLI: one JSON document, or, since 0.40, a log of JSON lines.
 
-import json
-from collections.abc import Callable, Iterable, Sequence
+The log says what was added, changed and taken back. The files of `/chat save` are read, too.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from foldline.formats.base import ForeignSession, Json, JsonObject, bytes_in, json_lines, parse_document
-from foldline.formats.parts import UsageFields, call_part, sub_agent_note, user_messages
-from foldline.formats.tool_results import Changes, changes_of, tool_result
+from foldline.formats.base import ForeignSession, JsonObject, bytes_in, json_lines, parse_document
+from foldline.formats.parts import UsageFields, sub_agent_note
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import (
@@ -18,261 +18,144 @@ from foldline.protocol import (
     Clear,
     Entry,
     FoldlineError,
-    ImagePart,
     NoticeRecord,
     Part,
-    TextPart,
     ThinkingPart,
     Title,
-    ToolCallPart,
     ToolResultMessage,
-    UserMessage,
-    text_parts,
 )
 
-_NOT_SENT = ("/", "?")
+from .contents import Contents, by_program, contents_of, is_content, responses_in
+
+_COMMANDS = ("/", "?")
 """How the user's commands to the program begin, which are no prompts."""
-_LEVELS = ("info", "warning", "error")
 _ROOT = ".project_root"
-"""Beside the folder of the sessions: the path of the project they are of."""
-_ATTACHED = "\n--- Content from referenced files"
-"""Behind it stand the files that a prompt names with `@`."""
-_MODELS = ("model", "gemini")
-_PROGRAM = (
-    "<session_context>", "<hook_context>", "<system-reminder>", "<task-notification>", "<qwen:",
-    "<state_snapshot>", "This is the Gemini CLI.", "This is the Qwen Code.",
-)  # fmt: skip
-"""How texts begin that the program writes in the user's name."""
+"""The file beside the sessions' folder that holds the path of their project."""
 _USAGE = UsageFields(("input", "tool"), ("output", "thoughts"), "cached", "thoughts")
 
 
-# --- contents as Google's API spells them, which Qwen Code records, too -------------------------------
-
-
-def is_content(value: JsonObject) -> bool:
-    return value.text("role") in ("user", *_MODELS) and isinstance(value.at("parts"), list)
-
-
-def contents_of(record: JsonObject, name: str) -> list[JsonObject]:
-    return [content for content in record.objects(name) if is_content(content)]
-
-
-def _joined(pieces: Iterable[JsonObject], between: str = "\n") -> str:
-    return between.join(piece.text("text") for piece in pieces)
-
-
-@dataclass
-class Contents:
-    """Turns contents into messages, and tells the transcript what cannot be shown."""
-
-    log: Transcript
-    _calls: dict[str, ToolCallPart] = field(default_factory=dict)
-    _nameless: int = 0
-    _waiting: list[ToolCallPart] = field(default_factory=list)
-    """The newest calls without an id that no result has come for."""
-
-    def parts(self, pieces: Iterable[JsonObject]) -> tuple[Part, ...]:
-        """What is said, thought and called in these pieces; results are none of it."""
-        found: list[Part] = []
-        pieces = list(pieces)
-        if any("functionCall" in piece for piece in pieces):
-            self._waiting = []
-        for piece in pieces:
-            part = self._part(piece)
-            if part is not None:
-                found.append(part)
-            elif "functionResponse" not in piece and piece.get("text") != "":
-                kind = next((key for key in piece if key != "thoughtSignature"), "empty")
-                self.log.left_out.append(kind)
-        return tuple(found)
-
-    def _part(self, piece: JsonObject) -> Part | None:
-        signature = piece.text("thoughtSignature") or None
-        text, called = piece.text("text"), piece.object("functionCall")
-        if called:
-            return self._call(called, signature)
-        if text:
-            thought = piece.flag("thought")
-            return ThinkingPart(text=text, signature=signature) if thought else TextPart(text=text)
-        media_type, data = piece.text("inlineData", "mimeType"), piece.text("inlineData", "data")
-        if media_type.startswith("image/") and data:
-            return ImagePart(media_type=media_type, data=data)
-        pointed = piece.text("fileData", "fileUri")
-        return TextPart(text=f"(file: {pointed})") if pointed else None
-
-    def _call(self, called: JsonObject, signature: str | None) -> ToolCallPart:
-        self._nameless += not called.text("id")
-        call_id = called.text("id") or f"call_{self._nameless}"
-        call = call_part(call_id, called.text("name"), called.get("args"))
-        self._calls[call_id] = call.model_copy(update={"signature": signature})
-        self._waiting += [] if called.text("id") else [self._calls[call_id]]
-        return self._calls[call_id]
-
-    def said(
-        self, pieces: Sequence[JsonObject], typed: Callable[[str], bool] = lambda text: True
-    ) -> list[UserMessage]:
-        """What stands in the role user besides results: the user's own words apart from the program's.
-
-        `typed` tells of a text whether it may be the user's.
-        """
-        attached = False
-
-        def is_program(text: str) -> bool:
-            nonlocal attached
-            attached = attached or text.startswith(_ATTACHED)
-            return attached or text.lstrip().startswith(_PROGRAM) or (bool(text) and not typed(text))
-
-        return user_messages(
-            self.parts(piece for piece in pieces if "functionResponse" not in piece), is_program
-        )
-
-    def results(self, pieces: Sequence[JsonObject], noted: JsonObject) -> list[ToolResultMessage]:
-        """The results in these pieces. `noted` is what the program recorded of the run of the only one."""
-        responses = [response for piece in pieces if (response := piece.object("functionResponse"))]
-        beside = self.parts(piece for piece in pieces if "functionResponse" not in piece) if responses else ()
-        return [
-            self._result(response, noted if len(responses) == 1 else JsonObject(), beside if nth == 0 else ())
-            for nth, response in enumerate(responses)
-        ]
-
-    def _result(self, response: JsonObject, noted: JsonObject, beside: Sequence[Part]) -> ToolResultMessage:
-        call_id, name = response.text("id"), response.text("name")
-        if not call_id:  # answered in order: the first call of that name
-            waits = next((place for place, call in enumerate(self._waiting) if call.name == name), None)
-            call_id = "" if waits is None else self._waiting.pop(waits).call_id
-        call = self._calls.get(call_id)
-        answered, cancelled = response.get("response"), noted.get("status") == "cancelled"
-        failed = cancelled or noted.get("status") == "error" or "error" in JsonObject.of(answered)
-        diff = noted.text("resultDisplay", "fileDiff")
-        nested = self.parts(response.objects("parts"))
-        return tool_result(
-            call_id,
-            call.name if call else name,
-            (*text_parts(_text_of(answered)), *nested, *beside),
-            failed=failed,
-            brief="cancelled" if cancelled else "",
-            changes=Changes() if failed or call is None else changes_of(call, diff),
-        )
-
-    def messages(self, content: JsonObject) -> list[BaseMessage]:
-        pieces = content.pieces("parts")
-        if content.get("role") in _MODELS:
-            return [AssistantMessage(parts=self.parts(pieces))]
-        return [*(self.results(pieces, JsonObject()) or self.said(pieces))]
-
-
-def _text_of(answered: Json) -> str:
-    if isinstance(answered, str):
-        return answered
-    fields = JsonObject.of(answered)
-    said = [fields[key] for key in ("output", "error", "content") if isinstance(fields.get(key), str)]
-    return str(said[0]) if said else json.dumps(fields, ensure_ascii=False) if fields else ""
-
-
-# --- a session --------------------------------------------------------------------------------------
-
-
 def recognises(records: Sequence[JsonObject]) -> bool:
-    return any(
+    return any(map(_is_own, records))
+
+
+def _is_own(record: JsonObject) -> bool:
+    return (
         {"sessionId", "projectHash"} <= record.keys()
-        or (record.get("type") == "gemini" and "content" in record)
+        or (record.kind == "gemini" and "content" in record)
         or isinstance(record.get("$rewindTo"), str)
         or is_content(record)
-        or contents_of(record, "history")
-        for record in records
+        or bool(contents_of(record, "history"))
     )
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """A session of Gemini CLI, or of one of its sub-agents. An index counts entries."""
+    """Read a session of Gemini CLI, or of one of its sub-agents. An index counts entries."""
     document = parse_document(data, "history")
     lines, damage = ([], Damage()) if document else json_lines(data)
-    log = _Log()
-    log.read([document] if document else [line.record for line in lines])
-    if not any(isinstance(change, _Message | _Snapshot) for change in log.changes):
+    changes = _Changes()
+    changes.read([document] if document else [line.record for line in lines])
+    if not any(isinstance(change, _Message | _Snapshot) for change in changes.all):
         raise FoldlineError(f"{path} is no session of Gemini CLI: it holds no message of one.")
-    reader = _Reader(by_agent=log.about.get("kind") == "subagent")
-    if title := log.about.text("summary").strip():
+    about = changes.about
+    reader = _Reader(by_agent=about.get("kind") == "subagent")
+    if title := about.text("summary").strip():
         reader.log.add(Title(title=title))
-    for change in log.changes:
+    for change in changes.all:
         reader.apply(change)
-    name, begun = log.about.text("sessionId") or path.stem, log.about.time("startTime")
+    name, begun = about.text("sessionId") or path.stem, about.time("startTime")
     return reader.log.session("gemini-cli", name, project_of(path), damage, reader.notes(), begun=begun)
 
 
 def project_of(path: Path) -> str:
-    """The folder that the sessions beside this one are of; empty where nothing says so."""
+    """Return the project folder of the sessions beside this one, or an empty text."""
     try:
         return bytes_in(path.parent.parent / _ROOT).decode().strip()
     except ValueError:
         return ""
 
 
+# --- changes of the conversation ----------------------------------------------------------------------
+
+
 @dataclass
 class _Message:
     record: JsonObject
+    """As it was last written."""
     is_target: bool = False
     """Whether a rewind goes back to right before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rewind:
-    """Back to right before this message; None where it is not known: nothing stays."""
-
-    target: _Message | None
+    identity: str
+    """Names the message to go back before; empty for the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
+    """The whole conversation, listed anew."""
+
     messages: list[JsonObject]
     at: datetime | None
 
 
 _Change = _Message | _Rewind | _Snapshot | JsonObject
-"""An object is a record of no known kind."""
+"""An object is a record of an unknown kind."""
 
 
 @dataclass
-class _Log:
-    changes: list[_Change] = field(default_factory=list)
+class _Changes:
+    """Gathers the changes of the conversation, and the facts about the session."""
+
+    all: list[_Change] = field(default_factory=list)
     about: JsonObject = field(default_factory=JsonObject)
-    _alive: dict[str, _Message] = field(default_factory=dict)
+    _messages: dict[str, _Message] = field(default_factory=dict)
+    """Those of the conversation at this point, by id."""
 
     def read(self, records: Iterable[JsonObject]) -> None:
         for record in records:
             self._read(record)
 
     def _read(self, record: JsonObject) -> None:
-        updated, identity = record.object("$set"), record.text("id")
+        update, identity = record.object("$set"), record.text("id")
         history = contents_of(record, "history")
         if "$rewindTo" in record:
             self._rewind(record.text("$rewindTo"))
-        elif updated:
-            self.about |= {key: value for key, value in updated.items() if key != "messages"}
-            if messages := updated.objects("messages"):
-                self.changes.append(_Snapshot(messages, updated.time("lastUpdated")))
+        elif update:
+            self._tell(update)
+            if messages := update.objects("messages"):
+                self.all.append(_Snapshot(messages, update.time("lastUpdated")))
         elif history or is_content(record):
-            self.changes += [_Message(content) for content in history or [record]]
-        elif identity and identity in self._alive:
-            self._alive[identity].record = record
+            self.all += map(_Message, history or [record])
+        elif identity in self._messages:
+            self._messages[identity].record = record
         elif "type" in record and ("content" in record or "toolCalls" in record):
-            self.changes.append(message := _Message(record))
+            message = _Message(record)
+            self.all.append(message)
             if identity:
-                self._alive[identity] = message
+                self._messages[identity] = message
         elif "sessionId" in record:
-            self.about |= {key: value for key, value in record.items() if key != "messages"}
+            self._tell(record)
             self.read(record.objects("messages"))
         else:
-            self.changes.append(record)
+            self.all.append(record)
+
+    def _tell(self, facts: JsonObject) -> None:
+        self.about |= {key: value for key, value in facts.items() if key != "messages"}
 
     def _rewind(self, identity: str) -> None:
-        target = self._alive.get(identity)
-        if target is not None:
-            target.is_target = True
-        places = list(self._alive)
-        for gone in places[places.index(identity) if target else 0 :]:
-            del self._alive[gone]
-        self.changes.append(_Rewind(target))
+        identities = list(self._messages)
+        if identity in self._messages:
+            self._messages[identity].is_target = True
+            identities = identities[identities.index(identity) :]
+            self.all.append(_Rewind(identity))
+        else:
+            self.all.append(_Rewind(""))
+        for undone in identities:
+            del self._messages[undone]
+
+
+# --- entries ------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -281,12 +164,12 @@ class _Reader:
     log: Transcript = field(default_factory=lambda: Transcript("gemini"))
     _conversation: list[JsonObject] = field(default_factory=list)
     """The messages as Gemini CLI would list them now."""
-    _checkpoints: dict[int, int] = field(default_factory=dict)
-    """By the identity of a rewind's target: the checkpoint before it."""
+    _checkpoints: dict[str, int] = field(default_factory=dict)
+    """By the id of a rewind's target: the checkpoint before it."""
     _entries: dict[str, list[int]] = field(default_factory=dict)
-    """By id: the messages that it came to, results apart."""
+    """By the id of a message: its entries, without results."""
     _agents: dict[str, str] = field(default_factory=dict)
-    """The sub-agents that ran, by id: the tools that started them."""
+    """By the id of a sub-agent that ran: the tool that started it."""
 
     def __post_init__(self) -> None:
         self._contents = Contents(self.log)
@@ -300,13 +183,13 @@ class _Reader:
 
     def apply(self, change: _Change) -> None:
         match change:
-            case _Message():
+            case _Message(record):
                 if change.is_target:
-                    self._checkpoints[id(change)] = self.log.checkpoint()
-                self._conversation.append(change.record)
-                self._message(change.record)
-            case _Rewind(target):
-                self._rewind(target)
+                    self._checkpoints[record.text("id")] = self.log.checkpoint()
+                self._conversation.append(record)
+                self._add(record)
+            case _Rewind(identity):
+                self._rewind(identity)
             case _Snapshot(messages, at):
                 self._conversation = messages
                 self._checkpoints.clear()
@@ -314,115 +197,123 @@ class _Reader:
             case _:
                 self.log.add(self.log.unknown(change, ""))
 
-    def _rewind(self, target: _Message | None) -> None:
-        identity = target.record.text("id") if target else ""
+    def _rewind(self, identity: str) -> None:
         ids = [message.text("id") for message in self._conversation]
         del self._conversation[ids.index(identity) if identity in ids else 0 :]
         if not self._conversation:
             self.log.add(Clear())
-        elif id(target) in self._checkpoints:
-            self.log.go_back_to(self._checkpoints[id(target)])
+        elif identity in self._checkpoints:
+            self.log.go_back_to(self._checkpoints[identity])
         else:  # the conversation was listed anew since
             self._list_anew(None)
 
     def _list_anew(self, at: datetime | None) -> None:
         context: list[int | BaseMessage] = []
         for record in self._conversation:
-            known = self._entries.get(record.text("id"))
-            if known is None:
-                context += [entry for entry in self._said_in(record) if isinstance(entry, BaseMessage)]
+            indices = self._entries.get(record.text("id"))
+            if indices is None:
+                context += [entry for entry in self._entries_of(record) if isinstance(entry, BaseMessage)]
             else:
-                context += [*known, *self._answers_in(record)]
+                context += [*indices, *self._results_in(record)]
         self.log.relist(context, at, strategy="gemini-cli")
 
-    def _message(self, record: JsonObject) -> None:
+    def _add(self, record: JsonObject) -> None:
         at, identity = record.time("timestamp"), record.text("id")
-        known = self._entries.setdefault(identity, []) if identity else []
-        for entry in self._said_in(record):
-            if isinstance(entry, ToolResultMessage) and self.log.is_answered(entry.call_id):
-                continue
-            index = self.log.add(entry, at)
-            if isinstance(entry, BaseMessage) and not isinstance(entry, ToolResultMessage):
-                known.append(index)
+        indices: list[int] = []
+        for entry in self._entries_of(record):
+            if not isinstance(entry, ToolResultMessage):
+                index = self.log.add(entry, at)
+                indices += [index] if isinstance(entry, BaseMessage) else []
+            elif not self.log.is_answered(entry.call_id):
+                self.log.add(entry, at)
+        if identity:
+            self._entries.setdefault(identity, []).extend(indices)
 
-    def _said_in(self, record: JsonObject) -> Sequence[Entry]:
+    def _entries_of(self, record: JsonObject) -> Sequence[Entry]:
         pieces = record.pieces("content")
         match record.get("type"):
             case "user":
                 return self._user(record, pieces)
             case "gemini":
                 return self._answer(record, pieces)
-            case kind if kind in _LEVELS:
-                level = next(level for level in _LEVELS if level == kind)
-                return [NoticeRecord(text=_joined(pieces), level=level)]
+            case "info" | "warning" | "error" as level:
+                return [NoticeRecord(text=_text_in(pieces), level=level)]
             case _ if is_content(record):
                 return self._contents.messages(record)
             case _:
                 return [self.log.unknown(record, record.text("type"))]
 
     def _user(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
-        text = _joined(pieces)
-        if text.lstrip().startswith(_NOT_SENT):
+        text = _text_in(pieces)
+        if text.lstrip().startswith(_COMMANDS):
             return [NoticeRecord(text=text)]
-        said = self._contents.said(pieces)
+        messages = self._contents.user_messages(pieces)
         if self.by_agent:
-            said = list(map(by_program, said))
-        return [*self._answers_in(record), *said]
+            messages = list(map(by_program, messages))
+        return [*self._results_in(record), *messages]
 
     def _answer(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
         runs = record.objects("toolCalls")
-        thinking: list[Part] = []
-        for thought in record.objects("thoughts"):
-            subject, text = thought.text("subject"), thought.text("description")
-            if text or thought.get("subject"):
-                thinking.append(ThinkingPart(text=f"**{subject}** {text}" if subject else text))
         calls = [JsonObject(functionCall=run) for run in runs]
         answer = AssistantMessage(
-            parts=(*thinking, *self._contents.parts([*_not_repeated(pieces, runs), *calls])),
+            parts=(*_thinking(record), *self._contents.parts([*_without(pieces, runs), *calls])),
             model=record.text("model") or None,
             usage=_USAGE.read(record.get("tokens")),
         )
-        return [answer, *self._answers_in(record)]
+        return [answer, *self._results_in(record)]
 
-    def _answers_in(self, record: JsonObject) -> Sequence[ToolResultMessage]:
-        """The results a message holds: of a user as the API has them, of an answer with its calls."""
-        results = self._contents.results(record.pieces("content"), JsonObject())
-        runs = record.objects("toolCalls")
-        return [*results, *(result for run in runs for result in self._results(run))]
+    def _results_in(self, record: JsonObject) -> Sequence[ToolResultMessage]:
+        """Return a user's results as the API has them, and those of an answer's recorded calls."""
+        results = self._contents.results(record.pieces("content"))
+        for run in record.objects("toolCalls"):
+            results += self._results_of(run)
+        return results
 
-    def _results(self, run: JsonObject) -> Sequence[ToolResultMessage]:
-        """The result of a recorded call; none where it never ended. Results of calls made beside it may
-        stand with it."""
-        call_id, name = run.text("id"), run.text("name")
+    def _results_of(self, run: JsonObject) -> Sequence[ToolResultMessage]:
+        """Return the result of a recorded call, unless it never ended.
+
+        The results of calls made beside it may stand with it.
+        """
+        call_id, name, pieces = run.text("id"), run.text("name"), run.pieces("result")
         if agent := run.text("agentId"):
             self._agents[agent] = name
-        found = run.pieces("result")
-        responses = [response for piece in found if (response := piece.object("functionResponse"))]
-        own = next((one for one in responses if one.get("id") == call_id), (responses or [JsonObject()])[0])
-        beside = [piece for piece in found if "functionResponse" not in piece] if len(responses) < 2 else []
-        if not responses and beside and all("text" in piece for piece in beside):
-            own, beside = JsonObject(response=_joined(beside, "")), []
-        if not own and not beside:
+        responses = responses_in(pieces)
+        own = next((each for each in responses if each.get("id") == call_id), None)
+        own = own or next(iter(responses), JsonObject())
+        others = [piece for piece in pieces if "functionResponse" not in piece]
+        if len(responses) > 1:
+            others = []
+        elif others and not responses and all("text" in piece for piece in others):
+            own, others = JsonObject(response=_text_in(others, "")), []
+        if not own and not others:
             return ()
         response = JsonObject({**own, "id": call_id, "name": name})
-        return self._contents.results([JsonObject(functionResponse=response), *beside], run)
+        return self._contents.results([JsonObject(functionResponse=response), *others], run)
 
 
-def by_program(message: UserMessage) -> UserMessage:
-    return message.model_copy(update={"origin": "machine"})
+def _text_in(pieces: Iterable[JsonObject], between: str = "\n") -> str:
+    return between.join(piece.text("text") for piece in pieces)
 
 
-def _not_repeated(pieces: Iterable[JsonObject], runs: Iterable[JsonObject]) -> list[JsonObject]:
+def _thinking(record: JsonObject) -> list[Part]:
+    parts: list[Part] = []
+    for thought in record.objects("thoughts"):
+        subject, text = thought.text("subject"), thought.text("description")
+        if text or thought.get("subject"):
+            parts.append(ThinkingPart(text=f"**{subject}** {text}" if subject else text))
+    return parts
+
+
+def _without(pieces: Iterable[JsonObject], runs: Iterable[JsonObject]) -> list[JsonObject]:
+    """Leave out the calls that are also recorded as runs."""
     ids = {run.text("id") for run in runs}
-    made = [(run.get("name"), run.get("args")) for run in runs]
-    kept: list[JsonObject] = []
+    nameless = [(run.get("name"), run.get("args")) for run in runs]
+    others: list[JsonObject] = []
     for piece in pieces:
         called = piece.object("functionCall")
         call = (called.get("name"), called.get("args"))
-        if called and called.text("id") in ids:
-            continue
-        if called and not called.get("id") and call in made:
-            made.remove(call)
-            continue
-        kept.append(piece)
-    return kept
+        if called and not called.get("id") and call in nameless:
+            nameless.remove(call)
+        elif not called or called.text("id") not in ids:
+            others.append(piece)
+    return others

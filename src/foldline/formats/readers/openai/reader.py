@@ -15,7 +15,15 @@ from foldline.context.numbers import many
 from foldline.context.view import IN_VIEW, is_preamble
 from foldline.formats.base import ForeignSession, JsonObject, json_lines, parse_document
 from foldline.formats.export import Exported, Original
-from foldline.formats.parts import UsageFields, call_part, stop_reason, text_in, tool_call_parts
+from foldline.formats.parts import (
+    UsageFields,
+    call_part,
+    stop_reason,
+    text_in,
+    thinking_parts,
+    tool_call_parts,
+    user_message,
+)
 from foldline.formats.tool_results import line_count, tool_result
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
@@ -30,7 +38,6 @@ from foldline.protocol import (
     Part,
     SystemMessage,
     TextPart,
-    ThinkingPart,
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
@@ -58,17 +65,15 @@ def _is_message(record: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """A chat. An entry's index is the place of its message: in the list, or among the lines."""
+    """Read a chat. The index of an entry is the place of its message: in the list, or among the lines."""
     chat = _chat(data)
     if not any(_is_message(message) for _, message in chat.messages):
         raise FoldlineError(f"{path} holds no OpenAI chat messages: nothing in it has a role and content.")
-    about, info = chat.about, chat.about.object("info")
-    reader = _Reader(
-        is_agent="trajectory_format" in about or "model_stats" in info, summaries=_summaries(about)
-    )
+    reader = _Reader(chat.about)
     for position, message in chat.messages:
         reader.read(message, position)
-    name, cwd = about.text("instance_id") or path.stem, info.text("config", "environment", "cwd")
+    name = chat.about.text("instance_id") or path.stem
+    cwd = chat.about.text("info", "config", "environment", "cwd")
     notes = (*chat.notes, *reader.log.notes(("exit",)))
     return reader.log.session("openai", name, cwd, chat.damage, notes)
 
@@ -93,41 +98,40 @@ def _chat(data: bytes) -> _Chat:
     return _Chat(list(enumerate(chats[0].objects("messages"))), chats[0], damage, more)
 
 
-def _summaries(about: JsonObject) -> frozenset[int]:
-    """Which of the leading messages are summaries, where the items of a `foldline view` say so.
-
-    Items and messages go side by side only up to the first tool result with an image: enough, as a view
-    starts with its summaries.
-    """
-    items = enumerate(about.objects("items"))
-    return frozenset(place for place, item in items if item.get("kind") == "summary")
-
-
-@dataclass
 class _Reader:
-    is_agent: bool
-    """Whether a program wrote the messages of the role user, but for the first: it is a trajectory."""
-    summaries: frozenset[int]
-    log: Transcript = field(default_factory=lambda: Transcript("openai"))
-    _leading: bool = True
-    _users: int = 0
-    _waiting: list[ToolCallPart] = field(default_factory=list)
-    """The calls of the newest answer that no result has come for."""
+    """Turns messages into entries."""
+
+    def __init__(self, about: JsonObject) -> None:
+        self.log = Transcript("openai")
+        self._is_trajectory = "trajectory_format" in about or "model_stats" in about.object("info")
+        """Whether a program wrote the messages of the role user, but for the first."""
+        items = enumerate(about.objects("items"))
+        self._summaries = {place for place, item in items if item.get("kind") == "summary"}
+        """The leading messages that are summaries, by the items of a `foldline view`.
+
+        Items and messages go side by side only up to the first tool result with an image: enough, as a view
+        starts with its summaries.
+        """
+        self._is_leading = True
+        self._users = 0
+        self._unanswered: list[ToolCallPart] = []
+        """The calls of the newest answer that have no result yet."""
 
     def read(self, message: JsonObject, position: int) -> None:
-        entry = self._entry(message, position) or self.log.unknown(message, message.text("role"))
-        self.log.put(position, entry, message.time("extra", "timestamp", unit=1))
+        at = message.time("extra", "timestamp", unit=1)
+        self.log.put_record(position, self._entry(message, position), message, message.text("role"), at)
+        if message.get("role") not in ("system", "developer") or position in self._summaries:
+            self._is_leading = False
 
     def _entry(self, message: JsonObject, position: int) -> Entry | None:
-        role, content = message.get("role"), message.get("content")
-        leading, self._leading = self._leading, self._leading and role in ("system", "developer")
-        match role:
+        match message.get("role"):
             case "system" | "developer":
-                parts = self.log.parts(content)
-                if leading and position in self.summaries:
-                    self._leading = False
+                parts = self.log.parts(message.get("content"))
+                if not self._is_leading:
+                    return DeveloperMessage(parts=parts)
+                if position in self._summaries:
                     return self.log.compaction(position, parts, self.log.messages(), strategy="openai")
-                return SystemMessage(parts=parts) if leading else DeveloperMessage(parts=parts)
+                return SystemMessage(parts=parts)
             case "user":
                 return self._user(message)
             case "assistant":
@@ -145,56 +149,52 @@ class _Reader:
         bare = [_without_note(part) for part in parts]
         self._users += 1
         if any(isinstance(part, TextPart) for part in parts) and None not in bare:
-            return UserMessage(parts=tuple(part for part in bare if part is not None), origin="machine")
-        interrupted = message.text("extra", "interrupt_type").startswith("User")
-        by_program = self.is_agent and self._users > 1 and not interrupted
-        return UserMessage(parts=parts, origin="machine" if by_program else "typed")
+            return user_message(tuple(filter(None, bare)), typed=False)
+        by_user = message.text("extra", "interrupt_type").startswith("User")
+        return user_message(parts, typed=by_user or self._users == 1 or not self._is_trajectory)
 
     def _assistant(self, message: JsonObject, position: int) -> AssistantMessage:
-        thinking = message.first("reasoning_content", "reasoning")
+        thinking = thinking_parts(message.first("reasoning_content", "reasoning"))
         calls = tool_call_parts(message.get("tool_calls"), position)
         legacy = message.object("function_call")
         if legacy and not calls:
             calls = (call_part(f"call_{position}", legacy.text("name"), legacy.get("arguments")),)
-        self._waiting = list(calls)
+        self._unanswered = list(calls)
         content = self.log.parts(message.get("content")) or self.log.parts(message.get("refusal"))
         response = message.object("extra", "response")
         choice = next(iter(response.objects("choices")), JsonObject())
         return AssistantMessage(
-            parts=(*((ThinkingPart(text=thinking),) if thinking else ()), *content, *calls),
+            parts=(*thinking, *content, *calls),
             model=response.text("model") or None,
             usage=_USAGE.read(response.get("usage")),
             stop_reason=stop_reason(choice.text("finish_reason")),
         )
 
     def _tool_result(self, message: JsonObject) -> ToolResultMessage | UserMessage:
-        """A result. One that no call is known for is a message of its own."""
+        """Return a result. Without a known call, it is a message of its own."""
         parts, name = self.log.parts(message.get("content")), message.first("tool_name", "name")
-        call = self._answered(message.text("tool_call_id"), name)
+        call = self._call_of(message.text("tool_call_id"), name)
         if call is None:
-            return UserMessage(parts=parts, origin="machine")
+            return user_message(parts, typed=False)
         code = message.at("extra", "returncode")
         failed = isinstance(code, int) and code != 0
         text = message.text("extra", "raw_output") or text_in(parts)
-        return tool_result(
-            call.call_id,
-            call.name or name,
-            parts,
-            failed=failed,
-            brief=f"exit {code}" if failed else line_count(text),
-        )
+        brief = f"exit {code}" if failed else line_count(text)
+        return tool_result(call.call_id, call.name or name, parts, failed=failed, brief=brief)
 
-    def _answered(self, call_id: str, name: str) -> ToolCallPart | None:
-        """The call of a result: by its id; without one, as in Ollama's own API, the first of this name."""
-        waiting = [] if call_id else self._waiting
-        call = self.log.calls.get(call_id) or min(waiting, key=lambda each: each.name != name, default=None)
-        if call in self._waiting:
-            self._waiting.remove(call)
+    def _call_of(self, call_id: str, name: str) -> ToolCallPart | None:
+        """Return the call of a result: by its id, or, as in Ollama's own API, the first of this name."""
+        call = self.log.calls.get(call_id)
+        if call is None and not call_id:
+            named = (call for call in self._unanswered if call.name == name)
+            call = next(named, next(iter(self._unanswered), None))
+        if call in self._unanswered:
+            self._unanswered.remove(call)
         return call
 
 
 def _without_note(part: Part) -> Part | None:
-    """The part without the mark around machine text; None for a text that has no mark. Images have none."""
+    """Return a part without the mark around machine text; None for a text that has no mark."""
     if not isinstance(part, TextPart):
         return part
     if not (part.text.startswith(_NOTE_OPEN) and part.text.endswith(_NOTE_CLOSE)):

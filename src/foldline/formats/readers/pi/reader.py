@@ -14,16 +14,14 @@ from typing import NamedTuple
 
 from foldline.context.files import file_lists
 from foldline.formats.base import ForeignSession, Json, JsonLine, JsonObject, known_lines
-from foldline.formats.parts import BESIDE, UsageFields, arguments_of, stop_reason, text_in
-from foldline.formats.tool_results import FILE_TOOLS, Changes, line_count, tool_result
+from foldline.formats.parts import BESIDE, UsageFields, arguments_of, stop_reason, text_in, user_message
+from foldline.formats.tool_results import FILE_TOOLS, Changes, details_in, line_count, tool_result
 from foldline.formats.transcript import Transcript
 from foldline.protocol import (
     NEW,
     AssistantMessage,
-    BaseMessage,
     Clear,
     Compaction,
-    CompactionDetails,
     DeveloperMessage,
     Edit,
     Entry,
@@ -63,92 +61,72 @@ _USAGE = UsageFields(
 )
 
 
-def read(data: bytes, path: Path) -> ForeignSession:
-    """A pi session."""
-    lacks = "record of pi: neither a session header with id, time and folder, nor a message"
-    lines, damage = known_lines(data, path, recognises, lacks)
-    heads = [line.record for line in lines if line.record.kind == "session"]
-    head = next(filter(_is_header, heads), heads[0] if heads else JsonObject())
-    notes: list[str] = []
-    if not _is_header(head):
-        notes.append("The session header is damaged or missing: what it does not say is not known.")
-    body = [line for line in lines if line.record.get("type") != "session"]
-    parents = _parents(body, notes)
-    steps = zip((None, *parents), parents.values(), strict=False)
-    of_oh_my_pi = any(
-        line.record.kind == "session_init" or (line.record.kind == "model_change" and "model" in line.record)
-        for line in body
-    )
-    left = {parent for before, parent in steps if parent != before}
-    reader = _Reader(left, has_frames=not of_oh_my_pi)
-    reader.read_all_of(None)
-    for place, line in enumerate(body):
-        if place in parents:
-            reader.go_to(parents[place], line)
-        reader.read(line)
-        if place in parents:
-            reader.read_all_of(place)
-    origin = head.first("branchedFrom", "parentSession")
-    notes += [f"The session was branched from {origin}."] if origin else []
-    name, begun, notes = head.text("id") or path.stem, head.time("timestamp"), [*notes, *reader.notes()]
-    return reader.log.session("pi", name, head.text("cwd"), damage, notes, begun=begun)
-
-
 def recognises(record: JsonObject) -> bool:
     message = record.object("message")
-    return _is_header(record) or (
-        record.get("type") == "message"
-        and (message.get("role") in _ROLES or not _FIELDS.isdisjoint(message.keys()))
-    )
+    is_own = message.get("role") in _ROLES or not _FIELDS.isdisjoint(message)
+    return _is_header(record) or (record.kind == "message" and is_own)
 
 
 def _is_header(record: JsonObject) -> bool:
-    """Whether a record opens a pi session. Ours has `created_at` in place of `timestamp`."""
-    return record.get("type") == "session" and all(
-        isinstance(record.get(key), str) for key in ("id", "timestamp", "cwd")
-    )
+    """Return whether a record opens a pi session. Ours has `created_at` in place of `timestamp`."""
+    fields = map(record.get, ("id", "timestamp", "cwd"))
+    return record.kind == "session" and all(isinstance(value, str) for value in fields)
+
+
+def read(data: bytes, path: Path) -> ForeignSession:
+    """Read a pi session."""
+    lacks = "record of pi: neither a session header with id, time and folder, nor a message"
+    lines, damage = known_lines(data, path, recognises, lacks)
+    headers = [line.record for line in lines if line.record.kind == "session"]
+    header = next(filter(_is_header, headers), headers[0] if headers else JsonObject())
+    notes: list[str] = []
+    if not _is_header(header):
+        notes.append("The session header is damaged or missing: what it does not say is not known.")
+    body = [line for line in lines if line.record.get("type") != "session"]
+    parents = _parents(body, notes)
+    reader = _Reader(has_frames=not any(_is_of_oh_my_pi(line.record) for line in body))
+    reader.read(body, parents)
+    if origin := header.first("branchedFrom", "parentSession"):
+        notes.append(f"The session was branched from {origin}.")
+    notes += reader.notes()
+    name, begun = header.text("id") or path.stem, header.time("timestamp")
+    return reader.log.session("pi", name, header.text("cwd"), damage, notes, begun=begun)
+
+
+def _is_of_oh_my_pi(record: JsonObject) -> bool:
+    return record.kind == "session_init" or (record.kind == "model_change" and "model" in record)
 
 
 def _parents(body: Sequence[JsonLine], notes: list[str]) -> dict[int, int | None]:
-    """By the place of each record of the tree: that of its parent, None for a root.
+    """Return the place of each record's parent, by the record's place.
 
     Where a record's parent is lost (a damaged line), it is the record before it in the file.
     """
-    places = {
-        line.record["id"]: place for place, line in enumerate(body) if isinstance(line.record.get("id"), str)
-    }
+    ids = ((line.record.get("id"), place) for place, line in enumerate(body))
+    places = {identity: place for identity, place in ids if isinstance(identity, str)}
     parents: dict[int, int | None] = {}
     before: int | None = None
     gaps = 0
     for place in sorted(places.values()):
-        parent = body[place].record.get("parentId")
-        step = places.get(parent) if isinstance(parent, str) else None
-        if parent is not None and (step is None or step >= place):
+        identity = body[place].record.get("parentId")
+        parent = places.get(identity) if isinstance(identity, str) else None
+        if identity is not None and (parent is None or parent >= place):
             gaps += before is not None
-            step = before
-        parents[place] = step
+            parent = before
+        parents[place] = parent
         before = place
-    on_branch: set[int] = set()
+    others = set(parents)
     while before is not None:
-        on_branch.add(before)
+        others.remove(before)
         before = parents[before]
-    others = sum(body[place].record.get("type") == "message" for place in parents.keys() - on_branch)
-    if others:
-        notes.append(f"{others} messages are on other branches than the one last used: /tree shows them.")
+    messages = sum(body[place].record.kind == "message" for place in others)
+    if messages:
+        notes.append(f"{messages} messages are on other branches than the one last used: /tree shows them.")
     if gaps:
         notes.append(
             f"The chain of records is broken in {gaps} places; it was continued with the line before."
         )
     return parents
-
-
-class _Left(NamedTuple):
-    """What a way starts with."""
-
-    moment: int
-    """Index of its newest entry."""
-    way: tuple[int, ...]
-    prompt: "_Prompt"
 
 
 class _Prompt(NamedTuple):
@@ -160,12 +138,14 @@ class _Prompt(NamedTuple):
     sections: Mapping[str, str] = MappingProxyType({})
 
     def changed(self, message: JsonObject, index: int) -> "_Prompt":
-        """The prompt after a message. A section without a text is removed."""
-        said = tuple(block.text("text") for block in message.pieces("content"))
+        """Return the prompt after a message. A section without a text is removed."""
+        texts = (block.text("text") for block in message.pieces("content"))
         sections = {**self.sections, **message.object("sections")}
-        texts = {name: text for name, text in sections.items() if isinstance(text, str)}
-        entry = index if self.entry is None else self.entry
-        return _Prompt(entry, (*self.content, *filter(None, said)), texts)
+        return _Prompt(
+            index if self.entry is None else self.entry,
+            (*self.content, *filter(None, texts)),
+            {name: text for name, text in sections.items() if isinstance(text, str)},
+        )
 
     @property
     def text(self) -> str:
@@ -174,18 +154,15 @@ class _Prompt(NamedTuple):
 
 @dataclass
 class _Reader:
-    left: set[int | None]
-    """The places of records, None for the beginning, that the file comes back to later."""
     has_frames: bool
     """Whether the frames are known that summaries are sent in."""
     log: Transcript = field(default_factory=lambda: Transcript("pi"))
     _tip: int | None = None
     """The place of the newest record of the tree."""
-    _way: list[int] = field(default_factory=list)
-    """The messages from the beginning to there."""
-    _left: dict[int | None, "_Left"] = field(default_factory=dict)
-    """How it was at those places."""
-    _positions: dict[str, int] = field(default_factory=dict)
+    _states: dict[int | None, tuple[int, _Prompt]] = field(default_factory=lambda: {None: (NEW, _Prompt())})
+    """By the place of a record: the newest entry after it, and the system prompt."""
+    _indices: dict[str, int] = field(default_factory=dict)
+    """By the id of a record: its entry."""
     _lost_cuts: int = 0
     _prompt: _Prompt = field(default_factory=_Prompt)
     _model: str | None = None
@@ -199,36 +176,30 @@ class _Reader:
             )
         return notes
 
-    def go_to(self, parent: int | None, line: JsonLine) -> None:
-        """Go on from this record, where that is not the newest one."""
-        if parent == self._tip:
-            return
-        left = self._left[parent]
-        self.log.go_to_branch(left.moment, line.record.time("timestamp"), line.position)
-        self._way, self._prompt = list(left.way), left.prompt
+    def read(self, lines: Sequence[JsonLine], parents: Mapping[int, int | None]) -> None:
+        for place, line in enumerate(lines):
+            parent = parents.get(place, self._tip)
+            if parent != self._tip:
+                moment, self._prompt = self._states[parent]
+                self.log.go_to_branch(moment, line.record.time("timestamp"), line.position)
+            self._read(line)
+            if place in parents:
+                self._tip = place
+                self._states[place] = next(reversed(self.log.entries)), self._prompt
 
-    def read_all_of(self, place: int | None) -> None:
-        """The record at this place, None for the beginning, is the newest."""
-        self._tip = place
-        if place in self.left:
-            newest = max(self.log.entries, default=NEW)
-            self._left[place] = _Left(newest, tuple(self._way), self._prompt)
-
-    def read(self, line: JsonLine) -> None:
+    def _read(self, line: JsonLine) -> None:
         record = line.record
         index = self.log.next_index(line.position)
-        if isinstance(identity := record.get("id"), str):
-            self._positions.setdefault(identity, index)
-        entry = self._entry(record, index) or self.log.unknown(record, record.text("type"))
         at = record.time("timestamp") or record.time("message", "timestamp")
-        self.log.put(index, entry, at)
+        if identity := record.text("id"):
+            self._indices.setdefault(identity, index)
+        entry = self._entry(record, index)
+        self.log.put_record(index, entry, record, record.kind, at)
         if isinstance(entry, AssistantMessage | ModelChange):
             self._model = entry.model or self._model
-        if isinstance(entry, BaseMessage):
-            self._way.append(index)
         if record.kind == "branch_summary" and (usage := _USAGE.read(record.get("usage"))):
-            asked = NoticeRecord(text=BESIDE, model=self._model, usage=usage)
-            self.log.add(asked, at, position=line.position)
+            request = NoticeRecord(text=BESIDE, model=self._model, usage=usage)
+            self.log.add(request, at, position=line.position)
 
     def _entry(self, record: JsonObject, position: int) -> Entry | None:
         match record.get("type"):
@@ -241,7 +212,7 @@ class _Reader:
             case "branch_summary":
                 return self._machine_text(self._framed(record, _BRANCH_FRAME))
             case "context_edit" if "replacement" in record and record["replacement"] is None:
-                return self._omission(self._positions.get(record.text("targetId")))
+                return self._omission(self._indices.get(record.text("targetId")))
             case "model_change":
                 return _model_change(record)
             case "session_init" if record.text("systemPrompt").strip() and self._prompt.entry is None:
@@ -256,23 +227,23 @@ class _Reader:
 
     # --- messages ------------------------------------------------------------------------------------
 
-    def _system(self, message: JsonObject, position: int) -> Entry:
-        """The system prompt, or a change of it: a view has only one, the last."""
-        self._prompt = self._prompt.changed(message, position)
+    def _system(self, message: JsonObject, index: int) -> Entry:
+        """Return the system prompt, or a note that it changed: a view has only one, the last."""
+        self._prompt = self._prompt.changed(message, index)
         parts = text_parts(self._prompt.text)
-        if self._prompt.entry is None or self._prompt.entry == position:
+        if self._prompt.entry in (None, index):
             return SystemMessage(parts=parts)
         self.log.change(self._prompt.entry, parts=parts)
         return NoticeRecord(text="The system prompt or the tools changed.")
 
-    def _message(self, message: JsonObject, position: int) -> Entry | None:
+    def _message(self, message: JsonObject, index: int) -> Entry | None:
         content = message.get("content")
         match message.get("role"):
             case "system":
-                return self._system(message, position)
+                return self._system(message, index)
             case "user":
-                machine = message.get("attribution") == "agent" or message.flag("synthetic")
-                return UserMessage(parts=self.log.parts(content), origin="machine" if machine else "typed")
+                by_program = message.get("attribution") == "agent" or message.flag("synthetic")
+                return user_message(self.log.parts(content), typed=not by_program)
             case "assistant":
                 return AssistantMessage(
                     parts=self.log.parts(content),
@@ -283,26 +254,21 @@ class _Reader:
                 )
             case "toolResult":
                 return self._tool_result(message, self.log.parts(content))
+            case "bashExecution" if message.flag("excludeFromContext"):
+                return NoticeRecord(text=shell_text(message))
             case "bashExecution":
-                text = shell_text(message)
-                if message.flag("excludeFromContext"):
-                    return NoticeRecord(text=text)
-                return UserMessage(parts=text_parts(text), origin="shell")
+                return UserMessage(parts=text_parts(shell_text(message)), origin="shell")
             case "hookMessage" | "custom" | "developer":
                 return self._machine_text(content)
             case _:
                 return None
 
     def _omission(self, target: int | None) -> Entry | None:
-        """What takes a message out of the context, such as an answer that was too long for the window."""
-        if target is None or target not in self.log.context():
-            return None
-        gone = self.log.projection.group(target)
-        self._way = [index for index in self._way if index not in gone]
-        return Edit(target=target, action="drop")
+        """Take a message out of the context, for instance an answer too long for the window."""
+        return Edit(target=target, action="drop") if target in self.log.context() else None
 
     def _framed(self, record: JsonObject, frame: tuple[str, str]) -> str:
-        """The summary in a record as it is sent."""
+        """Return the summary in a record as it is sent."""
         return record.text("summary").join(frame if self.has_frames else ("", ""))
 
     def _machine_text(self, content: Json) -> DeveloperMessage:
@@ -310,22 +276,16 @@ class _Reader:
 
     def _tool_result(self, message: JsonObject, parts: tuple[Part, ...]) -> ToolResultMessage:
         call_id, name = message.text("toolCallId"), message.text("toolName")
-        details = message.object("details")
-        failed = message.flag("isError")
-        call = self.log.calls.get(call_id)
-        arguments = arguments_of(call)
-        text = text_in(parts)
-        touch = None if failed else _touch(name, details, arguments)
+        details, failed = message.object("details"), message.flag("isError")
+        arguments = arguments_of(self.log.calls.get(call_id))
         diff = details.first("patch", "diff")
-        exit_code = _EXIT_CODE.search(text)
+        touch = None if failed else _touch(name, details, arguments, diff)
+        exit_code = _EXIT_CODE.search(text_in(parts))
+        brief = ""
         if exit_code:
             brief = f"exit {exit_code[1]}"
-        elif failed:
-            brief = "failed"
-        elif touch is not None and diff:
-            brief = f"+{touch.added} −{touch.removed}"
-        else:
-            brief = line_count(arguments.text("content") if name == "write" else text)
+        elif name == "write" and not failed and not diff:
+            brief = line_count(arguments.text("content"))
         return tool_result(
             call_id,
             name,
@@ -339,21 +299,19 @@ class _Reader:
 
     # --- compactions ---------------------------------------------------------------------------------
 
-    def _compaction(self, record: JsonObject, position: int) -> Compaction:
-        """A compaction of pi's: a summary, then every message from the first kept record on, also one that an
-        earlier compaction had removed."""
-        cut = self._cut(record, position)
-        written = record.object("details")
+    def _compaction(self, record: JsonObject, index: int) -> Compaction:
+        """Return a compaction: a summary, then every message from the first kept record on.
+
+        A message that an earlier compaction had removed comes back.
+        """
+        cut = self._cut(record, index)
         details = file_lists(self.log.projection)
-        if written:
-            details = CompactionDetails(
-                read_files=tuple(filter(None, written.texts("readFiles"))),
-                modified_files=tuple(filter(None, written.texts("modifiedFiles"))),
-            )
+        if record.object("details"):
+            details = details_in(record.object("details"), "readFiles", "modifiedFiles")
         return self.log.compaction(
-            position,
+            index,
             text_parts(self._framed(record, FRAME)),
-            [index for index in self._way if index >= cut],
+            [message for message in self.log.not_undone() if message >= cut],
             strategy="pi",
             tokens_before=record.count("tokensBefore"),
             details=details,
@@ -361,35 +319,28 @@ class _Reader:
             usage=_USAGE.read(record.get("usage")),
         )
 
-    def _cut(self, record: JsonObject, position: int) -> int:
-        """The first kept record: named by its id, or in layout 1 by its position in the file."""
+    def _cut(self, record: JsonObject, index: int) -> int:
+        """Return the first kept entry: named by its id, or in layout 1 by its place in the file."""
         named = record.get("firstKeptEntryIndex")
-        cut = self._positions.get(record.text("firstKeptEntryId"))
-        if cut is None and isinstance(named, int) and 0 <= named <= position:
-            cut = named
-        if cut is None:
-            self._lost_cuts += 1
-            return position
-        for index in self._way:  # a result does not stay without its call
-            if index >= cut and isinstance(self.log.entries[index], ToolResultMessage):
-                cut = index + 1
-            elif index >= cut:
-                break
-        return cut
+        cut = self._indices.get(record.text("firstKeptEntryId"))
+        if cut is not None:
+            return cut
+        if isinstance(named, int) and 0 <= named <= index:
+            return named
+        self._lost_cuts += 1
+        return index
 
 
-def _touch(name: str, details: JsonObject, arguments: JsonObject) -> FileTouch | None:
-    """The file a successful call read or changed; None for other tools, and for what is no file."""
+def _touch(name: str, details: JsonObject, arguments: JsonObject, diff: str) -> FileTouch | None:
+    """Return the file that a successful call read or changed."""
     action = FILE_TOOLS.get(name)
     source = details.object("meta", "source")
-    path = (
-        details.first("path", "resolvedPath")
-        or (source.text("value") if source.get("type") == "path" else "")
-        or arguments.first("path", "file_path")
-    )
+    path = details.first("path", "resolvedPath")
+    if not path and source.kind == "path":
+        path = source.text("value")
+    path = path or arguments.first("path", "file_path")
     if action is None or not path or "://" in path:
         return None
-    diff = details.first("patch", "diff")
     lines = diff.splitlines()
     added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
     removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
