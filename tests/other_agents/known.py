@@ -42,6 +42,7 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 NO_SYSTEM_PROMPT = "The system prompt is not in the file."
+NOT_COMPACTED = "What Cline's compaction left is in a file of its own, and not in the view, which has everything."
 ONE_MESSAGE = "The question to which its summary is the answer is one message with it in the view."
 
 KNOWN: dict[str, tuple[Known, ...]] = {
@@ -104,6 +105,8 @@ KNOWN: dict[str, tuple[Known, ...]] = {
         Known("The system prompt is in the store only after a compaction.", sent=r"\AYou help users"),
     ),
     "cline": (
+        Known(NOT_COMPACTED, sent=r"\AContext summary:"),
+        Known(NOT_COMPACTED, viewed="."),
         Known("The rules below the system prompt are not in the file.", more=r"\A# Rules"),
         Known(
             "Cline sends the beginning and the end of a long result; the file has all of it.",

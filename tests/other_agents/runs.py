@@ -10,6 +10,7 @@ from .comparison import Compared, compare, items_sent, last_request, viewed
 from .handover import HandedOver, hand_over
 from .install import InstallError, installed, root
 from .known import explained
+from .script import PROMPTS
 from .workspace import RunError, Workspace
 
 
@@ -83,12 +84,17 @@ def _work(agent: Agent, place: Workspace, outcome: Outcome) -> None:
     agent.job(2)
     outcome.job = compared("job")
     for number in (3, 4):
+        before = place.summaries()
         agent.compact()
         agent.job(number)
+        if place.summaries() == before:
+            raise RunError("it asked for no summary")
     outcome.compacted = compared("compacted twice")
     if agent.can_rewind:
         agent.rewind()
         agent.job(5)
+        if any(item.text.endswith(PROMPTS[4]) for item in items_sent(last_request(place.requests()))):
+            raise RunError("its rewind took nothing back")
         outcome.rewound = compared("rewound")
 
 

@@ -28,6 +28,7 @@ class OhMyPi(Pi):
     version = "18.2.3"
     packages = Npm(("@oh-my-pi/pi-coding-agent@18.2.3", "bun@1.3.14"))
     handoff = ""
+    can_rewind = False
     program = "omp"
 
     def set_up(self) -> None:

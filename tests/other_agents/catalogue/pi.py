@@ -8,6 +8,14 @@ from ..wires import Json
 from ..workspace import RunError
 from .base import Agent
 
+EXTENSION = """\
+export default function (pi) {
+  const handler = async (entry, context) => { await context.navigateTree(entry.trim()); };
+  pi.registerCommand("back", { description: "Go back in the tree", handler });
+}
+"""
+"""A command for its tree, which has no other way in without a screen."""
+
 
 class Pi(Agent):
     name = "pi"
@@ -15,6 +23,7 @@ class Pi(Agent):
     version = "1.6.0"
     packages = Npm(("@earendil-works/pi-coding-agent@1.6.0",))
     handoff = "pi"
+    can_rewind = True
     program = "pi"
     folder = ".pi/agent"
 
@@ -37,6 +46,7 @@ class Pi(Agent):
         compaction = {"enabled": True, "reserveTokens": 8000, "keepRecentTokens": 400}
         settings = {"defaultProvider": "local", "defaultModel": "scripted", "compaction": compaction}
         self.place.write(f"{self.folder}/settings.json", settings)
+        self.place.write(f"{self.folder}/extensions/back.ts", EXTENSION)
         self.place.set({"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"})
 
     def begin(self, session: str = "") -> None:
@@ -57,6 +67,15 @@ class Pi(Agent):
     def compact(self) -> None:
         self._process.send({"type": "compact"})
         self._response("compact")
+
+    def rewind(self) -> None:
+        """Go to the place in the tree before the last prompt."""
+        self._process.send({"type": "get_entries"})
+        entries = self._response("get_entries")["data"]["entries"]
+        messages = [entry for entry in entries if entry["type"] == "message"]
+        prompts = [entry for entry in messages if entry["message"]["role"] == "user"]
+        self._process.send({"type": "prompt", "message": f"/back {prompts[-1]['id']}"})
+        self._response("prompt")
 
     def path(self) -> Path:
         return self.place.newest(f"{self.folder}/sessions/**/*.jsonl")
