@@ -42,7 +42,7 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 NO_SYSTEM_PROMPT = "The system prompt is not in the file."
-NOT_COMPACTED = "What Cline's compaction left is in a file of its own, and not in the view, which has everything."
+NOT_COMPACTED = "What Cline's compaction left is in a file of its own: the view still has everything."
 ONE_MESSAGE = "The question to which its summary is the answer is one message with it in the view."
 
 KNOWN: dict[str, tuple[Known, ...]] = {

@@ -56,8 +56,9 @@ def run(agent: type[Agent]) -> Outcome:
         try:
             with place, _running(agent, place) as running:
                 work(running, place, outcome)
-        except RunError as error:
-            outcome.stopped = f"{stage}: {error}"
+        except (RunError, OSError, LookupError, ValueError) as error:  # an answer may have another form, too
+            said = str(error) if isinstance(error, RunError) else repr(error)
+            outcome.stopped = f"{stage}: {said}".replace("\n", " ")
             _say(f"  {outcome.stopped}")
     return outcome
 
