@@ -22,7 +22,7 @@ printf 'one\n' > work/a.txt
 printf 'two\n' > work/b.txt
 cat > home/.gemini/settings.json <<'END'
 {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false},
- "general": {"enableAutoUpdate": false}, "telemetry": {"enabled": false}}
+ "general": {"enableAutoUpdate": false}, "telemetry": {"enabled": false}, "model": {"name": "gemini-2.5-pro"}}
 END
 cat > run.py <<'END'
 """A model that reads two files, one after the other; a client of ACP; then a resume on the command line."""

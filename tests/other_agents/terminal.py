@@ -19,6 +19,7 @@ class Terminal:
     """A running program. As a context manager it is ended at the end."""
 
     def __init__(self, place: Workspace, command: str, *arguments: str) -> None:
+        self._typed = False
         self._log = (place.folder / "terminal.txt").open("ab")
         self._process = pexpect.spawn(
             command,
@@ -45,6 +46,7 @@ class Terminal:
 
     def type(self, text: str) -> None:
         """Type a line, and Enter once the program has taken it in."""
+        self._typed = True
         self._process.send(text)
         self.settle(5)
         self._process.send("\r")
@@ -62,10 +64,13 @@ class Terminal:
             self._read()
 
     def _read(self) -> bool:
-        """Read for a moment. It answers the question for the cursor's place, without which some wait."""
+        """Read for a moment.
+
+        Some programs ask at their start for the place of the cursor, and wait. A later answer would be Escape.
+        """
         with contextlib.suppress(pexpect.TIMEOUT, pexpect.EOF):
             drawn = cast(bytes, self._process.read_nonblocking(65_536, timeout=0.2))
-            if b"\x1b[6n" in drawn:
+            if b"\x1b[6n" in drawn and not self._typed:
                 os.write(self._process.child_fd, b"\x1b[1;1R")
             return True
         return False

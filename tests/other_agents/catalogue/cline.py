@@ -31,12 +31,16 @@ class Cline(Agent):
             screen.wait_until(lambda: end in self.path().read_text(), "its turn")
 
     def compact(self) -> None:
-        before = self.place.summaries()
+        before = self._compactions()
         with Terminal(self.place, "cline", "--id", self.session) as screen:
             screen.settle()
             screen.type("/compact")
-            screen.wait_until(lambda: self.place.summaries() > before, "its compaction")
+            screen.wait_until(lambda: self._compactions() != before, "its compaction")
             screen.settle()
+
+    def _compactions(self) -> list[str]:
+        """What its compactions have left, in a file of their own."""
+        return [file.read_text() for file in self.path().parent.glob("*.compaction.json")]
 
     def path(self) -> Path:
         return self.place.newest(".cline/data/sessions/*/*.messages.json")
