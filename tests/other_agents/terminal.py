@@ -66,7 +66,7 @@ class Terminal:
     def _read(self) -> bool:
         """Read for a moment.
 
-        Some programs ask at their start for the place of the cursor, and wait. A later answer would be Escape.
+        Some programs wait at their start for the place of the cursor. A later answer would be an Escape.
         """
         with contextlib.suppress(pexpect.TIMEOUT, pexpect.EOF):
             drawn = cast(bytes, self._process.read_nonblocking(65_536, timeout=0.2))
