@@ -6,8 +6,9 @@ over to the agents that `foldline handoff` can write for, and compares again. Th
 `docs/sessions.md`. Nothing here runs in CI: installing thirteen agents takes minutes and a network.
 
 - `catalogue`: the agents, and how each is set up and run
-- `install`, `workspace`, `drivers`: install one, give it a home of its own, talk to it
+- `install`, `workspace`: install one, give it a home and a project of its own
+- `drivers`, `terminal`: talk to it by a protocol, or on a screen
 - `model`: the scripted model, a process of its own; `script`: what it answers; `wires`: its four APIs
 - `comparison`, `known`: request against view, and the differences that are understood
-- `handover`: the second part; `table`: the table
+- `runs`: all stages of one agent; `handover`: the last of them; `table`: the table
 """

@@ -20,7 +20,7 @@ class Known:
     viewed: str = ""
     more: str | None = None
     moved: str = ""
-    """The role of an item that is in another place; `input` for a text with its parts in another order."""
+    """The role of an item that is in another place, or whose parts are in another order."""
 
     def covers(self, difference: Difference) -> bool:
         if self.moved:
@@ -62,7 +62,7 @@ KNOWN: dict[str, tuple[Known, ...]] = {
             sent=r"\AYou are a coding agent running in the Codex CLI",
         ),
     ),
-    "opencode": (  # ONE_MESSAGE is a difference of the question, and one of the answer
+    "opencode": (
         Known(NO_SYSTEM_PROMPT, sent=r"\AYou are opencode"),
         Known(ONE_MESSAGE, sent=r"\A<summary>"),
         Known(
@@ -106,7 +106,7 @@ KNOWN: dict[str, tuple[Known, ...]] = {
     ),
     "cline": (
         Known(NOT_COMPACTED, sent=r"\AContext summary:"),
-        Known(NOT_COMPACTED, viewed="."),
+        Known(NOT_COMPACTED, viewed="."),  # whatever the summary stands for
         Known("The rules below the system prompt are not in the file.", more=r"\A# Rules"),
         Known(
             "Cline sends the beginning and the end of a long result; the file has all of it.",
