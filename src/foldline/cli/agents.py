@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from foldline.agent import Agent
 from foldline.agent.agent import retune
@@ -12,68 +12,16 @@ from foldline.agent.approvals import mode_of
 from foldline.agent.layers import from_project
 from foldline.agent.mcp import ServerConfig, ToolServers
 from foldline.agent.settings import Settings, connect_embedder, connect_llm, connect_summariser, load_settings
-from foldline.context.budget import SMALLEST_WINDOW
-from foldline.context.numbers import short_tokens
-from foldline.context.projection import Projection
 from foldline.files import is_folder
 from foldline.history import Folder, Session, data_home, find_session, latest, read_header
 from foldline.history.lock import SessionHeld
 from foldline.history.log import ChangedOnDisk, WriteFailed
 from foldline.history.origin import is_foreign
 from foldline.llm import LLM, EmbedderWhile
-from foldline.llm.models import model_info
 from foldline.protocol import FoldlineError
 
 SERVER_LOGS: Final = "mcp"
 """The folder of what tool servers write to their error output, below our data."""
-
-
-def settings_here(cwd: str | Path | None = None, **options: object) -> Settings:
-    """The settings in force in a folder; options that were not given count as absent.
-
-    Options are named with `__` for the dot: `context__window`.
-    """
-    given = {key.replace("__", "."): value for key, value in options.items() if value is not None}
-    folder = Path(cwd) if cwd else Path.cwd()
-    return load_settings(folder if is_folder(folder) else Path.cwd(), os.environ, given)
-
-
-# --- windows ------------------------------------------------------------------------------------------
-
-
-class Window(NamedTuple):
-    """The context window that a session is measured against."""
-
-    tokens: int
-    assumed: bool = False
-    """Whether nobody has said it: at least what the history proves, at least a default."""
-
-    def __str__(self) -> str:
-        """`200k`; `32.8k (assumed)`."""
-        return short_tokens(self.tokens) + (" (assumed)" if self.assumed else "")
-
-
-def session_window(projection: Projection, settings: Settings) -> Window:
-    """The window of the model the session was held with: set, in the history, or publicly known."""
-    from foldline.llm.offline import OFFLINE  # of no use to a chat with another model
-
-    model = projection.model or ""
-    proof = projection.window_proof(model)
-    window = settings.window_of(model)
-    if window is not None:
-        return Window(window)
-    if model == OFFLINE:
-        return Window(settings.offline.window)
-    known = model_info(model)
-    believed = proof.window(known.window)
-    if SMALLEST_WINDOW <= proof.refused < believed:
-        return Window(proof.refused)
-    return Window(believed, assumed=known.guessed and not proof.stated)
-
-
-def window_of(projection: Projection, cwd: str) -> Window:
-    """The window to show a session against that was held in this folder."""
-    return session_window(projection, settings_here(cwd))
 
 
 # --- sessions -----------------------------------------------------------------------------------------

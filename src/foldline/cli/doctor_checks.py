@@ -44,7 +44,7 @@ from foldline.history.lock import holder_of
 from foldline.history.paths import HOLDER, with_tilde
 from foldline.history.repair import tidy_up
 from foldline.llm import LLM, Request, RetryChunk
-from foldline.llm.offline import OFFLINE
+from foldline.llm.base import OFFLINE
 from foldline.programs import find_program, why_missing
 from foldline.protocol import FoldlineError, UserMessage, system_words, text_parts
 from foldline.tui.keys.commands import BY_SLASH

@@ -25,7 +25,7 @@ from foldline.context.weight import (
 )
 from foldline.formats.openai_chat import as_sent
 from foldline.history import clip_cells
-from foldline.llm.offline import OFFLINE
+from foldline.llm.base import OFFLINE
 from foldline.llm.responses import Rendering, as_openai, rendering_named
 from foldline.protocol import (
     CLAUDE_CODE,
@@ -53,8 +53,8 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from .agents import Window, window_of
 from .output import Cell, Column, Style, note, say, say_heading, say_json, say_legend, say_table
+from .settings import Window, window_of
 from .sources import Source, read_source
 from .stats import cache_json
 
