@@ -8,7 +8,7 @@ from pathlib import Path
 from foldline.context.projection import Projection, project
 from foldline.formats import file_of, read_foreign, session_file
 from foldline.formats.base import Digests, ForeignChild, ForeignSession
-from foldline.formats.homes import AGENTS, find_found
+from foldline.formats.homes import AGENTS, find_in_homes
 from foldline.formats.subagents import subagents_of
 from foldline.history import (
     EVENTS,
@@ -115,7 +115,7 @@ def path_of(ref: str) -> Path:
     if session and child and (":" in session or os.sep not in session):
         return _child_path(path_of(session), child)
     if ref.partition(":")[0] in AGENTS:
-        return find_found(ref)
+        return find_in_homes(ref)
     if not ref or os.sep in ref or path.suffix:
         raise FoldlineError(f"There is no file {ref!r}.")
     return find_session(data_home(), ref)

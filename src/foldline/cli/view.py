@@ -1,13 +1,13 @@
 """`foldline view` and `foldline history`: what the model sees, now or at any earlier moment; every entry."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
-from foldline.compaction.summary_text import unframed
 from foldline.context.budget import Size
 from foldline.context.cache_use import cache_uses
 from foldline.context.calls import paired, subject_of
 from foldline.context.compactions import sizes_words
+from foldline.context.language import within_frame
 from foldline.context.moments import at_request, report_at, size_at
 from foldline.context.numbers import many, percent, tokens
 from foldline.context.permissions import approval_words
@@ -23,10 +23,8 @@ from foldline.context.weight import (
     item_weight,
     view_size,
 )
-from foldline.formats.openai_chat import as_sent
 from foldline.history import clip_cells
 from foldline.llm.base import OFFLINE
-from foldline.llm.responses import Rendering, as_openai, rendering_named
 from foldline.protocol import (
     CLAUDE_CODE,
     Approval,
@@ -56,7 +54,9 @@ from foldline.protocol import (
 from .output import Cell, Column, Style, note, say, say_heading, say_json, say_legend, say_table
 from .settings import Window, window_of
 from .sources import Source, read_source
-from .stats import cache_json
+
+if TYPE_CHECKING:
+    from foldline.llm.responses import Rendering
 
 
 def view(source: str, at: int | None, request: int | None, as_json: bool, format_name: str | None) -> int:
@@ -130,7 +130,7 @@ def show_view(
     window = window_of(projection, found.header.cwd)
     size = size or view_size(projection)
     if as_json:
-        rendering = as_sent if projection.of_agent else as_openai
+        rendering = _agent_rendering() if projection.of_agent else None
         say_json(view_json(projection, window, size, rendering) | {"agent_tokens": report})
         return
     _say_view(found, projection, window, moment, size, report)
@@ -145,8 +145,12 @@ def show_sent(
     record = sent.record
     cache = next((use for use in cache_uses(now) if use.number == sent.number), None)
     if as_json:
+        from foldline.llm.responses import rendering_named
+
+        from .stats import cache_json
+
         by_agent = record.dialect == CLAUDE_CODE
-        rendering = as_sent if by_agent else rendering_named(record.dialect, record.model)
+        rendering = _agent_rendering() if by_agent else rendering_named(record.dialect, record.model)
         if rendering is None and record.dialect not in ("", OFFLINE):
             note(f"The dialect {record.dialect!r} is not known here: these are OpenAI messages.")
         about = {
@@ -159,7 +163,7 @@ def show_sent(
             **({"cache": cache_json(cache)} if cache else {}),
         }
         window = window_of(projection, found.header.cwd)
-        shown = view_json(projection, window, size or view_size(projection), rendering or as_openai)
+        shown = view_json(projection, window, size or view_size(projection), rendering)
         say_json({**shown, "agent_tokens": report, "request": about})
     else:
         proved = "proved" if proof.holds else "not proved"
@@ -170,15 +174,26 @@ def show_sent(
     return 0 if proof.holds else 1
 
 
-def view_json(
-    projection: Projection, window: Window, size: Size, rendering: Rendering = as_openai
-) -> dict[str, object]:
-    """The view for programs: OpenAI messages, and where each item of the view comes from.
+def _agent_rendering() -> "Rendering":
+    """Return the rendering that keeps the roles in which another agent sent its messages."""
+    from foldline.formats.openai_chat import as_sent
 
-    A request over the Responses API sent input items: `messages` then holds these.
+    return as_sent
+
+
+def view_json(
+    projection: Projection, window: Window, size: Size, rendering: "Rendering | None" = None
+) -> dict[str, object]:
+    """Return the view for programs: its messages, and the source of each item.
+
+    Args:
+        rendering: of the API that the messages are for; OpenAI chat messages by default.
     """
+    from foldline.llm.responses import as_openai
+
+    render = rendering or as_openai
     return {
-        "messages": rendering(paired(item.message for item in projection.view)),
+        "messages": render(paired(item.message for item in projection.view)),
         "items": [_item_json(item, item_weight(projection, item)) for item in projection.view],
         "tokens": size.tokens,
         "estimated": size.estimated,
@@ -371,7 +386,7 @@ class Naming:
                 thought = _first_line(entry.thinking)
                 return calls or entry.error or (f"({thought})" if thought else "")
             case SystemMessage(origin="summary"):
-                return _first_note(unframed(entry))
+                return _first_note(within_frame(entry.text))
             case BaseMessage():
                 images = sum(isinstance(part, ImagePart) for part in entry.parts)
                 shown = f"[{many(images, 'image')}] " if images else ""

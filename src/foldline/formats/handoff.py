@@ -25,7 +25,7 @@ from foldline.protocol import FoldlineError, system_words
 
 from .base import object_in
 from .export import Original, Writer, only_view
-from .homes import place_of
+from .homes import folders_of
 
 RESUMED_BY: Mapping[str, tuple[str, str, str]] = {
     "claude-code": ("agent_sessions", "write_claude_code", "claude --resume {id}"),
@@ -80,7 +80,7 @@ def hand_over(original: Original, agent: str, folder: str) -> HandedOver:
 
 def _path(agent: str, folder: str, name: str) -> Path:
     """Where this agent keeps a session of this folder and id."""
-    place = place_of(agent)
+    place = folders_of(agent)
     assert place is not None
     home, here = place.folders()[0], utc_now().astimezone()
     match agent:
