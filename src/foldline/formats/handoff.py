@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from hashlib import md5
@@ -24,16 +24,16 @@ from foldline.history.paths import write_new
 from foldline.protocol import FoldlineError, system_words
 
 from .base import object_in
-from .export import Original, Writer, only_view
+from .export import Exported, HandedView, Original, handed_view
 from .homes import folders_of
 
 RESUMED_BY: Mapping[str, tuple[str, str, str]] = {
     "claude-code": ("agent_sessions", "write_claude_code", "claude --resume {id}"),
     "codex": ("agent_sessions", "write_codex", "codex resume {id}"),
-    "pi": ("pi", "write_pi", "pi --session {path}"),
-    "kimi-cli": ("kimi", "write_kimi", "kimi --session {id}"),
+    "pi": ("open_agents", "write_pi", "pi --session {path}"),
+    "kimi-cli": ("open_agents", "write_kimi", "kimi --session {id}"),
     "copilot": ("agent_sessions", "write_copilot", "copilot --resume={id}"),
-    "opencode": ("agent_sessions", "write_opencode", "opencode import {path} && opencode --session {id}"),
+    "opencode": ("open_agents", "write_opencode", "opencode import {path} && opencode --session {id}"),
 }
 """By agent: the module below `writers`, the writer in it, and the command that resumes what it wrote."""
 
@@ -56,11 +56,13 @@ def hand_over(original: Original, agent: str, folder: str) -> HandedOver:
     name = f"ses_{name.replace('-', '')[:26]}" if agent == "opencode" else name
     header = original.header.model_copy(update={"id": name, "cwd": folder, "created_at": now})
     module, writer, command = RESUMED_BY[agent]
-    write: Writer = getattr(import_module(f".writers.{module}", __package__), writer)
-    view = only_view(original, elsewhere=True)
-    if not any(item.message.parts for item in view.projection.view if not item.is_preamble):
+    write: Callable[[HandedView], Exported] = getattr(
+        import_module(f".writers.{module}", __package__), writer
+    )
+    view = handed_view(replace(original, header=header))
+    if view.summary is None and not any(message.parts for _, message in view.messages):
         raise FoldlineError("There is nothing to go on with: the view is empty.")
-    written = write(replace(view, header=header))
+    written = write(view)
     thoughts = sum(item.thinking > 0 for item in original.projection.view)
     left_out = [f"The thinking of {many(thoughts, 'answer')} is left out."] if thoughts else []
     path = _path(agent, folder, name)
