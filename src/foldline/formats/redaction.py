@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
@@ -491,18 +491,13 @@ def _walked(
         on_arguments: for a dumped entry: replaces the arguments of calls. Opaque fields stay as they are.
         keeps_signatures: whether to keep the signatures of a provider, and its name.
     """
-    match value:
-        case str():
-            return on_text(value)
-        case list() | tuple():
-            items = (
-                _walked(item, on_text, on_arguments, keeps_signatures=keeps_signatures) for item in value
-            )
-            return type(value)(items)
-        case dict():
-            pass
-        case _:
-            return value
+    if isinstance(value, str):
+        return on_text(value)
+    walk = partial(_walked, on_text=on_text, on_arguments=on_arguments, keeps_signatures=keeps_signatures)
+    if isinstance(value, list | tuple):
+        return type(value)(map(walk, value))
+    if not isinstance(value, dict):
+        return value
     opaque = _OPAQUE.get(value.get("type", "")) if on_arguments else None
     walked: dict[Json, Json] = {}
     for key, item in value.items():
@@ -513,7 +508,7 @@ def _walked(
         elif on_arguments and key == "arguments" and isinstance(item, str):
             new = on_arguments(item)
         else:
-            new = _walked(item, on_text, on_arguments, keeps_signatures=keeps_signatures)
+            new = walk(item)
         walked[on_text(key) if isinstance(key, str) else key] = new
     return walked
 
