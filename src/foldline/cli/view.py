@@ -16,14 +16,7 @@ from foldline.context.projection import Projection, project
 from foldline.context.proof import RecordedRequest, proof_of
 from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
-from foldline.context.weight import (
-    MESSAGES_ONLY,
-    Weight,
-    agent_report,
-    entry_weight,
-    item_weight,
-    view_size,
-)
+from foldline.context.weight import MESSAGES_ONLY, Weight, agent_report, entry_weight, item_weight, view_size
 from foldline.history import clip_cells
 from foldline.llm.base import OFFLINE
 from foldline.protocol import (

@@ -19,14 +19,7 @@ from foldline.files import make_private, read_regular, write_new
 from foldline.history import CONTENTS, EVENTS, parse_log
 from foldline.history.children import CHILDREN
 from foldline.history.contents import OUTPUTS, content_id
-from foldline.protocol import (
-    Checkpoint,
-    Entry,
-    FoldlineError,
-    ToolDetails,
-    ToolResultMessage,
-    dump_entry,
-)
+from foldline.protocol import Checkpoint, Entry, FoldlineError, ToolDetails, ToolResultMessage, dump_entry
 from foldline.sequences import grouped
 from foldline.version import __version__
 
