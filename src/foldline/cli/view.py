@@ -209,7 +209,7 @@ def view_json(
     render = rendering or as_openai
     return {
         "messages": render(paired(item.message for item in projection.view)),
-        "items": [_item_json(item, item_weight(projection, item)) for item in projection.view],
+        "items": [_item_json(projection, item) for item in projection.view],
         "tokens": size.tokens,
         "estimated": size.estimated,
         "window": window.tokens,
@@ -217,7 +217,8 @@ def view_json(
     }
 
 
-def _item_json(item: ViewItem, weight: Weight) -> dict[str, object]:
+def _item_json(projection: Projection, item: ViewItem) -> dict[str, object]:
+    weight = item_weight(projection, item)
     return {
         "index": item.index,
         "kind": item.kind,

@@ -111,12 +111,15 @@ def read_bundle(data: bytes, path: Path) -> Bundle:
     sides = tuple(info for info in infos if is_member(info.filename))
     histories = [info for info in infos if info.filename != EVENTS and _own_name(info.filename) == EVENTS]
     main = [info for info in infos if info.filename in (MANIFEST, EVENTS)]
-    _refuse_unsound([*main, *sides, *histories], path, len(data))
+    members = [*main, *sides, *histories]
+    problem = _problem_of_members(members) or _problem_of_sizes(members, len(data))
+    if problem:
+        raise FoldlineError(f"{path} {problem}: it was not read.")
     manifest = _manifest(archive, by_name[MANIFEST], path)
     events = _content(archive, by_name[EVENTS])
     if events is None:
         raise FoldlineError(f"{path} is damaged where its history is: export the session again.")
-    notes = _notes_on(manifest, len(infos) - len(main) - len(sides) - len(histories))
+    notes = _notes_on(manifest, ignored=len(infos) - len(members))
     children = {info.filename.removesuffix(EVENTS): _content(archive, info) or b"" for info in histories}
     return Bundle(path, events, archive, sides, notes, children)
 
@@ -142,13 +145,6 @@ def _read_history(bundle: Bundle, folder: str, events: bytes) -> ForeignSession:
     )
 
 
-def _refuse_unsound(infos: list[zipfile.ZipInfo], path: Path, packed: int) -> None:
-    """Raise FoldlineError unless these members may be unpacked. `packed` is the size of the file."""
-    problem = _problem_of_members(infos) or _problem_of_sizes(infos, packed)
-    if problem:
-        raise FoldlineError(f"{path} {problem}: it was not read.")
-
-
 def _problem_of_members(infos: list[zipfile.ZipInfo]) -> str:
     [(most_often, times)] = Counter(info.filename for info in infos).most_common(1)
     if times > 1:
@@ -163,6 +159,7 @@ def _problem_of_members(infos: list[zipfile.ZipInfo]) -> str:
 
 
 def _problem_of_sizes(infos: list[zipfile.ZipInfo], packed: int) -> str:
+    """Complain about members that would unpack to more than any session. `packed` is the file's size."""
     unpacked = sum(info.file_size for info in infos)
     if unpacked > MOST_BYTES:
         return f"would unpack to {unpacked / 1024**3:,.0f} GB, and {MOST_BYTES // 1024**3} GB is the most"

@@ -27,25 +27,15 @@ from .base import object_in
 from .export import Exported, HandedView, Original, handed_view
 from .homes import folders_of
 
-
-class Agent(NamedTuple):
-    """How a session reaches an agent."""
-
-    module: str
-    """Below `writers`."""
-    writer: str
-    command: str
-    """Resumes the session."""
-
-
-RESUMED_BY: Final[Mapping[str, Agent]] = {
-    "claude-code": Agent("agent_sessions", "write_claude_code", "claude --resume {id}"),
-    "codex": Agent("agent_sessions", "write_codex", "codex resume {id}"),
-    "pi": Agent("open_agents", "write_pi", "pi --session {path}"),
-    "kimi-cli": Agent("open_agents", "write_kimi", "kimi --session {id}"),
-    "copilot": Agent("agent_sessions", "write_copilot", "copilot --resume={id}"),
-    "opencode": Agent("open_agents", "write_opencode", "opencode import {path} && opencode --session {id}"),
+RESUMED_BY: Final[Mapping[str, tuple[str, str, str]]] = {
+    "claude-code": ("agent_sessions", "write_claude_code", "claude --resume {id}"),
+    "codex": ("agent_sessions", "write_codex", "codex resume {id}"),
+    "pi": ("open_agents", "write_pi", "pi --session {path}"),
+    "kimi-cli": ("open_agents", "write_kimi", "kimi --session {id}"),
+    "copilot": ("agent_sessions", "write_copilot", "copilot --resume={id}"),
+    "opencode": ("open_agents", "write_opencode", "opencode import {path} && opencode --session {id}"),
 }
+"""By agent: the module below `writers`, its writer, and the command that resumes the session."""
 
 
 class HandedOver(NamedTuple):

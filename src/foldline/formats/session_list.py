@@ -114,13 +114,14 @@ def found_sessions(
     neighbours = Neighbours()
     here = _WorkingFolder(cwd) if cwd else None
     sessions: list[FoundSession] = []
-    for file in sorted(_files(agents), key=lambda file: (file.mtime, str(file.path)), reverse=True):
+    places = [folders for folders in AGENT_FOLDERS if folders.agent in agents]
+    for file in sorted(_files(places), key=lambda file: (file.mtime, str(file.path)), reverse=True):
         if limit is not None and len(sessions) >= limit:
             break
         session = _described(file, neighbours, here)
         if session is not None and (here is None or here.is_it(session.cwd)):
             sessions.append(session)
-    stored = _stored(agents)
+    stored = _stored(places)
     sessions += [session for session in stored if here is None or here.is_it(session.cwd) or session.note]
     return sorted(sessions, key=lambda session: session.updated_at, reverse=True)[:limit]
 
@@ -133,10 +134,8 @@ class _File:
     mtime: float
 
 
-def _files(agents: Sequence[str]) -> Iterator[_File]:
-    for folders in AGENT_FOLDERS:
-        if folders.agent not in agents:
-            continue
+def _files(places: Sequence[AgentFolders]) -> Iterator[_File]:
+    for folders in places:
         for path in folders.files():
             try:
                 status = path.stat()
@@ -146,17 +145,15 @@ def _files(agents: Sequence[str]) -> Iterator[_File]:
                 yield _File(folders, path, status.st_size, status.st_mtime)
 
 
-def _stored(agents: Sequence[str]) -> Iterator[FoundSession]:
-    for folders in AGENT_FOLDERS:
-        if folders.agent not in agents:
-            continue
+def _stored(places: Sequence[AgentFolders]) -> Iterator[FoundSession]:
+    for folders in places:
         try:
             for session in folders.stored():
-                if not session.parent:
-                    updated = datetime.fromtimestamp(min(session.updated, _LATEST) / 1000, UTC)
-                    yield FoundSession(
-                        session.id, folders.agent, session.title, session.cwd, session.path, 0, updated
-                    )
+                if session.parent:
+                    continue  # a subagent's
+                updated = datetime.fromtimestamp(min(session.updated, _LATEST) / 1000, UTC)
+                title, cwd = session.title, session.cwd
+                yield FoundSession(session.id, folders.agent, title, cwd, session.path, 0, updated)
         except FoldlineError as error:
             folder = folders.folders()[0]
             yield FoundSession(folder.name, folders.agent, "", "", folder, 0, EPOCH, note=str(error))

@@ -4,7 +4,7 @@ Only the view is written. A summary that opens it is written as a compaction of 
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import NAMESPACE_OID, uuid4, uuid5
@@ -16,6 +16,8 @@ from foldline.protocol import (
     BaseMessage,
     DeveloperMessage,
     ImagePart,
+    Part,
+    TextPart,
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
@@ -48,6 +50,26 @@ def iso(moment: datetime) -> str:
     """Return a time in UTC, to the millisecond."""
     at = moment.astimezone(UTC)
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
+
+
+def content_of(
+    parts: Iterable[Part],
+    image: Callable[[ImagePart], Record],
+    call: Callable[[ToolCallPart], Record] | None = None,
+) -> list[Record]:
+    """Return texts as content blocks, with images and calls as these functions write them."""
+    content: list[Record] = []
+    for part in parts:
+        match part:
+            case TextPart():
+                content.append({"type": "text", "text": part.text})
+            case ImagePart():
+                content.append(image(part))
+            case ToolCallPart() if call is not None:
+                content.append(call(part))
+            case _:
+                pass
+    return content
 
 
 def images_of(message: BaseMessage) -> list[ImagePart]:

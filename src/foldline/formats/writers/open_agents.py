@@ -25,7 +25,7 @@ from ..export import PROVIDER, Exported, HandedView
 from ..kimi import MACHINE, SUMMARY
 from ..opencode import ASKED_TO_COMPACT
 from ..pi import FRAME
-from .agent_sessions import Record, image_url, images_of, iso, lines, record_line
+from .agent_sessions import Record, content_of, image_url, images_of, iso, lines, record_line
 
 # --- pi -----------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ def _pi_record(at: datetime, message: BaseMessage) -> Record:
             record = _pi_prompt(message)
         case _:
             kind = "foldline.summary" if is_summary(message) else "foldline.notice"
-            content = _pi_content(message.parts)
+            content = _pi_content(message)
             return {"type": "custom_message", "customType": kind, "content": content, "display": True}
     return {"type": "message", "message": {**record, "timestamp": int(at.timestamp() * 1000)}}
 
@@ -102,7 +102,7 @@ def _pi_answer(message: AssistantMessage) -> Record:
     stop_reason = "length" if message.stop_reason in ("length", "repeated") else "stop"
     record = {
         "role": "assistant",
-        "content": _pi_content(message.parts),
+        "content": _pi_content(message),
         "api": "openai-completions",
         "provider": PROVIDER,
         "model": message.model or PROVIDER,
@@ -139,7 +139,7 @@ def _pi_result(message: ToolResultMessage) -> Record:
         "role": "toolResult",
         "toolCallId": message.call_id,
         "toolName": message.name,
-        "content": _pi_content(message.parts),
+        "content": _pi_content(message),
         "details": {name: value for name, value in details.items() if value},
         "isError": message.is_error,
     }
@@ -152,24 +152,20 @@ def _pi_prompt(message: UserMessage) -> Record:
         if is_same and not images_of(message):
             run = {"role": "bashExecution", "command": command, "output": output}
             return {**run, "cancelled": False, "truncated": False}
-    record = {"role": "user", "content": _pi_content(message.parts)}
+    record = {"role": "user", "content": _pi_content(message)}
     return record if is_typed(message) else {**record, "attribution": "agent"}
 
 
-def _pi_content(parts: Iterable[Part]) -> list[Record]:
-    content: list[Record] = []
-    for part in parts:
-        match part:
-            case TextPart():
-                content.append({"type": "text", "text": part.text})
-            case ImagePart():
-                content.append({"type": "image", "data": part.data, "mimeType": part.media_type})
-            case ToolCallPart():
-                call = {"id": part.call_id, "name": part.name, "arguments": part.parsed()}
-                content.append({"type": "toolCall", **call})
-            case _:
-                pass
-    return content
+def _pi_content(message: BaseMessage) -> list[Record]:
+    return content_of(message.parts, _pi_image, _pi_call)
+
+
+def _pi_image(image: ImagePart) -> Record:
+    return {"type": "image", "data": image.data, "mimeType": image.media_type}
+
+
+def _pi_call(call: ToolCallPart) -> Record:
+    return {"type": "toolCall", "id": call.call_id, "name": call.name, "arguments": call.parsed()}
 
 
 # --- kimi-cli -----------------------------------------------------------------------------------------
@@ -252,13 +248,7 @@ def _in_system_tag(part: TextPart) -> TextPart:
 
 
 def _kimi_content(parts: Iterable[Part]) -> list[Record]:
-    content: list[Record] = []
-    for part in parts:
-        if isinstance(part, TextPart):
-            content.append({"type": "text", "text": part.text})
-        elif isinstance(part, ImagePart):
-            content.append({"type": "image_url", "image_url": {"url": image_url(part)}})
-    return content
+    return content_of(parts, lambda image: {"type": "image_url", "image_url": {"url": image_url(image)}})
 
 
 # --- opencode -----------------------------------------------------------------------------------------
