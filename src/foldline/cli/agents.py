@@ -40,7 +40,7 @@ class Refused(FoldlineError):
 
 
 def claimed(path: Path, folder: Path) -> Session:
-    """Open the session in this event file and lock it for writing. It works in `folder`.
+    """Open a session and lock it for writing. Works in `folder`.
 
     Raises:
         Refused: another process writes to it, or it cannot be written.
@@ -58,7 +58,7 @@ def claimed(path: Path, folder: Path) -> Session:
 
 
 def chosen_session(continues: bool, resume: str | None, folder: Path | None = None) -> Session:
-    """Return the session for `-c` or `-r`, locked for writing, or a new one in this folder.
+    """Return the session for `-c` or `-r`, or a new one.
 
     A resumed session works in `folder`. By default it works in its own folder, or in this one if its own was
     moved here, is gone, or was recorded by another program.
@@ -149,7 +149,7 @@ def agent_for(
     agent.state.reserved = frozenset(BY_SLASH)
 
     async def use_project() -> None:
-        """Apply changed settings of the project. Its theme and window wait for the next start."""
+        """Apply changed settings of the project, except theme and window."""
         try:
             of_project = await asyncio.to_thread(from_project, agent_folder)
             if agent.settings is None or agent.settings.of_project == of_project:
@@ -167,7 +167,7 @@ def agent_for(
 
 
 def tool_servers(settings: Settings, folder: Path, lent: Sequence[ServerConfig] = ()) -> ToolServers | None:
-    """Return the enabled tool servers, and those that are `lent`, not yet started; None without any."""
+    """Return the enabled and lent tool servers, not started."""
     configs = [
         ServerConfig(
             name,

@@ -14,7 +14,7 @@ from foldline.llm.models import model_info
 
 
 def settings_here(cwd: str | Path | None = None, **options: object) -> Settings:
-    """Load the settings of a folder: this one by default, or if `cwd` does not exist.
+    """Load a folder's settings; the current one's by default.
 
     Args:
         options: values of command line options, `__` for the dot: `context__window`. None is not set.
@@ -37,7 +37,7 @@ class Window(NamedTuple):
 
 
 def session_window(projection: Projection, settings: Settings) -> Window:
-    """Return the window of the session's model: from the settings, the history, or the model table."""
+    """Return the model's window by settings, history or model table."""
     model = projection.model or ""
     window = settings.window_of(model)
     if window is not None:

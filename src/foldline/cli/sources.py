@@ -126,7 +126,7 @@ def path_of(ref: str) -> Path:
 
 
 def _child_path(session: Path, child: str) -> Path:
-    """Return the path of a subagent: its own file below a session of ours, or `session/child`."""
+    """Return a subagent's own file, or `session/child`."""
     below = {path.parent.name: path for path in tree_of(session) if path != session}
     return below[named_child(session.parent.name, child, below)] if below else session / child
 
@@ -134,7 +134,7 @@ def _child_path(session: Path, child: str) -> Path:
 def write_copy(
     path: Path, header: SessionHeader, entries: Sequence[Entry], compaction: Compaction
 ) -> Compaction:
-    """Write a new file with these entries and, after them, the compaction. Return it as stored.
+    """Write entries and a compaction to a new file. Return the compaction.
 
     Raises:
         FoldlineError: the file exists already, or the disk refused.

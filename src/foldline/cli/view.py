@@ -150,7 +150,7 @@ def _view_request(session: Source, request: int, as_json: bool) -> int:
 def _show_recorded(
     session: Source, now: Projection, sent: RecordedRequest, size: Size | None, report: int, as_json: bool
 ) -> int:
-    """Print the view of a recorded request. Return 1 if the history does not prove the request."""
+    """Print a recorded request. Return 1 if it is not proved."""
     proof, projection = proof_of(sent, session.entries)
     record = sent.record
     cache = next((use for use in cache_uses(now) if use.number == sent.number), None)
@@ -178,7 +178,7 @@ def _show_recorded(
 
 
 def _agent_rendering() -> "Rendering":
-    """Return the rendering that keeps the roles in which another agent sent its messages."""
+    """Return the rendering in the roles of another agent."""
     from foldline.formats.openai_chat import as_sent
 
     return as_sent
@@ -199,7 +199,7 @@ def _rendering_of(record: RequestRecord) -> "Rendering | None":
 def view_json(
     projection: Projection, window: Window, size: Size, rendering: "Rendering | None" = None
 ) -> dict[str, object]:
-    """Return the view for programs: its messages, and the source of each item.
+    """Return the view for programs: messages and items.
 
     Args:
         rendering: of the API that the messages are for; OpenAI chat messages by default.
@@ -261,7 +261,7 @@ def _say_view(shown: ShownView) -> None:
 
 
 def _covered(item: ViewItem) -> str:
-    """Return the entries that a summary stands for: `of 118, 119–351: `."""
+    """Entries behind a summary: `of 118, 119–351: `."""
     if not item.covers:
         return ""
     spans = [str(first) if first == last else f"{first}–{last}" for first, last in item.covers]
@@ -274,7 +274,7 @@ def _covered(item: ViewItem) -> str:
 
 
 def history_weight(projection: Projection, entry: Entry) -> Weight:
-    """Return the weight of a message, or of a compaction's new text. Other markers weigh nothing."""
+    """Return the weight of a message, or a compaction's text."""
     match entry:
         case BaseMessage():
             return entry_weight(projection, entry)
@@ -364,7 +364,7 @@ def _entry_cells(
 
 
 def _kind_label(entries: Sequence[Entry], place: int) -> str:
-    """Return the kind of an entry; for a tool result its tool's name, hung under its call."""
+    """Return an entry's kind; for a result, its tool's name."""
     match entries[place]:
         case ToolResultMessage() as result:
             is_last = place + 1 >= len(entries) or not isinstance(entries[place + 1], ToolResultMessage)
@@ -392,11 +392,11 @@ class Naming:
         self._calls: dict[str, ToolCallPart] = {}
 
     def preview(self, entry: Entry) -> str:
-        """Return an entry on one line with its outcome, without control characters."""
+        """Return an entry on one line with its outcome."""
         return _joined(self.about(entry), _outcome(entry))
 
     def about(self, entry: Entry) -> str:
-        """Return the first line of an entry's text, or the subject of a result's call."""
+        """Return an entry's first line, or its call's subject."""
         return clip_cells(self._about(entry), PREVIEW_CELLS)
 
     def _about(self, entry: Entry) -> str:

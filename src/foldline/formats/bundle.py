@@ -60,13 +60,13 @@ _BROKEN: Final = (
 
 
 def is_member(name: str) -> bool:
-    """Return whether a session file may hold a side file of this name. None leads out of our folders."""
+    """Return whether a side file may have this name."""
     own = _own_name(name)
     return _SIDE_FILE.fullmatch(own) is not None and len(os.fsencode(own)) <= _LONGEST_NAME
 
 
 def _own_name(name: str) -> str:
-    """Return a member's name below the folder of its session, which may be a subagent's."""
+    """Return a member's name below its session's folder."""
     child = _CHILD.match(name)
     return name[child.end() :] if child else name
 
@@ -84,7 +84,7 @@ class Bundle:
     """Histories of subagents by folder: `children/ID/`."""
 
     def side_files(self) -> Iterator[tuple[str, bytes | None]]:
-        """Yield each side file's name below the session's folder, and its content; None if damaged."""
+        """Yield each side file's name and content; None if damaged."""
         for member in self.members:
             data = _content(self.archive, member)
             own = _own_name(member.filename)
@@ -132,7 +132,7 @@ def read_bundled(data: bytes, path: Path) -> ForeignSession:
 
 
 def _read_history(bundle: Bundle, folder: str, events: bytes) -> ForeignSession:
-    """Read the session in this folder of the file, with its subagents."""
+    """Read the session in this folder, with its subagents."""
     loaded = parse_log(events, bundle.path)
     notes = (f"{loaded.damage}.",) if loaded.damage else ()
     children = []
@@ -159,7 +159,7 @@ def _problem_of_members(infos: list[zipfile.ZipInfo]) -> str:
 
 
 def _problem_of_sizes(infos: list[zipfile.ZipInfo], packed: int) -> str:
-    """Complain about members that would unpack to more than any session. `packed` is the file's size."""
+    """Return a complaint about sizes. `packed` is the file's."""
     unpacked = sum(info.file_size for info in infos)
     if unpacked > MOST_BYTES:
         return f"would unpack to {unpacked / 1024**3:,.0f} GB, and {MOST_BYTES // 1024**3} GB is the most"
@@ -215,7 +215,7 @@ def _notes_on(manifest: JsonObject, ignored: int) -> tuple[str, ...]:
 
 
 def unpack(path: Path, folder: Path) -> list[str]:
-    """Put the side files of the session file `path` into a session's folder. Return the damaged ones.
+    """Unpack side files into a session's folder. Return the damaged ones.
 
     Raises:
         FoldlineError: it cannot be read as one.
@@ -237,7 +237,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write_bundle(original: Original) -> Exported:
-    """Write the session as one file. The manifest and a note name the files that are left out."""
+    """Write the session as one file."""
     members: dict[str, bytes] = {}
     left_out: dict[str, str] = {}
     _gather(original, "", members, left_out)
@@ -260,7 +260,7 @@ def write_bundle(original: Original) -> Exported:
 
 
 def _gather(original: Original, folder: str, members: dict[str, bytes], left_out: dict[str, str]) -> None:
-    """Add the members of a session, in this folder of the file, and of its subagents."""
+    """Add the members of a session and its subagents."""
     members[f"{folder}{EVENTS}"] = _events(original)
     named = _named_files(original.entries)
     for path in side_files(original.folder):
@@ -283,7 +283,7 @@ def _gather(original: Original, folder: str, members: dict[str, bytes], left_out
 
 
 def _named_files(entries: Sequence[Entry]) -> set[str]:
-    """Return the side files that the history names. The folder of a fork has others as well."""
+    """Return the side files that the history names."""
     names: set[str] = set()
     for entry in entries:
         match entry:
@@ -298,7 +298,7 @@ def _named_files(entries: Sequence[Entry]) -> set[str]:
 
 
 def _events(original: Original) -> bytes:
-    """Return the event file: the original one if its entries are the same, neither redacted nor a view."""
+    """Return the event file, byte for byte if its entries are unchanged."""
     if original.redactor is None and original.folder is not None:
         data = _read(original.folder / EVENTS) or b""
         with suppress(FoldlineError):

@@ -126,12 +126,12 @@ def export_format(name: str) -> ExportFormat:
 
 
 def handed_over(agent: str) -> str:
-    """Says how a session goes on in an agent, which no export is for."""
+    """Return the error for an agent as a format of an export."""
     return f"{agent} is no format of an export: `foldline handoff --to {agent}` goes on in it."
 
 
 def only_view(original: Original) -> Original:
-    """Return a session that is only the view. Its summaries stand for entries that are not there."""
+    """Return a session of only the view's messages."""
     projection = original.projection
     entries: list[Entry] = []
     if projection.title:
@@ -162,7 +162,7 @@ def only_view(original: Original) -> Original:
 
 
 def _viewed(item: ViewItem, projection: Projection) -> BaseMessage:
-    """Return the message of an item, with its usage only if that counts this view."""
+    """Return an item's message, without the usage of another view."""
     message = unmarked(item).message
     change = projection.newest_change
     if item.written or (change is not None and message.index <= change.index):
@@ -198,7 +198,7 @@ class HandedView:
     def exported(
         self, agent: str, data: bytes, *notes: str, beside: Mapping[str, bytes] | None = None
     ) -> Exported:
-        """Return the written files with notes on the parts that are left out."""
+        """Return the written files, with notes on omissions."""
         own = f"{agent} brings its own system prompt and reads instruction files itself: none are written."
         if self.invalid_calls:
             calls = many(self.invalid_calls, "call has", "calls have")
@@ -207,7 +207,7 @@ class HandedView:
 
 
 def handed_view(original: Original) -> HandedView:
-    """Prepare a view for another agent: one that has neither our tools nor its server's thinking."""
+    """Prepare a view for an agent without our tools."""
     projection = original.projection
     view = paired(_handed(item, projection) for item in projection.view if not item.is_preamble)
     summary = None
@@ -257,7 +257,7 @@ def _with_valid_arguments(part: Part) -> Part:
 
 
 def uncompacted(original: Original) -> Original:
-    """Every message as it was said, with no compaction, clear, rewind or edit in force, nor summary."""
+    """Return all messages, without compactions, clears, rewinds and edits."""
     entries: list[Entry] = []
     turned = False
     for entry in original.entries:
@@ -274,7 +274,7 @@ def uncompacted(original: Original) -> Original:
 
 
 def _without_usage(message: BaseMessage) -> BaseMessage:
-    """An answer's usage counts the view it was given in: in another one it would say something else."""
+    """Drop an answer's usage, which counts another view."""
     return message.model_copy(update={"usage": None}) if isinstance(message, AssistantMessage) else message
 
 
@@ -283,7 +283,7 @@ def _with(original: Original, entries: Sequence[Entry]) -> Original:
 
 
 def destination(out: str | None, form: ExportFormat, session: str, folder: Path = Path()) -> Path:
-    """A path that is free: the one asked for, or one in `folder` named after the session of this id.
+    """Return a free path: `out`, or one named after the session.
 
     Raises:
         FoldlineError: something is there, or its folder is not.

@@ -47,7 +47,7 @@ class HandedOver(NamedTuple):
 
 
 def hand_over(original: Original, agent: str, folder: str) -> HandedOver:
-    """Write the view of a session as a new session of this agent in this folder.
+    """Write the view as a new session of this agent in `folder`.
 
     Raises:
         FoldlineError: the view is empty, a file exists already, or the disk refused.
@@ -114,7 +114,7 @@ _LONGEST: Final = 200
 
 
 def _claude_project(folder: str) -> str:
-    """Return Claude Code's name for a folder: its UTF-16 units, and their hash if the name is too long."""
+    """Return Claude Code's name for a folder, in UTF-16 units."""
     encoded = folder.encode("utf-16-le", "surrogatepass")
     units = [int.from_bytes(encoded[at : at + 2], "little") for at in range(0, len(encoded), 2)]
     name = "".join(chr(unit) if chr(unit).isalnum() and unit < 128 else "-" for unit in units)
@@ -130,7 +130,7 @@ def _claude_project(folder: str) -> str:
 
 
 def _add_kimi_folder(path: Path, folder: str) -> None:
-    """Add a working folder to kimi-cli's list. In an unlisted one it would empty the session."""
+    """Add a folder to kimi-cli's list: elsewhere it empties the session."""
     listed = object_in(path)
     if path.exists() and not listed:
         raise FoldlineError(f"{path} cannot be read, and kimi-cli finds no session without it.")

@@ -30,11 +30,11 @@ class AgentFolders:
     """Bytes in the first record of a subagent's session, for agents whose paths do not tell."""
 
     def folders(self) -> list[Path]:
-        """Return where to look, by the current environment. The folders need not exist."""
+        """Return where to look. The folders need not exist."""
         return _folders(self.agent)
 
     def files(self) -> Iterator[Path]:
-        """Yield the session files in no order. Missing and unreadable folders are skipped."""
+        """Yield the session files, in no order."""
         seen: set[Path] = set()
         for folder in self.folders():
             for pattern in self.patterns:
@@ -44,7 +44,7 @@ class AgentFolders:
                         yield path
 
     def id_of(self, path: Path) -> str:
-        """Return the id of the session in this file, from its path alone."""
+        """Return a session's id, from its path alone."""
         match self.agent:
             case "codex":
                 uuid = _UUID.search(path.stem)
@@ -81,7 +81,7 @@ class AgentFolders:
         return list(sessions.values())
 
     def ids(self) -> dict[Path, str]:
-        """Return the ids of all sessions by their paths, those of subagents left out.
+        """Return the ids of all sessions by path, without subagents.
 
         Raises:
             FoldlineError: a store cannot be read.
@@ -91,7 +91,7 @@ class AgentFolders:
         return ids
 
     def packed_files(self) -> list[Path]:
-        """Return the compressed sessions without an unpacked copy. They are not listed."""
+        """Return the compressed sessions without an unpacked copy."""
         packed = (path for folder in self.folders() for glob in self.packed for path in folder.glob(glob))
         return sorted(path for path in packed if not path.with_suffix("").is_file())
 
@@ -100,7 +100,7 @@ _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}
 
 
 def _home(variable: str, *usual: str) -> list[Path]:
-    """Return the folder named by an environment variable, or else these folders of the user's home."""
+    """Return the folder in an environment variable, or the usual folders."""
     value = os.environ.get(variable, "").strip()
     if value:
         return [Path(os.path.expanduser(value))]  # noqa: PTH111 - pathlib's fails on unknown users
@@ -143,7 +143,7 @@ _ONE_FOLDER: Final[dict[Format, tuple[str, str, str]]] = {
 
 
 def _is_session(agent: Format, path: Path) -> bool:
-    """Return whether a matching file is a session, and not a subagent's or a part of another."""
+    """Return whether a matching file is a session of its own."""
     match agent:
         case "claude-code":
             return not path.name.startswith("agent-")
@@ -206,7 +206,7 @@ def folders_of(agent: str) -> AgentFolders | None:
 
 
 def find_in_homes(ref: str) -> Path:
-    """Find the session `AGENT:ID`. The beginning or the end of an id will do.
+    """Find `AGENT:ID`, also by the beginning or end of an id.
 
     Raises:
         FoldlineError: no session, or more than one, matches.

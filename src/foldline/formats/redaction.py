@@ -54,13 +54,13 @@ _WITHOUT_MEANING: Final = re.compile(
 
 
 def is_telling(value: str) -> bool:
-    """Return whether a value is distinctive enough to be replaced everywhere: not a word or a number."""
+    """Return whether a value is distinctive enough to be replaced everywhere."""
     signs = sum(char.isdigit() or char in _SIGNS for char in value)
     return 0 < signs < len(value) >= 6 and len(set(value)) >= 4
 
 
 def _is_secret(value: str) -> bool:
-    """Return whether a value looks random: not an identifier, a path or a word."""
+    """Return whether a value looks random."""
     if not is_telling(value) or _DIGIT.search(value) is None:
         return False
     return not re.fullmatch(
@@ -199,7 +199,7 @@ _KEY_LINE: Final = re.compile(
 
 
 def private_keys(flat: str, lowered: str) -> Iterator[Find]:
-    """Yield the private key blocks in order. `lowered` is `flat` in lower case."""
+    """Yield the private keys in order. `lowered` is `flat.lower()`."""
     if "private key" not in lowered and "private-lines" not in lowered:
         return
     begins = list(_BEGIN.finditer(flat))
@@ -220,7 +220,7 @@ def private_keys(flat: str, lowered: str) -> Iterator[Find]:
 
 
 def _end_of_cut_key(flat: str, start: int, limit: int) -> int:
-    """Return where a key without an end mark ends: after the last line that could be part of it."""
+    """Return the end of a key without an end mark."""
     place = flat.find("\n", start, limit) + 1 or limit
     end = place
     while place < limit and (line := _KEY_LINE.match(flat, place)) and place < line.end() <= limit:
@@ -357,7 +357,7 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def redacted(original: Original) -> Original:
-    """Return the session with placeholders for credentials. Its `redactor` does the same for side files.
+    """Return the session with placeholders. Its `redactor` handles side files.
 
     Requests with changed messages lose their digest: it proves nothing any more, and could confirm a guess.
     """
@@ -410,7 +410,7 @@ class Redactor:
             self._spans[text] = spans
 
     def text(self, text: str) -> str:
-        """Return the text with placeholders, also for credentials learned from other texts."""
+        """Return a text with placeholders."""
         for start, end, placeholder in reversed(self._spans.get(text, ())):
             text = text[:start] + placeholder + text[end:]
         for value, placeholder in self._everywhere.items():
@@ -430,7 +430,7 @@ class Redactor:
         return json.dumps(clean, ensure_ascii=_HALF.search(text) is not None)
 
     def record(self, record: R) -> R:
-        """Return an entry or header with placeholders; the same object if nothing changes.
+        """Return an entry or header with placeholders.
 
         In a session with credentials, signatures are dropped: they may seal reasoning about a credential,
         which the provider's model would repeat.
@@ -440,7 +440,7 @@ class Redactor:
         return record if clean == value else type(record).model_validate(clean)
 
     def data(self, data: bytes) -> bytes:
-        """Return the content of a side file with placeholders. It need not be UTF-8."""
+        """Return a side file's content with placeholders. Need not be UTF-8."""
         return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _placeholder(self, find: Find) -> str:
@@ -458,7 +458,7 @@ class Redactor:
 
 
 def _spellings(value: str) -> list[str]:
-    """Return a value as it is written in plain text, in JSON and in a URL."""
+    """Return a value as written in text, JSON and URLs."""
     spellings = [
         value,
         json.dumps(value)[1:-1],
@@ -541,7 +541,7 @@ def _texts(original: Original) -> Iterator[str]:
 
 
 def side_files(folder: Path | None) -> list[Path]:
-    """Return the files of a session besides its history, in a stable order. Links are left out."""
+    """Return a session's other files, in a stable order, without links."""
     if folder is None:
         return []
     files: list[Path] = []

@@ -36,7 +36,7 @@ _TAIL: Final = 24 * 1024
 
 
 def excerpts(path: Path, begins_in: Path | None = None) -> Iterator[bytes]:
-    """Yield ever longer excerpts of a file: whole lines of its beginning and its end.
+    """Yield ever longer excerpts: whole lines of beginning and end.
 
     Args:
         begins_in: another file, if that holds the beginning of the session.
@@ -60,7 +60,7 @@ def excerpts(path: Path, begins_in: Path | None = None) -> Iterator[bytes]:
 
 
 def _last_lines(file: BinaryIO, after: int) -> bytes:
-    """Return the whole lines at the end of a file that begin at byte `after` or later."""
+    """Return the last whole lines that begin at byte `after` or later."""
     size = os.fstat(file.fileno()).st_size
     start = max(after, size - _TAIL)
     file.seek(start)
@@ -103,7 +103,7 @@ class FoundSession:
 def found_sessions(
     agents: Sequence[str] = AGENTS, cwd: Path | None = None, limit: int | None = None
 ) -> list[FoundSession]:
-    """List the sessions of these agents, newest first, without those of subagents.
+    """List the sessions of these agents, newest first.
 
     Damaged and unreadable files are listed with a note.
 
@@ -175,7 +175,7 @@ class _WorkingFolder:
         return self._known[recorded]
 
     def may_be_in(self, excerpt: bytes) -> bool:
-        """Return whether any record names the folder. Spares the reader the sessions of others."""
+        """Return whether any record names the folder."""
         return any(map(self._is_quoted, _CWD.findall(excerpt)))
 
     def _is_quoted(self, text: bytes) -> bool:
@@ -186,7 +186,7 @@ class _WorkingFolder:
 
 
 def _described(file: _File, neighbours: Neighbours, here: _WorkingFolder | None) -> FoundSession | None:
-    """Return the row for a file; None for a subagent's session, or one of another folder."""
+    """Return the row for a file, if it belongs in the list."""
     folders = file.folders
     path = file.path
     session_id = folders.id_of(path)
@@ -234,12 +234,12 @@ def _excerpts_of(file: _File) -> Iterator[bytes]:
 
 
 def _read(folders: AgentFolders, excerpt: bytes, path: Path) -> ForeignSession:
-    """Run the agent's reader on these lines, without the files beside `path`."""
+    """Run the agent's reader on these lines alone."""
     reads_neighbours = folders.agent in ("claude-code", "codex", "kimi-cli")
     reader = next(known for known in FOREIGN if known.name == folders.agent)
     return reader.read(excerpt, _alone(path) if reads_neighbours else path)
 
 
 def _alone(path: Path) -> Path:
-    """Return a path of the same name in a folder that does not exist."""
+    """Return a path of this name in a missing folder."""
     return Path(os.devnull, path.parent.name, path.name)

@@ -31,7 +31,7 @@ def subagents_of(events: Path, entries: Sequence[Entry]) -> tuple[ForeignChild, 
 def keep_subagents(
     children: Iterable[ForeignChild], events: Path, cwd: str, mask: Callable[[str], str]
 ) -> None:
-    """Write these subagents, and theirs, below the session in `events`. They grant no permissions.
+    """Write subagents, and theirs, below the session in `events`.
 
     Raises:
         OSError: one cannot be written.
@@ -48,7 +48,7 @@ def keep_subagents(
 
 
 def originals_of(children: Iterable[ForeignChild], events: Path | None) -> tuple[Original, ...]:
-    """Prepare subagents for export: with side files, if `events` is their parent session of ours."""
+    """Prepare subagents for export, with side files of our sessions."""
     originals = []
     for child in children:
         session = child.session

@@ -34,7 +34,7 @@ Record = dict[str, Any]
 
 
 def record_line(record: Record) -> bytes:
-    """Return a record as a line of JSON. Lone surrogates, which UTF-8 cannot encode, stay escaped."""
+    """Return a record as a line of JSON. Lone surrogates stay escaped."""
     try:
         return json.dumps(record, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
     except UnicodeEncodeError:
@@ -57,7 +57,7 @@ def content_of(
     image: Callable[[ImagePart], Record],
     call: Callable[[ToolCallPart], Record] | None = None,
 ) -> list[Record]:
-    """Return texts as content blocks, with images and calls as these functions write them."""
+    """Return content blocks: texts, images and calls."""
     content: list[Record] = []
     for part in parts:
         match part:
@@ -81,7 +81,7 @@ def image_url(image: ImagePart) -> str:
 
 
 def _chained(records: Iterable[Record], session: str, id_key: str, parent_key: str) -> Iterator[Record]:
-    """Give each record an id, and the id of the record before it."""
+    """Give each record an id and its parent's."""
     parent = None
     for nth, record in enumerate(records):
         name = str(uuid5(NAMESPACE_OID, f"{session} {nth}"))
@@ -90,7 +90,7 @@ def _chained(records: Iterable[Record], session: str, id_key: str, parent_key: s
 
 
 def _without_marks(message: BaseMessage) -> BaseMessage:
-    """Return the message as typed by the user: a record has its own field for who wrote it."""
+    """Return the message as typed: records have an author field."""
     return message.model_copy(update={"origin": "typed"}) if isinstance(message, UserMessage) else message
 
 
@@ -98,7 +98,7 @@ def _without_marks(message: BaseMessage) -> BaseMessage:
 
 
 def write_claude_code(view: HandedView) -> Exported:
-    """Write a chain of records by `uuid` and `parentUuid`. A summary follows a compact boundary."""
+    """Write a chain of records by `uuid` and `parentUuid`."""
     data = b""
     if view.title:
         title = {"type": "custom-title", "customTitle": view.title, "sessionId": view.header.id}
@@ -160,7 +160,7 @@ def _claude_code_message(message: BaseMessage, content: object) -> Record:
 
 
 def write_codex(view: HandedView) -> Exported:
-    """Write a rollout: items of the Responses API, and after each prompt the event that the user typed it."""
+    """Write a rollout: items of the Responses API, and prompt events."""
     return view.exported("Codex", lines(_codex_rows(view)))
 
 

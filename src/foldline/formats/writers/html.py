@@ -70,21 +70,21 @@ class Painter:
         self._anchors: set[str] = set()
 
     def anchor(self, name: str) -> str:
-        """Return the attribute for an anchor; empty if the page has it already."""
+        """Return the attribute for an anchor, once per page."""
         if name in self._anchors:
             return ""
         self._anchors.add(name)
         return f' id="{name}"'
 
     def markdown(self, text: str) -> str:
-        """Return Markdown as HTML. HTML in it is shown as text, only web links work, images are named."""
+        """Return Markdown as HTML, without inner HTML, images and local links."""
         if len(text) > _LARGEST_MARKDOWN:
             return plain(text)
         rendered: str = _parser().render(text, {"painter": self})
         return rendered
 
     def output(self, text: str, path: str) -> str:
-        """Return a tool's output in the colours of the file at `path`, line numbers set apart."""
+        """Return a tool's output in the colours of its file."""
         text = text.rstrip("\n")
         lines = text.split("\n")
         numbers = [match[0] if (match := _NUMBERED.match(line)) else "" for line in lines]
@@ -101,7 +101,7 @@ class Painter:
         )
 
     def code(self, text: str, language: str) -> str:
-        """Return code in colours; plain if it is too long or the language is unknown."""
+        """Return code in colours, unless it is too long."""
         if not language or len(text) > min(_MOST_CHARACTERS, self._left):
             return escape(text)
         self._left -= len(text)
@@ -109,7 +109,7 @@ class Painter:
 
 
 def _painted(text: str, language: str) -> str:
-    """Return the text in spans that end with their line; empty if no lexer reproduces it exactly."""
+    """Return text in spans within lines, if a lexer reproduces it."""
     lexer = _lexer(language)
     if lexer is None:
         return ""
@@ -150,7 +150,7 @@ def _lexer(language: str) -> Any:
 
 @cache
 def _language_of(file: str) -> str:
-    """Return the language of a file by its name; empty if unknown."""
+    """Return a file's language by its name, if known."""
     from pygments.lexers import find_lexer_class_for_filename
 
     try:
@@ -213,7 +213,7 @@ _SHORT_ERROR = 3
 
 
 def write_html(original: Original) -> Exported:
-    """Write one page with its images in it; kinds other than bitmaps are only named."""
+    """Write one page with all bitmaps in it."""
     return Exported("\n".join(_document(page_of(original))).encode())
 
 
@@ -255,7 +255,7 @@ def _legend(page: Page) -> Iterator[str]:
 
 
 def _entry(item: Item, painter: Painter, session: str = "") -> Iterator[str]:
-    """Yield an entry with its gutter. `session` is the id of a subagent's session, numbered on its own."""
+    """Yield an entry with its gutter. `session` is a subagent's id."""
     kind, body = _body(item, painter)
     if not body:
         return

@@ -59,7 +59,7 @@ def quoted(markdown: str) -> str:
 
 
 def contained(text: str) -> str:
-    """Return Markdown without HTML, and with every block closed at its end.
+    """Return Markdown without HTML and open blocks.
 
     HTML becomes text, and an open fence is closed. Text that is still not closed by then is fenced.
     """
@@ -99,7 +99,7 @@ def _without_tags(text: str, numbers: set[int]) -> str:
 
 
 def _is_closed(text: str) -> bool:
-    """Return whether a paragraph after this text is one of the document, outside all blocks."""
+    """Return whether all blocks of this text are closed."""
     tokens = _parser().parse(f"{text}\n\n{_FOLLOWS}")
     last = [token for token in tokens if token.level == 0][-1:]
     return bool(last) and last[0].type == "paragraph_close" and tokens[-2].content == _FOLLOWS
@@ -118,7 +118,7 @@ _SHORT_DIFF = 60
 
 
 def write_markdown(original: Original) -> Exported:
-    """Write one document. Images are named: places to paste Markdown into do not show them."""
+    """Write one document. Images are only named."""
     page = page_of(original)
     images = sum(map(_count_images, page.items))
     notes = (f"{many(images, 'image is', 'images are')} named in the text, not shown.",) if images else ()
@@ -227,7 +227,7 @@ def _time(entry: EntryState) -> str:
 
 
 def _fate(entry: EntryState) -> str:
-    """Return the entry's state in one word; empty if the model sees it verbatim."""
+    """Return the entry's state, unless the model sees it verbatim."""
     pinned = " · pinned" if entry.pinned else ""
     return pinned if entry.fate in ("live", "aside") else f"{pinned} · {entry.fate}"
 
@@ -237,5 +237,5 @@ def _image(image: ImagePart) -> str:
 
 
 def _details(summary: str, body: str) -> str:
-    """Return a block that opens: `summary` is HTML on one line, `body` is Markdown."""
+    """Return a collapsed block of `summary` (HTML) and `body` (Markdown)."""
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"

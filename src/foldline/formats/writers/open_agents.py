@@ -31,7 +31,7 @@ from .agent_sessions import Record, content_of, image_url, images_of, iso, lines
 
 
 def write_pi(view: HandedView) -> Exported:
-    """Write a session file of pi: a chain of records by `id` and `parentId`."""
+    """Write a chain of records by `id` and `parentId`."""
     header = view.header
     session = {
         "type": "session",
@@ -177,7 +177,7 @@ _SPACE = TextPart(text=" ")
 
 
 def write_kimi(view: HandedView) -> Exported:
-    """Write the `context.jsonl` that kimi-cli resumes, with the title in `state.json` beside it."""
+    """Write `context.jsonl`, with the title in `state.json`."""
     prompts = (message for _, message in view.messages if isinstance(message, UserMessage))
     title = view.title or next(filter(None, map(first_words, prompts)), "")
     title = " ".join(title.split())[:80]
@@ -187,7 +187,7 @@ def write_kimi(view: HandedView) -> Exported:
 
 
 def _kimi_rows(view: HandedView) -> Iterator[Record]:
-    """Yield a checkpoint at the beginning and before each prompt, and the context's size after answers."""
+    """Yield messages, with checkpoints before prompts and sizes after answers."""
     checkpoints = 1
     yield {"role": "_checkpoint", "id": 0}
     if view.summary is not None:
@@ -234,7 +234,7 @@ def _own_words(message: BaseMessage, beginnings: tuple[str, ...]) -> Sequence[Pa
 
 
 def _program_words(parts: Sequence[Part]) -> Sequence[Part]:
-    """Mark texts of the program as kimi-cli does: in the role user, between `<system>` and `</system>`."""
+    """Put texts of the program between `<system>` and `</system>`."""
     if _opens_with(parts, MACHINE) and not _opens_with(parts, (SUMMARY,)):
         return parts
     marked = [_in_system_tag(part) if isinstance(part, TextPart) else part for part in parts]
@@ -242,7 +242,7 @@ def _program_words(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def _in_system_tag(part: TextPart) -> TextPart:
-    """Put a text in a tag that no closing tag within it can end."""
+    """Put a text in a tag that it cannot close."""
     defused = part.text.replace("</system", r"<\/system")
     return TextPart(text=f"<system>{defused}</system>")
 

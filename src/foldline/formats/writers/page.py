@@ -48,7 +48,7 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]")
 
 
 def readable(text: str) -> str:
-    """Return a text with LF line ends, without colours, and with signs for control characters."""
+    """Return a text without colours, CRs and control characters."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" in text:
         text = _COLOURS.sub("", text)
@@ -62,7 +62,7 @@ def one_line(text: str, most: int = 200) -> str:
 
 
 def first_line(text: str, most: int = 200) -> str:
-    """Return the first line that is not blank, of at most `most` characters."""
+    """Return the first line with text, at most `most` characters."""
     return next((line for line in (one_line(line, most) for line in text.splitlines()) if line), "")
 
 
@@ -337,7 +337,7 @@ def _compaction_words(compaction: Compaction, projection: Projection) -> str:
 
 
 def _pieces(message: BaseMessage) -> tuple[Piece, ...]:
-    """Return the parts that are shown: no calls, and no empty texts."""
+    """Return the shown parts: no calls, no empty texts."""
     pieces: list[Piece] = []
     for part in message.parts:
         match part:
@@ -352,7 +352,7 @@ def _pieces(message: BaseMessage) -> tuple[Piece, ...]:
 
 
 def _voice(message: BaseMessage) -> tuple[Voice, str]:
-    """Return the voice and the title of a message that is neither a prompt nor an answer."""
+    """Return voice and title of a message by the program."""
     match message:
         case SystemMessage(origin="summary"):
             return "summary", "Summary"
@@ -396,7 +396,7 @@ def image_words(image: ImagePart) -> str:
 
 
 def image_source(image: ImagePart) -> str | None:
-    """Return a `data:` address for a page; None for other kinds and damaged images."""
+    """Return a bitmap's `data:` address; None if damaged."""
     if image.media_type not in _BITMAPS:
         return None
     try:
