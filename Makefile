@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run demo test test-all test-real bench campaign kill lint size prices format docs wheel clean
+.PHONY: run demo test test-all test-real bench campaign kill lint readability prices format docs wheel clean
 
 run: .venv/ready
 	@$(BIN)/foldline
@@ -44,10 +44,10 @@ lint: .venv/ready
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/lint-imports --no-cache --config .ci/circles.toml
 	$(BIN)/python .ci/pins.py
-	$(BIN)/python .ci/size.py
+	$(BIN)/python .ci/readability.py
 
-size: .venv/ready
-	@$(BIN)/python .ci/size.py
+readability: .venv/ready
+	@$(BIN)/python .ci/readability.py
 
 # The price table anew, from the newest genai-prices that constraints.txt allows.
 prices: .venv/ready

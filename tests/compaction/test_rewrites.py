@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from foldline.compaction.rewrite import derive, faults, spans
+from foldline.compaction.rewrite import faults
 from foldline.compaction.summary_text import framed
+from foldline.context.derive import derive, spans
 from foldline.context.invariants import broken
 from foldline.context.projection import Projection
 from foldline.context.view import Fate, hidden_placeholder, with_text

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.compaction import plan
-from foldline.compaction.rewrite import derive
 from foldline.compaction.summary_text import framed
 from foldline.context.budget import LEAST_ANSWER, Budget, BudgetSettings, budget_for
 from foldline.context.cut import Cut
+from foldline.context.derive import derive
 from foldline.context.projection import Projection
 from foldline.context.tokens import Calibration, message_tokens
 from foldline.context.view import ViewItem, is_preamble

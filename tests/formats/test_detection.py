@@ -96,7 +96,7 @@ def test_the_help_lists_every_format(
 def test_our_own_sessions_are_read_without_any_foreign_reader(tmp_path: Path) -> None:
     session = Session.create("/tmp", home=tmp_path)
     asyncio.run(session.append(UserMessage(parts=text_parts("hi"))))
-    readers = [f"foldline.formats.{known.module}" for known in FOREIGN]
+    readers = [f"foldline.formats.readers.{known.folder}.reader" for known in FOREIGN]
     check = (
         "import sys; from foldline.formats import read_foreign; read_foreign(sys.argv[1]);"
         f"print([name for name in {readers} if name in sys.modules])"

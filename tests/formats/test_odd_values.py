@@ -10,7 +10,7 @@ import pytest
 
 from foldline.formats import FORMATS, read_foreign
 from foldline.protocol import FoldlineError, dump_entry, parse_entry
-from formats.test_kimi_spine import RECEIPT, Spine
+from formats.readers.test_kimi_spine import RECEIPT, Spine
 from support import claude_code_rows as claude
 from support import codex_rows as codex
 from support.foreign import faults

@@ -188,7 +188,7 @@ def test_the_index_goes_on_in_no_file_that_has_another_name(tmp_path: Path, prec
 _HERE = Path(foldline.__file__).parent
 _ELSEWHERE = {
     "history/lock.py": "locks of others, without following a link; /proc",
-    "formats/opencode_store.py": "SQLite, to be read, after a look at its first bytes",
+    "formats/readers/opencode/store.py": "SQLite, to be read, after a look at its first bytes",
     "history/repair.py": "a folder, to see its changes on disk",
     "history/contents.py": "another name for a regular file",
     "compaction/strategy.py": "prompts, which the user may replace",

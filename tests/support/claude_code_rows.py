@@ -9,7 +9,7 @@ from typing import Any
 from foldline.context.invariants import broken
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
-from foldline.formats.claude_code import read_claude_code
+from foldline.formats.readers.claude_code import reader
 from foldline.protocol import Compaction, dump_entry, parse_entry
 
 Record = dict[str, Any]
@@ -36,7 +36,7 @@ def lines_of(*records: Record | bytes) -> bytes:
 def read(*records: Record | bytes, torn: bytes = b"") -> ForeignSession:
     """Read a file of these records. What is read must be writable, and its projection must keep every
     promise."""
-    session = read_claude_code(lines_of(*records) + torn, Path("session.jsonl"))
+    session = reader.read(lines_of(*records) + torn, Path("session.jsonl"))
     indices = [entry.index for entry in session.entries]
     assert indices == sorted(set(indices))
     for line in map(dump_entry, session.entries):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from foldline.formats import ForeignSession
-from foldline.formats.codex import read_codex
+from foldline.formats.readers.codex import reader
 from foldline.protocol import dump_entry, parse_entry
 
 Row = dict[str, Any]
@@ -19,7 +19,7 @@ META: Row = {
 def read_rows(*rows: Row | bytes, header: Row = META) -> ForeignSession:
     """The session these rows make; every entry of it reads back as it was written."""
     lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in (header, *rows)]
-    session = read_codex(b"".join(line + b"\n" for line in lines), Path("/x/rollout-1.jsonl"))
+    session = reader.read(b"".join(line + b"\n" for line in lines), Path("/x/rollout-1.jsonl"))
     for entry in session.entries:
         assert parse_entry(dump_entry(entry)) == entry
     return session

@@ -33,7 +33,7 @@ from foldline.evaluation.record import Meter
 from foldline.evaluation.replay import recorded_messages, recorded_pins, session_name
 from foldline.files import is_folder
 from foldline.formats import session_file
-from foldline.formats.codex_items import ABSENT, SEALED
+from foldline.formats.readers.codex.items import ABSENT, SEALED
 from foldline.history.paths import explained
 from foldline.protocol import AssistantMessage, Compaction, FoldlineError, UserMessage
 from foldline.version import __version__

@@ -8,13 +8,14 @@ from typing import Literal
 
 from foldline.context.audit import Audit, audit, taken
 from foldline.context.cut import Cut, cut_at, cut_points
+from foldline.context.derive import derive
 from foldline.context.projection import Projection
 from foldline.context.tokens import sent_tokens
 from foldline.context.view import ViewItem, is_preamble, is_summary
 from foldline.protocol import NEW, BaseMessage, Compaction, Reason
 from foldline.protocol.operations import LedgerChange
 
-from .rewrite import derive, faults
+from .rewrite import faults
 from .strategy import CompactionFailed, DraftRejected
 from .summary_text import appendix_of, framed, harmless, notes_of, revised_ledger, unframed
 

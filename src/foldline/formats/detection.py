@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from foldline.history import is_our_header
 
@@ -16,8 +16,6 @@ Format = Literal[
     "foldline", "qwen-code", "claude-code", "codex", "pi", "kimi-cli", "klaude-code", "gemini-cli",
     "opencode", "copilot", "mistral-vibe", "anthropic", "openai",
 ]  # fmt: skip
-
-Reader = Callable[[bytes, Path], ForeignSession]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,51 +33,43 @@ class ForeignFormat:
 
     name: Format
     title: str
-    module: str
-    recogniser: str
-    reader: str
+    folder: str
+    """The folder of `readers` whose module `reader` has the functions `recognises` and `read`."""
     sees: Literal["lines", "document", "messages"] = "lines"
     """What is recognised: any line, the document that it is, or its messages together."""
 
     def recognises(self, head: Head) -> bool:
-        recogniser = getattr(self._module(), self.recogniser)
+        recognises = self._reader().recognises
         match self.sees:
             case "lines":
-                return any(map(recogniser, head.lines))
+                return any(map(recognises, head.lines))
             case "document":
-                return bool(head.document) and bool(recogniser(head.document))
+                return bool(head.document) and bool(recognises(head.document))
             case "messages":
-                return bool(recogniser(head.lines or head.items or [head.document]))
+                return bool(recognises(head.lines or head.items or [head.document]))
 
     def read(self, data: bytes, path: Path) -> ForeignSession:
         """Raises FoldlineError where nothing in the file is a record of this format."""
-        reader: Reader = getattr(self._module(), self.reader)
-        return reader(data, path)
+        session: ForeignSession = self._reader().read(data, path)
+        return session
 
-    def _module(self) -> object:
-        return import_module(f".{self.module}", __package__)
+    def _reader(self) -> Any:
+        return import_module(f".readers.{self.folder}.reader", __package__)
 
 
 FOREIGN = (
-    ForeignFormat("qwen-code", "Qwen Code", "qwen", "is_qwen", "read_qwen"),
-    ForeignFormat("claude-code", "Claude Code", "claude_code", "is_claude_code", "read_claude_code"),
-    ForeignFormat("codex", "Codex", "codex", "is_codex", "read_codex"),
-    ForeignFormat("pi", "pi", "pi", "is_pi", "read_pi"),
-    ForeignFormat("kimi-cli", "kimi-cli", "kimi", "is_kimi", "read_kimi"),
-    ForeignFormat("klaude-code", "klaude-code", "klaude", "is_klaude", "read_klaude"),
-    ForeignFormat("gemini-cli", "Gemini CLI", "gemini", "is_gemini", "read_gemini", sees="messages"),
-    ForeignFormat("opencode", "opencode", "opencode", "is_opencode", "read_opencode", sees="document"),
-    ForeignFormat("copilot", "Copilot CLI", "copilot", "is_copilot", "read_copilot"),
-    ForeignFormat("mistral-vibe", "mistral-vibe 3", "vibe", "is_vibe", "read_vibe", sees="document"),
-    ForeignFormat(
-        "anthropic",
-        "Amp, Cline and Goose",
-        "anthropic_chat",
-        "is_anthropic_chat",
-        "read_anthropic_chat",
-        sees="messages",
-    ),
-    ForeignFormat("openai", "OpenAI chat", "openai_chat", "is_openai_chat", "read_openai", sees="messages"),
+    ForeignFormat("qwen-code", "Qwen Code", "qwen"),
+    ForeignFormat("claude-code", "Claude Code", "claude_code"),
+    ForeignFormat("codex", "Codex", "codex"),
+    ForeignFormat("pi", "pi", "pi"),
+    ForeignFormat("kimi-cli", "kimi-cli", "kimi_cli"),
+    ForeignFormat("klaude-code", "klaude-code", "klaude"),
+    ForeignFormat("gemini-cli", "Gemini CLI", "gemini", sees="messages"),
+    ForeignFormat("opencode", "opencode", "opencode", sees="document"),
+    ForeignFormat("copilot", "Copilot CLI", "copilot"),
+    ForeignFormat("mistral-vibe", "mistral-vibe 3", "vibe", sees="document"),
+    ForeignFormat("anthropic", "Amp, Cline and Goose", "anthropic", sees="messages"),
+    ForeignFormat("openai", "OpenAI chat", "openai", sees="messages"),
 )
 """OpenAI chat comes last: others hold messages with roles, too. Qwen Code comes before Claude Code,
 whose records look alike."""

@@ -14,7 +14,7 @@ from foldline.protocol import FoldlineError
 from .detection import Format
 
 if TYPE_CHECKING:
-    from .opencode_store import StoredSession
+    from .readers.opencode.store import StoredSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,9 @@ class AgentFolders:
             case "gemini-cli":
                 return path.stem.rpartition("-")[2]
             case "kimi-cli":
-                from .kimi import session_id_of  # readers are imported only for their own sessions
+                from .readers.kimi_cli.reader import (
+                    session_id_of,  # readers are imported only for their own sessions
+                )
 
                 return session_id_of(path)
             case "klaude-code" | "copilot" | "mistral-vibe":
@@ -70,7 +72,7 @@ class AgentFolders:
         """
         if self.agent != "opencode":
             return []
-        from .opencode_store import stored_in_database, stored_in_files  # brings SQLite along
+        from .readers.opencode.store import stored_in_database, stored_in_files  # brings SQLite along
 
         sessions: dict[str, StoredSession] = {}
         for folder in self.folders():

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -112,6 +112,16 @@ def text_in(parts: Iterable[Part], between: str = "\n") -> str:
     return between.join(part.text for part in parts if isinstance(part, TextPart))
 
 
+def of_kind(pieces: Iterable[JsonObject], kind: str) -> list[JsonObject]:
+    """Return the pieces of this type."""
+    return [piece for piece in pieces if piece.kind == kind]
+
+
+def first_text(texts: Iterable[str]) -> str:
+    """Return the first text that is not empty, or an empty one."""
+    return next(filter(None, texts), "")
+
+
 # --- calls ------------------------------------------------------------------------------------------
 
 
@@ -140,6 +150,15 @@ def arguments_text(arguments: Json) -> str:
     if isinstance(arguments, str):
         return arguments or "{}"
     return _COMPACT.encode({} if arguments is None else arguments)
+
+
+def thinking_parts(text: str) -> tuple[ThinkingPart, ...]:
+    """Return a thought as the parts of a message; none for an empty text."""
+    return (ThinkingPart(text=text),) if text else ()
+
+
+def has_image(parts: Iterable[Part]) -> bool:
+    return any(isinstance(part, ImagePart) for part in parts)
 
 
 # --- usage ------------------------------------------------------------------------------------------
@@ -212,6 +231,10 @@ def by_voice(spoken: Iterable[tuple[V, Part]]) -> Iterator[tuple[V, tuple[Part, 
         yield voice, tuple(part for _, part in group)
 
 
+def user_message(parts: tuple[Part, ...], *, typed: bool) -> UserMessage:
+    return UserMessage(parts=parts, origin="typed" if typed else "machine")
+
+
 def user_messages(parts: Iterable[Part], is_program: Callable[[str], bool]) -> list[UserMessage]:
     """What stands in the role user: the user's own words apart from the program's, judged by each text,
     which is empty for an image."""
@@ -238,6 +261,11 @@ def unknown_note(kinds: Iterable[str]) -> tuple[str, ...]:
     """A sentence on records of unknown kinds: kept, but in no view."""
     named = by_kind(kinds)
     return (f"Not in the view, records of kinds unknown here: {named}.",) if named else ()
+
+
+def counted_notes(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield the notes whose count is not 0."""
+    return (note for note, count in counts.items() if count)
 
 
 def by_kind(kinds: Iterable[str]) -> str:

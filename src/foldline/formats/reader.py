@@ -119,8 +119,8 @@ def _begins(path: Path, magic: bytes) -> bool:
 
 def _read_database(path: Path) -> ForeignSession:
     from .detection import refused_database
-    from .opencode import read_opencode_database
-    from .opencode_store import is_opencode_database, tables_of
+    from .readers.opencode.reader import read_opencode_database
+    from .readers.opencode.store import is_opencode_database, tables_of
 
     file = file_of(path)
     tables = tables_of(file)
@@ -134,8 +134,8 @@ def _read_database(path: Path) -> ForeignSession:
 
 
 def _newest_stored(folder: Path) -> Path | None:
-    from .opencode import newest_of
-    from .opencode_store import is_store, stored_in_files
+    from .readers.opencode.reader import newest_of
+    from .readers.opencode.store import is_store, stored_in_files
 
     store = next((place for place in (folder, folder / "storage") if is_store(place)), None)
     return newest_of(stored_in_files(store), folder).path if store else None

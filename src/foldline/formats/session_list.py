@@ -23,8 +23,8 @@ from foldline.protocol import FoldlineError, system_words
 from .base import EPOCH, ForeignSession
 from .detection import FOREIGN, Format
 from .homes import AGENT_FOLDERS, AGENTS, AgentFolders
-from .kimi import rotations
 from .neighbours import Neighbours
+from .readers.kimi_cli.reader import rotations
 
 # --- excerpts -----------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from foldline.protocol import FileTouch, Part, ToolCallPart, ToolDetails, ToolResultMessage
+from foldline.protocol import CompactionDetails, FileTouch, Part, ToolCallPart, ToolDetails, ToolResultMessage
 
 from .base import JsonObject
 from .parts import arguments_of, text_in
@@ -56,21 +56,30 @@ def tool_result(
     parts: Sequence[Part],
     *,
     failed: bool = False,
+    exit_code: int = 0,
     brief: str = "",
     changes: Changes | None = None,
     seconds: float | None = None,
     milliseconds: int = 0,
     full_output: str = "",
 ) -> ToolResultMessage:
-    """A result. Where nothing is known to be `brief`, its outcome is what changed, else how long it is."""
+    """Return a result.
+
+    Args:
+        brief: its outcome in a few words; without it the exit code, the change, or the number of lines.
+    """
     done = changes or Changes()
+    if not brief and exit_code:
+        brief = f"exit {exit_code}"
+    elif not brief and failed:
+        brief = "failed"
     return ToolResultMessage(
         call_id=call_id,
         name=name,
         is_error=failed,
         parts=tuple(parts),
         details=ToolDetails(
-            brief=brief or ("failed" if failed else done.brief or line_count(text_in(parts))),
+            brief=brief or done.brief or line_count(text_in(parts)),
             seconds=milliseconds / 1000 if milliseconds > 0 else seconds,
             files=done.files,
             diff=done.diff,
@@ -82,6 +91,14 @@ def tool_result(
 def line_count(text: str) -> str:
     lines = len(text.splitlines())
     return f"{lines} line{'' if lines == 1 else 's'}"
+
+
+def details_in(record: JsonObject, read: str, modified: str) -> CompactionDetails:
+    """Return the files that an agent's compaction names in these fields."""
+    return CompactionDetails(
+        read_files=tuple(filter(None, record.texts(read))),
+        modified_files=tuple(filter(None, record.texts(modified))),
+    )
 
 
 # --- what a call does to files, by its name and arguments ---------------------------------------------

@@ -22,9 +22,9 @@ from foldline.protocol import (
 from foldline.version import __version__
 
 from ..export import PROVIDER, Exported, HandedView
-from ..kimi import MACHINE, SUMMARY
-from ..opencode import ASKED_TO_COMPACT
-from ..pi import FRAME
+from ..readers.kimi_cli.reader import MACHINE, SUMMARY
+from ..readers.opencode.reader import ASKED_TO_COMPACT
+from ..readers.pi.reader import FRAME
 from .agent_sessions import Record, content_of, image_url, images_of, iso, lines, record_line
 
 # --- pi -----------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""The readers of other agents' sessions, one folder for each agent."""

@@ -1,0 +1,281 @@
+"""Reader for chats whose messages hold blocks as Anthropic's API has them.
+
+They are of Amp (`amp threads export`), of Cline 3 (`ID.messages.json`), of Cline and its kin before
+(`api_conversation_history.json`), of Goose (JSON lines, `goose session export`), or bare. Amp and Goose spell
+some blocks in their own way.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlparse
+
+from foldline.formats.base import ForeignSession, Json, JsonObject, bytes_in, json_lines, parse_document
+from foldline.formats.parts import UsageFields, arguments_text, user_messages
+from foldline.formats.tool_results import changes_of
+from foldline.formats.transcript import Transcript
+from foldline.history import Damage
+from foldline.protocol import (
+    AssistantMessage,
+    DeveloperMessage,
+    Entry,
+    FoldlineError,
+    Part,
+    SystemMessage,
+    Title,
+    ToolResultMessage,
+    UserMessage,
+    text_parts,
+)
+
+_BLOCKS = ("tool_use", "tool_result", "toolRequest", "toolResponse", "thinking", "redacted_thinking")
+"""Kinds of blocks that OpenAI's chats do not have."""
+_LISTS = ("messages", "conversation")
+_CLINE = "api_conversation_history"
+_PROGRAM = re.compile(
+    r"\s*(?:<(?:environment_details|system-reminder|info-msg|turn-context|explicit_instructions|file_content"
+    r"|folder_content|attachedFiles|user_state)\b"
+    r"|\[[\w ]+(?: for [^\n]*)?\] Result:|\[TASK RESUMPTION\]|\[ERROR\])"
+)
+"""Beginnings of texts that these programs write in the user's name."""
+_CACHED = "cache_read_input_tokens|cacheReadInputTokens|cached"
+_USAGE = UsageFields(
+    input=(
+        "input_tokens|inputTokens|prompt",
+        _CACHED,
+        "cache_creation_input_tokens|cacheCreationInputTokens",
+    ),
+    output=("output_tokens|outputTokens|completion",),
+    cached=_CACHED,
+)
+_CLINE_USAGE = UsageFields(("inputTokens",), ("outputTokens",), "cacheReadTokens")
+_CLINE_TAG = re.compile(
+    r'<user_(?:input mode|command slash)="[^>]*>(.*?)</user_(?:input|command)>', re.DOTALL
+)
+"""Stored around a prompt by Cline 3, but not sent."""
+
+
+def recognises(records: Sequence[JsonObject]) -> bool:
+    """Return whether these are messages with blocks of Anthropic's, or objects that hold some."""
+    first = records[0] if records else JsonObject()
+    of_goose = {"working_dir", "message_count"} <= first.keys()
+    of_amp = first.text("id").startswith("T-") and isinstance(first.get("messages"), list)
+    inside = (message for record in records for name in _LISTS for message in record.objects(name))
+    return of_goose or of_amp or any(map(_has_blocks, (*records, *inside)))
+
+
+def _has_blocks(message: JsonObject) -> bool:
+    kinds = {block.kind for block in message.objects("content")}
+    return message.get("role") in ("user", "assistant") and not kinds.isdisjoint(_BLOCKS)
+
+
+def _is_message(record: JsonObject) -> bool:
+    has_content = isinstance(record.get("content"), str | list)
+    return has_content and record.get("role") in ("user", "assistant", "system")
+
+
+def read(data: bytes, path: Path) -> ForeignSession:
+    """Read a chat. An index counts entries: a message may be several of ours."""
+    about, messages, damage = _chat(data)
+    if not any(map(_is_message, messages)):
+        raise FoldlineError(f"{path} holds no chat messages: nothing in it has a role and content.")
+    log = _read_messages(about, messages, _truncated(path, len(messages)))
+    name = about.first("id", "sessionId") or (path.parent.name if path.stem == _CLINE else path.stem)
+    cwd, begun = about.text("working_dir") or _tree(about), _time(about, "created")
+    notes = log.notes()
+    if about.count("message_count") not in (0, len(messages)):
+        stated = about.count("message_count")
+        differs = f"The file says that it has {stated:,} messages, and holds {len(messages):,}."
+        notes = (differs, *notes)
+    return log.session("anthropic", name, cwd, damage, notes, begun=begun)
+
+
+def _chat(data: bytes) -> tuple[JsonObject, list[JsonObject], Damage]:
+    """Return the facts about a chat, and its messages."""
+    document = parse_document(data, "messages")
+    if document is not None and not _is_message(document):
+        return document, next(filter(None, map(document.objects, _LISTS)), []), Damage()
+    lines, damage = json_lines(data)
+    records = [line.record for line in lines]
+    about = records.pop(0) if records and not _is_message(records[0]) else JsonObject()
+    return about, records, damage
+
+
+def _truncated(path: Path, count: int) -> range:
+    """Return the places of the messages that Cline no longer sends, by its `ui_messages.json`."""
+    shown = JsonObject()
+    if path.stem == _CLINE:
+        shown = parse_document(bytes_in(path.with_name("ui_messages.json")), "messages") or shown
+    spans = [message.array("conversationHistoryDeletedRange") for message in shown.objects("messages")]
+    match next((span for span in reversed(spans) if len(span) == 2), []):
+        case [int(first), int(last)] if first <= last < count:
+            return range(first, last + 1)
+        case _:
+            return range(0)
+
+
+def _tree(about: JsonObject) -> str:
+    trees = about.objects("env", "initial", "trees")
+    uri = urlparse(trees[0].text("uri") if trees else "")
+    return unquote(uri.path) if uri.scheme == "file" else ""
+
+
+def _time(record: JsonObject, *path: str) -> datetime | None:
+    """Read a time, from text, or seconds or milliseconds since 1970."""
+    value = record.at(*path)
+    in_seconds = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e11
+    return record.time(*path, unit=1 if in_seconds else 1000)
+
+
+# --- messages ---------------------------------------------------------------------------------------
+
+
+def _read_messages(about: JsonObject, messages: Sequence[JsonObject], truncated: range) -> Transcript:
+    log = Transcript("anthropic")
+    if title := about.first("title", "description").strip():
+        log.add(Title(title=title))
+    prompt = about.pieces("system") or about.pieces("system_prompt")
+    if system := "\n".join(filter(None, (block.text("text") for block in prompt))):
+        log.add(SystemMessage(parts=text_parts(system)))
+    hidden: set[int] = set()
+    for place, message in enumerate(messages):
+        times = (("timestamp",), ("ts",), ("created",), ("meta", "sentAt"))
+        at = next(filter(None, (_time(message, *path) for path in times)), None)
+        indices = {log.add(entry, at) for entry in _entries(message, log)}
+        if place in truncated or _is_hidden(message):
+            hidden |= indices
+    # The summary of Goose or Roo Code is a message like others.
+    log.relist([index for index in log.context() if index not in hidden], None, strategy="anthropic")
+    return log
+
+
+def _is_hidden(message: JsonObject) -> bool:
+    """Return whether a message says that it is not sent any more."""
+    is_visible = message.object("metadata").get("agentVisible", True) is not False
+    return not is_visible or bool(message.get("condenseParent") or message.get("truncationParent"))
+
+
+def _entries(message: JsonObject, log: Transcript) -> Sequence[Entry]:
+    blocks = message.pieces("content")
+    match message.get("role"):
+        case "assistant":
+            return [_answer(message, log)]
+        case "user":
+            results = [_result(result, log) for result in filter(None, map(_result_in, blocks))]
+            others = [
+                _untagged(block) for block in blocks if block.kind not in ("tool_result", "toolResponse")
+            ]
+            entries = [*results, *user_messages(_parts(others, log), _is_program)]
+            return entries or [log.unknown(message, "user")]
+        case "system":
+            talk = (isinstance(entry, UserMessage | AssistantMessage) for entry in log.entries.values())
+            parts = _parts(blocks, log)
+            return [DeveloperMessage(parts=parts) if any(talk) else SystemMessage(parts=parts)]
+        case _:
+            return [log.unknown(message, message.text("role"))]
+
+
+def _is_program(text: str) -> bool:
+    return _PROGRAM.match(text) is not None
+
+
+def _parts(blocks: Sequence[JsonObject], log: Transcript) -> tuple[Part, ...]:
+    return log.parts([block for block in blocks if block.get("type") != "text" or block.get("text")])
+
+
+def _untagged(block: JsonObject) -> JsonObject:
+    """Return a piece of a prompt as Cline 3 sends it."""
+    text, tags = _CLINE_TAG.subn(r"\1", block.text("text"))
+    return JsonObject({**block, "text": text.strip()}) if tags else block
+
+
+def _answer(message: JsonObject, log: Transcript) -> AssistantMessage:
+    usage = message.object("usage") or message.object("metrics", "tokens")
+    models = (usage.text("model"), message.text("model"), message.text("modelInfo", "modelId"))
+    return AssistantMessage(
+        parts=_parts(list(map(_call, message.pieces("content"))), log),
+        model=next(filter(None, models), None),
+        usage=_USAGE.read(usage) or _CLINE_USAGE.read(message.get("metrics")),
+        stop_reason="cancelled" if message.at("state", "type") == "cancelled" else None,
+    )
+
+
+def _call(block: JsonObject) -> JsonObject:
+    """Return a call of Goose as a block of Anthropic's."""
+    if block.kind != "toolRequest":
+        return block
+    call = block.object("toolCall", "value") or block.object("toolCall")
+    arguments = call.get("arguments")
+    return JsonObject(type="tool_use", id=block.get("id"), name=call.get("name"), input=arguments)
+
+
+# --- results ----------------------------------------------------------------------------------------
+
+
+class _Result(NamedTuple):
+    call_id: str
+    content: Json
+    failed: bool = False
+    cancelled: bool = False
+
+
+def _result(result: _Result, log: Transcript) -> ToolResultMessage:
+    parts = _parts(JsonObject(content=result.content).pieces("content"), log)
+    return log.result(
+        result.call_id, parts, changes=changes_of, failed=result.failed, cancelled=result.cancelled
+    )
+
+
+def _result_in(block: JsonObject) -> _Result | None:
+    """Return the result that a block is, as any of the agents spells it."""
+    content = block.get("content")
+    match block.kind:
+        case "toolResponse":
+            return _goose_result(block)
+        case "tool_result" if "run" in block:
+            return _amp_result(block.text("toolUseID"), block.object("run"))
+        case "tool_result" if "toolUseID" in block:
+            return _Result(block.text("toolUseID"), _output(block, "output"), block.get("status") == "error")
+        case "tool_result":
+            if _is_data(content):
+                content = arguments_text(content)
+            return _Result(block.text("tool_use_id"), content, block.flag("is_error"))
+        case _:
+            return None
+
+
+def _is_data(content: Json) -> bool:
+    """Return whether a result is no content of a message: Cline 3 sends its JSON."""
+    pieces = JsonObject(content=content).pieces("content")
+    return isinstance(content, dict) or any("type" not in piece for piece in pieces)
+
+
+def _goose_result(block: JsonObject) -> _Result:
+    """Return a result of Goose: the content itself, or under `value`, or there under `content`."""
+    outcome, value = block.object("toolResult"), block.object("toolResult", "value")
+    content = block.array("toolResult") or outcome.array("value")
+    failed = outcome.get("status") == "error" or value.flag("isError")
+    return _Result(block.text("id"), content or value.get("content", outcome.get("error")), failed)
+
+
+def _amp_result(call_id: str, run: JsonObject) -> _Result:
+    status, error = run.get("status"), run.object("error")
+    if status in ("done", None) and not error:
+        return _Result(call_id, _output(run, "result"))
+    if status == "done" or error:
+        return _Result(call_id, error.text("message") or _output(run, "error"), failed=True)
+    return _Result(call_id, run.first("reason", "status"), cancelled=True)
+
+
+def _output(record: JsonObject, key: str) -> Json:
+    """Return a result as content: text or blocks, else as JSON; of an object, the output it names."""
+    value, blocks = record.get(key), record.objects(key)
+    if isinstance(value, str) or (blocks and all("type" in block for block in blocks)):
+        return value
+    fields = record.object(key)
+    output = fields.first("output", "content") or fields.array("content")
+    if output or value is None or fields.get("content") == "":
+        return output or ""
+    return arguments_text(value)

@@ -1,0 +1,340 @@
+"""Reader for the sessions of Claude Code: JSON lines that make a tree by their `uuid` and `parentUuid`."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from foldline.context.numbers import many
+from foldline.context.view import ViewItem, extends
+from foldline.formats.base import ForeignChild, ForeignSession, JsonLine, JsonObject, known_lines
+from foldline.formats.parts import first_text
+from foldline.formats.transcript import Transcript
+from foldline.history import Damage
+from foldline.protocol import NEW, BaseMessage, Entry, NoticeRecord, Title, UserMessage
+
+from .arrangement import Arrangement, Draft
+from .branches import Branch, answer_id, branches_of, message_count
+from .children import children_of, is_sidechain
+from .compactions import Compactions, compacting_records
+from .messages import (
+    SPOKEN,
+    answer,
+    attached,
+    blocks_of,
+    is_boundary,
+    is_for_model,
+    is_summary,
+    notice,
+    text_of,
+    tool_result,
+    user_messages,
+    uuid_of,
+)
+from .requests import REFERENCED, REQUEST, RecordedRequests, in_order
+
+_FIRST_RECORDS = {
+    "file-history-snapshot": "messageId", "summary": "leafUuid", "queue-operation": "operation",
+    "last-prompt": "lastPrompt", "custom-title": "customTitle", "ai-title": "aiTitle",
+}  # fmt: skip
+"""Records that may come before the first message, each with a field of its own."""
+
+_SILENT = (
+    *_FIRST_RECORDS, "agent-color", "agent-name", "agent-setting", "attachment", "atis-latch", "cost-state",
+    "file-history-delta", "mode", "permission-mode", "pr-link", "progress", "system", "tag", "tools-used",
+    "worktree",
+)  # fmt: skip
+
+
+def recognises(record: JsonObject) -> bool:
+    if record.kind in ("system", "progress", *SPOKEN):
+        return isinstance(record.get("uuid"), str) and "parentUuid" in record
+    return isinstance(record.get(_FIRST_RECORDS.get(record.kind, "")), str)
+
+
+def read(data: bytes, path: Path) -> ForeignSession:
+    """Return a session, or the session of a subagent."""
+    lacks = "record of Claude Code: no line has a known type, a `uuid` and a `parentUuid`"
+    lines, damage = known_lines(data, path, recognises, lacks)
+    main = [line for line in lines if not is_sidechain(line.record)]
+    aside = [line for line in lines if is_sidechain(line.record)]
+    if any(line.kind in ("user", "assistant") for line in main):
+        return _session(main, damage, path, children_of(main, aside, path, _session))
+    session = _session(lines, damage, path)
+    if aside:
+        session = replace(session, notes=("This is the session of a sub-agent.", *session.notes))
+    return session
+
+
+def _session(
+    lines: Sequence[JsonLine], damage: Damage, path: Path = Path(), children: Iterable[ForeignChild] = ()
+) -> ForeignSession:
+    unique = _without_copies(in_order(lines))
+    branches = branches_of(unique)
+    reader = _Reader(unique, children)
+    reader.read_all(branches)
+    records = [line.record for line in unique]
+    notes: list[str] = []
+    origin = first_text(record.text("forkedFrom", "sessionId") for record in records)
+    if origin:
+        notes.append(f"The session was forked from session {origin}.")
+    copies = len(lines) - len(unique)
+    if copies:
+        notes.append(f"Left out: {many(copies, 'record')} that the file holds a second time.")
+    notes += _branch_notes(unique, branches)
+    # The oldest folder, but the newest id: a fork begins with records of the session before it.
+    session_id = first_text(record.text("sessionId") for record in reversed(records))
+    cwd = first_text(record.text("cwd") for record in records)
+    return reader.log.session("claude-code", session_id or path.stem, cwd, damage, (*notes, *reader.notes()))
+
+
+def _without_copies(lines: Sequence[JsonLine]) -> list[JsonLine]:
+    """Drop repeated records: some versions append the history again when they compact it."""
+    seen: set[str] = set()
+    unique: list[JsonLine] = []
+    for line in lines:
+        uuid = uuid_of(line)
+        if not uuid or uuid not in seen:
+            unique.append(line)
+        seen.add(uuid)
+    return unique
+
+
+def _branch_notes(lines: Sequence[JsonLine], branches: Sequence[Branch]) -> Iterator[str]:
+    others = message_count(lines, branches[1:])
+    if others:
+        are = "is" if others == 1 else "are"
+        yield f"{many(others, 'message')} {are} on other branches than the one last used: /tree shows them."
+    gaps = branches[0].gaps if branches else 0
+    if gaps:
+        yield f"The chain of records is broken {many(gaps, 'time')}; the record before was taken."
+
+
+class _Reader:
+    """Turns records into entries, in file order.
+
+    An index is the place of a record. The entries of a record with several messages move later ones on. Where
+    the file changes to another branch, the history goes back to the end of that branch.
+    """
+
+    def __init__(self, lines: Sequence[JsonLine], children: Iterable[ForeignChild]) -> None:
+        self.log = Transcript("claude-code", children={child.id: child for child in children})
+        self._lines = lines
+        self._compacting = compacting_records(lines)
+        self._compactions = Compactions(self.log, lines)
+        self._boundary = JsonObject()
+        """The boundary of the next compaction."""
+        self._summaries: set[str] = set()
+        """The first summary record of each compaction."""
+        self._answers = _pieces_of_answers(lines)
+        self._has_title = any(line.kind == "custom-title" for line in lines)
+        """Whether the user gave titles. Then generated ones do not count."""
+        self._uuids = {uuid_of(line) for line in lines} - {""}
+        self._without_text = 0
+        self._requests = RecordedRequests(lines)
+        self._drafts: list[Draft] = []
+        """Messages that the next request puts in order."""
+        self._newest: tuple[Sequence[BaseMessage], Sequence[ViewItem]] = (), ()
+        """The messages of the newest request, and the view that equals it."""
+
+    def notes(self) -> Iterator[str]:
+        yield from self.log.notes(_SILENT)
+        if self._without_text:
+            yield f"Left out: {self._without_text} notes to the model whose text is not in the file."
+        if self._compactions.without_summary:
+            yield f"{self._compactions.without_summary} compactions have no summary in the file."
+        if self._compactions.lost_kept:
+            yield (
+                f"{self._compactions.lost_kept} compactions name kept records that are not in the file: "
+                "nothing before them is kept."
+            )
+
+    def read_all(self, branches: Iterable[Branch]) -> None:
+        branch_at = {place: branch for branch in branches for place in branch.places}
+        starts = {branch.start for branch in branches}
+        # The newest entry at each start of a branch, and at the end of each branch so far.
+        newest_at: dict[int | None, int] = {None: NEW}
+        newest_on: dict[Branch, int] = {}
+        current: Branch | None = None
+        for place, line in enumerate(self._lines):
+            branch = branch_at.get(place, current)
+            if branch is not None and branch is not current:
+                self._put_drafts()
+                if current is not None:
+                    newest_on[current] = self._last_index()
+                    self._go_to(newest_on.get(branch, newest_at.get(branch.start)), line)
+                current = branch
+            self._read(line)
+            if place in starts:
+                self._put_drafts()
+                newest_at[place] = self._last_index()
+        self._put_drafts()
+
+    def _last_index(self) -> int:
+        return max(self.log.entries, default=NEW)
+
+    def _go_to(self, newest: int | None, line: JsonLine) -> None:
+        """Go back to the context after this entry, unless the file has not come to it yet."""
+        if newest is not None and newest != self._last_index():
+            self.log.go_to_branch(newest, line.at, line.position)
+
+    # --- records -------------------------------------------------------------------------------------
+
+    def _read(self, line: JsonLine) -> None:
+        record = line.record
+        # A compaction may have several summary records: the others name the first as parent.
+        is_first = record.text("parentUuid") not in self._summaries
+        if is_boundary(record):
+            self._boundary = record
+            compacting = self._compacting.get(line.position)
+            if compacting is None:
+                self._add(line, [])
+            elif compacting is line:
+                self._compact(line)
+        elif is_summary(record) and (self._boundary or is_first):
+            self._summaries.add(uuid_of(line))
+            self._compact(line)
+        elif record.kind == REQUEST:
+            self._request(line)
+        elif record.kind == "assistant":
+            self._answer(line)
+        elif record.kind not in REFERENCED and not self._replaces_results(line):
+            self._read_plain(line)
+
+    def _compact(self, line: JsonLine) -> None:
+        self._compactions.compact(line, self._boundary)
+        self._boundary = JsonObject()
+
+    def _replaces_results(self, line: JsonLine) -> bool:
+        """Add the compaction of a record that clears or shortens results in the context."""
+        record = line.record
+        if record.kind == "content-replacement":
+            return self._compactions.shorten_results(line)
+        if record.kind == "system" and record.get("subtype") == "microcompact_boundary":
+            return self._compactions.clear_results(line)
+        return False
+
+    def _read_plain(self, line: JsonLine) -> None:
+        entries = [entry for entry in self._entries(line) if entry]
+        messages = [entry for entry in entries if isinstance(entry, BaseMessage)]
+        is_unplaced = line.position in self._requests.unplaced
+        if is_unplaced and entries and messages == entries:
+            self._drafts += [Draft(line, message) for message in messages]
+        else:
+            self._add(line, entries)
+
+    def _answer(self, line: JsonLine) -> None:
+        """Add an answer at the first of its records."""
+        pieces = self._answers.get(line.position)
+        if pieces is not None:
+            self._add(line, [answer(self.log, [piece.record for piece in pieces])], pieces)
+
+    def _add(
+        self, line: JsonLine, entries: Iterable[Entry | None], records: Sequence[JsonLine] | None = None
+    ) -> None:
+        """Add the entries of a record, or the record itself. `records` are all of an answer."""
+        unknown = self.log.unknown(line.record, line.kind)
+        for entry in [entry for entry in entries if entry] or [unknown]:
+            index = self.log.add(entry, line.at, position=line.position)
+            if isinstance(entry, BaseMessage):
+                self._compactions.add(index, records or [line])
+
+    def _entries(self, line: JsonLine) -> Sequence[Entry | None]:
+        record = line.record
+        match record.kind:
+            case "user":
+                return self._user(record)
+            case "attachment":
+                message = attached(record)
+                self._without_text += message is None and is_for_model(record.object("attachment"))
+                return [message]
+            case "system" if record.get("subtype") == "local_command":
+                block = JsonObject(type="text", text=record.text("content"))
+                return user_messages(self.log, record, [block])
+            case "system":
+                return [notice(record)]
+            case "custom-title":
+                return _titles(record.text("customTitle"))
+            case "ai-title" if not self._has_title:
+                return _titles(record.text("aiTitle"))
+            # A `summary` may be the title of another session, whose records are not here.
+            case "summary" if not self._has_title and record.text("leafUuid") in self._uuids:
+                return _titles(record.text("summary"))
+            case _:
+                return ()
+
+    def _user(self, record: JsonObject) -> Sequence[Entry]:
+        """Return the results in a record, then its other messages, in the API's order."""
+        if record.flag("isVisibleInTranscriptOnly") and not is_summary(record):
+            return [NoticeRecord(text=text_of(record))]
+        blocks = blocks_of(record)
+        results = [block for block in blocks if block.kind == "tool_result"]
+        others = [block for block in blocks if block.kind != "tool_result"]
+        # The program's own record of a run belongs to a single result.
+        run = record.object("toolUseResult") if len(results) == 1 else JsonObject()
+        messages = [tool_result(self.log, block, run) for block in results]
+        return [*messages, *user_messages(self.log, record, others)]
+
+    # --- requests ------------------------------------------------------------------------------------
+
+    def _put_drafts(self) -> None:
+        """Add the messages that no request has put in order, as they are in the file."""
+        drafts = self._drafts
+        self._drafts = []
+        for draft in drafts:
+            self._add(draft.line, [draft.message])
+
+    def _request(self, line: JsonLine) -> None:
+        """Make the view equal to this request, and add its record."""
+        sent = self._requests.read(line.record)
+        if sent is None:
+            self._put_drafts()
+        else:
+            self._send(line, sent)
+        entry = self._requests.entry(line.record, sent, self.log.projection.view)
+        index = self.log.next_index(line.position)
+        self.log.put(index, entry.model_copy(update={"after": index - 1}), line.at)
+
+    def _send(self, line: JsonLine, sent: Sequence[BaseMessage]) -> None:
+        view = self.log.projection.view
+        indices = [item.index for item in view]
+        same_sent, same_view = self._newest
+        if not (extends(same_sent, sent) and extends(same_view, view)):
+            same_sent = same_view = ()
+        drafts = self._drafts
+        arrangement = Arrangement(view[len(same_view) :], drafts)
+        arrangement.arrange(sent[len(same_sent) :], line)
+        sent_indices = indices[: len(same_view)]
+        for item in arrangement.order:
+            if isinstance(item, Draft):
+                index = self.log.add(item.message, item.line.at, position=line.position)
+                self._compactions.add(index, [item.line])
+                sent_indices.append(index)
+            else:
+                sent_indices.append(item.index)
+        # Prompts may be sent later. Notes of the program that are not sent now never are.
+        prompts = [draft for draft in drafts if isinstance(draft.message, UserMessage)]
+        self._drafts = [draft for draft in prompts if draft not in arrangement.order]
+        if arrangement.contents or sent_indices[: len(indices)] != indices:
+            self._compactions.relist(line, sent_indices, arrangement.contents)
+        view = self.log.projection.view
+        if [item.index for item in view] == sent_indices:
+            self._newest = sent, [*view]
+
+
+def _pieces_of_answers(lines: Iterable[JsonLine]) -> dict[int, list[JsonLine]]:
+    """Return the records of each answer, by the position of the first.
+
+    No answer spans a compaction.
+    """
+    answers: dict[tuple[int, str | int], list[JsonLine]] = defaultdict(list)
+    compactions = 0
+    for line in lines:
+        compactions += is_boundary(line.record) or is_summary(line.record)
+        if line.kind == "assistant":
+            answers[compactions, answer_id(line.record) or line.position].append(line)
+    return {pieces[0].position: pieces for pieces in answers.values()}
+
+
+def _titles(title: str) -> list[Title]:
+    return [Title(title=title)] if title.strip() else []

@@ -1,0 +1,265 @@
+"""The recorded requests of a Claude Code session, checked by the digests in the file.
+
+From 2.1.332 on an `api-request` lists its messages by SHA-256 of their JSON: those of the request `base` up
+to `keep`, then `tail`. An `api-request-blob` holds a message that no other record holds as it was sent, an
+`api-request-shape` the system prompt and tools (docs/design/claude-code.md).
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+from foldline.context.calls import RunningPairs
+from foldline.context.proof import RunningDigest
+from foldline.context.view import ViewItem, extends
+from foldline.formats.base import Json, JsonLine, JsonObject
+from foldline.formats.parts import parts_of, text_in
+from foldline.protocol import (
+    CLAUDE_CODE,
+    AssistantMessage,
+    BaseMessage,
+    DeveloperMessage,
+    RequestRecord,
+    SystemMessage,
+    ToolResultMessage,
+    text_parts,
+)
+
+from .arrangement import sent_atoms
+from .messages import blocks_of, is_boundary, is_summary, sent_parts, usage_of
+
+REQUEST = "api-request"
+_BLOB = "api-request-blob"
+_SHAPE = "api-request-shape"
+REFERENCED = (_BLOB, _SHAPE)
+"""Records that only requests refer to."""
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def in_order(lines: Sequence[JsonLine]) -> list[JsonLine]:
+    """Put each request between its notes and its answer.
+
+    Claude Code may write either on the wrong side.
+    """
+    ordered: list[JsonLine] = []
+    answers: dict[str, int] = {}
+    """The place of the first record of each answer, by the id of the request."""
+    unanswered: int | None = None
+    for line in lines:
+        record = line.record
+        place = len(ordered)
+        if record.kind == "assistant":
+            answers.setdefault(record.text("requestRef"), place)
+            unanswered = None
+        elif record.kind == REQUEST and record.text("id") in answers:
+            place = answers[record.text("id")]
+            unanswered = None
+        elif record.kind == REQUEST:
+            unanswered = place
+        elif record.kind == "attachment" and unanswered is not None:
+            place = unanswered
+            unanswered += 1
+        ordered.insert(place, line)
+    return ordered
+
+
+class _Message:
+    """A message that a request may list. A plain text counts as one block."""
+
+    def __init__(self, message: JsonObject) -> None:
+        self.json = JsonObject({**message, "content": message.pieces("content")})
+        self.encoded = _encode(self.json)
+        self.digest = _digest(self.encoded)
+
+    @cached_property
+    def messages(self) -> Sequence[BaseMessage]:
+        """Our messages for it: always the same objects."""
+        return [*_messages_in(self.json)]
+
+
+class _Shape:
+    """A system prompt with tools, which most requests share."""
+
+    def __init__(self, fields: JsonObject) -> None:
+        self.fields = fields
+        self.encoded = {key: _encode(value) for key, value in fields.items()}
+        self.digest = _digest(_joined(self.encoded))
+        system = text_in(parts_of(fields.get("system"), []))
+        self.messages = [SystemMessage(parts=text_parts(system))]
+
+
+class RecordedRequests:
+    """Rebuilds the requests of a file from the records they refer to."""
+
+    def __init__(self, lines: Sequence[JsonLine]) -> None:
+        self.unplaced: set[int] = set()
+        """Positions of records with messages that a later request puts in order."""
+        self._messages: dict[str, _Message] = {}
+        self._shapes: dict[str, _Shape] = {}
+        self._lists: dict[str, list[_Message] | None] = {}
+        """The messages of each request, by its id; None if the file lacks some."""
+        self._answers: dict[str, JsonObject] = {}
+        """The answer to each request, from its record with most output."""
+        self._pairs = RunningPairs()
+        self._running = RunningDigest()
+        self._proved: tuple[Sequence[BaseMessage], Sequence[BaseMessage]] = (), ()
+        """The newest request that was proved, and the view that it equals."""
+        if any(line.kind == REQUEST for line in lines):
+            self._collect(lines)
+            self._find_unplaced(lines)
+
+    def _collect(self, lines: Sequence[JsonLine]) -> None:
+        pieces: dict[str, list[Json]] = defaultdict(list)
+        since_request: list[Json] = []
+        for line in lines:
+            record = line.record
+            match line.kind:
+                case "api-request":
+                    since_request = []
+                case "api-request-blob":
+                    self._add_message(record.object("message"))
+                case "api-request-shape":
+                    shape = _Shape(record.object("shape"))
+                    self._shapes[shape.digest] = shape
+                case "assistant":
+                    answer = pieces[record.text("message", "id") or record.text("uuid")]
+                    answer += blocks_of(record)
+                    self._add_message(JsonObject(role="assistant", content=[*answer]))
+                    self._add_answer(record)
+                case "user":
+                    since_request += blocks_of(record)
+                    self._add_message(record.object("message"))
+                    self._add_message(JsonObject(role="user", content=[*since_request]))
+
+    def _find_unplaced(self, lines: Sequence[JsonLine]) -> None:
+        request_follows = False
+        for line in reversed(lines):
+            if line.kind in (REQUEST, "assistant") or is_boundary(line.record):
+                request_follows = line.kind == REQUEST
+            elif request_follows and _may_be_sent(line.record):
+                self.unplaced.add(line.position)
+
+    def _add_message(self, message: JsonObject) -> None:
+        indexed = _Message(message)
+        self._messages[indexed.digest] = indexed
+
+    def _add_answer(self, record: JsonObject) -> None:
+        message = record.object("message")
+        longest = self._answers.setdefault(record.text("requestRef"), message)
+        if message.count("usage", "output_tokens") >= longest.count("usage", "output_tokens"):
+            self._answers[record.text("requestRef")] = message
+
+    def read(self, record: JsonObject) -> Sequence[BaseMessage] | None:
+        """Return the messages of this request; None if the file lacks some.
+
+        The system prompt comes first, then one message for each block. An answer is one message.
+        """
+        base = self._lists.get(record.text("base"), [])
+        tail = [message for digest in record.texts("tail") if (message := self._messages.get(digest))]
+        shape = self._shapes.get(record.text("shapeHash"))
+        listed = None
+        if base is not None and shape and len(tail) == len(record.texts("tail")):
+            listed = base[: record.count("keep")] + tail
+        self._lists[record.text("id")] = listed
+        if listed is None or shape is None:
+            return None
+        return [*shape.messages, *(ours for message in listed for ours in message.messages)]
+
+    def _digest_of(self, record: JsonObject) -> str:
+        """Return the digest of a request: parameters, shape and messages, with cache marks."""
+        shape = self._shapes[record.text("shapeHash")]
+        listed = self._lists[record.text("id")] or []
+        body: Json = {**record.object("params"), **shape.fields}
+        messages = [message.encoded for message in listed]
+        marked: dict[int, Json] = {}
+        for mark in record.objects("cacheControl"):
+            match mark.array("path"):
+                case ["messages", int(place), *path] if 0 <= place < len(listed):
+                    marked[place] = _marked(marked.get(place, listed[place].json), path, mark.get("value"))
+                    messages[place] = _encode(marked[place])
+                case path:
+                    body = _marked(body, path, mark.get("value"))
+        fields: dict[str, bytes] = {}
+        for key, value in JsonObject.of(body).items():
+            is_marked = shape.fields.get(key) is not value
+            fields[key] = _encode(value) if is_marked else shape.encoded[key]
+        fields["messages"] = b"[" + b",".join(messages) + b"]"
+        return _digest(_joined(fields))
+
+    def entry(
+        self, record: JsonObject, sent: Sequence[BaseMessage] | None, view: Sequence[ViewItem]
+    ) -> RequestRecord:
+        """Return the record of a request.
+
+        It has the digest of the view if the request sent exactly that, else the digest in the file.
+        """
+        answer = self._answers.get(record.text("id"), JsonObject())
+        entry = RequestRecord(
+            digest=record.text("requestDigest"),
+            model=answer.text("model") or record.text("params", "model"),
+            dialect=CLAUDE_CODE,
+            usage=usage_of(answer.object("usage")),
+            left=record.time("timestamp"),
+        )
+        messages = self._pairs.of(view)
+        if sent is None or self._digest_of(record) != entry.digest or not self._is_view(sent, messages):
+            return entry
+        self._proved = sent, messages
+        update = {"digest": self._running.of(messages), "view_items": len(messages)}
+        return entry.model_copy(update=update)
+
+    def _is_view(self, sent: Sequence[BaseMessage], view: Sequence[BaseMessage]) -> bool:
+        """Return whether a request sent this view. Only new messages are compared."""
+        same_sent, same_view = self._proved
+        if not (extends(same_sent, sent) and extends(same_view, view)):
+            same_sent = same_view = ()
+        return sent_atoms(sent[len(same_sent) :]) == sent_atoms(view[len(same_view) :])
+
+
+def _may_be_sent(record: JsonObject) -> bool:
+    """Return whether a record may be a message of a request."""
+    is_input = record.kind in ("user", "attachment") or record.text("subtype") == "local_command"
+    return is_input and not is_summary(record)
+
+
+def _encode(value: Json) -> bytes:
+    return _CANONICAL.encode(value).encode("utf-8", "surrogatepass")
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _joined(fields: Mapping[str, bytes]) -> bytes:
+    """Return a JSON object of encoded values."""
+    return b"{" + b",".join(_encode(key) + b":" + fields[key] for key in sorted(fields)) + b"}"
+
+
+def _marked(value: Json, path: Sequence[Json], mark: Json) -> Json:
+    """Return a copy of the value with a cache mark at this path."""
+    if not path:
+        return {**value, "cache_control": mark} if isinstance(value, dict) else value
+    step, *below = path
+    if isinstance(value, dict) and step in value:
+        return {**value, step: _marked(value[step], below, mark)}
+    if isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value):
+        return [*value[:step], _marked(value[step], below, mark), *value[step + 1 :]]
+    return value
+
+
+def _messages_in(message: JsonObject) -> Iterator[BaseMessage]:
+    blocks = message.pieces("content")
+    if message.get("role") == "assistant":
+        yield AssistantMessage(parts=sent_parts(blocks, []))
+        return
+    for block in blocks:
+        if block.kind == "tool_result":
+            yield ToolResultMessage(
+                call_id=block.text("tool_use_id"),
+                is_error=block.flag("is_error"),
+                parts=sent_parts(block.pieces("content"), []),
+            )
+        elif parts := sent_parts([block], []):
+            yield DeveloperMessage(parts=parts, role="user" if message.get("role") == "user" else "system")

@@ -1,0 +1,319 @@
+"""Reader for the sessions of Gemini CLI: one JSON document, or, since 0.40, a log of JSON lines.
+
+The log says what was added, changed and taken back. The files of `/chat save` are read, too.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from foldline.formats.base import ForeignSession, JsonObject, bytes_in, json_lines, parse_document
+from foldline.formats.parts import UsageFields, sub_agent_note
+from foldline.formats.transcript import Transcript
+from foldline.history import Damage
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Clear,
+    Entry,
+    FoldlineError,
+    NoticeRecord,
+    Part,
+    ThinkingPart,
+    Title,
+    ToolResultMessage,
+)
+
+from .contents import Contents, by_program, contents_of, is_content, responses_in
+
+_COMMANDS = ("/", "?")
+"""How the user's commands to the program begin, which are no prompts."""
+_ROOT = ".project_root"
+"""The file beside the sessions' folder that holds the path of their project."""
+_USAGE = UsageFields(("input", "tool"), ("output", "thoughts"), "cached", "thoughts")
+
+
+def recognises(records: Sequence[JsonObject]) -> bool:
+    return any(map(_is_own, records))
+
+
+def _is_own(record: JsonObject) -> bool:
+    return (
+        {"sessionId", "projectHash"} <= record.keys()
+        or (record.kind == "gemini" and "content" in record)
+        or isinstance(record.get("$rewindTo"), str)
+        or is_content(record)
+        or bool(contents_of(record, "history"))
+    )
+
+
+def read(data: bytes, path: Path) -> ForeignSession:
+    """Read a session of Gemini CLI, or of one of its sub-agents. An index counts entries."""
+    document = parse_document(data, "history")
+    lines, damage = ([], Damage()) if document else json_lines(data)
+    changes = _Changes()
+    changes.read([document] if document else [line.record for line in lines])
+    if not any(isinstance(change, _Message | _Snapshot) for change in changes.all):
+        raise FoldlineError(f"{path} is no session of Gemini CLI: it holds no message of one.")
+    about = changes.about
+    reader = _Reader(by_agent=about.get("kind") == "subagent")
+    if title := about.text("summary").strip():
+        reader.log.add(Title(title=title))
+    for change in changes.all:
+        reader.apply(change)
+    name, begun = about.text("sessionId") or path.stem, about.time("startTime")
+    return reader.log.session("gemini-cli", name, project_of(path), damage, reader.notes(), begun=begun)
+
+
+def project_of(path: Path) -> str:
+    """Return the project folder of the sessions beside this one, or an empty text."""
+    try:
+        return bytes_in(path.parent.parent / _ROOT).decode().strip()
+    except ValueError:
+        return ""
+
+
+# --- changes of the conversation ----------------------------------------------------------------------
+
+
+@dataclass
+class _Message:
+    record: JsonObject
+    """As it was last written."""
+    is_target: bool = False
+    """Whether a rewind goes back to right before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewind:
+    identity: str
+    """Names the message to go back before; empty for the beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """The whole conversation, listed anew."""
+
+    messages: list[JsonObject]
+    at: datetime | None
+
+
+_Change = _Message | _Rewind | _Snapshot | JsonObject
+"""An object is a record of an unknown kind."""
+
+
+@dataclass
+class _Changes:
+    """Gathers the changes of the conversation, and the facts about the session."""
+
+    all: list[_Change] = field(default_factory=list)
+    about: JsonObject = field(default_factory=JsonObject)
+    _messages: dict[str, _Message] = field(default_factory=dict)
+    """Those of the conversation at this point, by id."""
+
+    def read(self, records: Iterable[JsonObject]) -> None:
+        for record in records:
+            self._read(record)
+
+    def _read(self, record: JsonObject) -> None:
+        update, identity = record.object("$set"), record.text("id")
+        history = contents_of(record, "history")
+        if "$rewindTo" in record:
+            self._rewind(record.text("$rewindTo"))
+        elif update:
+            self._tell(update)
+            if messages := update.objects("messages"):
+                self.all.append(_Snapshot(messages, update.time("lastUpdated")))
+        elif history or is_content(record):
+            self.all += map(_Message, history or [record])
+        elif identity in self._messages:
+            self._messages[identity].record = record
+        elif "type" in record and ("content" in record or "toolCalls" in record):
+            message = _Message(record)
+            self.all.append(message)
+            if identity:
+                self._messages[identity] = message
+        elif "sessionId" in record:
+            self._tell(record)
+            self.read(record.objects("messages"))
+        else:
+            self.all.append(record)
+
+    def _tell(self, facts: JsonObject) -> None:
+        self.about |= {key: value for key, value in facts.items() if key != "messages"}
+
+    def _rewind(self, identity: str) -> None:
+        identities = list(self._messages)
+        if identity in self._messages:
+            self._messages[identity].is_target = True
+            identities = identities[identities.index(identity) :]
+            self.all.append(_Rewind(identity))
+        else:
+            self.all.append(_Rewind(""))
+        for undone in identities:
+            del self._messages[undone]
+
+
+# --- entries ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Reader:
+    by_agent: bool
+    log: Transcript = field(default_factory=lambda: Transcript("gemini"))
+    _conversation: list[JsonObject] = field(default_factory=list)
+    """The messages as Gemini CLI would list them now."""
+    _checkpoints: dict[str, int] = field(default_factory=dict)
+    """By the id of a rewind's target: the checkpoint before it."""
+    _entries: dict[str, list[int]] = field(default_factory=dict)
+    """By the id of a message: its entries, without results."""
+    _agents: dict[str, str] = field(default_factory=dict)
+    """By the id of a sub-agent that ran: the tool that started it."""
+
+    def __post_init__(self) -> None:
+        self._contents = Contents(self.log)
+
+    def notes(self) -> list[str]:
+        notes = [*self.log.notes()]
+        if self._agents:
+            names = ", ".join(f"{tool} ({agent})" for agent, tool in self._agents.items())
+            notes.append(f"Left out: the steps of its sub-agents, which have files of their own: {names}.")
+        return [*notes, *sub_agent_note(self.by_agent)]
+
+    def apply(self, change: _Change) -> None:
+        match change:
+            case _Message(record):
+                if change.is_target:
+                    self._checkpoints[record.text("id")] = self.log.checkpoint()
+                self._conversation.append(record)
+                self._add(record)
+            case _Rewind(identity):
+                self._rewind(identity)
+            case _Snapshot(messages, at):
+                self._conversation = messages
+                self._checkpoints.clear()
+                self._list_anew(at)
+            case _:
+                self.log.add(self.log.unknown(change, ""))
+
+    def _rewind(self, identity: str) -> None:
+        ids = [message.text("id") for message in self._conversation]
+        del self._conversation[ids.index(identity) if identity in ids else 0 :]
+        if not self._conversation:
+            self.log.add(Clear())
+        elif identity in self._checkpoints:
+            self.log.go_back_to(self._checkpoints[identity])
+        else:  # the conversation was listed anew since
+            self._list_anew(None)
+
+    def _list_anew(self, at: datetime | None) -> None:
+        context: list[int | BaseMessage] = []
+        for record in self._conversation:
+            indices = self._entries.get(record.text("id"))
+            if indices is None:
+                context += [entry for entry in self._entries_of(record) if isinstance(entry, BaseMessage)]
+            else:
+                context += [*indices, *self._results_in(record)]
+        self.log.relist(context, at, strategy="gemini-cli")
+
+    def _add(self, record: JsonObject) -> None:
+        at, identity = record.time("timestamp"), record.text("id")
+        indices: list[int] = []
+        for entry in self._entries_of(record):
+            if not isinstance(entry, ToolResultMessage):
+                index = self.log.add(entry, at)
+                indices += [index] if isinstance(entry, BaseMessage) else []
+            elif not self.log.is_answered(entry.call_id):
+                self.log.add(entry, at)
+        if identity:
+            self._entries.setdefault(identity, []).extend(indices)
+
+    def _entries_of(self, record: JsonObject) -> Sequence[Entry]:
+        pieces = record.pieces("content")
+        match record.get("type"):
+            case "user":
+                return self._user(record, pieces)
+            case "gemini":
+                return self._answer(record, pieces)
+            case "info" | "warning" | "error" as level:
+                return [NoticeRecord(text=_text_in(pieces), level=level)]
+            case _ if is_content(record):
+                return self._contents.messages(record)
+            case _:
+                return [self.log.unknown(record, record.text("type"))]
+
+    def _user(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
+        text = _text_in(pieces)
+        if text.lstrip().startswith(_COMMANDS):
+            return [NoticeRecord(text=text)]
+        messages = self._contents.user_messages(pieces)
+        if self.by_agent:
+            messages = list(map(by_program, messages))
+        return [*self._results_in(record), *messages]
+
+    def _answer(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
+        runs = record.objects("toolCalls")
+        calls = [JsonObject(functionCall=run) for run in runs]
+        answer = AssistantMessage(
+            parts=(*_thinking(record), *self._contents.parts([*_without(pieces, runs), *calls])),
+            model=record.text("model") or None,
+            usage=_USAGE.read(record.get("tokens")),
+        )
+        return [answer, *self._results_in(record)]
+
+    def _results_in(self, record: JsonObject) -> Sequence[ToolResultMessage]:
+        """Return a user's results as the API has them, and those of an answer's recorded calls."""
+        results = self._contents.results(record.pieces("content"))
+        for run in record.objects("toolCalls"):
+            results += self._results_of(run)
+        return results
+
+    def _results_of(self, run: JsonObject) -> Sequence[ToolResultMessage]:
+        """Return the result of a recorded call, unless it never ended.
+
+        The results of calls made beside it may stand with it.
+        """
+        call_id, name, pieces = run.text("id"), run.text("name"), run.pieces("result")
+        if agent := run.text("agentId"):
+            self._agents[agent] = name
+        responses = responses_in(pieces)
+        own = next((each for each in responses if each.get("id") == call_id), None)
+        own = own or next(iter(responses), JsonObject())
+        others = [piece for piece in pieces if "functionResponse" not in piece]
+        if len(responses) > 1:
+            others = []
+        elif others and not responses and all("text" in piece for piece in others):
+            own, others = JsonObject(response=_text_in(others, "")), []
+        if not own and not others:
+            return ()
+        response = JsonObject({**own, "id": call_id, "name": name})
+        return self._contents.results([JsonObject(functionResponse=response), *others], run)
+
+
+def _text_in(pieces: Iterable[JsonObject], between: str = "\n") -> str:
+    return between.join(piece.text("text") for piece in pieces)
+
+
+def _thinking(record: JsonObject) -> list[Part]:
+    parts: list[Part] = []
+    for thought in record.objects("thoughts"):
+        subject, text = thought.text("subject"), thought.text("description")
+        if text or thought.get("subject"):
+            parts.append(ThinkingPart(text=f"**{subject}** {text}" if subject else text))
+    return parts
+
+
+def _without(pieces: Iterable[JsonObject], runs: Iterable[JsonObject]) -> list[JsonObject]:
+    """Leave out the calls that are also recorded as runs."""
+    ids = {run.text("id") for run in runs}
+    nameless = [(run.get("name"), run.get("args")) for run in runs]
+    others: list[JsonObject] = []
+    for piece in pieces:
+        called = piece.object("functionCall")
+        call = (called.get("name"), called.get("args"))
+        if called and not called.get("id") and call in nameless:
+            nameless.remove(call)
+        elif not called or called.text("id") not in ids:
+            others.append(piece)
+    return others

@@ -1,0 +1,153 @@
+"""kimi-cli's wire files: events of the screen, put together again. An index is the place of an event.
+
+They hold no system prompt and no summaries: those are in the context file beside them.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from foldline.formats.base import JsonLine, JsonObject
+from foldline.formats.parts import UsageFields, tool_call_parts
+from foldline.formats.readers.kimi_code.results import result_of
+from foldline.formats.transcript import Transcript
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Entry,
+    NoticeRecord,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+)
+
+_KEPT_BY_A_COMPACTION = 2
+"""How many prompts and answers kimi-cli keeps of its newest, with their results (`SimpleCompaction`)."""
+_CONTENT = ("TextPart", "ThinkPart", "ImageURLPart", "ContentPart")
+_STEP_ENDS = ("StepBegin", "TurnBegin", "SteerInput", "StepInterrupted", "CompactionBegin")
+_SILENT = (
+    "Approval", "Btw", "ContentPart", "ImageURLPart", "TextPart", "ThinkPart", "Compaction", "Hook", "MCP",
+    "Notification", "PlanDisplay", "Question", "StatusUpdate", "Step", "Subagent", "ToolCall", "Turn",
+    "metadata",
+)  # fmt: skip
+"""Beginnings of the kinds of events that tell the model nothing, or that are pieces of an answer."""
+_USAGE = UsageFields(
+    ("input_other", "input_cache_read", "input_cache_creation"), ("output",), cached="input_cache_read"
+)
+
+
+class Wire:
+    """Turns the events of a wire file into entries."""
+
+    def __init__(self, lines: Sequence[JsonLine]) -> None:
+        self.log = Transcript("kimi")
+        self._compactions = 0
+        self._is_compacting = False
+        steps = _steps(lines)
+        for line in lines:
+            event, at = line.record.object("message"), _time(line.record)
+            entry = self._entry(event.kind, event.object("payload"), line.position)
+            if line.position in steps:
+                entry = self._answer(steps[line.position])
+                at = at if event.kind == "StepBegin" else None
+            self.log.put_record(line.position, entry, line.record, event.kind or line.record.kind, at)
+
+    def notes(self) -> list[str]:
+        notes = [*self.log.notes(_SILENT)]
+        if self._compactions:
+            notes.append(
+                f"A wire file has no summaries: what {self._compactions} compactions wrote is missing here. "
+                "The context file beside it has it."
+            )
+        return notes
+
+    def _entry(self, kind: str, payload: JsonObject, position: int) -> Entry | None:
+        match kind:
+            case "TurnBegin" | "SteerInput":
+                return UserMessage(parts=self.log.parts(payload.get("user_input")))
+            case "ToolResult":
+                return self._tool_result(payload)
+            case "StepInterrupted":
+                return NoticeRecord(text="The step was interrupted.")
+            case "CompactionBegin":
+                self._is_compacting = True
+            case "CompactionEnd" if self._is_compacting:
+                self._is_compacting = False
+                return self._compaction(position)
+            case _:
+                pass
+        return None
+
+    def _answer(self, step: Sequence[JsonLine]) -> AssistantMessage:
+        """Put an answer together from the events of its step."""
+        parts: list[Part] = []
+        usage = None
+        for line in step:
+            event = line.record.object("message")
+            payload = event.object("payload")
+            if event.kind in _CONTENT:
+                for part in self.log.parts([payload]):
+                    _append(parts, part)
+            elif event.kind == "ToolCall":
+                parts += tool_call_parts([payload], line.position)
+            elif event.kind == "ToolCallPart":
+                _append(parts, payload.text("arguments_part"))
+            elif event.kind == "StatusUpdate":
+                usage = _USAGE.read(payload.get("token_usage")) or usage
+        return AssistantMessage(parts=tuple(parts), usage=usage)
+
+    def _tool_result(self, payload: JsonObject) -> BaseMessage:
+        value = payload.object("return_value") or payload.object("result")
+        message, failed = value.text("message"), value.flag("is_error")
+        parts = self.log.parts(value.get("output"))
+        if message:
+            error = "ERROR: " if failed else ""
+            parts = (TextPart(text=f"<system>{error}{message}</system>"), *parts)
+        return result_of(payload.text("tool_call_id"), parts, self.log, failed=failed)
+
+    def _compaction(self, position: int) -> Entry:
+        """Return a compaction that keeps the newest prompts and answers."""
+        self._compactions += 1
+        messages = self.log.messages()
+        is_result = [isinstance(self.log.entries[index], ToolResultMessage) for index in messages]
+        starts = [place for place, result in enumerate(is_result) if not result]
+        first = starts[-_KEPT_BY_A_COMPACTION] if len(starts) >= _KEPT_BY_A_COMPACTION else 0
+        return self.log.compaction(position, (), messages[first:], strategy="kimi-cli")
+
+
+def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
+    """Return the events of each step by the first one's position."""
+    steps: dict[int, list[JsonLine]] = {}
+    step: list[JsonLine] | None = None
+    for line in lines:
+        kind = line.record.text("message", "type")
+        if kind in _STEP_ENDS:
+            step = None
+        if kind == "StepBegin" or (step is None and kind in (*_CONTENT, "ToolCall")):
+            step = steps[line.position] = []
+        if step is not None:
+            step.append(line)
+    return steps
+
+
+def _time(record: JsonObject) -> datetime | None:
+    is_number = not isinstance(record.get("timestamp"), str)
+    return record.time("timestamp", unit=1) if is_number else None
+
+
+def _append(parts: list[Part], piece: Part | str) -> None:
+    """Add a part, or more arguments of a call. A text continues a text before it, a thought a thought."""
+    match parts[-1] if parts else None, piece:
+        case ToolCallPart() as call, str():
+            arguments = call.arguments.removeprefix("{}") + piece
+            parts[-1] = call.model_copy(update={"arguments": arguments})
+        case TextPart() as last, TextPart():
+            parts[-1] = TextPart(text=last.text + piece.text)
+        case ThinkingPart(signature=None) as last, ThinkingPart():
+            parts[-1] = ThinkingPart(text=last.text + piece.text, signature=piece.signature)
+        case _, str():
+            pass
+        case _:
+            parts.append(piece)

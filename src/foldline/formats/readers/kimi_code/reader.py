@@ -1,0 +1,393 @@
+"""Kimi Code's wire files: every change of the context as a record, from which the context is built again.
+
+One index a record; an answer has that of its first event. Where a session has undos, each prompt has a
+checkpoint before it, which takes one more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from foldline.formats.base import Counted, Json, JsonLine, JsonObject
+from foldline.formats.parts import (
+    BESIDE,
+    UsageFields,
+    call_part,
+    has_image,
+    text_in,
+    tool_call_parts,
+    user_message,
+)
+from foldline.formats.transcript import Transcript
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Checkpoint,
+    Clear,
+    Compaction,
+    DeveloperMessage,
+    Entry,
+    ModelChange,
+    NoticeRecord,
+    Part,
+    Revert,
+    SystemMessage,
+    UserMessage,
+    text_parts,
+)
+
+from .results import parts_as_sent, result_of
+from .spine import RECORDS, ClosedScope, Spine, is_transition
+
+_SILENT = (
+    "agent.", "config.", "context.append_loop_event", "context.undone", "forked", "full_compaction.",
+    "goal.", "llm.", "mcp.", "metadata", "micro_compaction.", "permission.", "plan_mode.", "plugin.",
+    "profile.", "prompt.", "runtime.", "spine.", "subagent.", "swarm_mode.", "token_counting.", "tools.",
+    "turn.", "usage.",
+)  # fmt: skip
+"""Beginnings of the types of records that say nothing to the model, or that other records repeat."""
+_BETWEEN_STEPS = (
+    "context.apply_compaction", "context.clear", "context.undo", "turn.prompt", "turn.cancel", *RECORDS
+)  # fmt: skip
+_EVENT = "context.append_loop_event"
+"""The type of a record that holds an event of an answer."""
+_SETTINGS = ("config.update", "profile.bind")
+_USAGE = UsageFields(
+    ("inputOther", "inputCacheRead", "inputCacheCreation"), ("output",), cached="inputCacheRead"
+)
+_CONTINUES = (
+    "<system-reminder>\nContext compaction is complete — continue the work that was in progress when it "
+    "began.\n</system-reminder>"
+)
+"""Sent by Kimi Code 2 after a summary, but recorded nowhere."""
+
+
+@dataclass
+class _Prompt:
+    """A prompt in the context: an undo can go back to it, and a compaction keep it."""
+
+    index: int
+    checkpoint: int
+    scopes: list[int]
+    """The scopes that were open."""
+    identity: str
+
+
+class CodeWire:
+    """Turns the records of a wire file into entries."""
+
+    def __init__(self, lines: Sequence[JsonLine]) -> None:
+        settings = (line.record for line in lines if line.record.kind in _SETTINGS)
+        prompts = list(filter(None, (record.text("systemPrompt") for record in settings)))
+        kinds = {line.record.kind for line in lines}
+        self.log = Transcript("kimi")
+        self.cwd = ""
+        self.counted: list[Counted] = []
+        self._notes: list[str] = []
+        self._system_prompt = prompts[-1] if prompts else ""
+        """The last one of the session, as a view has only one; empty once it was added."""
+        self._model = ""
+        self._has_undos = "context.undo" in kinds
+        self._undo_keeps_reminders = False
+        """As since Kimi Code 2."""
+        self._spine = Spine()
+        self._has_records = not kinds.isdisjoint(RECORDS)
+        """Whether the file records the transitions."""
+        self._prompts: list[_Prompt] = []
+        """In the context at this point, oldest first."""
+        self._reminders: dict[int, str] = {}
+        """By index: the prompt that a reminder belongs to, or an empty text."""
+        self._kept_reminders: list[int] = []
+        """Those that the newest undo left in the context."""
+        self._last_checkpoint = 0
+        self._last_compaction = -1
+        """The newest compaction or clear: no undo goes back over it."""
+        self._kept: list[int] = []
+        """The messages that it kept, with its summary."""
+        self._newest_answer: int | None = None
+        """Set until the transition that it calls was applied."""
+        self._steps = _steps(lines)
+        for line in lines:
+            self._read(line)
+        self._close_scope(lines[-1].position + 1, None)
+        if len(set(prompts)) > 1:
+            self._notes.append("The system prompt changed: the last one stands for all.")
+
+    def notes(self) -> list[str]:
+        return list(dict.fromkeys((*self.log.notes(_SILENT), *self._notes)))
+
+    def _read(self, line: JsonLine) -> None:
+        record, position = line.record, line.position
+        at = record.time("time")
+        self.cwd = self.cwd or record.text("environmentDisclosure", "cwd") or record.text("cwd")
+        if position in self._steps or record.at("message", "role") == "assistant":
+            self._close_scope(position, at)
+        if self._has_undos and _is_prompt(record):
+            self._last_checkpoint += 1
+            self.log.add(Checkpoint(id=self._last_checkpoint), at, position=position)
+        index = self.log.next_index(position)
+        if position in self._steps:
+            if answer := self._answer(self._steps[position]):
+                self._add(index, answer, at)
+            return
+        entry = self._entry(record, index) or self.log.unknown(record, record.kind)
+        self._add(index, entry, at)
+        if isinstance(entry, Compaction) and "wireLines" in record:  # since Kimi Code 2
+            reminder = DeveloperMessage(parts=text_parts(_CONTINUES))
+            self._add(self.log.next_index(position), reminder, at)
+        self._repeat_reminders(position)
+
+    def _add(self, index: int, entry: Entry, at: datetime | None) -> None:
+        self.log.put(index, entry, at)
+        if isinstance(entry, AssistantMessage):
+            self._newest_answer = index
+
+    def _entry(self, record: JsonObject, index: int) -> Entry | None:
+        match record.kind:
+            case kind if kind == _EVENT:
+                return self._result(record.object("event"))
+            case "context.append_message":
+                return self._message(record, index)
+            case kind if kind in _SETTINGS:
+                return self._settings(record)
+            case "context.apply_compaction":
+                return self._compaction(record, index)
+            case "context.undo":
+                return self._undo(record.count("count"))
+            case kind if kind in RECORDS:
+                scope = self._spine.apply_record(record, self._counted_messages())
+                return self._scope_compaction(index, scope) if scope else None
+            case "context.clear":
+                self._start_over(index, ())
+                return Clear()
+            case "usage.record" if record.get("usageScope") == "session":
+                usage = _USAGE.read(record.get("usage"))
+                return NoticeRecord(text=BESIDE, model=self._model_name, usage=usage)
+            case "turn.cancel":
+                return NoticeRecord(text="The turn was cancelled.")
+            case _:
+                self._note(record, index)
+                return None
+
+    def _note(self, record: JsonObject, index: int) -> None:
+        """Take in a record that adds nothing to the context."""
+        match record.kind:
+            case "llm.request" if record.get("kind", "loop") == "loop" and record.count("messageCount"):
+                self.counted.append(Counted(index, record.count("messageCount")))
+            case "agent.switched":
+                self._undo_keeps_reminders = True
+            case "micro_compaction.apply":
+                note = "Old tool results that Kimi Code had cleared from requests are shown in full."
+                self._notes.append(note)
+            case _:
+                pass
+
+    @property
+    def _model_name(self) -> str | None:
+        return self._model.rpartition("/")[2] or None
+
+    def _settings(self, record: JsonObject) -> Entry | None:
+        """Return the system prompt, once, or a change of the model."""
+        model, prompt = record.text("modelAlias"), self._system_prompt
+        previous = self._model
+        self._model = model or previous
+        if prompt and record.text("systemPrompt"):
+            self._system_prompt = ""
+            return SystemMessage(parts=text_parts(prompt))
+        if self._model == previous:
+            return None
+        return ModelChange(model=self._model_name or model, provider=model.rpartition("/")[0] or None)
+
+    # --- messages --------------------------------------------------------------------------------
+
+    def _message(self, record: JsonObject, index: int) -> Entry | None:
+        message = record.object("message")
+        kind, parts = message.at("origin", "kind"), self.log.parts(message.get("content"))
+        match message.get("role"):
+            case "user" if _is_prompt(record):
+                scopes = list(self._spine.scopes)
+                self._prompts.append(_Prompt(index, self._last_checkpoint, scopes, message.text("id")))
+                return user_message(parts, typed=kind in (None, "user"))
+            case "user" if kind == "compaction_summary" and self._has_scopes():
+                self._start_over(index, [index])
+                return self.log.compaction(index, parts, (), strategy="kimi-code")
+            case "user" | "system" if kind == "shell_command":
+                return UserMessage(parts=parts, origin="shell")
+            case "user" | "system" if has_image(parts):
+                return UserMessage(parts=parts, origin="machine")
+            case "user" | "system" | "developer":
+                if kind == "injection":
+                    self._reminders[index] = message.text("origin", "ownerPromptId")
+                return DeveloperMessage(parts=parts)
+            case "assistant":
+                calls = tool_call_parts(_nested(message.get("toolCalls")), index)
+                return AssistantMessage(parts=(*parts, *calls))
+            case "tool":
+                failed = message.flag("isError")
+                return result_of(message.text("toolCallId"), parts, self.log, failed=failed)
+            case _:
+                return None
+
+    def _answer(self, step: Sequence[JsonLine]) -> AssistantMessage | None:
+        """Put an answer together from its events. A step without parts has no answer."""
+        uuid = step[0].record.text("event", "uuid")
+        parts: list[Part] = []
+        usage = None
+        for line in step:
+            event = line.record.object("event")
+            is_own = event.text("stepUuid") in ("", uuid)
+            if event.kind == "content.part" and is_own:
+                parts += self.log.parts([event.get("part")])
+            elif event.kind == "tool.call" and is_own:
+                call_id = event.text("toolCallId") or f"call_{line.position}"
+                parts.append(call_part(call_id, event.text("name"), event.get("args")))
+            elif event.kind == "step.end":
+                usage = _USAGE.read(event.get("usage"))
+        if not parts:
+            return None
+        return AssistantMessage(parts=tuple(parts), model=self._model_name, usage=usage)
+
+    def _result(self, event: JsonObject) -> Entry | None:
+        if event.kind != "tool.result":
+            return None
+        call_id, result = event.text("toolCallId"), event.object("result")
+        call = self.log.calls.get(call_id)
+        output = self.log.parts(result.get("output"))
+        parts = parts_as_sent(result, call.name if call else "", output)
+        milliseconds, failed = result.count("durationMs"), result.flag("isError")
+        return result_of(call_id, parts, self.log, failed=failed, milliseconds=milliseconds)
+
+    # --- compactions and undos -------------------------------------------------------------------
+
+    def _compaction(self, record: JsonObject, index: int) -> Entry:
+        """Newer versions keep prompts, before the summary; older ones the newest messages, after it."""
+        summary = record.first("contextSummary", "summary")
+        if not summary:
+            summary = text_in(self.log.parts(record.at("summary", "content")))
+        ahead: list[int] = []
+        kept: list[int] = []
+        if isinstance(record.get("keptUserMessageCount"), int):
+            ahead = self._kept_prompts(record)
+        else:
+            kept = self.log.context()[record.count("compactedCount") :]
+        self._start_over(index, [*ahead, index, *kept])
+        return self.log.compaction(
+            index,
+            text_parts(summary),
+            kept,
+            ahead=ahead,
+            strategy="kimi-code",
+            tokens_before=record.count("tokensBefore"),
+            tokens_after=record.count("tokensAfter"),
+        )
+
+    def _start_over(self, index: int, kept: Sequence[int]) -> None:
+        """Begin anew with these messages."""
+        self._last_compaction, self._kept = index, list(kept)
+        self._prompts = [prompt for prompt in self._prompts if prompt.index in kept]
+        self._spine.scopes = [index]
+
+    def _kept_prompts(self, record: JsonObject) -> list[int]:
+        """Return the oldest and the newest prompts, as many as the record says."""
+        context = set(self.log.messages())
+        prompts = [prompt.index for prompt in self._prompts if prompt.index in context]
+        oldest = record.count("keptHeadUserMessageCount")
+        newest = max(0, record.count("keptUserMessageCount") - oldest)
+        if oldest:
+            self._notes.append("Prompts that Kimi Code had shortened in a compaction are shown whole.")
+        dropped = range(oldest, len(prompts) - newest)
+        return [index for place, index in enumerate(prompts) if place not in dropped]
+
+    def _has_scopes(self) -> bool:
+        return self._has_records or any(map(is_transition, self.log.calls.values()))
+
+    def _counted_messages(self) -> list[int]:
+        """Return the messages that Kimi Code counts, each result behind its call."""
+        projection = self.log.projection
+        messages = list(self._kept)
+        for index, entry in self.log.entries.items():
+            is_message = isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage)
+            is_undone = projection.fate(index).kind == "reverted"
+            if is_message and index > self._last_compaction and not is_undone:
+                messages += [each for each in projection.group(index) if each not in messages]
+        return messages
+
+    def _close_scope(self, position: int, at: datetime | None) -> None:
+        """Compact the scope that the newest answer closed."""
+        newest, self._newest_answer = self._newest_answer, None
+        answer = self.log.entries[newest] if newest is not None else None
+        if self._has_records or not isinstance(answer, AssistantMessage):
+            return
+        results = map(self.log.message, self.log.results_of(answer.index))
+        if scope := self._spine.apply_calls(answer, results):
+            index = self.log.next_index(position)
+            self.log.put(index, self._scope_compaction(index, scope), at)
+
+    def _scope_compaction(self, index: int, scope: ClosedScope) -> Compaction:
+        """Replace a scope by its memory. The prompts in it stay."""
+        prompts = {prompt.index for prompt in self._prompts}
+        context, group = self.log.context(), self.log.projection.group
+        end = group(scope.end)[0]
+        cut = context.index(end) if end in context else len(context)
+        ahead: list[int] = []
+        for message in context[:cut]:
+            is_summary = isinstance(self.log.entries[message], Compaction)
+            is_inside = scope.start <= group(message)[0] < scope.end
+            if is_summary or message in prompts or not is_inside:
+                ahead.append(message)
+        memory = text_parts(scope.memory)
+        return self.log.compaction(index, memory, context[cut:], ahead=ahead, strategy="kimi-code")
+
+    def _undo(self, count: int) -> Entry | None:
+        """Go back to before the prompt this far from the end, but not over a compaction."""
+        target = self._prompts[-count] if 0 < count <= len(self._prompts) else None
+        if target is None or target.index < self._last_compaction:
+            return None
+        self._prompts = self._prompts[:-count]
+        self._spine.scopes = target.scopes
+        if self._undo_keeps_reminders:
+            owners = {"", *(prompt.identity for prompt in self._prompts)}
+            undone = [index for index in self.log.messages() if index > target.index]
+            self._kept_reminders = [index for index in undone if self._reminders.get(index) in owners]
+        return Revert(checkpoint=target.checkpoint)
+
+    def _repeat_reminders(self, position: int) -> None:
+        """Add the reminders that an undo left in the context once more."""
+        for index in self._kept_reminders:
+            reminder, again = self.log.entries[index], self.log.next_index(position)
+            self._reminders[again] = self._reminders[index]
+            self._add(again, reminder, reminder.at)
+        self._kept_reminders = []
+
+
+def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
+    """Return the records of each step up to the one that ends it, by the first one's position."""
+    steps: dict[int, list[JsonLine]] = {}
+    step: list[JsonLine] = []
+    for line in lines:
+        record = line.record
+        event = record.text("event", "type") if record.kind == _EVENT else ""
+        is_answer = record.at("message", "role") == "assistant"
+        if event:
+            step.append(line)
+        if is_answer or event == "step.end" or record.kind in _BETWEEN_STEPS:
+            step = []
+        if event == "step.begin":
+            step = steps[line.position] = [line]
+    return steps
+
+
+def _is_prompt(record: JsonObject) -> bool:
+    """Return whether the user sent this message, or called the skill or plugin that did."""
+    message, origin = record.object("message"), record.object("message", "origin")
+    kind = origin.get("kind")
+    is_called = kind in ("skill_activation", "plugin_command") and origin.get("trigger") == "user-slash"
+    by_user = message.get("role") == "user" and (kind in (None, "user") or is_called)
+    return by_user and record.kind == "context.append_message"
+
+
+def _nested(calls: Json) -> Json:
+    """Return calls with their name and arguments in a `function`, as in older files."""
+    if not isinstance(calls, list):
+        return calls
+    return [{"function": call, **call} if isinstance(call, dict) else call for call in calls]

@@ -1,0 +1,255 @@
+"""Reader and writer for OpenAI chat messages: a list, an object with `messages`, or one message a line.
+
+The trajectories of mini-swe-agent are such an object, with more in `extra`; so is the output of
+`foldline view --json`.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from foldline.context.calls import paired
+from foldline.context.numbers import many
+from foldline.context.view import IN_VIEW, is_preamble
+from foldline.formats.base import ForeignSession, JsonObject, json_lines, parse_document
+from foldline.formats.export import Exported, Original
+from foldline.formats.parts import (
+    UsageFields,
+    call_part,
+    stop_reason,
+    text_in,
+    thinking_parts,
+    tool_call_parts,
+    user_message,
+)
+from foldline.formats.tool_results import line_count, tool_result
+from foldline.formats.transcript import Transcript
+from foldline.history import Damage
+from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    DeveloperMessage,
+    Entry,
+    FoldlineError,
+    NoticeRecord,
+    Part,
+    SystemMessage,
+    TextPart,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+)
+
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_NOTE_OPEN, _NOTE_CLOSE = "<system-note>\n", "\n</system-note>"
+_CLOSES_NOTE = re.compile(r"<\s*+/\s*+system-note", re.IGNORECASE)
+_DEFUSED_NOTE = re.compile(r"<\\(?=\s*+/\s*+system-note)", re.IGNORECASE)
+"""What Foldline puts around machine text in the role user (`llm/dialect.py`)."""
+_USAGE = UsageFields(
+    input=("prompt_tokens|input_tokens",),
+    output=("completion_tokens|output_tokens",),
+    cached="prompt_tokens_details.cached_tokens|input_tokens_details.cached_tokens",
+    reasoning="completion_tokens_details.reasoning_tokens",
+)
+
+
+def recognises(records: Sequence[JsonObject]) -> bool:
+    return any(any(map(_is_message, (record, *record.objects("messages")))) for record in records)
+
+
+def _is_message(record: JsonObject) -> bool:
+    return record.get("role") in _ROLES and not {"content", "tool_calls", "function_call"}.isdisjoint(record)
+
+
+def read(data: bytes, path: Path) -> ForeignSession:
+    """Read a chat. The index of an entry is the place of its message: in the list, or among the lines."""
+    chat = _chat(data)
+    if not any(_is_message(message) for _, message in chat.messages):
+        raise FoldlineError(f"{path} holds no OpenAI chat messages: nothing in it has a role and content.")
+    reader = _Reader(chat.about)
+    for position, message in chat.messages:
+        reader.read(message, position)
+    name = chat.about.text("instance_id") or path.stem
+    cwd = chat.about.text("info", "config", "environment", "cwd")
+    notes = (*chat.notes, *reader.log.notes(("exit",)))
+    return reader.log.session("openai", name, cwd, chat.damage, notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chat:
+    messages: list[tuple[int, JsonObject]]
+    about: JsonObject = field(default_factory=JsonObject)
+    damage: Damage = field(default_factory=Damage)
+    notes: tuple[str, ...] = ()
+
+
+def _chat(data: bytes) -> _Chat:
+    document = parse_document(data, "messages")
+    if document is not None and not _is_message(document):
+        return _Chat(list(enumerate(document.objects("messages"))), document)
+    lines, damage = json_lines(data)
+    chats = [line.record for line in lines if isinstance(line.record.get("messages"), list)]
+    if not chats:
+        return _Chat([(line.position, line.record) for line in lines], damage=damage)
+    more = (f"Of {len(chats)} chats, one a line, the first was read.",) if len(chats) > 1 else ()
+    return _Chat(list(enumerate(chats[0].objects("messages"))), chats[0], damage, more)
+
+
+class _Reader:
+    """Turns messages into entries."""
+
+    def __init__(self, about: JsonObject) -> None:
+        self.log = Transcript("openai")
+        self._is_trajectory = "trajectory_format" in about or "model_stats" in about.object("info")
+        """Whether a program wrote the messages of the role user, but for the first."""
+        items = enumerate(about.objects("items"))
+        self._summaries = {place for place, item in items if item.get("kind") == "summary"}
+        """The leading messages that are summaries, by the items of a `foldline view`.
+
+        Items and messages go side by side only up to the first tool result with an image: enough, as a view
+        starts with its summaries.
+        """
+        self._is_leading = True
+        self._users = 0
+        self._unanswered: list[ToolCallPart] = []
+        """The calls of the newest answer that have no result yet."""
+
+    def read(self, message: JsonObject, position: int) -> None:
+        at = message.time("extra", "timestamp", unit=1)
+        self.log.put_record(position, self._entry(message, position), message, message.text("role"), at)
+        if message.get("role") not in ("system", "developer") or position in self._summaries:
+            self._is_leading = False
+
+    def _entry(self, message: JsonObject, position: int) -> Entry | None:
+        match message.get("role"):
+            case "system" | "developer":
+                parts = self.log.parts(message.get("content"))
+                if not self._is_leading:
+                    return DeveloperMessage(parts=parts)
+                if position in self._summaries:
+                    return self.log.compaction(position, parts, self.log.messages(), strategy="openai")
+                return SystemMessage(parts=parts)
+            case "user":
+                return self._user(message)
+            case "assistant":
+                return self._assistant(message, position)
+            case "tool" | "function":
+                return self._tool_result(message)
+            case "exit":
+                texts = (message.text("extra", "exit_status"), message.text("content"))
+                return NoticeRecord(text="\n".join(filter(None, texts)))
+            case _:
+                return None
+
+    def _user(self, message: JsonObject) -> UserMessage:
+        parts = self.log.parts(message.get("content"))
+        bare = [_without_note(part) for part in parts]
+        self._users += 1
+        if any(isinstance(part, TextPart) for part in parts) and None not in bare:
+            return user_message(tuple(filter(None, bare)), typed=False)
+        by_user = message.text("extra", "interrupt_type").startswith("User")
+        return user_message(parts, typed=by_user or self._users == 1 or not self._is_trajectory)
+
+    def _assistant(self, message: JsonObject, position: int) -> AssistantMessage:
+        thinking = thinking_parts(message.first("reasoning_content", "reasoning"))
+        calls = tool_call_parts(message.get("tool_calls"), position)
+        legacy = message.object("function_call")
+        if legacy and not calls:
+            calls = (call_part(f"call_{position}", legacy.text("name"), legacy.get("arguments")),)
+        self._unanswered = list(calls)
+        content = self.log.parts(message.get("content")) or self.log.parts(message.get("refusal"))
+        response = message.object("extra", "response")
+        choice = next(iter(response.objects("choices")), JsonObject())
+        return AssistantMessage(
+            parts=(*thinking, *content, *calls),
+            model=response.text("model") or None,
+            usage=_USAGE.read(response.get("usage")),
+            stop_reason=stop_reason(choice.text("finish_reason")),
+        )
+
+    def _tool_result(self, message: JsonObject) -> ToolResultMessage | UserMessage:
+        """Return a result. Without a known call, it is a message of its own."""
+        parts, name = self.log.parts(message.get("content")), message.first("tool_name", "name")
+        call = self._call_of(message.text("tool_call_id"), name)
+        if call is None:
+            return user_message(parts, typed=False)
+        code = message.at("extra", "returncode")
+        failed = isinstance(code, int) and code != 0
+        text = message.text("extra", "raw_output") or text_in(parts)
+        brief = f"exit {code}" if failed else line_count(text)
+        return tool_result(call.call_id, call.name or name, parts, failed=failed, brief=brief)
+
+    def _call_of(self, call_id: str, name: str) -> ToolCallPart | None:
+        """Return the call of a result: by its id, or, as in Ollama's own API, the first of this name."""
+        call = self.log.calls.get(call_id)
+        if call is None and not call_id:
+            named = (call for call in self._unanswered if call.name == name)
+            call = next(named, next(iter(self._unanswered), None))
+        if call in self._unanswered:
+            self._unanswered.remove(call)
+        return call
+
+
+def _without_note(part: Part) -> Part | None:
+    """Return a part without the mark around machine text; None for a text that has no mark."""
+    if not isinstance(part, TextPart):
+        return part
+    if not (part.text.startswith(_NOTE_OPEN) and part.text.endswith(_NOTE_CLOSE)):
+        return None
+    inner = part.text[len(_NOTE_OPEN) : -len(_NOTE_CLOSE)]
+    if _CLOSES_NOTE.search(inner):
+        return None
+    return TextPart(text=_DEFUSED_NOTE.sub("<", inner))
+
+
+# --- writing ----------------------------------------------------------------------------------------
+
+
+def write_openai(original: Original) -> Exported:
+    """An object with `messages`, and `items` that say what each item of the view is: which is a summary
+    shows nowhere else. A list of messages holds no history besides them.
+    """
+    view = original.projection.view
+    document = {
+        "messages": to_openai(paired(item.message for item in view), OPENAI),
+        "items": [{"index": item.index, "kind": item.kind, "fate": item.fate} for item in view],
+    }
+    data = json.dumps(document, ensure_ascii=False, indent=2).encode() + b"\n"
+    return Exported(data, tuple(_notes(original)))
+
+
+def as_sent(messages: Iterable[BaseMessage]) -> list[ChatMessage]:
+    """Messages in the roles that another agent sent them in; each part of one is a message of its own."""
+    return to_openai([each for message in messages for each in _apart(message)], OPENAI)
+
+
+def _apart(message: BaseMessage) -> list[BaseMessage]:
+    if isinstance(message, AssistantMessage | ToolResultMessage):
+        return [message]
+    by_system = message.role == "system" if isinstance(message, DeveloperMessage) else is_preamble(message)
+    made = DeveloperMessage if by_system else UserMessage
+    return [made(index=message.index, parts=(part,)) for part in message.parts]
+
+
+def _notes(original: Original) -> list[str]:
+    notes = []
+    gone = sum(
+        original.projection.fate(entry.index).kind not in IN_VIEW
+        for entry in original.entries
+        if isinstance(entry, BaseMessage)
+    )
+    if gone:
+        are = many(gone, "message is", "messages are")
+        notes.append(f"{are} not in the view, and so not in these messages: --whole writes all of them.")
+    thoughts = sum(
+        bool(item.message.thinking)
+        for item in original.projection.view
+        if isinstance(item.message, AssistantMessage)
+    )
+    if thoughts:
+        answers = many(thoughts, "answer is", "answers are")
+        notes.append(f"The thinking of {answers} left out: OpenAI chat has no place for it.")
+    return notes

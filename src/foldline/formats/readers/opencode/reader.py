@@ -1,0 +1,427 @@
+"""Reader for the sessions of opencode: documents of `opencode export`, and stored ones (`store.py`).
+
+An index counts entries: a message of opencode may be several of ours.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from foldline.formats.base import ForeignChild, ForeignSession, JsonObject, child_of, parse_object
+from foldline.formats.parts import UsageFields, by_voice, image_at, kind_of, stop_reason, text_in
+from foldline.formats.transcript import Transcript
+from foldline.history import Damage
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    FoldlineError,
+    ImagePart,
+    ModelChange,
+    NoticeRecord,
+    Part,
+    TextPart,
+    ThinkingPart,
+    Title,
+    ToolResultMessage,
+    UserMessage,
+    text_parts,
+)
+
+from .store import (
+    StoredSession,
+    exported,
+    exported_files,
+    exported_rows,
+    is_session_info,
+    stored_in_database,
+    stored_in_files,
+)
+from .tools import IMAGE, call_in, result_in, with_patched_files
+
+HIDDEN = "[Old tool result content cleared]"
+"""The model sees this in place of a hidden output."""
+ASKED_TO_COMPACT = "What did we do so far?\n\n"
+"""The model reads this before a summary."""
+_RAN_A_SUBTASK = "The following tool was executed by the user"
+"""The model reads this in place of a request for a subtask."""
+_NO_SUMMARY = "(opencode wrote no summary)"
+_ABORTED = "MessageAbortedError"
+_DEFAULT_TITLE = re.compile(r"(?:New|Child) session - \d{4}-")
+_SUBAGENT_TITLE = re.compile(r" \(@[\w-]+ subagent\)$")
+_ALSO_AS_TEXT = ("text/plain", "application/x-directory")
+"""Types of attached files whose text is also in the message."""
+_USAGE = UsageFields(
+    input=("input", "cache.read", "cache.write"), output=("output", "reasoning"), cached="cache.read"
+)
+"""opencode counts cached input and reasoning apart."""
+
+
+def recognises(document: JsonObject) -> bool:
+    """Return whether this is an exported session, or the file of a stored one."""
+    if is_session_info(document):
+        return True
+    messages = document.get("messages")
+    if not isinstance(document.get("info"), dict) or not isinstance(messages, list):
+        return False
+    if not messages:
+        return {"id", "directory"} <= document.object("info").keys()
+    return any(map(_is_message, document.objects("messages")))
+
+
+def _is_message(value: JsonObject) -> bool:
+    return isinstance(value.get("info"), dict) and isinstance(value.get("parts"), list)
+
+
+def read(data: bytes, path: Path) -> ForeignSession:
+    """Return an opencode session.
+
+    Raises:
+        FoldlineError: the file is not a whole JSON document, or not such a session.
+    """
+    notes: list[str] = []
+    document = parse_object(data)
+    if document is None:
+        document = parse_object(data.decode(errors="replace").encode())
+        notes.append("Some bytes of the file are no UTF-8 text: each became a replacement character.")
+    if document is None:
+        raise FoldlineError(f"{path} is not JSON from end to end: export the session from opencode again.")
+    if is_session_info(document):
+        stored = list(stored_in_files(path.parent.parent.parent))
+        return _from_store(exported_files(document, path), path, stored)
+    if not recognises(document):
+        raise FoldlineError(
+            f"{path} is no session of opencode: it has no `info` beside messages with info and parts."
+        )
+    return _session(document, path, notes)
+
+
+def read_opencode_database(path: Path, session: str) -> ForeignSession:
+    """Return a session of opencode's database, the newest without an id.
+
+    Raises:
+        FoldlineError: there is no such session, or the database cannot be read.
+    """
+    stored = stored_in_database(path)
+    if session:
+        return _from_store(exported_rows(path, session), path, stored)
+    newest = newest_of(stored, path)
+    foreign = _from_store(exported(newest), path, stored)
+    count = sum(not one.parent for one in stored)
+    if count == 1:
+        return foreign
+    note = (
+        f"Of its {count} sessions, {newest.id} was read, the newest: "
+        "`foldline sessions --from opencode --all` lists them."
+    )
+    return replace(foreign, notes=(note, *foreign.notes))
+
+
+def newest_of(stored: Iterable[StoredSession], path: Path) -> StoredSession:
+    """Return the newest session that is not a subagent's.
+
+    Raises:
+        FoldlineError: there is none.
+    """
+    sessions = [session for session in stored if not session.parent]
+    if not sessions:
+        raise FoldlineError(f"{path} holds no session of opencode.")
+    return max(sessions, key=lambda session: session.updated)
+
+
+def _from_store(
+    document: JsonObject, path: Path, stored: Sequence[StoredSession], ancestors: tuple[str, ...] = ()
+) -> ForeignSession:
+    """Return a stored session, with its subagents at all depths."""
+    session_id = document.text("info", "id")
+    lineage = (*ancestors, session_id)
+    tasks = _tasks(document)
+    children: list[ForeignChild] = []
+    for session in stored:
+        if session_id and session.parent == session_id and session.id not in lineage:
+            task = tasks.get(session.id, JsonObject())
+            child = child_of(
+                _from_store(exported(session), path, stored, lineage),
+                session.id,
+                agent=task.text("state", "input", "subagent_type"),
+                title=_SUBAGENT_TITLE.sub("", session.title),
+                call_id=task.first("callID", "id"),
+            )
+            children.append(child)
+    return _session(document, path, [], children)
+
+
+def _tasks(document: JsonObject) -> dict[str, JsonObject]:
+    """Return the calls that started subagents, by session id."""
+    tasks: dict[str, JsonObject] = {}
+    for message in document.objects("messages"):
+        for part in message.objects("parts"):
+            session_id = part.object("state", "metadata").first("sessionId", "sessionID")
+            if session_id:
+                tasks[session_id] = part
+    return tasks
+
+
+def _session(
+    document: JsonObject, path: Path, notes: list[str], children: Iterable[ForeignChild] = ()
+) -> ForeignSession:
+    info = document.object("info")
+    items = document.objects("messages")
+    messages = [item for item in items if _is_message(item)]
+    log = Transcript("opencode", children={child.id: child for child in children})
+    reader = _Reader(log, _completed_compactions(items), info.object("revert"))
+    title = info.text("title")
+    if title.strip() and not _DEFAULT_TITLE.match(title):
+        log.add(Title(title=title))
+    for message in messages:
+        reader.read(message.object("info"), message.objects("parts"))
+    reader.finish()
+    if len(messages) < len(items):
+        notes.append(f"Messages without info and parts, left out: {len(items) - len(messages)}.")
+    if info.text("parentID"):
+        notes.append(f"It is a sub-session of {info.text('parentID')}.")
+    notes += log.notes()
+    if reader.failed:
+        notes.append(
+            f"Failed answers that opencode never sent again, dropped from the view: {reader.failed}."
+        )
+    session_id = info.text("id") or path.stem
+    begun = info.time("time", "created")
+    return log.session("opencode", session_id, info.text("directory"), Damage(), notes, begun=begun)
+
+
+def _completed_compactions(messages: Sequence[JsonObject]) -> set[str]:
+    """Return the ids of the requests to compact that a summary answers."""
+    requested: set[str] = set()
+    answered: set[str] = set()
+    for message in messages:
+        info = message.object("info")
+        if _is_summary(info):
+            answered.add(info.text("parentID"))
+        elif any(part.kind == "compaction" for part in message.objects("parts")):
+            requested.add(info.text("id"))
+    return (requested & answered) - {""}
+
+
+def _is_summary(info: JsonObject) -> bool:
+    """Return whether an answer is the summary of a finished compaction."""
+    is_finished = info.get("finish") and not info.get("error")
+    return info.get("role") == "assistant" and info.flag("summary") and bool(is_finished)
+
+
+# --- messages ---------------------------------------------------------------------------------------
+
+
+class _Reader:
+    def __init__(self, log: Transcript, completed: set[str], revert: JsonObject) -> None:
+        self.failed = 0
+        self._log = log
+        self._completed = completed
+        """The ids of the requests to compact that a summary answers."""
+        self._revert = revert
+        """The message, and maybe a part of it, at which everything after it was taken back."""
+        self._checkpoint: int | None = None
+        """The checkpoint before that message."""
+        self._model: ModelChange | None = None
+        self._starts: dict[str, int] = {}
+        """The first entry of each message."""
+        self._requests: dict[str, JsonObject] = {}
+        """The requests to compact, by message."""
+        self._hiding: dict[int, int] = {}
+        """The times at which results in the context will be hidden, by index."""
+        self._unsent: set[int] = set()
+        """Failed answers, which are never sent again."""
+        self._size = 0
+
+    def read(self, info: JsonObject, parts: Sequence[JsonObject]) -> None:
+        message_id = info.text("id")
+        at = info.time("time", "created")
+        now = info.count("time", "created")
+        self._hide([index for index, time in self._hiding.items() if time <= now], at)
+        in_part = self._revert.get("partID") and info.get("role") == "assistant"
+        if message_id and message_id == self._revert.get("messageID") and not in_part:
+            self._add_checkpoint(at)
+        if message_id:
+            self._starts.setdefault(message_id, len(self._log.entries))
+        match info.get("role"):
+            case "user":
+                self._user(info, parts, at)
+            case "assistant" if self._is_compaction(info):
+                self._compaction(info, parts, at)
+            case "assistant":
+                self._assistant(info, parts, at)
+            case _:
+                self._log.left_out += map(kind_of, parts)
+
+    def _is_compaction(self, info: JsonObject) -> bool:
+        """Return whether an answer is the summary of this session. Older versions have no request for it."""
+        parent = info.text("parentID")
+        return _is_summary(info) and (parent in self._completed or parent not in self._starts)
+
+    def finish(self) -> None:
+        entries = self._log.in_order()
+        at = entries[-1].at if entries else None
+        self._hide([*self._hiding], at)
+        if self._checkpoint is not None:
+            self._log.go_back_to(self._checkpoint, at)
+
+    def _user(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
+        """Add a message of the user, with the program's text in it as messages of their own."""
+        name = info.text("model", "modelID")
+        model = ModelChange(model=name, provider=info.text("model", "providerID") or None)
+        if name and model != self._model:
+            self._model = model
+            self._log.add(model, at)
+        requests = [part for part in parts if part.kind == "compaction"]
+        if requests and info.text("id") in self._completed:
+            self._requests[info.text("id")] = requests[0]
+            return
+        spoken: list[tuple[str, Part]] = []
+        for piece in parts:
+            part = _user_part(piece)
+            if part is not None:
+                spoken.append((_author(piece, part), part))
+            elif piece.kind == "file" and piece.text("mime") not in _ALSO_AS_TEXT:
+                self._log.left_out.append(kind_of(piece))
+        for author, its_parts in by_voice(spoken):
+            if author == "ignored":
+                self._log.add(NoticeRecord(text=text_in(its_parts)), at)
+            else:
+                origin = "typed" if author == "typed" else "machine"
+                self._log.add(UserMessage(origin=origin, parts=its_parts), at)
+
+    def _assistant(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
+        """Add an answer for each step. Failed ones are dropped: opencode never sends them again."""
+        first = len(self._log.entries)
+        steps = _steps_of(parts)
+        error = info.object("error")
+        is_aborted = error.get("name") == _ABORTED
+        for step in steps:
+            if self._revert.get("partID") in [part.get("id") for part in step if part.get("id")]:
+                self._add_checkpoint(at)
+            finish = next((part for part in step if part.kind == "step-finish"), JsonObject())
+            final = info if len(steps) == 1 else JsonObject()
+            answer = AssistantMessage(
+                model=info.text("modelID") or None,
+                usage=_USAGE.read(finish.get("tokens") or final.get("tokens")),
+                stop_reason=stop_reason(finish.text("reason") or final.text("finish")),
+            )
+            if error and step is steps[-1]:
+                answer = answer.model_copy(
+                    update={
+                        "stop_reason": "cancelled" if is_aborted else "error",
+                        "error": error.text("data", "message") or error.text("name") or "failed",
+                    }
+                )
+            self._step(answer, step, at)
+        # An aborted answer with content goes into later requests.
+        has_content = any(part.kind not in ("step-start", "reasoning") for part in parts)
+        if info.get("error") and not (is_aborted and has_content):
+            self._drop(first, at)
+
+    def _step(self, answer: AssistantMessage, step: Sequence[JsonObject], at: datetime | None) -> None:
+        parts: list[Part] = []
+        results: list[ToolResultMessage] = []
+        hidden_at: list[int] = []
+        for part in step:
+            match part.kind:
+                case "text" if part.text("text"):
+                    parts.append(TextPart(text=part.text("text")))
+                case "reasoning" if part.text("text"):
+                    parts.append(ThinkingPart(text=part.text("text")))
+                case "tool":
+                    call = call_in(part)
+                    parts.append(call)
+                    result = result_in(part, call)
+                    if result:
+                        results.append(result)
+                        hidden_at.append(part.count("state", "time", "compacted"))
+        self._size = answer.usage.total if answer.usage else self._size
+        self._log.add(answer.model_copy(update={"parts": tuple(parts)}), at)
+        for result, time in zip(with_patched_files(results, step), hidden_at, strict=True):
+            index = self._log.add(result, at)
+            if time:
+                self._hiding[index] = time
+
+    def _drop(self, first: int, at: datetime | None) -> None:
+        messages = [index for index in self._log.messages() if index >= first]
+        answers = [index for index in messages if isinstance(self._log.entries[index], AssistantMessage)]
+        for index in answers:
+            self._log.drop(index, at)
+        self.failed += bool(answers)
+        self._unsent.update(messages)
+
+    # --- compactions, hidden outputs, turns taken back -----------------------------------------------
+
+    def _compaction(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
+        """Add a compaction. It keeps all from a message on that the request names."""
+        request = self._requests.get(info.text("parentID"), JsonObject())
+        texts = [part.text("text").strip() for part in parts if part.kind == "text"]
+        summary = "\n\n".join(filter(None, texts)) or _NO_SUMMARY
+        if request:
+            summary = ASKED_TO_COMPACT + summary
+        reason = "manual"
+        if request.flag("auto"):
+            reason = "overflow" if request.flag("overflow") else "threshold"
+        self._log.compact(
+            text_parts(summary),
+            self._messages_from(request.text("tail_start_id")),
+            at,
+            strategy="opencode",
+            tokens_before=self._size,
+            reason=reason,
+            model=info.text("modelID") or None,
+            usage=_USAGE.read(info.get("tokens")),
+        )
+
+    def _messages_from(self, message_id: str) -> list[int]:
+        """Return the messages from this one on, in the context or not, without failed answers."""
+        start = self._starts.get(message_id)
+        entries = self._log.entries if start is not None else {}
+        messages = [index for index, entry in entries.items() if isinstance(entry, BaseMessage)]
+        return [index for index in messages if index >= (start or 0) and index not in self._unsent]
+
+    def _hide(self, results: Sequence[int], at: datetime | None) -> None:
+        """Replace the outputs of these results by a placeholder."""
+        for index in results:
+            del self._hiding[index]
+        if results:
+            contents = dict.fromkeys(results, HIDDEN)
+            self._log.clip(contents, at, fate="hidden", strategy="opencode-prune")
+
+    def _add_checkpoint(self, at: datetime | None) -> None:
+        if self._checkpoint is None:
+            self._checkpoint = self._log.checkpoint(at)
+
+
+def _user_part(piece: JsonObject) -> Part | None:
+    """Return the part of a user message as the model gets it."""
+    match piece.kind:
+        case "text" if piece.text("text"):
+            return TextPart(text=piece.text("text"))
+        case "file" if piece.text("mime").startswith(IMAGE):
+            return image_at(piece.text("url"))
+        case "compaction":
+            return TextPart(text=ASKED_TO_COMPACT.strip())
+        case "subtask":
+            return TextPart(text=_RAN_A_SUBTASK)
+        case _:
+            return None
+
+
+def _author(piece: JsonObject, part: Part) -> str:
+    """Return the author of a part: `typed`, `machine`, or `ignored` for text that is not sent."""
+    if piece.kind == "text" and piece.flag("ignored"):
+        return "ignored"
+    is_text = piece.kind == "text" and not piece.flag("synthetic")
+    return "typed" if is_text or isinstance(part, ImagePart) else "machine"
+
+
+def _steps_of(parts: Sequence[JsonObject]) -> list[list[JsonObject]]:
+    steps: list[list[JsonObject]] = [[]]
+    for part in parts:
+        if part.kind == "step-start" and steps[-1]:
+            steps.append([])
+        steps[-1].append(part)
+    return steps

@@ -1,0 +1,133 @@
+"""Reading the stores of mistral-vibe 3, on small ones made here."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.cli.checks import verdict_on
+from foldline.cli.sources import read_source
+from foldline.formats import ForeignSession, read_foreign
+from foldline.protocol import (
+    Subagent,
+    UserMessage,
+)
+from support.foreign import faults, said, view, view_after_a_round_trip
+from support.vibe_store import (
+    VibeStore,
+    answered,
+    call,
+    checkpoint,
+    compacted,
+    effect,
+    message,
+    prompt,
+    ran,
+    request,
+    result,
+    shown,
+    text,
+)
+
+TURN = [
+    prompt("hi"),
+    message("assistant", text("I look."), call("c1", "a.py")),
+    result("c1", '{"content":"x"}'),
+    message("assistant", text("Done.")),
+]
+SHOWN = [
+    shown("user", "hi"),
+    shown("assistant", "I look.", 1),
+    effect("a.py", {"content": [], "structured_content": {"content": "x"}}),
+    shown("assistant", "Done.", 2),
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    return lambda *made: VibeStore(tmp_path / "v1", *made)
+
+
+def read(store: VibeStore) -> ForeignSession:
+    session = read_foreign(store.write())
+    assert session.format == "mistral-vibe"
+    assert faults(session) == []
+    return session
+
+
+def test_a_turn_that_was_broken_off_is_read_from_the_journal(store: Any) -> None:
+    asked = [request(*TURN[3:], prompt("two")), answered(text("I look again."), call("c2", "b.py"))]
+    session = read(
+        store(TURN, SHOWN, *asked, ran("c2", {"content": [], "structured_content": {"content": "y"}}))
+    )
+    assert said(session)[3:] == ["Done.", "two", "I look again.", '{"content":"y"}']
+
+
+def test_a_subagent_is_a_store_of_its_own(store: Any, tmp_path: Path) -> None:
+    made = store(TURN, SHOWN)
+    made.runtime["subagents"] = {"children": {"looker": {"child_session_id": "child-1"}}}
+    below = VibeStore(tmp_path / "child-1", [prompt("Look around")], [])
+    below.runtime["identity"] = {"kind": "subagent", "parent_session_id": "v1"}
+    below.runtime["subagents"] = {"children": {"round": {"child_session_id": "v1"}}}
+    below.write()
+    session = read(made)
+    [marker] = [entry for entry in session.entries if isinstance(entry, Subagent)]
+    assert (marker.child, marker.agent) == ("child-1", "looker")
+    [child] = session.children
+    assert [message.origin for message in view(child.session) if isinstance(message, UserMessage)] == [
+        "machine"
+    ]
+    assert (
+        "These are the steps of a sub-agent: the agent that started it wrote its prompts."
+        in child.session.notes
+    )
+
+
+def test_verify_says_that_the_digests_hold(store: Any) -> None:
+    path = store(TURN, SHOWN, request(prompt("two")), answered(text("2"))).write()
+    verdict = verdict_on(read_source(str(path)))
+    assert verdict.ok
+    assert "9 digests of its own checked: all is sound" in str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "fault"),
+    [
+        ("CURRENT", b"0000000000000007", b"0000000000000009", "manifest.json is missing or empty"),
+        ("generations/*/manifest.json", b"path", b"past", "manifest.json is not what its digest says"),
+        ("generations/*/checkpoint.json", b"[]", b"[{}]", "checkpoint.json is not what its digest says"),
+        ("chunks/*.json", b"hi", b"ho", ".json is not what its digest says"),
+        (
+            "journal/*.jsonl",
+            b"two",
+            b"2wo",
+            "record 8 of journal/0000000000000008.jsonl is not what its digest says",
+        ),
+    ],
+)
+def test_verify_says_where_the_digests_do_not_hold(
+    store: Any, name: str, old: bytes, new: bytes, fault: str
+) -> None:
+    path = store(TURN, SHOWN, request(prompt("two")), answered(text("2"))).write()
+    for file in path.parent.glob(name):
+        file.write_bytes(file.read_bytes().replace(old, new))
+    found = read_source(str(path))
+    verdict = verdict_on(found)
+    assert not verdict.ok
+    assert any(fault in each for each in verdict.unsound)
+
+
+def test_a_line_that_is_being_written_is_no_fault(store: Any) -> None:
+    path = store(TURN, SHOWN, request(prompt("two"))).write()
+    [journal] = path.parent.glob("journal/*")
+    journal.write_bytes(journal.read_bytes() + b'{"payload":')
+    assert read_foreign(path).digests == read_foreign(path.parent).digests
+    digests = read_foreign(path).digests
+    assert digests is not None
+    assert digests.faults == ()
+
+
+def test_a_copy_in_our_format_has_the_same_view(store: Any, tmp_path: Path) -> None:
+    context = [*compacted("so far", prompt("hi")), prompt("two")]
+    session = read(store(context, [*SHOWN, checkpoint("compaction"), shown("user", "two")]))
+    assert view_after_a_round_trip(session, tmp_path / "home") == view(session)
