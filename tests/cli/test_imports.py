@@ -137,7 +137,8 @@ NOT_FOR_A_FILE = (
     "asyncio", "openai", "httpx2", "mcp", "textual", "rich", "sqlite3", "detect_secrets", "markdown_it",
     "foldline.agent.agent", "foldline.agent.hooks", "foldline.agent.tools", "foldline.agent.state",
     "foldline.compaction.engine", "foldline.llm.client", "foldline.llm.offline", "foldline.llm.responses",
-    "foldline.evaluation", "foldline.tui", "foldline.formats.readers.kimi_cli", "foldline.formats.session_list",
+    "foldline.evaluation", "foldline.tui", "foldline.formats.readers.kimi_cli",
+    "foldline.formats.session_list",
 )  # fmt: skip
 """Modules of no use to a command that reads one session."""
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 
 from foldline.context.projection import project
 from foldline.formats.export import only_view, uncompacted
-from foldline.formats.writers.open_agents import write_pi
+from foldline.formats.writers.pi import write_pi
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,

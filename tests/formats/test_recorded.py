@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from foldline.formats import ForeignSession, read_foreign
-from foldline.formats.writers.open_agents import write_kimi, write_pi
+from foldline.formats.writers.kimi import write_kimi
+from foldline.formats.writers.pi import write_pi
 from foldline.protocol import FoldlineError, dump_entry, parse_entry
 from support.exported import handed, heard, reread, unmarked, write
 from support.foreign import DAMAGERS, Damager, faults, view, view_after_a_round_trip

@@ -28,12 +28,12 @@ from .export import Exported, HandedView, Original, handed_view
 from .homes import folders_of
 
 RESUMED_BY: Final[Mapping[str, tuple[str, str, str]]] = {
-    "claude-code": ("agent_sessions", "write_claude_code", "claude --resume {id}"),
-    "codex": ("agent_sessions", "write_codex", "codex resume {id}"),
-    "pi": ("open_agents", "write_pi", "pi --session {path}"),
-    "kimi-cli": ("open_agents", "write_kimi", "kimi --session {id}"),
-    "copilot": ("agent_sessions", "write_copilot", "copilot --resume={id}"),
-    "opencode": ("open_agents", "write_opencode", "opencode import {path} && opencode --session {id}"),
+    "claude-code": ("claude_code", "write_claude_code", "claude --resume {id}"),
+    "codex": ("codex", "write_codex", "codex resume {id}"),
+    "pi": ("pi", "write_pi", "pi --session {path}"),
+    "kimi-cli": ("kimi", "write_kimi", "kimi --session {id}"),
+    "copilot": ("copilot", "write_copilot", "copilot --resume={id}"),
+    "opencode": ("opencode", "write_opencode", "opencode import {path} && opencode --session {id}"),
 }
 """By agent: the module below `writers`, its writer, and the command that resumes the session."""
 

@@ -11,13 +11,13 @@ from hypothesis import assume, given
 from foldline.context.view import with_recall
 from foldline.formats import ForeignSession
 from foldline.formats.export import Exported, HandedView
-from foldline.formats.writers.agent_sessions import (
-    record_line,
-    write_claude_code,
-    write_codex,
-    write_copilot,
-)
-from foldline.formats.writers.open_agents import write_kimi, write_opencode, write_pi
+from foldline.formats.writers.claude_code import write_claude_code
+from foldline.formats.writers.codex import write_codex
+from foldline.formats.writers.copilot import write_copilot
+from foldline.formats.writers.kimi import write_kimi
+from foldline.formats.writers.opencode import write_opencode
+from foldline.formats.writers.pi import write_pi
+from foldline.formats.writers.records import record_line
 from foldline.protocol import Compaction, Entry, SystemMessage, Title, ToolCallPart, Written, text_parts
 from foldline.protocol.messages import json_object
 from support.exported import Heard, handed, heard, reread, unmarked

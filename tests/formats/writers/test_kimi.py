@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from foldline.formats.export import Exported
-from foldline.formats.writers.open_agents import write_kimi
+from foldline.formats.writers.kimi import write_kimi
 from foldline.protocol import (
     Compaction,
     Kept,

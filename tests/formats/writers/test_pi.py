@@ -10,7 +10,7 @@ from foldline.context.calls import paired
 from foldline.context.projection import project
 from foldline.context.view import is_preamble
 from foldline.formats.export import Exported
-from foldline.formats.writers.open_agents import write_pi
+from foldline.formats.writers.pi import write_pi
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
