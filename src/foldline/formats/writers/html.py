@@ -7,6 +7,7 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from foldline.context.view import FateKind
@@ -214,37 +215,25 @@ _SHORT_ERROR = 3
 
 def write_html(original: Original) -> Exported:
     """Write one page with all bitmaps in it."""
-    return Exported("\n".join(_document(page_of(original))).encode())
-
-
-def _document(page: Page) -> Iterator[str]:
-    script, style = (
-        Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("page.js", "page.css")
-    )
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    title = escape(page.title)
-    yield "<!DOCTYPE html>"
-    yield '<html lang="en">\n<head>\n<meta charset="utf-8">'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield '<meta name="referrer" content="no-referrer">\n<meta name="generator" content="Foldline">'
-    yield f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>"
-    folder = f"<code>{escape(page.folder)}</code> · " if page.folder else ""
-    yield f"<header>\n<h1>{title}</h1>\n<p>{folder}{escape(' · '.join(page.facts))}</p>"
-    yield f'<p class="legend">{"".join(_legend(page))}</p>\n</header>'
-    yield (
-        '<div class="tools" hidden>'
-        '<input type="search" aria-label="Search" placeholder="Only entries with …">'
-        '<button type="button">Open all</button><button type="button">Close all</button></div>\n<main>'
-    )
+    page = page_of(original)
     painter = Painter()
-    for item in page.items:
-        yield from _entry(item, painter)
-    yield f"</main>\n<script>{script}</script>\n</body>\n</html>\n"
+    script = _beside("page.js")
+    text = Template(_beside("page.html")).substitute(
+        title=escape(page.title),
+        folder=f"<code>{escape(page.folder)}</code> · " if page.folder else "",
+        facts=escape(" · ".join(page.facts)),
+        legend="".join(_legend(page)),
+        entries="\n".join(entry for item in page.items for entry in _entry(item, painter)),
+        style=_beside("page.css"),
+        script=script,
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+    return Exported(text.encode())
+
+
+def _beside(name: str) -> str:
+    """Return the text of a file in this folder."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _legend(page: Page) -> Iterator[str]:
