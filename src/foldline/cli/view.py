@@ -179,7 +179,7 @@ def _show_recorded(
 
 def _agent_rendering() -> "Rendering":
     """Return the rendering in the roles of another agent."""
-    from foldline.formats.readers.openai.reader import as_sent
+    from foldline.formats.writers.openai import as_sent
 
     return as_sent
 

@@ -103,7 +103,7 @@ class ExportFormat:
 
 
 WRITTEN = (
-    ExportFormat("openai", "OpenAI chat", ".json", "readers.openai.reader", "write_openai"),
+    ExportFormat("openai", "OpenAI chat", ".json", "writers.openai", "write_openai"),
     ExportFormat("markdown", "Markdown", ".md", "writers.markdown", "write_markdown", has_children=True),
     ExportFormat("html", "HTML", ".html", "writers.html", "write_html", has_children=True),
     ExportFormat("foldline", "Foldline, as one file", ".foldline", "bundle", "write_bundle", False, True),
