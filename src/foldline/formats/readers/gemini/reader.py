@@ -210,12 +210,18 @@ class _Reader:
     def _list_anew(self, at: datetime | None) -> None:
         context: list[int | BaseMessage] = []
         for record in self._conversation:
+            messages = [entry for entry in self._entries_of(record) if isinstance(entry, BaseMessage)]
             indices = self._entries.get(record.text("id"))
-            if indices is None:
-                context += [entry for entry in self._entries_of(record) if isinstance(entry, BaseMessage)]
-            else:
+            if indices is not None and self._still_says(indices, messages):
                 context += [*indices, *self._results_in(record)]
+            else:
+                context += messages
         self.log.relist(context, at, strategy="gemini-cli")
+
+    def _still_says(self, indices: Sequence[int], messages: Sequence[BaseMessage]) -> bool:
+        """Return whether these entries have the texts of the listed messages, results aside."""
+        texts = [message.text for message in messages if not isinstance(message, ToolResultMessage)]
+        return texts == [self.log.message(index).text for index in indices]
 
     def _add(self, record: JsonObject) -> None:
         at, identity = record.time("timestamp"), record.text("id")
@@ -224,7 +230,7 @@ class _Reader:
             if not isinstance(entry, ToolResultMessage):
                 index = self.log.add(entry, at)
                 indices += [index] if isinstance(entry, BaseMessage) else []
-            elif not self.log.is_answered(entry.call_id):
+            elif not (entry.call_id and self.log.is_answered(entry.call_id)):
                 self.log.add(entry, at)
         if identity:
             self._entries.setdefault(identity, []).extend(indices)
