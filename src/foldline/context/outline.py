@@ -46,12 +46,14 @@ from foldline.protocol import (
 
 from .tokens import (
     MESSAGE_OVERHEAD,
+    NO_SCRIPTS,
+    Scripts,
     call_tokens,
     image_tokens,
     message_tokens,
+    scripts_in,
     text_tokens,
     thinking_tokens,
-    wide_in,
 )
 
 
@@ -103,8 +105,14 @@ class MessageOutline(NamedTuple):
     nth: int = 0
     images: int = 0
     """Estimate of its images alone."""
-    wide: int = 0
-    """Its ideographs, kana and Hangul: each weighs at least one token (`Calibration.weigh`)."""
+    cjk: int = 0
+    brahmic: int = 0
+    """See `scripts`."""
+
+    @property
+    def scripts(self) -> Scripts:
+        """Its characters that have a least weight (`Calibration.weigh`)."""
+        return Scripts(self.cjk, self.brahmic) if self.cjk or self.brahmic else NO_SCRIPTS
 
     @property
     def key(self) -> tuple[int, int]:
@@ -213,6 +221,7 @@ def outline_of(entry: Entry) -> Outline:
 
 
 def message_outline(message: BaseMessage) -> MessageOutline:
+    scripts = scripts_in(message)
     plain = MessageOutline(
         index=message.index,
         type=message.type,
@@ -221,7 +230,8 @@ def message_outline(message: BaseMessage) -> MessageOutline:
         says=bool(message.parts),
         nth=message.nth,
         images=sum(image_tokens(part) for part in message.parts if isinstance(part, ImagePart)),
-        wide=wide_in(message),
+        cjk=scripts.cjk,
+        brahmic=scripts.brahmic,
     )
     match message:
         case AssistantMessage():

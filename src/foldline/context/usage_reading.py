@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final, Literal, get_args
 
+from .tokens import NO_SCRIPTS, Scripts
+
 CountedReasoning = Literal["all", "turn", "none"]
 """Which reasoning that is sent back counts: all, that of this turn, or none."""
 CachedCount = Literal["inside", "beside", "twice"]
@@ -38,8 +40,8 @@ class Anchor:
 
     reported: int
     estimated: int
-    wide: int = 0
-    """Ideographs, kana and Hangul of what they stand for."""
+    scripts: Scripts = NO_SCRIPTS
+    """Of what they stand for."""
 
 
 _PART_UNCERTAINTY: Final = 0.25

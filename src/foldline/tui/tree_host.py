@@ -26,7 +26,8 @@ def open_tree(chat: "OpenSession", runner: Runner) -> None:
 
     def size_of(moment: Moment | None, then: Projection) -> Size:
         """Both estimated, in the measure of now, so that they can be compared."""
-        return Size(round(projection.weighed(then.counted + agent.state.overhead, then.wide)), estimated=True)
+        tokens = projection.weighed(then.counted + agent.state.overhead, then.scripts)
+        return Size(round(tokens), estimated=True)
 
     def compare(place: TreeRow) -> None:
         last = place.branch.turn.moment
