@@ -45,14 +45,14 @@ from foldline.protocol import (
 )
 
 from .tokens import (
+    CALL_OVERHEAD,
     MESSAGE_OVERHEAD,
-    NO_SCRIPTS,
     Scripts,
     call_tokens,
+    estimate_tokens,
     image_tokens,
     message_tokens,
     scripts_in,
-    text_tokens,
     thinking_tokens,
 )
 
@@ -107,12 +107,11 @@ class MessageOutline(NamedTuple):
     """Estimate of its images alone."""
     cjk: int = 0
     brahmic: int = 0
-    """See `scripts`."""
 
     @property
     def scripts(self) -> Scripts:
         """Its characters that have a least weight (`Calibration.weigh`)."""
-        return Scripts(self.cjk, self.brahmic) if self.cjk or self.brahmic else NO_SCRIPTS
+        return Scripts(self.cjk, self.brahmic)
 
     @property
     def key(self) -> tuple[int, int]:
@@ -133,7 +132,8 @@ class MessageOutline(NamedTuple):
 
     def tokens_with(self, text: str) -> int:
         """Estimate of the message with this text in place of its own, as `view.with_text` makes it."""
-        return text_tokens(text, of_result=self.type == "tool_result") + self.call_tokens
+        overhead = MESSAGE_OVERHEAD + (CALL_OVERHEAD if self.type == "tool_result" else 0)
+        return overhead + estimate_tokens(text) + self.call_tokens
 
 
 class RequestOutline(NamedTuple):

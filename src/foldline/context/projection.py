@@ -39,7 +39,7 @@ from .outline import (
     RequestOutline,
 )
 from .tally import FIXED, Tally
-from .tokens import LEAST_GROWTH, NO_SCRIPTS, Calibration, Scripts, fits_text
+from .tokens import LEAST_GROWTH, Calibration, Scripts, fits_text
 from .usage_reading import PLAIN, Anchor, CountingHabits, ExpectedInput, UsageReading, read_usage
 from .view import ASIDE, LIVE, Fate, Fates, Key, ViewItem, item_of, keys_in
 from .view_state import (
@@ -216,7 +216,7 @@ class Projection(ViewState):
         """What the view weighs for decisions, for each estimated token."""
         return self.scale_for(self.model)
 
-    def weighed(self, tokens: float, scripts: Scripts = NO_SCRIPTS) -> float:
+    def weighed(self, tokens: float, scripts: Scripts) -> float:
         """What an estimate comes to for decisions, with the characters of `scripts` in it."""
         return self.calibration.weigh(self.model, tokens, scripts)
 
@@ -226,7 +226,7 @@ class Projection(ViewState):
         more = tokens - self.anchor.estimated
         if more < 0:  # forgotten reasoning; less is taken off than estimated, to err high
             return self.anchor.reported + more * self.calibration.ratio(self.model) * (1 - _UNCERTAIN)
-        scripts = scripts.minus(self.anchor.scripts) if more else NO_SCRIPTS
+        scripts = scripts.minus(self.anchor.scripts) if more else Scripts()
         return self.anchor.reported + self.weighed(more, scripts)
 
     @property
@@ -403,14 +403,15 @@ class Projection(ViewState):
         habits, ratio = self.habits(request.model), self.calibration.ratio(request.model)
         counted = round(estimated - expected.left_out(habits) / ratio)
         before = self._counted_before(answer)
-        scripts = self.scripts.minus(NO_SCRIPTS if answer is None else answer.scripts)
+        scripts = self.scripts.minus(Scripts() if answer is None else answer.scripts)
         calibrated = round(self.calibration.weigh(request.model, counted, scripts))
         reported = 0 if request.usage is None else request.usage.input
         self._records.append(RequestSize(request.index, position, calibrated, reported))
         self.replays_reasoning = request.dialect in REPLAYS_REASONING
         self.model = self.model or request.model
         if request.refused:
-            size = self._as_decided(counted, before, scripts)
+            is_anchored = self.anchor is not None
+            size = round(self.grown_to(before, scripts) if is_anchored else self.weighed(counted, scripts))
             self._refused = min(self._refused or size, size)
             self._windows[request.model] = self.window_proof(request.model).bounded(request.window)
         elif request.window:
@@ -432,12 +433,6 @@ class Projection(ViewState):
                 counted = round(estimated - expected.left_out(reading.habits) / ratio)
                 self.calibration = self.calibration.learn(request.model, counted, reported)
 
-    def _as_decided(self, counted: int, before: int, scripts: Scripts) -> int:
-        """The size a request was taken to have: `counted` with its tools, for a view of `before` tokens."""
-        if self.anchor is None:
-            return round(self.weighed(counted, scripts))
-        return round(self.grown_to(before, scripts))
-
     def _went_through(self, model: str, request: int, answer: int, stated: int) -> None:
         self._windows[model] = self.window_proof(model).answered(request, answer, stated, self._refused)
         self._refused = 0
@@ -454,7 +449,7 @@ class Projection(ViewState):
         if answer is not None and fits_text(said, self.counted - before):
             self.anchor = Anchor(usage.input + said, self.counted, self.scripts)
         else:
-            scripts = self.scripts.minus(NO_SCRIPTS if answer is None else answer.scripts)
+            scripts = self.scripts.minus(Scripts() if answer is None else answer.scripts)
             self.anchor = Anchor(usage.input, before, scripts)
 
     @property
@@ -666,8 +661,6 @@ class Projection(ViewState):
                     self._mark(entry)
                 case CompactionOutline() | Clear() | Edit() | Revert():
                     self._change(entry, position)
-                case _:
-                    pass
 
 
 def _weight(answer: ViewItem | None, *, with_reasoning: bool) -> int:

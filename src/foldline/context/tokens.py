@@ -10,7 +10,6 @@ import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -27,8 +26,7 @@ from foldline.protocol import (
 
 _CJK = re.compile(r"[\u4e00-\u9fff\u3040-\u30ff\uac00-\ud7af]+")
 _BRAHMIC = re.compile(r"[\u0900-\u109f\u1780-\u17ff]+")
-_SHORTER_BRAHMIC = re.compile(r"[\u0900-\u097f\u0e00-\u0e7f]+")
-"""Devanagari and Thai: of the others most vocabularies hold less, and spell them in bytes."""
+_SHORTER_BRAHMIC = re.compile(r"[\u0900-\u097f\u0e00-\u0e7f]+")  # Devanagari and Thai
 
 
 class Scripts(NamedTuple):
@@ -47,12 +45,8 @@ class Scripts(NamedTuple):
         return Scripts(max(0, self.cjk - other.cjk), max(0, self.brahmic - other.brahmic))
 
 
-NO_SCRIPTS = Scripts()
-
-
 def estimate_text_tokens(text: str) -> int:
-    """The plain rule: ideographs, kana and Hangul 1 each, the rest 1 per 4 characters, down: `hello world` is
-    2."""
+    """The plain rule: ideographs, kana and Hangul 1 each, the rest 1 per 4, down: `hello world` is 2."""
     cjk = scripts_of(text).cjk
     return cjk + (len(text) - cjk) // 4
 
@@ -60,16 +54,12 @@ def estimate_text_tokens(text: str) -> int:
 def scripts_of(text: str) -> Scripts:
     """Count the characters of these scripts in a text."""
     if text.isascii():
-        return NO_SCRIPTS
-    beyond = _beyond_ascii(text.encode("utf-8", "surrogatepass"))
+        return Scripts()
+    beyond = text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
     others = _CJK.sub("", beyond)
-    rest = _BRAHMIC.sub("", others)
-    shorter = len(others) - len(_SHORTER_BRAHMIC.sub("", others)) if len(rest) < len(others) else 0
-    return Scripts(len(beyond) - len(others), 2 * (len(others) - len(rest)) - shorter)
-
-
-def _beyond_ascii(encoded: bytes) -> str:
-    return encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")
+    longer = _SHORTER_BRAHMIC.sub("", others)
+    rest = _BRAHMIC.sub("", longer)
+    return Scripts(len(beyond) - len(others), len(others) + len(longer) - 2 * len(rest))
 
 
 # Tokens per character by script, fitted to o200k on prose, code, JSON and CJK text (docs/design/budget.md).
@@ -114,7 +104,7 @@ def estimate_tokens(text: str) -> int:
     if len(encoded) == len(text):
         return math.ceil(_ascii_weight(encoded))
     weight = _ascii_weight(encoded.translate(None, _BEYOND_ASCII))
-    rest = _beyond_ascii(encoded)
+    rest = encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")
     for script, tokens_per_character in _SCRIPTS:
         if not rest:
             break
@@ -218,11 +208,6 @@ def image_tokens(image: ImagePart) -> int:
     return min(IMAGE_CAP, math.ceil(image.width * image.height / _PIXELS_PER_TOKEN))
 
 
-def sent_tokens(message: BaseMessage, *, with_thinking: bool) -> int:
-    """Estimate of one message as it is sent, with its reasoning where the server gets that back."""
-    return message_tokens(message) + (thinking_tokens(message) if with_thinking else 0)
-
-
 def message_tokens(message: BaseMessage) -> int:
     """Estimate of one message as it is sent, before calibration. Call names, arguments and images count."""
     tokens = MESSAGE_OVERHEAD + sum(_part_tokens(part) for part in message.parts)
@@ -231,16 +216,9 @@ def message_tokens(message: BaseMessage) -> int:
 
 def scripts_in(*messages: BaseMessage) -> Scripts:
     """Count the characters of these scripts that messages send; their reasoning left out."""
-    found = NO_SCRIPTS
-    for part in chain.from_iterable(message.parts for message in messages):
-        if isinstance(part, TextPart | ToolCallPart):
-            found = found.plus(scripts_of(part.text if isinstance(part, TextPart) else part.arguments))
-    return found
-
-
-def text_tokens(text: str, *, of_result: bool) -> int:
-    """Estimate of a message of nothing but this text, such as a tool result."""
-    return MESSAGE_OVERHEAD + estimate_tokens(text) + (CALL_OVERHEAD if of_result else 0)
+    said = (part.text if isinstance(part, TextPart) else part.arguments for message in messages
+            for part in message.parts if isinstance(part, TextPart | ToolCallPart))  # fmt: skip
+    return scripts_of("".join(said))
 
 
 START = 1.3
@@ -283,19 +261,19 @@ def start_ratio(model: str | None) -> float:
 
 _BRAHMIC_FLOORS = (
     (re.compile(r"gpt-?(?:4o|4\.1|[5-9]|oss)|\bo[1-9]\b|gemini|gemma"), 0.0),
-    (re.compile(r"qwen-?(?:3\.[5-9]|[4-9])|devstral|magistral|ministral|mistral-nemo"), 0.55),
+    (re.compile(r"qwen-?(?:3\.[5-9]|[4-9](?![\db]))|devstral|magistral|ministral|mistral-nemo"), 0.55),
     (re.compile(r"deepseek(?!.*distill)"), 0.65),  # a distilled model has the vocabulary of another family
     (_CLAUDE, 0.9),
-    (re.compile(""), 1.1),
 )
-"""Least tokens of a Brahmic character by family; figures and vocabularies are in docs/design/budget.md."""
+_BRAHMIC_FLOOR = 1.1
+"""Least tokens of a Brahmic character: by family, and of others (docs/design/budget.md)."""
 
 
 @lru_cache(maxsize=64)
 def brahmic_floor(model: str | None) -> float:
     """The least that a character of `Scripts.brahmic` weighs, by the family in the name of the model."""
     name = (model or "").lower()
-    return next(floor for family, floor in _BRAHMIC_FLOORS if family.search(name))
+    return next((floor for family, floor in _BRAHMIC_FLOORS if family.search(name)), _BRAHMIC_FLOOR)
 
 
 def fits_text(reported: int, estimated: int) -> bool:
@@ -328,16 +306,11 @@ class Calibration:
         return self.ratio(model) * MARGIN
 
     def weigh(self, model: str | None, tokens: float, scripts: Scripts) -> float:
-        """What an estimate comes to for a decision, with the characters of `scripts` in it.
-
-        Each of these has a least weight, however low a ratio that was learnt on English: one token for an
-        ideograph, kana or Hangul, and `brahmic_floor` for the others.
-        """
+        """What an estimate comes to for a decision. However low a ratio was learnt on English, an ideograph,
+        kana or Hangul in it weighs at least one token, and a Brahmic character `brahmic_floor`."""
         scale = self.scale(model)
-        weight = tokens * scale + scripts.cjk * max(0.0, 1 - min(_HAN, _KANA, _HANGUL) * scale)
-        if scripts.brahmic:
-            weight += scripts.brahmic * max(0.0, brahmic_floor(model) - _OTHER * scale)
-        return weight
+        cjk = scripts.cjk * max(0.0, 1 - min(_HAN, _KANA, _HANGUL) * scale)
+        return tokens * scale + cjk + scripts.brahmic * max(0.0, brahmic_floor(model) - _OTHER * scale)
 
     def plausible(self, model: str, reported: int, estimated: int) -> bool:
         """Whether a reported input can be that of the whole request: a server may truncate silently."""

@@ -6,11 +6,11 @@ agent-wire-proxy 0.2.0) or beside it alone; others report zeros (claude-code-rou
 A server that cuts a request is accused only if no such habit explains the gap.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Final, Literal, get_args
 
-from .tokens import NO_SCRIPTS, Scripts
+from .tokens import Scripts
 
 CountedReasoning = Literal["all", "turn", "none"]
 """Which reasoning that is sent back counts: all, that of this turn, or none."""
@@ -40,7 +40,7 @@ class Anchor:
 
     reported: int
     estimated: int
-    scripts: Scripts = NO_SCRIPTS
+    scripts: Scripts = field(default_factory=Scripts)
     """Of what they stand for."""
 
 

@@ -30,7 +30,7 @@ from foldline.protocol import (
 
 from .outline import CompactionOutline, Entries, MessageOutline, Outline, WrittenOutline
 from .tally import Tally
-from .tokens import CHECKPOINT_TOKENS, NO_SCRIPTS, Scripts
+from .tokens import CHECKPOINT_TOKENS, Scripts
 from .view import (
     ASIDE,
     IN_VIEW,
@@ -154,7 +154,7 @@ class Weighed(NamedTuple):
 
     @classmethod
     def of(cls, view: Sequence[ViewItem]) -> "Weighed":
-        scripts = reduce(Scripts.plus, (item.scripts for item in view), NO_SCRIPTS)
+        scripts = reduce(Scripts.plus, (item.scripts for item in view), Scripts())
         return cls(total_tokens(view), sum(item.thinking for item in view), scripts)
 
 
@@ -210,7 +210,7 @@ class ViewState:
         self._indices: list[int] = []
         """Of the entries that were taken in; a damaged record leaves a gap."""
         self.view: list[ViewItem] = []
-        self.tokens, self.thinking, self.scripts = Weighed(0, 0, NO_SCRIPTS)
+        self.tokens, self.thinking, self.scripts = Weighed(0, 0, Scripts())
         self._earlier_thinking: int | None = 0
         self._tally = Tally()
         self._tallied = 0

@@ -10,7 +10,7 @@ from .budget import Size
 from .outline import MessageOutline
 from .projection import Projection
 from .tally import FIXED, KEPT, Kind
-from .tokens import message_tokens, scripts_in
+from .tokens import Scripts, message_tokens, scripts_in
 from .view import HeldMessage, ViewItem, item_from, item_of
 
 
@@ -146,7 +146,7 @@ def usage_of(projection: Projection, schemas: Sequence[Schemas]) -> Usage:
 
     shares = [share("system"), share("instructions")]
     for each in schemas:
-        tokens = projection.weighed(each.tokens) if counts_tools else 0
+        tokens = projection.weighed(each.tokens, Scripts()) if counts_tools else 0
         shares.append(Share("tools", each.tools, tokens, True, each.server))
     shares += map(share, _ORDER)
     if projection.replays_reasoning:
