@@ -12,7 +12,6 @@ from typing import Final, Literal, NamedTuple
 from foldline.protocol import AssistantMessage, BaseMessage, ToolCallPart, ToolResultMessage, UserMessage
 
 from . import facts
-from .numbers import many
 from .tokens import estimate_tokens
 
 # -- how likely a name or a line is needed before the next compaction ------------------------------------
@@ -414,7 +413,8 @@ class Group:
     def lines(self) -> list[str]:
         """In the order of the text they are from, and how many definitions are left out."""
         lines = [self.found[at] for at in sorted(self.found)]
-        return [*lines, f"… and {many(self.more, 'more definition')}"] if self.more else lines
+        definitions = "definition" if self.more == 1 else "definitions"
+        return [*lines, f"… and {self.more:,} more {definitions}"] if self.more else lines
 
     @property
     def text(self) -> str:
