@@ -11,8 +11,8 @@ import grimp
 
 SOURCE = Path(__file__).parent.parent / "src"
 HELD = {
-    "lines": 102_000,
-    "statements": 66_154,
+    "lines": 102_060,
+    "statements": 66_198,
     "files": 419,
     "lines in tui": 32_294,
     "files in tui": 132,
