@@ -1,6 +1,6 @@
 """What the ledger knows of a session, and what it chooses to keep in sight."""
 
-from foldline.context.ledger import Ledger, said_in
+from foldline.context.ledger import Ledger, ledger_lines, said_in
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import BaseMessage
 from support.history import History, call, history
@@ -62,6 +62,31 @@ def test_the_budget_holds() -> None:
     for budget in (50, 400, 3_000):
         text = "\n".join(group.text for group in ledger_of(built).choose(budget, frozenset()))
         assert estimate_tokens(text) <= budget
+
+
+def stubs_read(files: int, definitions: int) -> History:
+    """Reads of files that consist of definitions."""
+    built = history().user("x")
+    for at in range(files):
+        lines = (f"def function_{at}_{n}(some_argument_{n}: int) -> None: ..." for n in range(definitions))
+        built.assistant(calls=[call("read", path=f"src/module_{at}.pyi")]).result("\n".join(lines))
+    return built
+
+
+def test_definitions_take_a_part_of_the_ledger_and_the_others_are_counted() -> None:
+    groups = ledger_of(stubs_read(10, 40)).choose(8_000, frozenset())
+    text = "\n".join(group.text for group in groups)
+    assert estimate_tokens(text) <= 8_000
+    shown = [line for line in text.splitlines() if "  def " in line]
+    assert 20 <= len(shown) <= 80
+    counted = {group.entry: group.more for group in groups}
+    assert sum(counted.values()) + len(shown) == 400
+    assert all(f"… and {more} more definitions" in text for more in counted.values() if more)
+    assert [line for line in ledger_lines(text) if "more definitions" in line.text] == []
+
+
+def test_a_few_definitions_are_not_counted() -> None:
+    assert all(not group.more for group in ledger_of(stubs_read(2, 8)).choose(8_000, frozenset()))
 
 
 def test_a_line_that_was_replaced_gives_way_to_the_new_one() -> None:

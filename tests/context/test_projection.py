@@ -407,3 +407,27 @@ def test_undone_compactions_take_time_linear_in_their_number(at_once: bool) -> N
 
     small, large = (effort_of(compacted_and_undone(count).projection) for count in (40, 80))
     assert large.instructions < 2.2 * small.instructions
+
+
+@pytest.mark.parametrize("between", [1, 5])
+def test_undone_compactions_with_messages_between_take_time_linear_in_their_number(between: int) -> None:
+    most = 40
+    """Messages in the view: a window bounds them."""
+
+    def compacted_and_undone(count: int) -> History:
+        built, held = history(), 0
+        for _ in range(count):
+            built.user("one").assistant("two")
+            built.add(fold("all", [(0, built.last - 1)], built.last))
+            compaction = built.last
+            for _ in range(between):
+                built.user("more")
+            built.undo(compaction)
+            held += between + 2
+            if held > most:
+                built.add(fold("old", [(0, built.last)], built.last - 1))
+                held = 0
+        return built
+
+    small, large = (effort_of(compacted_and_undone(count).projection) for count in (40, 80))
+    assert large.instructions < 2.3 * small.instructions

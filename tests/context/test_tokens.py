@@ -12,10 +12,13 @@ from foldline.context.tokens import (
     MARGIN,
     START,
     Calibration,
+    brahmic_floor,
     estimate_text_tokens,
     estimate_tokens,
     image_tokens,
     message_tokens,
+    scripts_in,
+    scripts_of,
     start_ratio,
 )
 from foldline.protocol import AssistantMessage, ImagePart, ThinkingPart, UserMessage, text_parts
@@ -87,6 +90,58 @@ def test_encoded_data_and_other_scripts_weigh_about_what_a_vocabulary_counts(kin
 def test_hindi_weighs_between_what_two_vocabularies_count() -> None:
     o200k, deepseek = 1_042, 2_042
     assert o200k <= estimate_tokens(samples()["Hindi"]) <= deepseek
+
+
+BRAHMIC_COUNTS = {
+    "gpt-4": (3_621, 3_040, 5_621),
+    "gpt-5.6": (1_042, 1_281, 1_202),
+    "gemini-3-pro": (882, 981, 882),
+    "deepseek-v4": (2_041, 1_120, 2_061),
+    "qwen3-coder": (3_341, 1_640, 4_640),
+    "qwen3.6-coder": (1_361, 761, 1_681),
+    "devstral-small": (1_161, 1_721, 1_463),
+    "claude-sonnet-4.5": (2_501, 2_981, 3_262),
+    "claude-opus-4-7": (2_501, 2_981, 3_262),
+}
+"""Tokens of the Hindi, the Thai and the Tamil sample: docs/design/budget.md says by which vocabularies."""
+
+
+@pytest.mark.parametrize("model", BRAHMIC_COUNTS)
+def test_thai_and_the_scripts_of_india_weigh_what_the_family_of_the_model_needs(model: str) -> None:
+    for kind, real in zip(("Hindi", "Thai", "Tamil"), BRAHMIC_COUNTS[model], strict=True):
+        text = samples()[kind]
+        weight = Calibration().weigh(model, estimate_tokens(text), scripts_of(text))
+        assert 0.9 <= weight / real <= 2.4, kind
+
+
+def test_a_ratio_learnt_on_english_leaves_thai_its_least_weight() -> None:
+    text = samples()["Thai"]
+    learnt = Calibration().learn("gpt-4", 1_000, 800)
+    assert learnt.weigh("gpt-4", estimate_tokens(text), scripts_of(text)) >= BRAHMIC_COUNTS["gpt-4"][1]
+    assert learnt.weigh("gpt-4", 1_000, scripts_of("English")) == pytest.approx(800 * MARGIN)
+
+
+@pytest.mark.parametrize(
+    ("floor", "models"),
+    [
+        (0.0, ["gpt-4o", "openai/gpt-4.1-mini", "gpt-oss:20b", "o3-mini", "gemma-3-27b-it"]),
+        (0.55, ["qwen-3.5-plus", "Qwen4-72B", "mistral-nemo", "devstral-small"]),
+        (0.65, ["deepseek-chat", "deepseek-v4"]),
+        (0.9, ["claude-3-5-sonnet-latest", "opus"]),
+        (1.1, [None, "gpt-4-turbo", "llama-3.3-70b", "deepseek-r1-distill-llama-70b", "qwen2.5-coder:7b"]),
+    ],
+)
+def test_a_family_that_is_not_known_counts_the_most(floor: float, models: list[str | None]) -> None:
+    assert {brahmic_floor(model) for model in models} == {floor}
+
+
+@given(st.lists(st.text("aé 你か한हิกதಕខ", max_size=20), max_size=5))
+def test_scripts_are_counted_message_by_message(texts: list[str]) -> None:
+    messages = [UserMessage(parts=text_parts(text)) for text in texts]
+    assert scripts_in(*messages) == scripts_of("".join(texts))
+    heavy = sum("".join(texts).count(sign) for sign in "தಕខ")
+    light = sum("".join(texts).count(sign) for sign in "हิก")
+    assert scripts_of("".join(texts)).brahmic == 2 * heavy + light
 
 
 @pytest.mark.parametrize(

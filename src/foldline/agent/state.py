@@ -23,7 +23,7 @@ from foldline.context.budget import Budget, BudgetSettings, WindowProof, budget_
 from foldline.context.calls import RunningPairs
 from foldline.context.projection import Projection
 from foldline.context.proof import RunningDigest
-from foldline.context.tokens import message_tokens, wide_in
+from foldline.context.tokens import message_tokens, scripts_in
 from foldline.context.view import ViewItem
 from foldline.context.weight import Schemas, view_size
 from foldline.history import Session
@@ -466,7 +466,7 @@ class AgentState:
 
     def estimate(self, prompt: BaseMessage) -> int:
         """Estimate of a prompt that waits, which `scale` times makes its weight, in tokens."""
-        return round(self.projection.weighed(message_tokens(prompt), wide_in(prompt)) / self.scale)
+        return round(self.projection.weighed(message_tokens(prompt), scripts_in(prompt)) / self.scale)
 
     def size(self, pending: Sequence[BaseMessage] = ()) -> int:
         """Tokens of the next request, these messages included, as decisions use it."""

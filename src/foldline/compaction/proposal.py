@@ -10,7 +10,7 @@ from foldline.context.audit import Audit, audit, taken
 from foldline.context.cut import Cut, cut_at, cut_points
 from foldline.context.derive import derive
 from foldline.context.projection import Projection
-from foldline.context.tokens import sent_tokens
+from foldline.context.tokens import message_tokens, thinking_tokens
 from foldline.context.view import ViewItem, is_preamble, is_summary
 from foldline.protocol import NEW, BaseMessage, Compaction, Reason
 from foldline.protocol.operations import LedgerChange
@@ -129,7 +129,8 @@ class Proposal:
 
     def _tokens(self, messages: Iterable[BaseMessage]) -> int:
         """Estimate before calibration."""
-        return sum(sent_tokens(message, with_thinking=self.replays_reasoning) for message in messages)
+        with_thinking = self.replays_reasoning
+        return sum(message_tokens(one) + (thinking_tokens(one) if with_thinking else 0) for one in messages)
 
     def _weight(self, items: Iterable[ViewItem]) -> int:
         """As `_tokens`, of what was weighed already."""

@@ -137,7 +137,7 @@ def _groups(projection: Projection) -> Iterator[str]:
 
 
 def _sums(projection: Projection) -> Iterator[str]:
-    weighed = Weighed(projection.tokens, projection.thinking, projection.wide)
+    weighed = Weighed(projection.tokens, projection.thinking, projection.scripts)
     if weighed != Weighed.of(projection.view):
         yield f"{weighed} is noted, {Weighed.of(projection.view)} in the view"
     for item in projection.view:

@@ -338,32 +338,26 @@ class Ledger:
             for at, (key, seen) in enumerate(self.seen.items())
             if key not in said and seen.entry >= 0 and (entries is None or seen.entry in entries)
         ]
-        written = {at: seen.entry for _, at, seen in candidates if seen.kind == "line" and seen.is_written}
-        blocks: dict[int, tuple[float, int]] = {}
-        for likely, at, seen in candidates:
-            if at in written:
-                more, tokens = blocks.get(seen.entry, (0.0, 0))
-                blocks[seen.entry] = more + likely, tokens + seen.tokens
-        gains = {entry: more / tokens for entry, (more, tokens) in blocks.items()}
-        ranked = sorted(
-            (-gains[written[at]] if at in written else -likely / seen.tokens, at, seen)
-            for likely, at, seen in candidates
-        )
         groups: dict[int, Group] = {}
-        defined: set[str] = set()
-        more = budget * _DEFINITIONS
+        defined, cut = set[str](), set[int]()
+        signatures = {at for _, at, seen in candidates if seen.kind == "line" and seen.defined}
+        room, more = budget * _SIGNATURES, budget * _DEFINITIONS
         budget -= more
-        for loss, at, seen in ranked:
+        for loss, at, seen in _ranked(candidates):
             if loss >= 0 or budget < _SMALLEST:
                 break
-            if (seen.defined or seen.text) in defined:
-                continue
             group = groups.get(seen.entry) or Group(seen.entry, _short(seen.place))
             opened = 0 if seen.entry in groups else _HEAD + estimate_tokens(group.place)
-            if seen.tokens + opened > budget:
+            if (seen.defined or seen.text) in defined or seen.tokens + opened > budget:
+                continue
+            if at in signatures and seen.tokens > room:
+                if seen.entry not in cut and budget >= _COUNTED:
+                    budget -= _COUNTED
+                    cut.add(seen.entry)
                 continue
             groups[seen.entry] = group
             budget -= seen.tokens + opened
+            room -= seen.tokens if at in signatures else 0
             extra = _cost(seen.defined) - seen.tokens
             if seen.defined and extra <= more:
                 more -= max(0, extra)
@@ -373,11 +367,31 @@ class Ledger:
                 group.found[at] = seen.text
             else:
                 group.names.append(seen.text)
+        for _, at, seen in candidates:
+            if at in signatures and seen.entry in cut and seen.entry in groups and seen.text not in defined:
+                groups[seen.entry].more += 1
         return [groups[entry] for entry in sorted(groups)]
 
 
-_HEAD, _SMALLEST = 6, 4
-"""Tokens of `[entry 123] `, and of the shortest name."""
+def _ranked(candidates: Sequence[tuple[float, int, Seen]]) -> list[tuple[float, int, Seen]]:
+    """Sort by likelihood per token, negated, the best first; what one edit wrote has that of its block."""
+    written = {at: seen.entry for _, at, seen in candidates if seen.kind == "line" and seen.is_written}
+    blocks: dict[int, tuple[float, int]] = {}
+    for likely, at, seen in candidates:
+        if at in written:
+            more, tokens = blocks.get(seen.entry, (0.0, 0))
+            blocks[seen.entry] = more + likely, tokens + seen.tokens
+    gains = {entry: more / tokens for entry, (more, tokens) in blocks.items()}
+    return sorted(
+        (-gains[written[at]] if at in written else -likely / seen.tokens, at, seen)
+        for likely, at, seen in candidates
+    )
+
+
+_HEAD, _SMALLEST, _COUNTED = 6, 4, 12
+"""Tokens of `[entry 123] `, of the shortest name, and of `… and 271 more definitions`."""
+_SIGNATURES = 1 / 16
+"""Of the budget, for lines that define something: recorded summaries have 2 % of them, and at most 11 %."""
 _DEFINITIONS = 1 / 30
 """Of the budget, for the lines that define the likeliest names: a name says more beside what it is. A sixth
 cost nine points of far recall."""
@@ -392,11 +406,15 @@ class Group:
     names: list[str] = field(default_factory=list)
     found: dict[int, str] = field(default_factory=dict)
     """Lines, by their place among all that is known."""
+    more: int = 0
+    """Definitions that the entry shows beyond those lines; 0 where there was room for them."""
 
     @property
     def lines(self) -> list[str]:
-        """In the order of the text they are from."""
-        return [self.found[at] for at in sorted(self.found)]
+        """In the order of the text they are from, and how many definitions are left out."""
+        lines = [self.found[at] for at in sorted(self.found)]
+        definitions = "definition" if self.more == 1 else "definitions"
+        return [*lines, f"… and {self.more:,} more {definitions}"] if self.more else lines
 
     @property
     def text(self) -> str:
@@ -525,6 +543,7 @@ def _lines(texts: Iterable[str]) -> list[str]:
 # -- as it stands in a summary: read, written, and which lines were used since -----------------------
 
 _LISTED = re.compile(r"\[entry (\d{1,18})\](:?) ?(.*)")
+_COUNT = re.compile(r"  … and [\d,]+ more definitions?")
 _CALLED = re.compile(r"[A-Za-z_]\w{0,80}+(?=[(`])")
 """A name that only its place tells from a word of prose: `fold(items)`, or quoted as code."""
 
@@ -563,7 +582,7 @@ def ledger_lines(body: str) -> list[LedgerLine]:
                 place, named = named, ""
             if named:
                 found.append(LedgerLine(entry, place, named, is_text=False))
-        elif entry >= 0 and line.startswith("  "):
+        elif entry >= 0 and line.startswith("  ") and not _COUNT.fullmatch(line):
             found.append(LedgerLine(entry, place, line.strip(), is_text=True))
     return found
 

@@ -45,13 +45,15 @@ from foldline.protocol import (
 )
 
 from .tokens import (
+    CALL_OVERHEAD,
     MESSAGE_OVERHEAD,
+    Scripts,
     call_tokens,
+    estimate_tokens,
     image_tokens,
     message_tokens,
-    text_tokens,
+    scripts_in,
     thinking_tokens,
-    wide_in,
 )
 
 
@@ -103,8 +105,13 @@ class MessageOutline(NamedTuple):
     nth: int = 0
     images: int = 0
     """Estimate of its images alone."""
-    wide: int = 0
-    """Its ideographs, kana and Hangul: each weighs at least one token (`Calibration.weigh`)."""
+    cjk: int = 0
+    brahmic: int = 0
+
+    @property
+    def scripts(self) -> Scripts:
+        """Its characters that have a least weight (`Calibration.weigh`)."""
+        return Scripts(self.cjk, self.brahmic)
 
     @property
     def key(self) -> tuple[int, int]:
@@ -125,7 +132,8 @@ class MessageOutline(NamedTuple):
 
     def tokens_with(self, text: str) -> int:
         """Estimate of the message with this text in place of its own, as `view.with_text` makes it."""
-        return text_tokens(text, of_result=self.type == "tool_result") + self.call_tokens
+        overhead = MESSAGE_OVERHEAD + (CALL_OVERHEAD if self.type == "tool_result" else 0)
+        return overhead + estimate_tokens(text) + self.call_tokens
 
 
 class RequestOutline(NamedTuple):
@@ -213,6 +221,7 @@ def outline_of(entry: Entry) -> Outline:
 
 
 def message_outline(message: BaseMessage) -> MessageOutline:
+    scripts = scripts_in(message)
     plain = MessageOutline(
         index=message.index,
         type=message.type,
@@ -221,7 +230,8 @@ def message_outline(message: BaseMessage) -> MessageOutline:
         says=bool(message.parts),
         nth=message.nth,
         images=sum(image_tokens(part) for part in message.parts if isinstance(part, ImagePart)),
-        wide=wide_in(message),
+        cjk=scripts.cjk,
+        brahmic=scripts.brahmic,
     )
     match message:
         case AssistantMessage():

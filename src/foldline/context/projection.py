@@ -39,7 +39,7 @@ from .outline import (
     RequestOutline,
 )
 from .tally import FIXED, Tally
-from .tokens import LEAST_GROWTH, Calibration, fits_text
+from .tokens import LEAST_GROWTH, Calibration, Scripts, fits_text
 from .usage_reading import PLAIN, Anchor, CountingHabits, ExpectedInput, UsageReading, read_usage
 from .view import ASIDE, LIVE, Fate, Fates, Key, ViewItem, item_of, keys_in
 from .view_state import (
@@ -209,24 +209,25 @@ class Projection(ViewState):
     def scale_for(self, model: str | None) -> float:
         """What the view weighs as this model counts, for each estimated token."""
         counted = max(1, self.counted)
-        return self.calibration.weigh(model, counted, self.wide) / counted
+        return self.calibration.weigh(model, counted, self.scripts) / counted
 
     @property
     def scale(self) -> float:
         """What the view weighs for decisions, for each estimated token."""
         return self.scale_for(self.model)
 
-    def weighed(self, tokens: float, wide: int) -> float:
-        """What an estimate comes to for decisions, with so many ideographs, kana and Hangul in it."""
-        return self.calibration.weigh(self.model, tokens, wide)
+    def weighed(self, tokens: float, scripts: Scripts) -> float:
+        """What an estimate comes to for decisions, with the characters of `scripts` in it."""
+        return self.calibration.weigh(self.model, tokens, scripts)
 
-    def grown_to(self, tokens: float, wide: int) -> float:
+    def grown_to(self, tokens: float, scripts: Scripts) -> float:
         """What a view of this estimate weighs: the newest usage, and the estimate of what came since."""
         assert self.anchor is not None
         more = tokens - self.anchor.estimated
         if more < 0:  # forgotten reasoning; less is taken off than estimated, to err high
             return self.anchor.reported + more * self.calibration.ratio(self.model) * (1 - _UNCERTAIN)
-        return self.anchor.reported + self.weighed(more, max(0, wide - self.anchor.wide) if more else 0)
+        scripts = scripts.minus(self.anchor.scripts) if more else Scripts()
+        return self.anchor.reported + self.weighed(more, scripts)
 
     @property
     def fixed(self) -> int:
@@ -373,7 +374,7 @@ class Projection(ViewState):
             self._grows_from = None
             self.model = model
         reported = 0 if usage is None else usage.input
-        estimated = round(self.calibration.weigh(self.model, self.counted, self.wide))
+        estimated = round(self.calibration.weigh(self.model, self.counted, self.scripts))
         size = RequestSize(index, position, estimated, reported)
         if usage is None or not reported:
             return size
@@ -382,7 +383,7 @@ class Projection(ViewState):
             self._caching.add(self.model or "")
         whole = self.tokens + self.thinking
         if self._grows_from is None:
-            self._grows_from = Anchor(reported, whole, self.wide)
+            self._grows_from = Anchor(reported, whole, self.scripts)
         grown = whole - self._grows_from.estimated
         if grown >= LEAST_GROWTH:
             more = reported - self._grows_from.reported
@@ -402,14 +403,15 @@ class Projection(ViewState):
         habits, ratio = self.habits(request.model), self.calibration.ratio(request.model)
         counted = round(estimated - expected.left_out(habits) / ratio)
         before = self._counted_before(answer)
-        wide = self.wide - (0 if answer is None else answer.wide)
-        calibrated = round(self.calibration.weigh(request.model, counted, wide))
+        scripts = self.scripts.minus(Scripts() if answer is None else answer.scripts)
+        calibrated = round(self.calibration.weigh(request.model, counted, scripts))
         reported = 0 if request.usage is None else request.usage.input
         self._records.append(RequestSize(request.index, position, calibrated, reported))
         self.replays_reasoning = request.dialect in REPLAYS_REASONING
         self.model = self.model or request.model
         if request.refused:
-            size = self._as_decided(counted, before, wide)
+            is_anchored = self.anchor is not None
+            size = round(self.grown_to(before, scripts) if is_anchored else self.weighed(counted, scripts))
             self._refused = min(self._refused or size, size)
             self._windows[request.model] = self.window_proof(request.model).bounded(request.window)
         elif request.window:
@@ -431,10 +433,6 @@ class Projection(ViewState):
                 counted = round(estimated - expected.left_out(reading.habits) / ratio)
                 self.calibration = self.calibration.learn(request.model, counted, reported)
 
-    def _as_decided(self, counted: int, before: int, wide: int) -> int:
-        """The size a request was taken to have: `counted` with its tools, for a view of `before` tokens."""
-        return round(self.weighed(counted, wide) if self.anchor is None else self.grown_to(before, wide))
-
     def _went_through(self, model: str, request: int, answer: int, stated: int) -> None:
         self._windows[model] = self.window_proof(model).answered(request, answer, stated, self._refused)
         self._refused = 0
@@ -449,10 +447,10 @@ class Projection(ViewState):
         before = self._counted_before(answer)
         said = usage.output - (0 if self._counts_reasoning else usage.reasoning)
         if answer is not None and fits_text(said, self.counted - before):
-            self.anchor = Anchor(usage.input + said, self.counted, self.wide)
+            self.anchor = Anchor(usage.input + said, self.counted, self.scripts)
         else:
-            wide = self.wide - (0 if answer is None else answer.wide)
-            self.anchor = Anchor(usage.input, before, wide)
+            scripts = self.scripts.minus(Scripts() if answer is None else answer.scripts)
+            self.anchor = Anchor(usage.input, before, scripts)
 
     @property
     def _counts_reasoning(self) -> bool:
@@ -499,7 +497,7 @@ class Projection(ViewState):
         return next((each for each in reversed(self._changes) if each.marker.index == marker), None)
 
     def _estimate(self) -> int:
-        return round(self.weighed(self.counted, self.wide))
+        return round(self.weighed(self.counted, self.scripts))
 
     def forked(self) -> "Projection":
         """Another projection of the same entries, which goes its own way from here."""
@@ -515,7 +513,7 @@ class Projection(ViewState):
 
     def _change(self, marker: ViewMarker, position: int) -> None:
         view, pins = self.view, frozenset(self._pins)
-        weighed, size = Weighed(self.tokens, self.thinking, self.wide), self._estimate()
+        weighed, size = Weighed(self.tokens, self.thinking, self.scripts), self._estimate()
         self.view = list(view)
         self._fates.record()
         match marker:
@@ -663,8 +661,6 @@ class Projection(ViewState):
                     self._mark(entry)
                 case CompactionOutline() | Clear() | Edit() | Revert():
                     self._change(entry, position)
-                case _:
-                    pass
 
 
 def _weight(answer: ViewItem | None, *, with_reasoning: bool) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
+from typing import NamedTuple
 
 from foldline.protocol import (
     BaseMessage,
@@ -23,19 +24,42 @@ from foldline.protocol import (
     ToolResultMessage,
 )
 
-_WIDE = re.compile(r"[\u4e00-\u9fff\u3040-\u30ff\uac00-\ud7af]")
+_CJK = re.compile(r"[\u4e00-\u9fff\u3040-\u30ff\uac00-\ud7af]+")
+_BRAHMIC = re.compile(r"[\u0900-\u109f\u1780-\u17ff]+")
+_SHORTER_BRAHMIC = re.compile(r"[\u0900-\u097f\u0e00-\u0e7f]+")  # Devanagari and Thai
+
+
+class Scripts(NamedTuple):
+    """Characters that some models count more tokens for than the weights of scripts say."""
+
+    cjk: int = 0
+    """Ideographs, kana and Hangul."""
+    brahmic: int = 0
+    """The scripts of India, Thai and their kin. All but Devanagari and Thai count twice."""
+
+    def plus(self, other: "Scripts") -> "Scripts":
+        return Scripts(self.cjk + other.cjk, self.brahmic + other.brahmic)
+
+    def minus(self, other: "Scripts") -> "Scripts":
+        """The difference, not below zero."""
+        return Scripts(max(0, self.cjk - other.cjk), max(0, self.brahmic - other.brahmic))
 
 
 def estimate_text_tokens(text: str) -> int:
-    """The plain rule: ideographs, kana and Hangul 1 each, the rest 1 per 4 characters, down: `hello world` is
-    2."""
-    wide = wide_characters(text)
-    return wide + (len(text) - wide) // 4
+    """The plain rule: ideographs, kana and Hangul 1 each, the rest 1 per 4, down: `hello world` is 2."""
+    cjk = scripts_of(text).cjk
+    return cjk + (len(text) - cjk) // 4
 
 
-def wide_characters(text: str) -> int:
-    """How many ideographs, kana and Hangul a text has."""
-    return 0 if text.isascii() else len(text) - len(_WIDE.sub("", text))
+def scripts_of(text: str) -> Scripts:
+    """Count the characters of these scripts in a text."""
+    if text.isascii():
+        return Scripts()
+    beyond = text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
+    others = _CJK.sub("", beyond)
+    longer = _SHORTER_BRAHMIC.sub("", others)
+    rest = _BRAHMIC.sub("", longer)
+    return Scripts(len(beyond) - len(others), len(others) + len(longer) - 2 * len(rest))
 
 
 # Tokens per character by script, fitted to o200k on prose, code, JSON and CJK text (docs/design/budget.md).
@@ -184,27 +208,17 @@ def image_tokens(image: ImagePart) -> int:
     return min(IMAGE_CAP, math.ceil(image.width * image.height / _PIXELS_PER_TOKEN))
 
 
-def sent_tokens(message: BaseMessage, *, with_thinking: bool) -> int:
-    """Estimate of one message as it is sent, with its reasoning where the server gets that back."""
-    return message_tokens(message) + (thinking_tokens(message) if with_thinking else 0)
-
-
 def message_tokens(message: BaseMessage) -> int:
     """Estimate of one message as it is sent, before calibration. Call names, arguments and images count."""
     tokens = MESSAGE_OVERHEAD + sum(_part_tokens(part) for part in message.parts)
     return tokens + CALL_OVERHEAD if isinstance(message, ToolResultMessage) else tokens
 
 
-def wide_in(message: BaseMessage) -> int:
-    """How many ideographs, kana and Hangul a message sends; its reasoning left out."""
-    said = (part.text if isinstance(part, TextPart) else part.arguments for part in message.parts
-            if isinstance(part, TextPart | ToolCallPart))  # fmt: skip
-    return sum(map(wide_characters, said))
-
-
-def text_tokens(text: str, *, of_result: bool) -> int:
-    """Estimate of a message of nothing but this text, such as a tool result."""
-    return MESSAGE_OVERHEAD + estimate_tokens(text) + (CALL_OVERHEAD if of_result else 0)
+def scripts_in(*messages: BaseMessage) -> Scripts:
+    """Count the characters of these scripts that messages send; their reasoning left out."""
+    said = (part.text if isinstance(part, TextPart) else part.arguments for message in messages
+            for part in message.parts if isinstance(part, TextPart | ToolCallPart))  # fmt: skip
+    return scripts_of("".join(said))
 
 
 START = 1.3
@@ -245,6 +259,23 @@ def start_ratio(model: str | None) -> float:
     return _START_CLAUDE if version < (4, 7) else _START_NEWER_CLAUDE
 
 
+_BRAHMIC_FLOORS = (
+    (re.compile(r"gpt-?(?:4o|4\.1|[5-9]|oss)|\bo[1-9]\b|gemini|gemma"), 0.0),
+    (re.compile(r"qwen-?(?:3\.[5-9]|[4-9](?![\db]))|devstral|magistral|ministral|mistral-nemo"), 0.55),
+    (re.compile(r"deepseek(?!.*distill)"), 0.65),  # a distilled model has the vocabulary of another family
+    (_CLAUDE, 0.9),
+)
+_BRAHMIC_FLOOR = 1.1
+"""Least tokens of a Brahmic character: by family, and of others (docs/design/budget.md)."""
+
+
+@lru_cache(maxsize=64)
+def brahmic_floor(model: str | None) -> float:
+    """The least that a character of `Scripts.brahmic` weighs, by the family in the name of the model."""
+    name = (model or "").lower()
+    return next((floor for family, floor in _BRAHMIC_FLOORS if family.search(name)), _BRAHMIC_FLOOR)
+
+
 def fits_text(reported: int, estimated: int) -> bool:
     """Whether reported output tokens are plausible for an answer of so many estimated ones. Too low: counted
     early in a stream. Too high: with reasoning that was not reported as such."""
@@ -274,11 +305,12 @@ class Calibration:
         """What to multiply an estimate by for a decision: the ratio, and a margin that errs high."""
         return self.ratio(model) * MARGIN
 
-    def weigh(self, model: str | None, tokens: float, wide: int) -> float:
-        """What an estimate comes to for a decision, `wide` ideographs, kana and Hangul among it: at least one
-        token for each of these, however few a ratio that was learnt on English makes of them."""
+    def weigh(self, model: str | None, tokens: float, scripts: Scripts) -> float:
+        """What an estimate comes to for a decision. However low a ratio was learnt on English, an ideograph,
+        kana or Hangul in it weighs at least one token, and a Brahmic character `brahmic_floor`."""
         scale = self.scale(model)
-        return tokens * scale + wide * max(0.0, 1 - min(_HAN, _KANA, _HANGUL) * scale)
+        cjk = scripts.cjk * max(0.0, 1 - min(_HAN, _KANA, _HANGUL) * scale)
+        return tokens * scale + cjk + scripts.brahmic * max(0.0, brahmic_floor(model) - _OTHER * scale)
 
     def plausible(self, model: str, reported: int, estimated: int) -> bool:
         """Whether a reported input can be that of the whole request: a server may truncate silently."""

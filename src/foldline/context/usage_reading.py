@@ -6,9 +6,11 @@ agent-wire-proxy 0.2.0) or beside it alone; others report zeros (claude-code-rou
 A server that cuts a request is accused only if no such habit explains the gap.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Final, Literal, get_args
+
+from .tokens import Scripts
 
 CountedReasoning = Literal["all", "turn", "none"]
 """Which reasoning that is sent back counts: all, that of this turn, or none."""
@@ -38,8 +40,8 @@ class Anchor:
 
     reported: int
     estimated: int
-    wide: int = 0
-    """Ideographs, kana and Hangul of what they stand for."""
+    scripts: Scripts = field(default_factory=Scripts)
+    """Of what they stand for."""
 
 
 _PART_UNCERTAINTY: Final = 0.25

@@ -21,7 +21,7 @@ from foldline.protocol import (
 from foldline.sequences import grouped
 
 from .outline import MessageOutline, message_outline
-from .tokens import fits_text, wide_characters
+from .tokens import Scripts, fits_text, scripts_of
 
 _HIDDEN = "[foldline: result hidden to save context"
 _SEARCH = re.compile(r"; history_search finds them|`history_search` finds them, ")
@@ -176,9 +176,9 @@ class ViewItem:
         return self.outline.key
 
     @property
-    def wide(self) -> int:
-        """Its ideographs, kana and Hangul."""
-        return self.outline.wide if self.content is None else wide_characters(self.content)
+    def scripts(self) -> Scripts:
+        """Its characters that have a least weight."""
+        return self.outline.scripts if self.content is None else scripts_of(self.content)
 
     @property
     def reported(self) -> int | None:

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import islice, takewhile
 from typing import Literal, NamedTuple
 
@@ -29,7 +30,7 @@ from foldline.protocol import (
 
 from .outline import CompactionOutline, Entries, MessageOutline, Outline, WrittenOutline
 from .tally import Tally
-from .tokens import CHECKPOINT_TOKENS
+from .tokens import CHECKPOINT_TOKENS, Scripts
 from .view import (
     ASIDE,
     IN_VIEW,
@@ -149,13 +150,12 @@ class Weighed(NamedTuple):
     """Estimate before calibration, in tokens, without reasoning."""
     thinking: int
     """Estimate of the reasoning."""
-    wide: int
-    """Ideographs, kana and Hangul."""
+    scripts: Scripts
 
     @classmethod
     def of(cls, view: Sequence[ViewItem]) -> "Weighed":
-        wide = sum(item.wide for item in view)
-        return cls(total_tokens(view), sum(item.thinking for item in view), wide)
+        scripts = reduce(Scripts.plus, (item.scripts for item in view), Scripts())
+        return cls(total_tokens(view), sum(item.thinking for item in view), scripts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class ViewState:
         self._indices: list[int] = []
         """Of the entries that were taken in; a damaged record leaves a gap."""
         self.view: list[ViewItem] = []
-        self.tokens, self.thinking, self.wide = Weighed(0, 0, 0)
+        self.tokens, self.thinking, self.scripts = Weighed(0, 0, Scripts())
         self._earlier_thinking: int | None = 0
         self._tally = Tally()
         self._tallied = 0
@@ -393,7 +393,7 @@ class ViewState:
         self.view.insert(position, item)
         self.tokens += item.tokens
         self.thinking += item.thinking
-        self.wide += item.wide
+        self.scripts = self.scripts.plus(item.scripts)
         self._tallied = min(self._tallied, position)
         if position < len(self.view) - 1 or _begins_turn(item):
             self._earlier_thinking = None
@@ -403,7 +403,7 @@ class ViewState:
         self.view[position] = item
         self.tokens += item.tokens - before.tokens
         self.thinking += item.thinking - before.thinking
-        self.wide += item.wide - before.wide
+        self.scripts = self.scripts.plus(item.scripts).minus(before.scripts)
         self._tallied = min(self._tallied, position)
         self._earlier_thinking = None
 
@@ -411,13 +411,13 @@ class ViewState:
         item = self.view.pop(position)
         self.tokens -= item.tokens
         self.thinking -= item.thinking
-        self.wide -= item.wide
+        self.scripts = self.scripts.minus(item.scripts)
         self._tallied = min(self._tallied, position)
         self._earlier_thinking = None
 
     def _set_view(self, view: list[ViewItem], weighed: Weighed | None = None) -> None:
         self.view = view
-        self.tokens, self.thinking, self.wide = weighed or Weighed.of(view)
+        self.tokens, self.thinking, self.scripts = weighed or Weighed.of(view)
         self._tallied = 0
         self._earlier_thinking = None
 

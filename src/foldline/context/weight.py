@@ -10,7 +10,7 @@ from .budget import Size
 from .outline import MessageOutline
 from .projection import Projection
 from .tally import FIXED, KEPT, Kind
-from .tokens import message_tokens, wide_in
+from .tokens import Scripts, message_tokens, scripts_in
 from .view import HeldMessage, ViewItem, item_from, item_of
 
 
@@ -24,10 +24,10 @@ def view_size(projection: Projection, *, overhead: int = 0, pending: Sequence[Ba
         pending: messages that come on top.
     """
     tokens = projection.counted + sum(map(message_tokens, pending))
-    wide = projection.wide + sum(map(wide_in, pending))
+    scripts = projection.scripts.plus(scripts_in(*pending))
     if projection.anchor is None:
-        return Size(round(projection.weighed(tokens + overhead, wide)), estimated=True)
-    return Size(round(projection.grown_to(tokens, wide)), estimated=False)
+        return Size(round(projection.weighed(tokens + overhead, scripts)), estimated=True)
+    return Size(round(projection.grown_to(tokens, scripts)), estimated=False)
 
 
 def agent_report(projection: Projection) -> int:
@@ -146,7 +146,7 @@ def usage_of(projection: Projection, schemas: Sequence[Schemas]) -> Usage:
 
     shares = [share("system"), share("instructions")]
     for each in schemas:
-        tokens = projection.weighed(each.tokens, 0) if counts_tools else 0
+        tokens = projection.weighed(each.tokens, Scripts()) if counts_tools else 0
         shares.append(Share("tools", each.tools, tokens, True, each.server))
     shares += map(share, _ORDER)
     if projection.replays_reasoning:
@@ -160,4 +160,4 @@ def usage_of(projection: Projection, schemas: Sequence[Schemas]) -> Usage:
 def prompt_weight(projection: Projection, text: str) -> int:
     """What a prompt that waits will add to the request, in tokens as decisions use them."""
     message = UserMessage(parts=text_parts(text))
-    return round(projection.weighed(message_tokens(message), wide_in(message)))
+    return round(projection.weighed(message_tokens(message), scripts_in(message)))

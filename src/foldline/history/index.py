@@ -235,7 +235,7 @@ _UNPACKED: dict[str, Callable[[Any], Any]] = {
 
 LEAST = 4 * 1024 * 1024
 """Bytes of an event file below which reading all of it is quick enough."""
-VERSION = 7
+VERSION = 8
 """Raised when tables change, or what an outline means."""
 _ENTRIES = 2_000
 """In a table. Reading one takes some milliseconds, in which no other thread runs."""

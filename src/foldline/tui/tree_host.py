@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 def open_tree(chat: "OpenSession", runner: Runner) -> None:
     """Show the branches; forks come as soon as they are found."""
-    agent = runner.agent
-    projection = agent.session.projection
+    state = runner.agent.state
+    projection = state.projection
 
     def size_of(moment: Moment | None, then: Projection) -> Size:
         """Both estimated, in the measure of now, so that they can be compared."""
-        return Size(round(projection.weighed(then.counted + agent.state.overhead, then.wide)), estimated=True)
+        return Size(round(projection.weighed(then.counted + state.overhead, then.scripts)), estimated=True)
 
     def compare(place: TreeRow) -> None:
         last = place.branch.turn.moment
         moment = Moment("branch", last, projection.count_up_to(last))
         pair = Comparison(moment, None, f"{moment.name} → now")
-        shown = CompareScreen(projection, Past(projection), [pair], size_of, agent.session.cwd)
+        shown = CompareScreen(projection, Past(projection), [pair], size_of, state.session.cwd)
         chat.push_screen(shown, lambda index: None if index is None else chat.show_entry(index))
 
     screen = TreeScreen(
         projection,
-        partial(foresee, agent.state),
+        partial(foresee, state),
         compare=compare,
         copy=lambda answer: runner.submit(operations.CopyAnswer(answer=answer.index)),
         open_fork=lambda fork: chat.program.open_session(str(fork.path)),
     )
 
     def find_forks() -> None:
-        found = forks_of(data_home(), agent.session.header.id)
+        found = forks_of(data_home(), state.session.header.id)
         chat.app.call_from_thread(screen.show_forks, found)
 
     chat.push_screen(screen, lambda asked: None if asked is None else runner.submit(asked))
