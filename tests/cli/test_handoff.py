@@ -57,6 +57,12 @@ def test_what_is_written_is_the_view_and_reads_back_the_same(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@agents
+def test_the_commands_read_what_was_written(door: FrontDoor, homes: Path, agent: str) -> None:
+    path = door("handoff", door.keep(worked().entries), "--to", agent, "--json").json["path"]
+    assert door("view", path).code == 0
+
+
 @pytest.mark.parametrize("agent", [agent for agent in HANDOFFS if agent != "opencode"])
 def test_the_agent_s_own_list_has_it(door: FrontDoor, homes: Path, agent: str) -> None:
     door("handoff", door.keep(worked().entries), "--to", agent)

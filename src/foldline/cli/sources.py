@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.context.projection import Projection, project
+from foldline.data import archive_dir, sessions_dir
 from foldline.formats import file_of, read_foreign, session_file
 from foldline.formats.base import Digests, ForeignChild, ForeignSession
 from foldline.formats.homes import AGENTS, find_in_homes
@@ -84,7 +85,8 @@ def read_source(ref: str, format_name: str | None = None) -> Source:
         FoldlineError: no session, or more than one, matches, or it cannot be read.
     """
     path = path_of(ref)
-    if format_name is None and path.is_relative_to(data_home()):
+    home = data_home()
+    if format_name is None and any(map(path.is_relative_to, (sessions_dir(home), archive_dir(home)))):
         format_name = "foldline"  # even a damaged file there is ours
     session = read_foreign(path, format_name)
     for sentence in session.notes:
