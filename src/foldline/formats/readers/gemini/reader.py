@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from foldline.formats.base import ForeignSession, JsonObject, bytes_in, json_lines, parse_document
+from foldline.formats.contents import Contents, by_program, contents_of, is_content, responses_in
 from foldline.formats.parts import UsageFields, sub_agent_note
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
@@ -25,8 +27,6 @@ from foldline.protocol import (
     ToolResultMessage,
 )
 
-from .contents import Contents, by_program, contents_of, is_content, responses_in
-
 _COMMANDS = ("/", "?")
 """How the user's commands to the program begin, which are no prompts."""
 _ROOT = ".project_root"
@@ -39,13 +39,9 @@ def recognises(records: Sequence[JsonObject]) -> bool:
 
 
 def _is_own(record: JsonObject) -> bool:
-    return (
-        {"sessionId", "projectHash"} <= record.keys()
-        or (record.kind == "gemini" and "content" in record)
-        or isinstance(record.get("$rewindTo"), str)
-        or is_content(record)
-        or bool(contents_of(record, "history"))
-    )
+    is_header = {"sessionId", "projectHash"} <= record.keys()
+    is_change = isinstance(record.get("$rewindTo"), str) or (record.kind == "gemini" and "content" in record)
+    return is_header or is_change or is_content(record) or bool(contents_of(record, "history"))
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
@@ -85,14 +81,12 @@ class _Message:
     """Whether a rewind goes back to right before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Rewind:
+class _Rewind(NamedTuple):
     identity: str
     """Names the message to go back before; empty for the beginning."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
+class _Snapshot(NamedTuple):
     """The whole conversation, listed anew."""
 
     messages: list[JsonObject]
@@ -144,15 +138,15 @@ class _Changes:
         self.about |= {key: value for key, value in facts.items() if key != "messages"}
 
     def _rewind(self, identity: str) -> None:
-        identities = list(self._messages)
-        if identity in self._messages:
+        undone = list(self._messages)
+        if identity in undone:
             self._messages[identity].is_target = True
-            identities = identities[identities.index(identity) :]
-            self.all.append(_Rewind(identity))
+            undone = undone[undone.index(identity) :]
         else:
-            self.all.append(_Rewind(""))
-        for undone in identities:
-            del self._messages[undone]
+            identity = ""
+        self.all.append(_Rewind(identity))
+        for message in undone:
+            del self._messages[message]
 
 
 # --- entries ------------------------------------------------------------------------------------------
@@ -219,15 +213,15 @@ class _Reader:
 
     def _add(self, record: JsonObject) -> None:
         at, identity = record.time("timestamp"), record.text("id")
-        indices: list[int] = []
+        indices = self._entries.setdefault(identity, []) if identity else []
         for entry in self._entries_of(record):
-            if not isinstance(entry, ToolResultMessage):
-                index = self.log.add(entry, at)
-                indices += [index] if isinstance(entry, BaseMessage) else []
-            elif not self.log.is_answered(entry.call_id):
-                self.log.add(entry, at)
-        if identity:
-            self._entries.setdefault(identity, []).extend(indices)
+            if isinstance(entry, ToolResultMessage):
+                if not self.log.is_answered(entry.call_id):
+                    self.log.add(entry, at)
+                continue
+            index = self.log.add(entry, at)
+            if isinstance(entry, BaseMessage):
+                indices.append(index)
 
     def _entries_of(self, record: JsonObject) -> Sequence[Entry]:
         pieces = record.pieces("content")
@@ -247,10 +241,8 @@ class _Reader:
         text = _text_in(pieces)
         if text.lstrip().startswith(_COMMANDS):
             return [NoticeRecord(text=text)]
-        messages = self._contents.user_messages(pieces)
-        if self.by_agent:
-            messages = list(map(by_program, messages))
-        return [*self._results_in(record), *messages]
+        results, messages = self._results_in(record), self._contents.user_messages(pieces)
+        return [*results, *(map(by_program, messages) if self.by_agent else messages)]
 
     def _answer(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
         runs = record.objects("toolCalls")

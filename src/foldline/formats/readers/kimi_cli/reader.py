@@ -39,6 +39,7 @@ from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
+    Checkpoint,
     Clear,
     DeveloperMessage,
     Entry,
@@ -210,15 +211,6 @@ def _state_in(file: Path, notes: list[str]) -> list[JsonLine] | None:
 
 
 @dataclass
-class _Row:
-    """A record of the state that is read, and its index."""
-
-    record: JsonObject
-    index: int
-    checkpoint: int | None = None
-
-
-@dataclass
 class _Context:
     """Turns the states of a context, one after the other, into one history.
 
@@ -230,7 +222,8 @@ class _Context:
     prompt: Json
     """The system prompt the model had last. Each state repeats its own, and a view has only one."""
     log: Transcript = field(default_factory=lambda: Transcript("kimi"))
-    _rows: list[_Row] = field(default_factory=list)
+    _rows: list[JsonLine] = field(default_factory=list)
+    """The records of the state that is read. The position of each is its index."""
     _start: int = 0
     """The index of the first record of the file."""
     _tokens: int = 0
@@ -238,77 +231,75 @@ class _Context:
     """Whether the next count is kimi-cli's own estimate, as after a compaction."""
 
     def read(self, state: list[JsonLine]) -> None:
-        shared = self._continue(state) if self.log.entries else 0
+        rows = [JsonLine(self._start + line.position, line.record) for line in state]
+        shared = self._continue(rows) if self.log.entries else 0
         if not shared:
             self._tokens = 0
-        for line in state[shared:]:
-            self._add(line)
-        self._start += (state[-1].position + 1 if state else 0) + 1
+        for row in rows[shared:]:
+            self._add(row)
+        self._start = rows[-1].position + 2 if rows else self._start + 1
 
-    def _continue(self, state: list[JsonLine]) -> int:
+    def _continue(self, rows: list[JsonLine]) -> int:
         """Add how this state came out of the one before; return how many records that covers."""
-        records = [line.record for line in state]
         before, self._rows = self._rows, []
-        opening = next(filter(_is_message, records), JsonObject())
-        is_new = all(row.record != opening for row in before)
-        if is_new and _opens_with(opening, SUMMARY):
-            return self._compact(state, records.index(opening), before)
-        shared = same_start(records, [row.record for row in before])
+        records = [row.record for row in before]
+        first = next(filter(_is_message, rows), None)
+        if first and first.record not in records and _opens_with(first.record, SUMMARY):
+            return self._compact(rows, rows.index(first), before)
+        shared = same_start([row.record for row in rows], records)
         if shared == len(before):
             self._rows = before
             return shared
-        return self._go_back(before, shared, records)
+        return self._go_back(rows, before, shared)
 
-    def _compact(self, state: list[JsonLine], place: int, before: list[_Row]) -> int:
+    def _compact(self, rows: list[JsonLine], place: int, before: list[JsonLine]) -> int:
         """Add a compaction: the summary, then the newest messages of the state before."""
-        for line in state[:place]:
-            self._add(line)
-        summary = state[place]
-        later = [line for line in state[place + 1 :] if _is_message(line.record)]
-        earlier = [row for row in before if _is_message(row.record)]
-        size = _overlap([row.record for row in earlier], [line.record for line in later])
+        for row in rows[:place]:
+            self._add(row)
+        summary = rows[place]
+        later = list(filter(_is_message, rows[place + 1 :]))
+        earlier = list(filter(_is_message, before))
+        size = _overlap([row.record for row in earlier], [row.record for row in later])
         kept = earlier[len(earlier) - size :]
-        index = self._start + summary.position
+        context = set(self.log.messages())
         compaction = self.log.compaction(
-            index,
+            summary.position,
             self.log.parts(summary.record.get("content")),
-            self._in_context(kept),
-            ahead=self._in_context(self._rows),
+            [row.position for row in kept if row.position in context],
+            ahead=[row.position for row in self._rows if row.position in context],
             strategy="kimi-cli",
             tokens_before=self._tokens,
         )
-        self.log.put(index, compaction)
+        self.log.put(summary.position, compaction)
         self._is_estimate = True
-        self._rows.append(_Row(summary.record, index))
-        self._rows += [_Row(line.record, row.index) for line, row in zip(later, kept, strict=False)]
-        last = later[size - 1] if size else summary
-        return state.index(last) + 1
+        self._rows += [summary, *kept]
+        return rows.index(later[size - 1] if size else summary) + 1
 
-    def _in_context(self, rows: Iterable[_Row]) -> list[int]:
-        context = set(self.log.messages())
-        return [row.index for row in rows if row.index in context]
-
-    def _go_back(self, before: list[_Row], shared: int, records: Sequence[JsonObject]) -> int:
+    def _go_back(self, rows: list[JsonLine], before: list[JsonLine], shared: int) -> int:
         """Add a rewind to the last shared checkpoint, or else a fresh start."""
-        checkpoints = (at for at, row in enumerate(before[: shared + 1]) if row.checkpoint is not None)
-        place = max(checkpoints, default=-1)
-        new = next(filter(_is_message, records[shared:]), JsonObject())
-        is_rewind = _opens_with(new, _DMAIL) or any(map(_is_message, records[:shared]))
         summary = self.log.newest_summary()
-        if is_rewind and place >= 0 and (summary is None or before[place].index > summary.index):
+        first = summary.index if summary else 0
+        checkpoints = [
+            (place, entry.id)
+            for place, row in enumerate(before[: shared + 1])
+            if isinstance(entry := self.log.entries[row.position], Checkpoint) and entry.index >= first
+        ]
+        opening = next((row.record for row in rows[shared:] if _is_message(row)), JsonObject())
+        is_rewind = _opens_with(opening, _DMAIL) or any(map(_is_message, rows[:shared]))
+        if checkpoints and is_rewind:
+            place, checkpoint = checkpoints[-1]
             self._rows = before[:place]
-            self.log.go_back_to(before[place].checkpoint or 0, index=self._start - 1)
+            self.log.go_back_to(checkpoint, index=self._start - 1)
             return place
         self.log.put(self._start - 1, Clear())
         return 0
 
-    def _add(self, line: JsonLine) -> None:
-        record = line.record
-        row = _Row(record, self._start + line.position)
-        if record.get("role") == "_checkpoint":
-            row.checkpoint = self.log.checkpoint(index=row.index)
+    def _add(self, row: JsonLine) -> None:
+        role = row.record.text("role")
+        if role == "_checkpoint":
+            self.log.checkpoint(index=row.position)
         else:
-            self.log.put_record(row.index, self._entry(record, row.index), record, record.text("role"))
+            self.log.put_record(row.position, self._entry(row.record, row.position), row.record, role)
         self._rows.append(row)
 
     def _entry(self, record: JsonObject, index: int) -> Entry | None:
@@ -373,8 +364,8 @@ class _Context:
         self.log.change(newest, usage=Usage(input=tokens - output, output=output))
 
 
-def _is_message(record: JsonObject) -> bool:
-    return not record.text("role").startswith("_")
+def _is_message(row: JsonLine) -> bool:
+    return not row.record.text("role").startswith("_")
 
 
 def _opens_with(record: JsonObject, start: str | tuple[str, ...]) -> bool:

@@ -88,8 +88,7 @@ class CodeWire:
         """The last one of the session, as a view has only one; empty once it was added."""
         self._model = ""
         self._has_undos = "context.undo" in kinds
-        self._undo_keeps_reminders = False
-        """As since Kimi Code 2."""
+        self._undo_keeps_reminders = "agent.switched" in kinds  # since Kimi Code 2
         self._spine = Spine()
         self._has_records = not kinds.isdisjoint(RECORDS)
         """Whether the file records the transitions."""
@@ -97,8 +96,6 @@ class CodeWire:
         """In the context at this point, oldest first."""
         self._reminders: dict[int, str] = {}
         """By index: the prompt that a reminder belongs to, or an empty text."""
-        self._kept_reminders: list[int] = []
-        """Those that the newest undo left in the context."""
         self._last_checkpoint = 0
         self._last_compaction = -1
         """The newest compaction or clear: no undo goes back over it."""
@@ -107,6 +104,8 @@ class CodeWire:
         self._newest_answer: int | None = None
         """Set until the transition that it calls was applied."""
         self._steps = _steps(lines)
+        if "micro_compaction.apply" in kinds:
+            self._notes.append("Old tool results that Kimi Code had cleared from requests are shown in full.")
         for line in lines:
             self._read(line)
         self._close_scope(lines[-1].position + 1, None)
@@ -130,12 +129,16 @@ class CodeWire:
             if answer := self._answer(self._steps[position]):
                 self._add(index, answer, at)
             return
+        messages = record.count("messageCount")
+        if messages and record.kind == "llm.request" and record.get("kind", "loop") == "loop":
+            self.counted.append(Counted(index, messages))
         entry = self._entry(record, index) or self.log.unknown(record, record.kind)
         self._add(index, entry, at)
         if isinstance(entry, Compaction) and "wireLines" in record:  # since Kimi Code 2
             reminder = DeveloperMessage(parts=text_parts(_CONTINUES))
             self._add(self.log.next_index(position), reminder, at)
-        self._repeat_reminders(position)
+        if isinstance(entry, Revert) and self._undo_keeps_reminders:
+            self._repeat_reminders(index, position)
 
     def _add(self, index: int, entry: Entry, at: datetime | None) -> None:
         self.log.put(index, entry, at)
@@ -166,21 +169,7 @@ class CodeWire:
             case "turn.cancel":
                 return NoticeRecord(text="The turn was cancelled.")
             case _:
-                self._note(record, index)
                 return None
-
-    def _note(self, record: JsonObject, index: int) -> None:
-        """Take in a record that adds nothing to the context."""
-        match record.kind:
-            case "llm.request" if record.get("kind", "loop") == "loop" and record.count("messageCount"):
-                self.counted.append(Counted(index, record.count("messageCount")))
-            case "agent.switched":
-                self._undo_keeps_reminders = True
-            case "micro_compaction.apply":
-                note = "Old tool results that Kimi Code had cleared from requests are shown in full."
-                self._notes.append(note)
-            case _:
-                pass
 
     @property
     def _model_name(self) -> str | None:
@@ -345,19 +334,18 @@ class CodeWire:
             return None
         self._prompts = self._prompts[:-count]
         self._spine.scopes = target.scopes
-        if self._undo_keeps_reminders:
-            owners = {"", *(prompt.identity for prompt in self._prompts)}
-            undone = [index for index in self.log.messages() if index > target.index]
-            self._kept_reminders = [index for index in undone if self._reminders.get(index) in owners]
         return Revert(checkpoint=target.checkpoint)
 
-    def _repeat_reminders(self, position: int) -> None:
-        """Add the reminders that an undo left in the context once more."""
-        for index in self._kept_reminders:
-            reminder, again = self.log.entries[index], self.log.next_index(position)
-            self._reminders[again] = self._reminders[index]
-            self._add(again, reminder, reminder.at)
-        self._kept_reminders = []
+    def _repeat_reminders(self, undo: int, position: int) -> None:
+        """Add the reminders that an undo leaves in the context once more."""
+        owners = {"", *(prompt.identity for prompt in self._prompts)}
+        fate = self.log.projection.fate
+        undone = [index for index in self._reminders if fate(index).by == undo]
+        for index in undone:
+            if self._reminders[index] in owners:
+                reminder, again = self.log.entries[index], self.log.next_index(position)
+                self._reminders[again] = self._reminders[index]
+                self._add(again, reminder, reminder.at)
 
 
 def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:

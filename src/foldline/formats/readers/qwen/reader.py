@@ -8,14 +8,14 @@ from datetime import datetime
 from pathlib import Path
 
 from foldline.formats.base import ForeignSession, JsonObject, known_lines
-from foldline.formats.parts import BESIDE, UsageFields, sub_agent_note
-from foldline.formats.readers.gemini.contents import (
+from foldline.formats.contents import (
     Contents,
     by_program,
     contents_of,
     is_content,
     is_program_text,
 )
+from foldline.formats.parts import BESIDE, UsageFields, sub_agent_note
 from foldline.formats.transcript import Transcript
 from foldline.protocol import (
     NEW,

@@ -5,10 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from foldline.formats.base import Json, JsonObject
-from foldline.formats.parts import call_part, user_messages
-from foldline.formats.tool_results import changes_of
-from foldline.formats.transcript import Transcript
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -21,6 +17,11 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
+
+from .base import Json, JsonObject
+from .parts import call_part, user_messages
+from .tool_results import changes_of
+from .transcript import Transcript
 
 _MODELS = ("model", "gemini")
 _ATTACHED = "\n--- Content from referenced files"
