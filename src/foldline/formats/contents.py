@@ -101,7 +101,7 @@ class Contents:
     def user_messages(
         self, pieces: Iterable[JsonObject], is_program: Callable[[str], bool] = is_program_text
     ) -> list[UserMessage]:
-        """Return the user's own words apart from the program's, without results."""
+        """Split the user's own words from the program's."""
         is_attached = False
 
         def by_program(text: str) -> bool:
@@ -112,7 +112,7 @@ class Contents:
         return user_messages(self.parts(pieces), by_program)
 
     def results(self, pieces: Sequence[JsonObject], run: JsonObject | None = None) -> list[ToolResultMessage]:
-        """Return the results in these pieces. `run` is the record of the run, if there is only one."""
+        """Return the results. `run` records the run of the only one."""
         responses = responses_in(pieces)
         if not responses:
             return []
@@ -137,7 +137,7 @@ class Contents:
         )
 
     def _first_unanswered(self, name: str) -> str:
-        """Return the id of the call that a result without one answers: the first of its name."""
+        """Take the id of the first unanswered call of this name."""
         call = next((call for call in self._unanswered if call.name == name), None)
         if call is None:
             return ""

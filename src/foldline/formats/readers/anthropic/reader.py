@@ -58,7 +58,7 @@ _CLINE_TAG = re.compile(
 
 
 def recognises(records: Sequence[JsonObject]) -> bool:
-    """Return whether these are messages with blocks of Anthropic's, or objects that hold some."""
+    """Return whether any message has blocks of Anthropic's."""
     first = records[0] if records else JsonObject()
     of_goose = {"working_dir", "message_count"} <= first.keys()
     of_amp = first.text("id").startswith("T-") and isinstance(first.get("messages"), list)
@@ -77,7 +77,7 @@ def _is_message(record: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a chat. An index counts entries: a message may be several of ours."""
+    """Read a chat. An index counts entries, not messages."""
     about, messages, damage = _chat(data)
     if not any(map(_is_message, messages)):
         raise FoldlineError(f"{path} holds no chat messages: nothing in it has a role and content.")
@@ -104,7 +104,7 @@ def _chat(data: bytes) -> tuple[JsonObject, list[JsonObject], Damage]:
 
 
 def _truncated(path: Path, count: int) -> range:
-    """Return the places of the messages that Cline no longer sends, by its `ui_messages.json`."""
+    """Return the places of the messages that Cline no longer sends."""
     shown = JsonObject()
     if path.stem == _CLINE:
         shown = parse_document(bytes_in(path.with_name("ui_messages.json")), "messages") or shown
@@ -123,7 +123,7 @@ def _tree(about: JsonObject) -> str:
 
 
 def _time(record: JsonObject, *path: str) -> datetime | None:
-    """Read a time, from text, or seconds or milliseconds since 1970."""
+    """Read a time: text, seconds or milliseconds."""
     value = record.at(*path)
     in_seconds = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e11
     return record.time(*path, unit=1 if in_seconds else 1000)
@@ -152,7 +152,7 @@ def _read_messages(about: JsonObject, messages: Sequence[JsonObject], truncated:
 
 
 def _is_hidden(message: JsonObject) -> bool:
-    """Return whether a message says that it is not sent any more."""
+    """Return whether a message is marked as no longer sent."""
     is_visible = message.object("metadata").get("agentVisible", True) is not False
     return not is_visible or bool(message.get("condenseParent") or message.get("truncationParent"))
 
@@ -186,7 +186,7 @@ def _parts(blocks: Sequence[JsonObject], log: Transcript) -> tuple[Part, ...]:
 
 
 def _untagged(block: JsonObject) -> JsonObject:
-    """Return a piece of a prompt as Cline 3 sends it."""
+    """Return a block without the tags of Cline 3."""
     text, tags = _CLINE_TAG.subn(r"\1", block.text("text"))
     return JsonObject({**block, "text": text.strip()}) if tags else block
 
@@ -229,7 +229,7 @@ def _result(result: _Result, log: Transcript) -> ToolResultMessage:
 
 
 def _result_in(block: JsonObject) -> _Result | None:
-    """Return the result that a block is, as any of the agents spells it."""
+    """Read a result, in the spelling of any agent."""
     content = block.get("content")
     match block.kind:
         case "toolResponse":
@@ -247,13 +247,13 @@ def _result_in(block: JsonObject) -> _Result | None:
 
 
 def _is_data(content: Json) -> bool:
-    """Return whether a result is no content of a message: Cline 3 sends its JSON."""
+    """Return whether a result is data, which is sent as JSON."""
     pieces = JsonObject(content=content).pieces("content")
     return isinstance(content, dict) or any("type" not in piece for piece in pieces)
 
 
 def _goose_result(block: JsonObject) -> _Result:
-    """Return a result of Goose: the content itself, or under `value`, or there under `content`."""
+    """Read a result of Goose."""
     outcome, value = block.object("toolResult"), block.object("toolResult", "value")
     content = block.array("toolResult") or outcome.array("value")
     failed = outcome.get("status") == "error" or value.flag("isError")
@@ -270,7 +270,7 @@ def _amp_result(call_id: str, run: JsonObject) -> _Result:
 
 
 def _output(record: JsonObject, key: str) -> Json:
-    """Return a result as content: text or blocks, else as JSON; of an object, the output it names."""
+    """Return a result as text, blocks or JSON."""
     value, blocks = record.get(key), record.objects(key)
     if isinstance(value, str) or (blocks and all("type" in block for block in blocks)):
         return value

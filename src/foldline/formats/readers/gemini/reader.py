@@ -45,7 +45,7 @@ def _is_own(record: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a session of Gemini CLI, or of one of its sub-agents. An index counts entries."""
+    """Read a session or a sub-agent. An index counts entries."""
     document = parse_document(data, "history")
     lines, damage = ([], Damage()) if document else json_lines(data)
     changes = _Changes()
@@ -63,7 +63,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
 
 
 def project_of(path: Path) -> str:
-    """Return the project folder of the sessions beside this one, or an empty text."""
+    """Return the project folder of a session, if a file names it."""
     try:
         return bytes_in(path.parent.parent / _ROOT).decode().strip()
     except ValueError:
@@ -255,16 +255,16 @@ class _Reader:
         return [answer, *self._results_in(record)]
 
     def _results_in(self, record: JsonObject) -> Sequence[ToolResultMessage]:
-        """Return a user's results as the API has them, and those of an answer's recorded calls."""
+        """Return the results in the content and of recorded calls."""
         results = self._contents.results(record.pieces("content"))
         for run in record.objects("toolCalls"):
             results += self._results_of(run)
         return results
 
     def _results_of(self, run: JsonObject) -> Sequence[ToolResultMessage]:
-        """Return the result of a recorded call, unless it never ended.
+        """Return the result of a recorded call, if it ended.
 
-        The results of calls made beside it may stand with it.
+        Results of parallel calls may stand with it.
         """
         call_id, name, pieces = run.text("id"), run.text("name"), run.pieces("result")
         if agent := run.text("agentId"):
@@ -297,7 +297,7 @@ def _thinking(record: JsonObject) -> list[Part]:
 
 
 def _without(pieces: Iterable[JsonObject], runs: Iterable[JsonObject]) -> list[JsonObject]:
-    """Leave out the calls that are also recorded as runs."""
+    """Leave out the calls that are recorded as runs."""
     ids = {run.text("id") for run in runs}
     nameless = [(run.get("name"), run.get("args")) for run in runs]
     others: list[JsonObject] = []

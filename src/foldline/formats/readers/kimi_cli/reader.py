@@ -88,10 +88,10 @@ def _is_code_wire(record: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a session. The earlier states beside a context file are its beginning.
+    """Read a session, with the earlier states of its context.
 
-    An index is the place of a record in its file; earlier states count before it, each with one more for what
-    ended it.
+    An index is the place of a record in its file; earlier states count before it, each with one more for its
+    end.
     """
     lines, damage = json_lines(data)
     records = [line.record for line in lines]
@@ -108,7 +108,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
 
 
 def session_id_of(path: Path) -> str:
-    """Return the name of the session's folder, or of a file outside of such a folder."""
+    """Return the name of the session's folder, or its file's."""
     if path.parts[-3:-1] == ("agents", "main"):
         return path.parents[2].name
     return path.parent.name if path.stem in ("context", "wire") and path.parent.name else path.stem
@@ -133,7 +133,7 @@ def _session(
 
 
 def _children(path: Path, log: Transcript, starts: Mapping[str, JsonObject]) -> Iterator[ForeignChild]:
-    """Read the subagents. `starts` are the records of Kimi Code 2 that name their calls."""
+    """Read the subagents. `starts` are records of Kimi Code 2."""
     results = [entry for entry in log.in_order() if isinstance(entry, ToolResultMessage)]
     for name, file in _child_files(path).items():
         if session := child_in(read, file):
@@ -167,9 +167,10 @@ def _child_files(path: Path) -> dict[str, Path]:
 
 
 def rotations(path: Path) -> list[Path]:
-    """Return the earlier states beside a context file, oldest first. A rotation has none of its own.
+    """Return the earlier states of a context file, oldest first.
 
-    Files of sub-agents are numbered alike, after `_sub` or `_read`: they are sessions of their own.
+    An earlier state has no earlier states. Files of sub-agents are numbered alike, after `_sub` or `_read`:
+    they are sessions of their own.
     """
     if path.stem.endswith(("_sub", "_read")) or not is_folder(path.parent):
         return []
@@ -240,7 +241,7 @@ class _Context:
         self._start = rows[-1].position + 2 if rows else self._start + 1
 
     def _continue(self, rows: list[JsonLine]) -> int:
-        """Add how this state came out of the one before; return how many records that covers."""
+        """Connect a state with the one before; count the records this covers."""
         before, self._rows = self._rows, []
         records = [row.record for row in before]
         first = next(filter(_is_message, rows), None)
@@ -253,7 +254,7 @@ class _Context:
         return self._go_back(rows, before, shared)
 
     def _compact(self, rows: list[JsonLine], place: int, before: list[JsonLine]) -> int:
-        """Add a compaction: the summary, then the newest messages of the state before."""
+        """Add a compaction: the summary, then the newest earlier messages."""
         for row in rows[:place]:
             self._add(row)
         summary = rows[place]
@@ -276,7 +277,7 @@ class _Context:
         return rows.index(later[size - 1] if size else summary) + 1
 
     def _go_back(self, rows: list[JsonLine], before: list[JsonLine], shared: int) -> int:
-        """Add a rewind to the last shared checkpoint, or else a fresh start."""
+        """Add a rewind to the last shared checkpoint, or a clear."""
         summary = self.log.newest_summary()
         first = summary.index if summary else 0
         checkpoints = [
@@ -340,13 +341,13 @@ class _Context:
         return DeveloperMessage(parts=parts, origin="dmail" if _opens_with(record, _DMAIL) else "notice")
 
     def _media_follows(self) -> bool:
-        """Return whether the newest message is a result whose image comes apart."""
+        """Return whether the newest message announces an image."""
         messages = (entry for entry in reversed(self.log.entries.values()) if isinstance(entry, BaseMessage))
         newest = next(messages, None)
         return isinstance(newest, ToolResultMessage) and _MEDIA_FOLLOWS in newest.text
 
     def _count(self, tokens: int) -> None:
-        """Give a count of the whole context to the answer right before it.
+        """Give a token count to the answer right before it.
 
         Older files count before the answer, too: what it grew by is the answer. Newer ones know the sum only,
         which then stands as input.
@@ -374,6 +375,6 @@ def _opens_with(record: JsonObject, start: str | tuple[str, ...]) -> bool:
 
 
 def _overlap(before: Sequence[object], after: Sequence[object]) -> int:
-    """Return how many items at the end of one list are the start of the other."""
+    """Return how many last items of `before` begin `after`."""
     sizes = range(min(len(before), len(after)), 0, -1)
     return next((size for size in sizes if before[-size:] == after[:size]), 0)

@@ -81,7 +81,7 @@ class Wire:
         return None
 
     def _answer(self, step: Sequence[JsonLine]) -> AssistantMessage:
-        """Put an answer together from the events of its step."""
+        """Build an answer from the events of its step."""
         parts: list[Part] = []
         usage = None
         for line in step:
@@ -118,7 +118,7 @@ class Wire:
 
 
 def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
-    """Return the events of each step by the first one's position."""
+    """Return the events of each step, by its first position."""
     steps: dict[int, list[JsonLine]] = {}
     step: list[JsonLine] | None = None
     for line in lines:
@@ -138,7 +138,7 @@ def _time(record: JsonObject) -> datetime | None:
 
 
 def _append(parts: list[Part], piece: Part | str) -> None:
-    """Add a part, or more arguments of a call. A text continues a text before it, a thought a thought."""
+    """Add a part, or continue the last part."""
     match parts[-1] if parts else None, piece:
         case ToolCallPart() as call, str():
             arguments = call.arguments.removeprefix("{}") + piece

@@ -176,7 +176,7 @@ class CodeWire:
         return self._model.rpartition("/")[2] or None
 
     def _settings(self, record: JsonObject) -> Entry | None:
-        """Return the system prompt, once, or a change of the model."""
+        """Return the system prompt or a change of model."""
         model, prompt = record.text("modelAlias"), self._system_prompt
         previous = self._model
         self._model = model or previous
@@ -186,8 +186,6 @@ class CodeWire:
         if self._model == previous:
             return None
         return ModelChange(model=self._model_name or model, provider=model.rpartition("/")[0] or None)
-
-    # --- messages --------------------------------------------------------------------------------
 
     def _message(self, record: JsonObject, index: int) -> Entry | None:
         message = record.object("message")
@@ -218,7 +216,7 @@ class CodeWire:
                 return None
 
     def _answer(self, step: Sequence[JsonLine]) -> AssistantMessage | None:
-        """Put an answer together from its events. A step without parts has no answer."""
+        """Build an answer from its events, unless it is empty."""
         uuid = step[0].record.text("event", "uuid")
         parts: list[Part] = []
         usage = None
@@ -246,10 +244,8 @@ class CodeWire:
         milliseconds, failed = result.count("durationMs"), result.flag("isError")
         return result_of(call_id, parts, self.log, failed=failed, milliseconds=milliseconds)
 
-    # --- compactions and undos -------------------------------------------------------------------
-
     def _compaction(self, record: JsonObject, index: int) -> Entry:
-        """Newer versions keep prompts, before the summary; older ones the newest messages, after it."""
+        """Keep prompts before the summary, or messages after it."""
         summary = record.first("contextSummary", "summary")
         if not summary:
             summary = text_in(self.log.parts(record.at("summary", "content")))
@@ -277,7 +273,7 @@ class CodeWire:
         self._spine.scopes = [index]
 
     def _kept_prompts(self, record: JsonObject) -> list[int]:
-        """Return the oldest and the newest prompts, as many as the record says."""
+        """Return the oldest and newest prompts that the record keeps."""
         context = set(self.log.messages())
         prompts = [prompt.index for prompt in self._prompts if prompt.index in context]
         oldest = record.count("keptHeadUserMessageCount")
@@ -291,7 +287,7 @@ class CodeWire:
         return self._has_records or any(map(is_transition, self.log.calls.values()))
 
     def _counted_messages(self) -> list[int]:
-        """Return the messages that Kimi Code counts, each result behind its call."""
+        """Return the messages that Kimi Code counts, in its order."""
         projection = self.log.projection
         messages = list(self._kept)
         for index, entry in self.log.entries.items():
@@ -313,7 +309,7 @@ class CodeWire:
             self.log.put(index, self._scope_compaction(index, scope), at)
 
     def _scope_compaction(self, index: int, scope: ClosedScope) -> Compaction:
-        """Replace a scope by its memory. The prompts in it stay."""
+        """Replace a scope by its memory; its prompts stay."""
         prompts = {prompt.index for prompt in self._prompts}
         context, group = self.log.context(), self.log.projection.group
         end = group(scope.end)[0]
@@ -328,7 +324,7 @@ class CodeWire:
         return self.log.compaction(index, memory, context[cut:], ahead=ahead, strategy="kimi-code")
 
     def _undo(self, count: int) -> Entry | None:
-        """Go back to before the prompt this far from the end, but not over a compaction."""
+        """Undo this many prompts, but no compaction."""
         target = self._prompts[-count] if 0 < count <= len(self._prompts) else None
         if target is None or target.index < self._last_compaction:
             return None
@@ -337,7 +333,7 @@ class CodeWire:
         return Revert(checkpoint=target.checkpoint)
 
     def _repeat_reminders(self, undo: int, position: int) -> None:
-        """Add the reminders that an undo leaves in the context once more."""
+        """Add the reminders again that an undo leaves standing."""
         owners = {"", *(prompt.identity for prompt in self._prompts)}
         fate = self.log.projection.fate
         undone = [index for index in self._reminders if fate(index).by == undo]
@@ -349,7 +345,7 @@ class CodeWire:
 
 
 def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
-    """Return the records of each step up to the one that ends it, by the first one's position."""
+    """Return the events of each step, by its first position."""
     steps: dict[int, list[JsonLine]] = {}
     step: list[JsonLine] = []
     for line in lines:
@@ -366,7 +362,7 @@ def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
 
 
 def _is_prompt(record: JsonObject) -> bool:
-    """Return whether the user sent this message, or called the skill or plugin that did."""
+    """Return whether the user sent or triggered this message."""
     message, origin = record.object("message"), record.object("message", "origin")
     kind = origin.get("kind")
     is_called = kind in ("skill_activation", "plugin_command") and origin.get("trigger") == "user-slash"
@@ -375,7 +371,7 @@ def _is_prompt(record: JsonObject) -> bool:
 
 
 def _nested(calls: Json) -> Json:
-    """Return calls with their name and arguments in a `function`, as in older files."""
+    """Return calls in the form of older files, with a `function`."""
     if not isinstance(calls, list):
         return calls
     return [{"function": call, **call} if isinstance(call, dict) else call for call in calls]

@@ -61,7 +61,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
 
 
 def beside(path: Path) -> JsonObject:
-    """Return the `meta.json` beside the events; empty if it cannot be read."""
+    """Read the `meta.json` beside the events."""
     return object_in(path.with_name("meta.json"))
 
 
@@ -156,7 +156,7 @@ class _Reader:
                 )
 
     def _parts(self, pieces: Iterable[JsonObject]) -> tuple[Part, ...]:
-        """Return the parts of a message. A signature follows the thought that it is of."""
+        """Return a message's parts. A signature follows its thought."""
         parts: list[Part] = []
         for piece in pieces:
             if piece.kind != "thinking_signature":
@@ -170,10 +170,8 @@ class _Reader:
             parts.append(thought.model_copy(update={"signature": piece.text("signature") or None}))
         return tuple(parts)
 
-    # --- markers ---------------------------------------------------------------------------------
-
     def _compaction(self, data: JsonObject, index: int) -> Entry:
-        """Return a compaction: a summary, then the session from the first kept item on."""
+        """Compact to a summary and the items from the cut on."""
         items = self._items[self._cut(data) :]
         kept = [item.index for item in items if isinstance(item.entry, BaseMessage | Revert)]
         return self.log.compaction(
@@ -210,7 +208,7 @@ class _Reader:
         return shorter if full < start else full
 
     def _counts_from(self, cut: int) -> tuple[int, int]:
-        """Return how many prompts, and how many messages in all, stand from there on."""
+        """Count the prompts, and all messages, from there on."""
         entries = [item.entry for item in self._items[cut:]]
         prompts = sum(isinstance(entry, UserMessage) for entry in entries)
         results = sum(isinstance(entry, ToolResultMessage) for entry in entries)
@@ -218,7 +216,7 @@ class _Reader:
         return prompts, prompts + results + answers
 
     def _rewind(self, data: JsonObject) -> Entry | None:
-        """Go back to a checkpoint, with a message to itself. Without one, nothing is taken back."""
+        """Go back to a checkpoint, with a note to itself."""
         name = data.get("checkpoint_id")
         message = "\n\n".join(filter(None, (data.text("rationale"), data.text("note"))))
         places = (place for place, item in enumerate(self._items) if item.name == name)
@@ -240,6 +238,6 @@ class _Reader:
 
 
 def _counts(brief: list[JsonObject]) -> tuple[int, int] | None:
-    """Return how many prompts, and how many items in all, an event says were kept."""
+    """Return the kept prompts, and all kept items, by an event."""
     prompts = sum(item.count("count") for item in brief if item.get("item_type") == "User")
     return (prompts, sum(item.count("count") for item in brief)) if brief else None

@@ -65,7 +65,7 @@ def _is_message(record: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a chat. The index of an entry is the place of its message: in the list, or among the lines."""
+    """Read a chat. An index is the place of a message."""
     chat = _chat(data)
     if not any(_is_message(message) for _, message in chat.messages):
         raise FoldlineError(f"{path} holds no OpenAI chat messages: nothing in it has a role and content.")
@@ -171,7 +171,7 @@ class _Reader:
         )
 
     def _tool_result(self, message: JsonObject) -> ToolResultMessage | UserMessage:
-        """Return a result. Without a known call, it is a message of its own."""
+        """Return a result; without its call, a message."""
         parts, name = self.log.parts(message.get("content")), message.first("tool_name", "name")
         call = self._call_of(message.text("tool_call_id"), name)
         if call is None:
@@ -183,7 +183,7 @@ class _Reader:
         return tool_result(call.call_id, call.name or name, parts, failed=failed, brief=brief)
 
     def _call_of(self, call_id: str, name: str) -> ToolCallPart | None:
-        """Return the call of a result: by its id, or, as in Ollama's own API, the first of this name."""
+        """Return the call of a result: by id, or (Ollama) by name."""
         call = self.log.calls.get(call_id)
         if call is None and not call_id:
             named = (call for call in self._unanswered if call.name == name)
@@ -194,7 +194,7 @@ class _Reader:
 
 
 def _without_note(part: Part) -> Part | None:
-    """Return a part without the mark around machine text; None for a text that has no mark."""
+    """Remove the mark around machine text; return None without a mark."""
     if not isinstance(part, TextPart):
         return part
     if not (part.text.startswith(_NOTE_OPEN) and part.text.endswith(_NOTE_CLOSE)):

@@ -68,7 +68,7 @@ def recognises(record: JsonObject) -> bool:
 
 
 def _is_header(record: JsonObject) -> bool:
-    """Return whether a record opens a pi session. Ours has `created_at` in place of `timestamp`."""
+    """Return whether a record opens a session of pi, not ours."""
     fields = map(record.get, ("id", "timestamp", "cwd"))
     return record.kind == "session" and all(isinstance(value, str) for value in fields)
 
@@ -98,7 +98,7 @@ def _is_of_oh_my_pi(record: JsonObject) -> bool:
 
 
 def _parents(body: Sequence[JsonLine], notes: list[str]) -> dict[int, int | None]:
-    """Return the place of each record's parent, by the record's place.
+    """Return each record's parent, both as places.
 
     Where a record's parent is lost (a damaged line), it is the record before it in the file.
     """
@@ -138,7 +138,7 @@ class _Prompt(NamedTuple):
     sections: Mapping[str, str] = MappingProxyType({})
 
     def changed(self, message: JsonObject, index: int) -> "_Prompt":
-        """Return the prompt after a message. A section without a text is removed."""
+        """Return the prompt after a message, without empty sections."""
         texts = (block.text("text") for block in message.pieces("content"))
         sections = {**self.sections, **message.object("sections")}
         return _Prompt(
@@ -225,10 +225,8 @@ class _Reader:
             case _:
                 return None
 
-    # --- messages ------------------------------------------------------------------------------------
-
     def _system(self, message: JsonObject, index: int) -> Entry:
-        """Return the system prompt, or a note that it changed: a view has only one, the last."""
+        """Return the system prompt, or a note that it changed."""
         self._prompt = self._prompt.changed(message, index)
         parts = text_parts(self._prompt.text)
         if self._prompt.entry in (None, index):
@@ -264,7 +262,7 @@ class _Reader:
                 return None
 
     def _omission(self, target: int | None) -> Entry | None:
-        """Take a message out of the context, for instance an answer too long for the window."""
+        """Drop a message that pi no longer sends."""
         return Edit(target=target, action="drop") if target in self.log.context() else None
 
     def _framed(self, record: JsonObject, frame: tuple[str, str]) -> str:
@@ -297,13 +295,8 @@ class _Reader:
             full_output=details.text("fullOutputPath"),
         )
 
-    # --- compactions ---------------------------------------------------------------------------------
-
     def _compaction(self, record: JsonObject, index: int) -> Compaction:
-        """Return a compaction: a summary, then every message from the first kept record on.
-
-        A message that an earlier compaction had removed comes back.
-        """
+        """Compact to a summary and all messages from the cut on, compacted ones too."""
         cut = self._cut(record, index)
         details = file_lists(self.log.projection)
         if record.object("details"):
@@ -320,7 +313,7 @@ class _Reader:
         )
 
     def _cut(self, record: JsonObject, index: int) -> int:
-        """Return the first kept entry: named by its id, or in layout 1 by its place in the file."""
+        """Return the first kept entry, by id or (layout 1) by place."""
         named = record.get("firstKeptEntryIndex")
         cut = self._indices.get(record.text("firstKeptEntryId"))
         if cut is not None:
@@ -363,7 +356,7 @@ def shell_text(message: JsonObject) -> str:
 
 
 def _model_change(record: JsonObject) -> ModelChange | None:
-    """pi names provider and model apart, Oh My Pi as `provider/model`."""
+    """Read `provider` and `modelId`, or Oh My Pi's `provider/model`."""
     provider, model = record.text("provider"), record.text("modelId")
     if not model:
         provider, _, model = record.text("model").rpartition("/")

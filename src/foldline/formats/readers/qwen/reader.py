@@ -67,7 +67,7 @@ def recognises(record: JsonObject) -> bool:
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
-    """Read a session of Qwen Code, or of one of its sub-agents. An index counts entries."""
+    """Read a session or a sub-agent. An index counts entries."""
     lacks = "record of Qwen Code: no line has a known type, a `uuid`, a `parentUuid` and a message with parts"
     lines, damage = known_lines(data, path, recognises, lacks)
     records = [line.record for line in lines]
@@ -113,7 +113,7 @@ class _Node:
 
 
 def _nodes(records: Iterable[JsonObject]) -> list[_Node]:
-    """Return the nodes of the tree: records with the same id and type are one, at the first one's place."""
+    """Return the nodes: records of the same id and type are one."""
     nodes: dict[object, _Node] = {}
     for place, record in enumerate(records):
         key = (record.text("uuid") or place, record.text("type"))
@@ -123,7 +123,9 @@ def _nodes(records: Iterable[JsonObject]) -> list[_Node]:
 
 
 def _connect(nodes: Iterable[_Node]) -> None:
-    """Set where the conversation goes back. Most notes of the program only hang on a node."""
+    """Set where the conversation goes back.
+
+    Most notes of the program only hang on a node."""
     leaf: _Node | None = None
     nodes_by_id: dict[str, _Node | None] = {}
     for node in nodes:
@@ -185,7 +187,7 @@ class _Reader:
             self._take_back(payload, at)
 
     def _take_back(self, command: JsonObject, at: datetime | None) -> None:
-        """Drop the prompt that records a command of an editor: the model never got it."""
+        """Drop the prompt of an editor's command that was not sent."""
         if command.get("phase") != "result" or command.flag("sentToModel") or self._newest is None:
             return
         newest = self.log.entries[self._newest]
@@ -242,7 +244,7 @@ class _Reader:
                 return ()
 
     def _listed(self, payload: JsonObject, name: str) -> list[BaseMessage]:
-        """Return the messages of a list of contents that the program put together."""
+        """Return the messages that the program listed."""
         contents = contents_of(payload, name)
         messages = (message for content in contents for message in self._contents.messages(content))
         return [by_program(message) if isinstance(message, UserMessage) else message for message in messages]
@@ -254,13 +256,13 @@ class _Reader:
 
 
 def _is_beside(event: JsonObject) -> bool:
-    """Return whether it answers no prompt, like the summary of a compression."""
+    """Return whether a request was beside the conversation."""
     of_prompt = "#" in event.text("prompt_id")
     return event.text("event.name").endswith("api_response") and not of_prompt
 
 
 def _response(run: JsonObject) -> JsonObject:
-    """Return the response of a call of which the file holds only the text shown."""
+    """Build the response of a call from the text shown."""
     text = run.first("resultDisplay", "result")
     response = {"output": text} if text else {}
     return JsonObject(
