@@ -5,17 +5,14 @@ compacts, rewinds or clears. A wire file holds events of the screen; that of Kim
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 from foldline.files import is_file, is_folder, read_regular
 from foldline.formats.base import (
     Counted,
     ForeignChild,
     ForeignSession,
-    Json,
     JsonLine,
     JsonObject,
     child_in,
@@ -35,7 +32,6 @@ from foldline.formats.parts import (
 from foldline.formats.readers.kimi_code.reader import CodeWire
 from foldline.formats.readers.kimi_code.results import result_of
 from foldline.formats.transcript import Transcript
-from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -96,15 +92,18 @@ def read(data: bytes, path: Path) -> ForeignSession:
     lines, damage = json_lines(data)
     records = [line.record for line in lines]
     if any(map(_is_code_wire, records)):
-        code = CodeWire(lines)
-        starts = {record.text("subagentId"): record for record in records if "parentToolCallId" in record}
-        return _session(path, code.log, damage, code.notes(), code.cwd, code.counted, starts)
-    if any(map(_is_wire, records)):
-        wire = Wire(lines)
-        return _session(path, wire.log, damage, wire.notes())
-    if not any("role" in record for record in records):
+        reader: CodeWire | Wire | _Context = CodeWire(lines)
+    elif any(map(_is_wire, records)):
+        reader = Wire(lines)
+    elif any("role" in record for record in records):
+        reader = _Context(lines, path)
+    else:
         raise FoldlineError(f"{path} has no record of kimi-cli: neither messages nor events of a wire.")
-    return _read_context(lines, damage, path)
+    log, name = reader.log, session_id_of(path)
+    starts = {record.text("subagentId"): record for record in records if "parentToolCallId" in record}
+    log.children = {child.id: child for child in _children(path, log, starts)}
+    cwd = reader.cwd or beside_kimi(path, name, SharedFiles()).cwd
+    return log.session("kimi-cli", name, cwd, damage, reader.notes(), counted=reader.counted)
 
 
 def session_id_of(path: Path) -> str:
@@ -112,24 +111,6 @@ def session_id_of(path: Path) -> str:
     if path.parts[-3:-1] == ("agents", "main"):
         return path.parents[2].name
     return path.parent.name if path.stem in ("context", "wire") and path.parent.name else path.stem
-
-
-def _session(
-    path: Path,
-    log: Transcript,
-    damage: Damage,
-    notes: Iterable[str],
-    cwd: str = "",
-    counted: Sequence[Counted] = (),
-    starts: Mapping[str, JsonObject] = MappingProxyType({}),
-) -> ForeignSession:
-    name = session_id_of(path)
-    log.children = {child.id: child for child in _children(path, log, starts)}
-    cwd = cwd or beside_kimi(path, name, SharedFiles()).cwd
-    return log.session("kimi-cli", name, cwd, damage, notes, counted=counted)
-
-
-# --- subagents --------------------------------------------------------------------------------------
 
 
 def _children(path: Path, log: Transcript, starts: Mapping[str, JsonObject]) -> Iterator[ForeignChild]:
@@ -153,12 +134,12 @@ def _child_files(path: Path) -> dict[str, Path]:
     files: dict[str, Path] = {}
     is_main = path.parts[-3:-1] == ("agents", "main")
     folder = path.parents[1] if is_main else path.parent / "subagents"
-    if path.name in _NAMES and is_folder(folder):
-        for child in sorted(folder.iterdir()):
-            file = next(filter(is_file, (child / name for name in _NAMES)), None)
-            if file and child.name != "main" and not child.is_symlink():
-                files[child.name] = file
-    if path.name == _NAMES[0] and is_folder(path.parent):
+    for name in reversed(_NAMES) if path.name in _NAMES else ():
+        for file in folder.glob(f"*/{name}"):
+            if is_file(file) and file.parent.name != "main" and not file.parent.is_symlink():
+                files[file.parent.name] = file
+    files = dict(sorted(files.items()))
+    if path.name == _NAMES[0]:
         files |= {file.stem: file for file in sorted(path.parent.glob("context_sub_*.jsonl"))}
     return files
 
@@ -180,38 +161,6 @@ def rotations(path: Path) -> list[Path]:
     return [file for _, file in numbered if is_file(file)]
 
 
-def _read_context(lines: list[JsonLine], damage: Damage, path: Path) -> ForeignSession:
-    notes: list[str] = []
-    states = {file.name: _state_in(file, notes) for file in rotations(path)}
-    earlier = {name: state for name, state in states.items() if state is not None}
-    records = [line.record for state in (*earlier.values(), lines) for line in state]
-    prompts = [record.get("content") for record in records if record.get("role") == "_system_prompt"]
-    # The prompts of a sub-agent's file come from another agent: known by where kimi-cli keeps such files.
-    by_agent = "subagents" in path.parts or path.stem.rpartition("_")[0].endswith(("_sub", "_read"))
-    context = _Context(by_agent, prompts[-1] if prompts else None)
-    for state in (*earlier.values(), lines):
-        context.read(state)
-    notes += context.log.notes(("_system_prompt", "_usage"))
-    if any(prompt != prompts[-1] for prompt in prompts):
-        notes.append("The system prompt changed: the last one stands for all.")
-    if earlier:
-        notes.append(f"The session begins in its earlier states: {', '.join(earlier)}.")
-    return _session(path, context.log, damage, (*notes, *sub_agent_note(by_agent)))
-
-
-def _state_in(file: Path, notes: list[str]) -> list[JsonLine] | None:
-    """Read an earlier state; note its damage."""
-    try:
-        state, damage = json_lines(read_regular(file))
-    except OSError as error:
-        notes.append(f"{file.name}, an earlier state, cannot be read ({error.strerror}).")
-        return None
-    if damage:
-        notes.append(f"{file.name}: {damage}.")
-    return state
-
-
-@dataclass
 class _Context:
     """Turns the states of a context, one after the other, into one history.
 
@@ -219,19 +168,52 @@ class _Context:
     up to a checkpoint) or a fresh start.
     """
 
-    by_agent: bool
-    prompt: Json
-    """The system prompt the model had last. Each state repeats its own, and a view has only one."""
-    log: Transcript = field(default_factory=lambda: Transcript("kimi"))
-    _rows: list[JsonLine] = field(default_factory=list)
-    """The records of the state that is read. The position of each is its index."""
-    _start: int = 0
-    """The index of the first record of the file."""
-    _tokens: int = 0
-    _is_estimate: bool = False
-    """Whether the next count is kimi-cli's own estimate, as after a compaction."""
+    cwd = ""
+    counted: Sequence[Counted] = ()
 
-    def read(self, state: list[JsonLine]) -> None:
+    def __init__(self, lines: list[JsonLine], path: Path) -> None:
+        self.log = Transcript("kimi")
+        self._notes: list[str] = []
+        self._rows: list[JsonLine] = []
+        """The records of the state that is read. The position of each is its index."""
+        self._start = 0
+        """The index of the first record of the file."""
+        self._tokens = 0
+        self._is_estimate = False
+        """Whether the next count is kimi-cli's own estimate, as after a compaction."""
+        # The prompts of a sub-agent's file come from another agent: known by where kimi-cli keeps such files.
+        name = path.stem.rpartition("_")[0]
+        self._by_agent = "subagents" in path.parts or name.endswith(("_sub", "_read"))
+        earlier = {file.name: state for file in rotations(path) if (state := self._earlier(file)) is not None}
+        states = [*earlier.values(), lines]
+        records = (line.record for state in states for line in state)
+        self._prompts = [
+            record.get("content") for record in records if record.get("role") == "_system_prompt"
+        ]
+        """Each state repeats its own, and a view has only one: the last."""
+        for state in states:
+            self._read(state)
+        self._notes += self.log.notes(("_system_prompt", "_usage"))
+        if any(prompt != self._prompts[-1] for prompt in self._prompts):
+            self._notes.append("The system prompt changed: the last one stands for all.")
+        if earlier:
+            self._notes.append(f"The session begins in its earlier states: {', '.join(earlier)}.")
+
+    def notes(self) -> list[str]:
+        return [*self._notes, *sub_agent_note(self._by_agent)]
+
+    def _earlier(self, file: Path) -> list[JsonLine] | None:
+        """Read an earlier state; note its damage."""
+        try:
+            state, damage = json_lines(read_regular(file))
+        except OSError as error:
+            self._notes.append(f"{file.name}, an earlier state, cannot be read ({error.strerror}).")
+            return None
+        if damage:
+            self._notes.append(f"{file.name}: {damage}.")
+        return state
+
+    def _read(self, state: list[JsonLine]) -> None:
         rows = [JsonLine(self._start + line.position, line.record) for line in state]
         shared = self._continue(rows) if self.log.entries else 0
         if not shared:
@@ -308,7 +290,7 @@ class _Context:
         match record.get("role"):
             case "_system_prompt":
                 has_prompt = any(isinstance(entry, SystemMessage) for entry in self.log.entries.values())
-                return None if has_prompt else SystemMessage(parts=self.log.parts(self.prompt))
+                return None if has_prompt else SystemMessage(parts=self.log.parts(self._prompts[-1]))
             case "_usage":
                 self._count(record.count("token_count"))
                 return None
@@ -337,7 +319,7 @@ class _Context:
         if has_image(parts) and (by_program or self._media_follows()):
             return user_message(parts, typed=False)
         if not by_program:
-            return user_message(parts, typed=not self.by_agent)
+            return user_message(parts, typed=not self._by_agent)
         return DeveloperMessage(parts=parts, origin="dmail" if _opens_with(record, _DMAIL) else "notice")
 
     def _media_follows(self) -> bool:
