@@ -70,7 +70,7 @@ def test_written_for_pi(tmp_path: Path, path: Path) -> None:
     entries = load(path).entries
     again = reread(handed(entries, write_pi), tmp_path)
     assert (again.format, again.damage.count, faults(again)) == ("pi", 0, [])
-    assert heard(again.entries) == heard(entries)
+    assert list(map(unmarked, heard(again.entries))) == list(map(unmarked, heard(entries)))
 
 
 @LONG

@@ -109,8 +109,8 @@ def unmarked(heard: Heard) -> Heard:
     """What is heard, without how kimi-cli marks the words of the program, and others a summary."""
     text = heard.text.removeprefix(" \n")
     if heard.voice == "program":
-        text = text.removeprefix(FRAME[0]).removesuffix(FRAME[1]).removeprefix(ASKED_TO_COMPACT)
         text = text.removeprefix(f"{ANNOUNCED}\n").replace(r"<\/system", "</system")
+        text = text.removeprefix(FRAME[0]).removesuffix(FRAME[1]).removeprefix(ASKED_TO_COMPACT)
         text = text.replace("<system>", "").replace("</system>", "")
         text = "" if heard.images and text.strip() == "Images:" else text
     return heard._replace(text=text.strip())

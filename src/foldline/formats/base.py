@@ -208,6 +208,15 @@ class JsonLine:
     """Among the non-empty lines, from 0."""
     record: JsonObject
 
+    @property
+    def kind(self) -> str:
+        return self.record.kind
+
+    @property
+    def at(self) -> datetime | None:
+        """The time of most agents' records."""
+        return self.record.time("timestamp")
+
 
 def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
     """The objects of a JSONL file. What is torn, undecodable or full of NULs is counted."""

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -110,6 +110,16 @@ def image_at(url: str) -> Part | None:
 
 def text_in(parts: Iterable[Part], between: str = "\n") -> str:
     return between.join(part.text for part in parts if isinstance(part, TextPart))
+
+
+def of_kind(pieces: Iterable[JsonObject], kind: str) -> list[JsonObject]:
+    """Return the pieces of this type."""
+    return [piece for piece in pieces if piece.kind == kind]
+
+
+def first_text(texts: Iterable[str]) -> str:
+    """Return the first text that is not empty, or an empty one."""
+    return next(filter(None, texts), "")
 
 
 # --- calls ------------------------------------------------------------------------------------------
@@ -251,6 +261,11 @@ def unknown_note(kinds: Iterable[str]) -> tuple[str, ...]:
     """A sentence on records of unknown kinds: kept, but in no view."""
     named = by_kind(kinds)
     return (f"Not in the view, records of kinds unknown here: {named}.",) if named else ()
+
+
+def counted_notes(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield the notes whose count is not 0."""
+    return (note for note, count in counts.items() if count)
 
 
 def by_kind(kinds: Iterable[str]) -> str:

@@ -56,21 +56,30 @@ def tool_result(
     parts: Sequence[Part],
     *,
     failed: bool = False,
+    exit_code: int = 0,
     brief: str = "",
     changes: Changes | None = None,
     seconds: float | None = None,
     milliseconds: int = 0,
     full_output: str = "",
 ) -> ToolResultMessage:
-    """A result. Where nothing is known to be `brief`, its outcome is what changed, else how long it is."""
+    """Return a result.
+
+    Args:
+        brief: its outcome in a few words; without it the exit code, the change, or the number of lines.
+    """
     done = changes or Changes()
+    if not brief and exit_code:
+        brief = f"exit {exit_code}"
+    elif not brief and failed:
+        brief = "failed"
     return ToolResultMessage(
         call_id=call_id,
         name=name,
         is_error=failed,
         parts=tuple(parts),
         details=ToolDetails(
-            brief=brief or ("failed" if failed else done.brief or line_count(text_in(parts))),
+            brief=brief or done.brief or line_count(text_in(parts)),
             seconds=milliseconds / 1000 if milliseconds > 0 else seconds,
             files=done.files,
             diff=done.diff,

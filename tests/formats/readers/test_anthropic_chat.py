@@ -13,14 +13,12 @@ from foldline.protocol import (
     FileTouch,
     FoldlineError,
     ImagePart,
-    SystemMessage,
     ThinkingPart,
     Title,
     ToolResultMessage,
     Usage,
-    UserMessage,
 )
-from support.foreign import DAMAGERS, Damager, faults, said, view, view_after_a_round_trip
+from support.foreign import DAMAGERS, Damager, faults, view, view_after_a_round_trip
 
 Record = dict[str, Any]
 
@@ -95,24 +93,6 @@ def test_calls_and_results_are_paired_whatever_holds_them(read: Any, tmp_path: P
     assert view(session) == view_after_a_round_trip(session, tmp_path)
 
 
-def test_the_request_of_an_api_is_read_with_its_system_prompt(read: Any) -> None:
-    session = read({"model": "m", "system": [text("Be brief.")], "messages": CHAT})
-    first = session.entries[0]
-    assert isinstance(first, SystemMessage)
-    assert first.text == "Be brief."
-
-
-def test_what_failed_is_told(read: Any) -> None:
-    session = read([user("go"), answer(use("Bash")), user(result("no such file", is_error=True))])
-    (found,) = (m for m in view(session) if isinstance(m, ToolResultMessage))
-    assert (found.is_error, found.details.brief) == (True, "failed")
-
-
-def test_blocks_that_cannot_be_shown_are_told(read: Any) -> None:
-    session = read([*CHAT, answer({"type": "server_tool_use", "id": "s", "name": "web_search"})])
-    assert session.notes
-
-
 # --- Amp --------------------------------------------------------------------------------------------
 
 
@@ -167,50 +147,7 @@ def test_a_thread_of_amp_is_read(read: Any) -> None:
     assert [entry.title for entry in session.entries if isinstance(entry, Title)] == ["The clock"]
 
 
-def test_a_thread_of_amp_without_any_call_is_one_of_amp(read: Any) -> None:
-    assert said(read(amp(user("hi"), answer("Hello.")))) == ["hi", "Hello."]
-
-
 # --- Cline ------------------------------------------------------------------------------------------
-
-
-def test_what_cline_adds_to_a_prompt_was_not_typed(read: Any) -> None:
-    session = read(
-        [
-            user("<task>\nmend the clock\n</task>", "<environment_details>\n# Files\n</environment_details>"),
-            answer(use("read_file", path="a")),
-            user(result("x"), "<environment_details>\n</environment_details>"),
-        ],
-        "api_conversation_history.json",
-    )
-    typed = [m.text for m in view(session) if isinstance(m, UserMessage) and m.origin == "typed"]
-    assert typed == ["<task>\nmend the clock\n</task>"]
-
-
-def test_what_cline_truncated_is_not_in_the_view(tmp_path: Path) -> None:
-    task = tmp_path / "1767"
-    task.mkdir()
-    chat = [user("one"), answer("ok"), user("two"), answer(use("ls")), user(result("a b")), answer("Done.")]
-    (task / "api_conversation_history.json").write_text(json.dumps(chat))
-    shown = [{"ts": 1}, {"ts": 2, "conversationHistoryDeletedRange": [2, 4]}, {"ts": 3}]
-    (task / "ui_messages.json").write_text(json.dumps(shown))
-    session = read_foreign(task / "api_conversation_history.json")
-    assert (faults(session), said(session)) == ([], ["one", "ok", "Done."])
-    assert session.header.id == "1767"
-
-
-def test_a_session_of_cline_3_is_read_as_it_was_sent(read: Any) -> None:
-    found = [{"query": "/x/a", "result": "one", "success": True}]
-    spent = {"inputTokens": 13, "outputTokens": 2, "cacheReadTokens": 10, "cacheWriteTokens": 0}
-    call = use("read_files", files=[{"path": "/x/a"}])
-    prompt = '<user_input mode="act">mend a</user_input>'
-    chat = [user(prompt), answer("I look.", call, metrics=spent), user(result(found)), answer("Done.")]
-    session = read({"sessionId": "17_x", "system_prompt": "Be brief.", "messages": chat})
-    sent = ["Be brief.", "mend a", "I look.", '[{"query":"/x/a","result":"one","success":true}]', "Done."]
-    assert (said(session), session.notes, session.header.id) == (sent, (), "17_x")
-    called = view(session)[2]
-    assert isinstance(called, AssistantMessage)
-    assert called.usage == Usage(input=13, cached=10, output=2)
 
 
 # --- Goose ------------------------------------------------------------------------------------------
@@ -261,34 +198,7 @@ def test_a_session_of_goose_is_read(read: Any, content: Any) -> None:
     assert [entry.title for entry in session.entries if isinstance(entry, Title)] == ["The clock"]
 
 
-def test_what_goose_hides_from_its_model_is_not_in_the_view(read: Any) -> None:
-    hidden = {"metadata": {"userVisible": True, "agentVisible": False}}
-    session = read(
-        lines(
-            HEADER,
-            user("one", **hidden),
-            answer(asked("a", "ls"), **hidden),
-            user(responded("a", [text("x")]), **hidden),
-            user("a summary"),
-            answer("ok"),
-        )
-    )
-    assert said(session) == ["a summary", "ok"]
-
-
 # --- what is damaged --------------------------------------------------------------------------------
-
-
-def test_calls_that_come_late_in_a_file_of_lines_are_seen(read: Any) -> None:
-    talk = [message for _ in range(20) for message in (user("hi"), answer("Hello."))]
-    session = read(lines(*talk, *CHAT))
-    assert sum(isinstance(message, ToolResultMessage) for message in view(session)) == 1
-
-
-def test_a_chat_of_texts_alone_stays_one_of_openai(tmp_path: Path) -> None:
-    path = tmp_path / "chat.json"
-    path.write_text(json.dumps([user("hi"), answer("Hello.")]))
-    assert read_foreign(path).format == "openai"
 
 
 @pytest.mark.parametrize("damage", DAMAGERS, ids=lambda damage: damage.__name__)

@@ -81,29 +81,6 @@ def test_what_a_branch_compacted_is_compacted_on_no_other() -> None:
     assert ways(session) == [["so far", "on"], ["one", "answer", "two"]]
 
 
-def test_the_file_of_a_sub_agent_is_read_as_its_own_session() -> None:
-    session = read(user("look", isSidechain=True), piece("m1", text("I looked"), isSidechain=True))
-    assert texts(session) == ["look", "I looked"]
-    assert session.notes == ("This is the session of a sub-agent.",)
-
-
-def test_a_lost_record_does_not_cut_off_all_before_it() -> None:
-    session = read(user("one"), b'{"type":"user","uuid":"lost', user("three", parentUuid="lost"))
-    assert texts(session) == ["one", "three"]
-    assert "broken 1 time" in session.notes[1]
-
-
-def test_a_session_may_go_on_from_records_of_another_file() -> None:
-    session = read(user("one", parentUuid="elsewhere"), user("two"))
-    assert texts(session) == ["one", "two"]
-    assert session.notes == ()
-
-
-def test_records_that_point_in_a_circle_end() -> None:
-    session = read(user("one", uuid="a", parentUuid="b"), user("two", uuid="b", parentUuid="a"))
-    assert texts(session) == ["one", "two"]
-
-
 def test_a_circle_beside_the_branch_is_another_branch() -> None:
     session = read(
         user("one", uuid="a", parentUuid="b"),
@@ -112,8 +89,3 @@ def test_a_circle_beside_the_branch_is_another_branch() -> None:
     )
     assert texts(session) == ["three"]
     assert ways(session) == [["one", "two"], ["three"]]
-
-
-def test_a_fork_names_where_it_comes_from() -> None:
-    session = read(user("hi", forkedFrom={"sessionId": "s-0", "messageUuid": "x"}), user("on"))
-    assert session.notes == ("The session was forked from session s-0.",)

@@ -51,23 +51,6 @@ def test_records_among_the_sessions_are_a_session_beside_it() -> None:
     assert types.index("subagent") == types.index("assistant") + 1
 
 
-def test_what_is_repeated_as_progress_is_a_session_as_well() -> None:
-    def progress(uuid: str, record: dict[str, Any]) -> dict[str, Any]:
-        told = {"type": "agent_progress", "agentId": "a1", "message": {**record, "uuid": uuid}}
-        return {"type": "progress", "parentToolUseID": "c1", "data": told, "uuid": f"p{uuid}"}
-
-    session = read(
-        user("go", uuid="a"),
-        piece("m1", call("c1", "Task", **TASK), uuid="b"),
-        progress("1", user("look")),
-        progress("2", piece("m2", call("d1", "Read", file_path="/x/a"))),
-        progress("3", result("d1", "one")),
-        result("c1", "found", uuid="c", parentUuid="b"),
-    )
-    [child] = session.children
-    assert (child.id, child.call_id, texts(child.session)) == ("a1", "c1", ["look", "", "one"])
-
-
 def test_files_of_their_own_say_who_worked_and_for_which_call(tmp_path: Path) -> None:
     path = put(
         tmp_path / "s1.jsonl",
@@ -88,19 +71,6 @@ def test_files_of_their_own_say_who_worked_and_for_which_call(tmp_path: Path) ->
     assert read_foreign(path / "a1").header.id == "a1"
     with pytest.raises(FoldlineError, match="has not one subagent 'b': it has a1"):
         read_foreign(path / "b")
-
-
-def test_an_older_file_beside_the_session_is_found_by_the_result_that_names_it(tmp_path: Path) -> None:
-    path = put(
-        tmp_path / "s1.jsonl",
-        user("go"),
-        piece("m1", call("c1", "Task", **TASK)),
-        result("c1", "found", toolUseResult={"agentId": "a1"}),
-    )
-    put(tmp_path / "agent-a1.jsonl", user("look", isSidechain=True))
-    put(tmp_path / "agent-b2.jsonl", user("of another session", isSidechain=True))
-    [child] = read_foreign(path).children
-    assert (child.id, child.call_id, child.agent) == ("a1", "c1", "Explore")
 
 
 def test_an_id_that_leads_elsewhere_names_no_folder() -> None:

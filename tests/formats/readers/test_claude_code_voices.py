@@ -5,8 +5,6 @@ import pytest
 from foldline.context.projection import project
 from foldline.protocol import (
     DeveloperMessage,
-    ImagePart,
-    NoticeRecord,
     Title,
     Unknown,
     UserMessage,
@@ -51,15 +49,6 @@ def test_only_what_the_user_typed_is_theirs(record: Record, voice: str) -> None:
     assert message.origin == voice
 
 
-def test_a_record_with_two_voices_is_two_messages() -> None:
-    reminder = "<system-reminder>be brief</system-reminder>"
-    noted, asked = read(user([text(reminder), text("what is this?"), PICTURE])).entries
-    assert isinstance(noted, DeveloperMessage)
-    assert noted.text == reminder
-    assert isinstance(asked, UserMessage)
-    assert (asked.origin, asked.text, len(asked.parts)) == ("typed", "what is this?", 2)
-
-
 @pytest.mark.parametrize(
     ("record", "said"),
     [
@@ -84,12 +73,6 @@ def test_attachments_for_the_model_are_machine_text(record: Record, said: str) -
     assert (message.origin, message.text) == ("notice", said)
 
 
-def test_an_attached_picture_is_shown() -> None:
-    file = {"type": "image", "file": {"base64": "aGk=", "type": "image/png"}}
-    [message] = read(attachment("file", filename="/x/a.png", content=file)).entries
-    assert message.parts == (ImagePart(media_type="image/png", data="aGk="),)
-
-
 @pytest.mark.parametrize(
     "record",
     [
@@ -108,23 +91,6 @@ def test_what_the_model_never_saw_is_kept_as_it_is(record: Record) -> None:
     assert isinstance(kept, Unknown)
     assert kept.type.startswith("claude-code.")
     assert session.notes == ()
-
-
-def test_notes_to_the_model_without_their_text_are_counted() -> None:
-    session = read(user("hi"), attachment("auto_mode"), attachment("task_reminder", content=[]))
-    assert texts(session) == ["hi"]
-    assert session.notes == ("Left out: 2 notes to the model whose text is not in the file.",)
-
-
-def test_system_records_and_transcript_only_rows_are_notices_for_people() -> None:
-    warned, failed, shown = read(
-        {"type": "system", "subtype": "informational", "content": "slow", "level": "warning"},
-        {"type": "system", "subtype": "api_error", "level": "error", "error": {"message": "overloaded"}},
-        user("see the file", isVisibleInTranscriptOnly=True),
-    ).entries
-    assert (warned.text, warned.level) == ("slow", "warning")
-    assert (failed.text, failed.level) == ("overloaded", "error")
-    assert isinstance(shown, NoticeRecord)
 
 
 def test_titles_are_those_of_this_session_and_a_given_one_wins() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from foldline.formats import ForeignSession, read_foreign
-from support.codex_rows import META, Row, answer, call, event, output, prompt, told
+from support.codex_rows import META, Row, answer, call, event, output, told
 from support.foreign import faults, said
 
 PARENT, FORK, SECOND = "aaaa-1111", "bbbb-2222", "cccc-3333"
@@ -51,35 +51,6 @@ def up_to(data: bytes, lines: int, name: str) -> dict[str, object]:
     return {"thread_id": name, "end_byte_offset": end, "end_ordinal_exclusive": lines}
 
 
-def test_a_fork_begins_with_what_its_base_holds_up_to_there(tmp_path: Path) -> None:
-    data = write(tmp_path, PARENT, *typed("one"), *answer("1"), *typed("two"), *answer("2"))
-    write(tmp_path, FORK, *typed("three"), *answer("3"), base=up_to(data, 5, PARENT), first=5)
-    session = read(tmp_path, FORK)
-    assert said(session) == ["one", "1", "three", "3"]
-    assert session.header.id == FORK
-    assert [entry.origin for entry in session.entries if entry.type == "user"] == ["typed", "typed"]
-    assert "The session begins in rollout-2026-01-02T03-04-05-aaaa-1111.jsonl." in session.notes
-
-
-def test_a_fork_of_a_fork_is_followed_to_its_first_file_in_another_folder(tmp_path: Path) -> None:
-    home = tmp_path / ".codex"
-    data = write(home / "archived_sessions", PARENT, *typed("one"), *answer("1"), *typed("two"))
-    day = home / "sessions" / "2026" / "01"
-    fork = write(day / "02", FORK, *typed("three"), *answer("3"), base=up_to(data, 5, PARENT), first=5)
-    base = {"thread_id": FORK, "end_byte_offset": len(fork), "end_ordinal_exclusive": 10}
-    write(day / "03", SECOND, *typed("four"), base=base, first=10)
-    assert said(read(day / "03", SECOND)) == ["one", "1", "three", "3", "four"]
-
-
-def test_a_base_that_has_changed_is_read_by_its_ordinals(tmp_path: Path) -> None:
-    data = write(tmp_path, PARENT, *typed("one"), *answer("1"), *typed("two"))
-    base = {**up_to(data, 5, PARENT), "end_byte_offset": 3}
-    write(tmp_path, FORK, *typed("three"), base=base, first=5)
-    session = read(tmp_path, FORK)
-    assert said(session) == ["one", "1", "three"]
-    assert any("is not what it was" in note for note in session.notes)
-
-
 @pytest.mark.parametrize("name", [PARENT, "../../etc/passwd", "*", "", FORK])
 def test_a_base_that_is_not_here_is_said(tmp_path: Path, name: str) -> None:
     base = {"thread_id": name, "end_byte_offset": 10, "end_ordinal_exclusive": 5}
@@ -112,24 +83,7 @@ def test_a_system_prompt_that_codex_may_have_shortened_is_approximate(tmp_path: 
         assert any("approximate" in note for note in read(tmp_path, PARENT).notes) is is_said
 
 
-def test_files_that_name_each_other_end(tmp_path: Path) -> None:
-    base = {"thread_id": SECOND, "end_byte_offset": 10, "end_ordinal_exclusive": 5}
-    write(tmp_path, FORK, *typed("one"), base=base)
-    write(tmp_path, SECOND, *typed("two"), base={**base, "thread_id": FORK})
-    assert any("is missing" in note for note in read(tmp_path, FORK).notes)
-
-
 # --- what paginated sessions have in place of events of their own ---------------------------------------
-
-
-def test_prompts_are_known_by_the_completed_items(tmp_path: Path) -> None:
-    write(tmp_path, PARENT, told("user", "# a note of the program"), *typed("<b>one</b>"), *answer("1"))
-    session = read(tmp_path, PARENT)
-    users = [entry for entry in session.entries if entry.type == "user"]
-    assert [(entry.origin, entry.text) for entry in users] == [
-        ("machine", "# a note of the program"),
-        ("typed", "<b>one</b>"),
-    ]
 
 
 @pytest.mark.parametrize(("status", "changed"), [("completed", 1), (None, 1), ("failed", 0), ("declined", 0)])
@@ -147,13 +101,6 @@ def test_file_changes_are_known_by_the_completed_items(
     assert [(touch.path, touch.added, touch.removed) for touch in result.details.files] == [
         ("/x/a.py", 2, 1)
     ] * changed
-
-
-def test_prompts_of_an_older_form_and_of_the_newer_one_are_both_typed(tmp_path: Path) -> None:
-    data = write(tmp_path, PARENT, *prompt("one"), *answer("1"))
-    write(tmp_path, FORK, *typed("two"), base=up_to(data, 5, PARENT), first=5)
-    session = read(tmp_path, FORK)
-    assert [entry.origin for entry in session.entries if entry.type == "user"] == ["typed", "typed"]
 
 
 # --- subagents --------------------------------------------------------------------------------------------
@@ -201,25 +148,3 @@ def test_a_subagents_file_is_found_by_what_the_session_says_of_it(tmp_path: Path
     known = [entry.type for entry in session.entries if "." not in entry.type]
     assert known[known.index("subagent") - 1] == "assistant"
     assert known[known.index("subagent") + 1] == "tool_result"
-
-
-def test_a_subagents_header_names_its_parent_with_or_without_saying_how_it_came_about(tmp_path: Path) -> None:
-    write(tmp_path, PARENT, *typed("go"), call("c1", "spawn_agent"), *SAID["an item"])
-    known = {"id": SECOND, "thread_source": "subagent", "parent_thread_id": PARENT, "agent_nickname": "Nash"}
-    lines = [{**META, "payload": {**META["payload"], **known}}, *typed("look"), *answer("I looked")]
-    path = tmp_path / f"rollout-2026-01-02T03-04-06-{SECOND}.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    [child] = read(tmp_path, PARENT).children
-    assert (child.agent, child.call_id, said(child.session)) == ("Nash", "c1", ["look", "I looked"])
-
-
-def test_a_file_that_another_session_started_is_no_subagent(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        PARENT,
-        *typed("go"),
-        call("c1", "spawn_agent"),
-        output("c1", json.dumps({"agent_id": FORK})),
-    )
-    started(tmp_path, FORK, SECOND, "of another")
-    assert read(tmp_path, PARENT).children == ()

@@ -13,7 +13,6 @@ from foldline.protocol import (
     Compaction,
     FileTouch,
     FoldlineError,
-    NoticeRecord,
     Revert,
     ThinkingPart,
     Title,
@@ -102,19 +101,6 @@ def test_a_message_that_is_written_again_is_as_it_was_last_where_it_was_first(re
     assert said(session) == ["list", "Looking.", "a b", "and then"]
 
 
-def test_results_without_ids_belong_to_the_calls_in_their_order(read: Any) -> None:
-    calls = [{"functionCall": {"name": "ls", "args": {"path": path}}} for path in ("a", "b")]
-    results = [{"functionResponse": {"name": "ls", "response": {"output": out}}} for out in ("of a", "of b")]
-    talk = [
-        {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {}}}]},
-        {"role": "model", "parts": calls},
-        {"role": "user", "parts": results},
-    ]
-    session = read(user("list"), *talk)
-    assert said(session) == ["list", "", "", "of a", "of b"]
-    assert session.notes == ()
-
-
 def test_a_rewind_takes_back_its_message_and_all_after_it(read: Any) -> None:
     session = read(
         user("one"), gemini("first"), user("two"), gemini("second"), {"$rewindTo": "u-two"}, user("three")
@@ -156,15 +142,6 @@ def test_a_result_that_a_snapshot_forgot_stays_with_its_call(read: Any) -> None:
     assert said(session) == ["", "a b", "two"]
 
 
-def test_a_rewind_behind_a_compression_stays_compressed(read: Any) -> None:
-    listed = [user(SNAPSHOT, id="s"), gemini([{"text": "Got it."}], id="ack"), user("two"), gemini("second")]
-    session = read(
-        user("one"), gemini("first"), user("two"), gemini("second"),
-        changed(messages=listed), user("three"), {"$rewindTo": "g-second"}, user("four"),
-    )  # fmt: skip
-    assert said(session) == [SNAPSHOT, "Got it.", "two", "four"]
-
-
 def test_a_result_recorded_with_its_call_and_as_a_message_is_there_once(read: Any) -> None:
     called = {"functionCall": {"id": "c1", "name": "ls", "args": {}}}
     answered = run("ls", "a b")["result"]
@@ -172,29 +149,6 @@ def test_a_result_recorded_with_its_call_and_as_a_message_is_there_once(read: An
     assert said(session) == ["list", "", "a b", "Done."]
     (answer,) = (m for m in view(session) if isinstance(m, AssistantMessage) and m.calls)
     assert len(answer.calls) == 1
-
-
-def test_what_is_not_sent_to_the_model_is_a_notice(read: Any) -> None:
-    session = read(
-        user("/stats"),
-        {**user("An update."), "type": "info"},
-        {**user("It failed."), "type": "error"},
-        user("hi"),
-    )
-    assert said(session) == ["hi"]
-    notices = [(entry.text, entry.level) for entry in session.entries if isinstance(entry, NoticeRecord)]
-    assert notices == [("/stats", "info"), ("An update.", "info"), ("It failed.", "error")]
-
-
-def test_what_the_program_says_in_the_users_name_was_not_typed(read: Any) -> None:
-    attached = [
-        {"text": "see @a"},
-        {"text": "\n--- Content from referenced files ---"},
-        {"text": "You must obey"},
-    ]
-    session = read(user("<session_context>\nToday is\n</session_context>"), user(attached, id="a"))
-    origins = [(m.text.strip()[:6], m.origin) for m in view(session) if isinstance(m, UserMessage)]
-    assert origins == [("<sessi", "machine"), ("see @a", "typed"), ("--- Co", "machine")]
 
 
 def test_calls_that_failed_or_were_cancelled_are_told_apart(read: Any) -> None:
@@ -232,12 +186,6 @@ def test_sub_agents_are_left_out_by_name(read: Any) -> None:
     steps = read(messages=[user("your task"), gemini("Done.")], kind="subagent")
     assert any("sub-agent" in note for note in steps.notes)
     assert [m.origin for m in view(steps) if isinstance(m, UserMessage)] == ["machine"]
-
-
-def test_the_folder_is_what_the_project_says(tmp_path: Path, read: Any) -> None:
-    (tmp_path / "tmp/p").mkdir(parents=True)
-    (tmp_path / "tmp/p/.project_root").write_text("/work/clock\n")
-    assert read(user("hi")).header.cwd == "/work/clock"
 
 
 def test_a_saved_chat_is_read(tmp_path: Path) -> None:

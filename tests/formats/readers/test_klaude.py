@@ -2,7 +2,6 @@
 
 import json
 import random
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foldline.context.projection import project
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (
-    Compaction,
-    DeveloperMessage,
-    Edit,
-    FileTouch,
     FoldlineError,
-    ImagePart,
-    ModelChange,
-    NoticeRecord,
-    Revert,
-    TextPart,
-    ThinkingPart,
-    ToolResultMessage,
-    Usage,
     UserMessage,
-    Written,
 )
-from support.foreign import DAMAGERS, Damager, faults, said, view, view_after_a_round_trip
+from support.foreign import DAMAGERS, Damager, faults, view, view_after_a_round_trip
 from support.limits import examples
 
 Record = dict[str, Any]
@@ -100,177 +85,12 @@ def rewind(number: int, note: str = "Not that way.") -> Record:
     )
 
 
-def folds(session: ForeignSession) -> list[Compaction]:
-    return [entry for entry in session.entries if isinstance(entry, Compaction)]
-
-
-def test_a_session_is_read_with_what_lies_beside_it(read: Any) -> None:
-    meta = {"id": "0123abcd", "work_dir": "/x", "created_at": 1000.5}
-    session = read(user("hi"), answer("I edit.", "a.py"), result("a.py"), meta=meta)
-    assert (session.header.id, session.header.cwd) == ("0123abcd", "/x")
-    assert session.header.created_at == datetime.fromtimestamp(1000.5, UTC)
-    assert said(session) == ["hi", "I edit.", "of a.py"]
-    assert session.entries[0].at == datetime.fromisoformat(AT + "Z")
-    assert session.entries[2].details.files == (FileTouch(path="a.py", action="modified"),)
-
-
-def test_parts_and_usage_come_along(read: Any) -> None:
-    parts = [
-        {"type": "thinking_text", "text": "hm"},
-        {"type": "thinking_signature", "signature": "sig"},
-        text("Look:"),
-        {"type": "image_url", "url": "data:image/png;base64,aGk="},
-        {"type": "image_file", "file_path": "/x/a.png"},
-        {"type": "hologram"},
-    ]
-    usage = {
-        "input_tokens": 100,
-        "cached_tokens": 40,
-        "output_tokens": 7,
-        "reasoning_tokens": 2,
-        "model_name": "m",
-    }
-    session = read(event("AssistantMessage", parts=parts, usage=usage, stop_reason="tool_use"))
-    [message] = session.entries
-    assert message.parts == (
-        ThinkingPart(text="hm", signature="sig"),
-        TextPart(text="Look:"),
-        ImagePart(media_type="image/png", data="aGk="),
-        TextPart(text="(image: /x/a.png)"),
-    )
-    assert message.usage == Usage(input=100, cached=40, output=7, reasoning=2)
-    assert (message.model, message.stop_reason) == ("m", "tool_calls")
-    assert session.notes == (
-        "Left out, pieces of messages of a kind that cannot be shown here: hologram (1).",
-    )
-
-
-def test_who_wrote_a_message_is_kept(read: Any) -> None:
-    session = read(user("typed"), user("$ ls", source="bash_mode"), checkpoint(0))
-    assert [getattr(entry, "origin", None) for entry in session.entries] == ["typed", "shell", "notice"]
-
-
-def test_prompts_of_sub_agents_were_written_by_an_agent(read: Any) -> None:
-    session = read(user("Find it."), meta={"sub_agent_state": {"sub_agent_type": "Explore"}})
-    assert session.entries[0].origin == "machine"
-    assert "sub-agent" in session.notes[0]
-
-
-def test_failed_and_aborted_calls_are_errors_that_touch_nothing(read: Any) -> None:
-    session = read(answer("", "a", "b"), result("a", "error"), result("b", "aborted"))
-    results = [entry for entry in session.entries if isinstance(entry, ToolResultMessage)]
-    assert [(each.is_error, each.details.brief) for each in results] == [
-        (True, "failed"),
-        (True, "cancelled"),
-    ]
-    assert [each.details.files for each in results] == [(), ()]
-
-
-def test_other_events_are_notices_models_or_kept_raw(read: Any) -> None:
-    session = read(
-        user("hi"),
-        event("StreamErrorItem", error="overloaded"),
-        event("InterruptEntry"),
-        event("FallbackModelConfigWarnEntry", from_model="a", to_model="b", to_provider="p", reason="r"),
-        event("AwaySummaryEntry", text="you were away"),
-    )
-    _, error, interrupt, model, away = session.entries
-    assert isinstance(error, NoticeRecord)
-    assert (error.text, error.level) == ("overloaded", "error")
-    assert isinstance(interrupt, NoticeRecord)
-    assert model == ModelChange(index=3, at=model.at, model="b", provider="p")
-    assert away.type == "klaude.AwaySummaryEntry"
-    assert said(session) == ["hi"]
-
-
 # --- folds -------------------------------------------------------------------------------------------
 
 WORK = [user("one"), answer("two", "a"), result("a"), user("three"), answer("four")]
 
 
-def test_a_fold_keeps_from_the_item_it_names(read: Any) -> None:
-    session = read(*WORK, fold(3), user("five"))
-    [found] = folds(session)
-    assert said(session) == ["So far.", "three", "four", "five"]
-    assert (found.first_kept_index, found.tokens_before) == (3, 9)
-    assert [piece.covers for piece in found.head if isinstance(piece, Written)] == [((0, 2),)]
-
-
-def test_a_second_fold_counts_in_the_whole_list_where_nothing_was_reloaded(read: Any) -> None:
-    kept = [("User", 1), ("Assistant", 1)]
-    session = read(*WORK, fold(3, *kept), user("five"), answer("six"), fold(6, *kept, summary="All."))
-    assert said(session) == ["All.", "five", "six"]
-    assert folds(session)[1].head[0].inputs == (folds(session)[0].index,)  # type: ignore[union-attr]
-
-
-def test_a_second_fold_counts_in_the_shortened_list_after_a_reload(read: Any) -> None:
-    # After the reload the list is: the summary, three, four; then five and six came. The cut, 3, is five.
-    kept = [("User", 1), ("Assistant", 1)]
-    session = read(*WORK, fold(3, *kept), user("five"), answer("six"), fold(3, *kept, summary="All."))
-    assert said(session) == ["All.", "five", "six"]
-
-
-def test_a_number_that_would_keep_what_is_folded_counts_in_the_shortened_list(read: Any) -> None:
-    session = read(*WORK, fold(3), user("five"), answer("six"), fold(2, summary="All."))
-    assert said(session) == ["All.", "four", "five", "six"]
-
-
-def test_a_cut_inside_a_tool_group_keeps_no_result_without_its_call(read: Any) -> None:
-    session = read(*WORK, fold(2))
-    assert said(session) == ["So far.", "three", "four"]
-
-
 # --- rewinds and retractions -------------------------------------------------------------------------
-
-
-def test_a_rewind_goes_back_to_its_checkpoint_and_leaves_a_message(read: Any) -> None:
-    session = read(user("one"), checkpoint(0), answer("two"), user("three"), rewind(0), answer("four"))
-    mark = "<system-reminder>Checkpoint 0</system-reminder>"
-    assert said(session) == ["one", mark, "It failed.\n\nNot that way.", "four"]
-    assert isinstance(view(session)[2], DeveloperMessage)
-    reverted = [
-        entry.index
-        for entry in session.entries
-        if project(session.entries).fate(entry.index).kind == "reverted"
-    ]
-    assert len(reverted) == 2
-
-
-def test_a_checkpoint_of_which_there_are_two_is_the_one_in_the_session(read: Any) -> None:
-    session = read(
-        user("one"),
-        checkpoint(0),
-        answer("two"),
-        checkpoint(1),
-        rewind(0),
-        checkpoint(1),
-        answer("three"),
-        rewind(1),
-    )
-    assert sum(isinstance(entry, Revert) for entry in session.entries) == 2
-    assert said(session)[2:] == [
-        "It failed.\n\nNot that way.",
-        "<system-reminder>Checkpoint 1</system-reminder>",
-        "It failed.\n\nNot that way.",
-    ]
-
-
-def test_a_rewind_takes_a_fold_back(read: Any) -> None:
-    session = read(user("one"), checkpoint(0), answer("two"), fold(2), answer("three"), rewind(0))
-    assert said(session)[0] == "one"
-    assert len(view(session)) == 3
-
-
-def test_a_rewind_to_nowhere_is_only_its_message(read: Any) -> None:
-    session = read(user("one"), rewind(7))
-    assert said(session) == ["one", "It failed.\n\nNot that way."]
-
-
-def test_a_prompt_that_was_taken_back_is_gone(read: Any) -> None:
-    retract = event("RetractEntry", retracted_text="oops")
-    session = read(user("one"), answer("two"), user("oops"), retract, user("three"))
-    assert said(session) == ["one", "two", "three"]
-    assert isinstance(session.entries[3], Edit)
 
 
 # --- anything ----------------------------------------------------------------------------------------

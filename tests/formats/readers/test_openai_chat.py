@@ -15,14 +15,10 @@ from foldline.context.weight import view_size
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (
     AssistantMessage,
-    DeveloperMessage,
     Entry,
     FoldlineError,
-    ImagePart,
     NoticeRecord,
-    SystemMessage,
     TextPart,
-    ThinkingPart,
     ToolResultMessage,
     Usage,
     UserMessage,
@@ -34,7 +30,6 @@ from support.recorded import needs_recorded, recorded
 Record = dict[str, Any]
 FILES = recorded("mini-swe-agent")
 WINDOW = Window(8000)
-PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
 
 
 @pytest.fixture
@@ -54,10 +49,6 @@ def read(tmp_path: Path) -> Any:
 
 def message(role: str, content: Any = "", **fields: Any) -> Record:
     return {"role": role, "content": content, **fields}
-
-
-def tool_call(call_id: str, name: str, arguments: str) -> Record:
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def as_lines(*records: Record) -> bytes:
@@ -85,70 +76,6 @@ def test_every_shape_of_a_chat_is_read(read: Any, content: Any) -> None:
     assert said(session) == ["Be kind.", "hi", "Hello."]
     assert [entry.index for entry in session.entries] == [0, 1, 2]
     assert session.notes == ()
-
-
-def test_of_several_chats_the_first_is_read_with_a_note(read: Any) -> None:
-    session = read(as_lines({"messages": CHAT}, {"messages": [message("user", "other")]}))
-    assert said(session)[-1] == "Hello."
-    assert session.notes == ("Of 2 chats, one a line, the first was read.",)
-
-
-def test_parts_calls_and_reasoning_come_along(read: Any) -> None:
-    arguments = '{ "path":"ü" }'
-    session = read(
-        [
-            message("user", [{"type": "text", "text": "look"}, PNG, {"type": "input_audio"}]),
-            message(
-                "assistant", None, reasoning_content="hm", tool_calls=[tool_call("c1", "read", arguments)]
-            ),
-            message("tool", "text", tool_call_id="c1"),
-        ]
-    )
-    user, answer, result = session.entries
-    assert user.parts == (TextPart(text="look"), ImagePart(media_type="image/png", data="aGk="))
-    assert answer.parts[0] == ThinkingPart(text="hm")
-    assert answer.calls[0].arguments == arguments
-    assert (result.name, result.details.brief) == ("read", "1 line")
-    assert session.notes == (
-        "Left out, pieces of messages of a kind that cannot be shown here: input_audio (1).",
-    )
-
-
-def test_an_image_elsewhere_is_named(read: Any) -> None:
-    url = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-    [entry] = read([message("user", [url])]).entries
-    assert entry.text == "(image: https://example.org/a.png)"
-
-
-def test_the_calls_of_old_chats_find_their_results(read: Any) -> None:
-    legacy = {"name": "look", "arguments": "{}"}
-    session = read(
-        [
-            message("user", "hi"),
-            message("assistant", None, function_call=legacy),
-            message("function", "seen", name="look"),
-            message("assistant", "", function_call=legacy),
-            message("function", "again", name="look"),
-        ]
-    )
-    assert said(session) == ["hi", "", "seen", "", "again"]
-
-
-def test_only_system_messages_that_lead_are_prompts(read: Any) -> None:
-    session = read([message("developer", "be"), message("user", "hi"), message("system", "By the way")])
-    prompt, _, later = session.entries
-    assert isinstance(prompt, SystemMessage)
-    assert isinstance(later, DeveloperMessage)
-
-
-def test_half_characters_in_a_list_are_mended(read: Any) -> None:
-    assert said(read(b'[{"role": "user", "content": "a\\ud83d b"}]')) == ["a� b"]
-
-
-def test_damaged_lines_are_counted(read: Any) -> None:
-    session = read(as_lines(*CHAT) + b'{"role": "user", "con')
-    assert session.damage.lines == (4,)
-    assert said(session) == ["Be kind.", "hi", "Hello."]
 
 
 @pytest.mark.parametrize("content", [b"[]", b"{}", b'{"messages": []}', b"nothing", b"[1]", b"\xff"])
@@ -206,40 +133,7 @@ def test_machine_text_that_view_marked_stays_machine_text(read: Any) -> None:
     assert viewed(session.entries)["messages"] == written["messages"]
 
 
-def test_a_summary_that_view_wrote_is_a_summary(read: Any) -> None:
-    document = {
-        "messages": [
-            message("system", "Be."),
-            message("system", "So far: much."),
-            message("system", "A note."),
-            message("user", "go on"),
-        ],
-        "items": [{"kind": kind} for kind in ("system", "summary", "developer", "user")],
-    }
-    session = read(document)
-    kinds = [item.kind for item in project(session.entries).view]
-    assert kinds == ["system", "summary", "developer", "user"]
-    assert said(session) == ["Be.", "So far: much.", "A note.", "go on"]
-
-
 # --- trajectories ------------------------------------------------------------------------------------
-
-
-def test_what_a_program_says_in_a_trajectory_is_machine_text(read: Any) -> None:
-    session = read(
-        {
-            "trajectory_format": "mini-swe-agent-1.0",
-            "messages": [
-                message("system", "s"),
-                message("user", "the task"),
-                message("assistant", "```bash\nls\n```"),
-                message("user", "<output>a</output>"),
-                message("user", "no, stop", extra={"interrupt_type": "UserInterruption"}),
-            ],
-        }
-    )
-    origins = [entry.origin for entry in session.entries if isinstance(entry, UserMessage)]
-    assert origins == ["typed", "machine", "typed"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -290,26 +184,3 @@ def test_a_damaged_chat_is_read_as_far_as_it_goes(damage: Damager, seed: int, tm
     path = tmp_path / "chat.jsonl"
     path.write_bytes(damage(as_lines(*messages), chance))
     assert faults(read_foreign(path, "openai")) == []
-
-
-def test_results_without_ids_belong_to_the_calls_in_their_order(read: Any) -> None:
-    """As Ollama's own API has them."""
-    asked = [
-        {"type": "function", "function": {"name": name, "arguments": {"city": city}}}
-        for name, city in (("weather", "York"), ("time", "York"), ("weather", "Leeds"))
-    ]
-    results = [("time", "noon"), ("weather", "22 C"), ("weather", "15 C")]
-    said_last = [message("tool", text, tool_name=name) for name, text in results]
-    session = read([message("user", "Well?"), message("assistant", "", tool_calls=asked), *said_last])
-    answer, *found = view(session)[1:]
-    assert isinstance(answer, AssistantMessage)
-    by_call = {each.call_id: each.text for each in found if isinstance(each, ToolResultMessage)}
-    assert [by_call[call.call_id] for call in answer.calls] == ["22 C", "noon", "15 C"]
-
-
-def test_a_result_without_any_call_is_a_message_of_its_own(read: Any) -> None:
-    session = read([message("user", "hi"), message("assistant", "saved"), message("tool", "kept")])
-    assert said(session) == ["hi", "saved", "kept"]
-    last = view(session)[-1]
-    assert isinstance(last, UserMessage)
-    assert last.origin == "machine"

@@ -2,7 +2,6 @@
 
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +13,16 @@ from foldline.context.projection import project
 from foldline.context.stats import stats_of
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (
-    AssistantMessage,
-    Compaction,
     DeveloperMessage,
-    FileTouch,
-    ImagePart,
-    Kept,
     ModelChange,
     NoticeRecord,
     Revert,
-    TextPart,
-    ThinkingPart,
     Title,
-    ToolResultMessage,
     Unknown,
-    Usage,
     UserMessage,
-    Written,
     dump_entry,
     parse_entry,
 )
-from support.foreign import faults
 
 Record = dict[str, Any]
 HEADER: Record = {"type": "session", "id": "pi-1", "timestamp": "2026-01-02T03:04:05.678Z", "cwd": "/x"}
@@ -64,16 +52,6 @@ def message(role: str, content: Any = "", **fields: Any) -> Record:
     return {"type": "message", "message": {"role": role, "content": content, **fields}}
 
 
-def call(call_id: str, name: str, **arguments: Any) -> Record:
-    piece = {"type": "toolCall", "id": call_id, "name": name, "arguments": arguments}
-    return message("assistant", [piece], stopReason="toolUse")
-
-
-def result(call_id: str, name: str, text: str = "ok", **fields: Any) -> Record:
-    content = [{"type": "text", "text": text}]
-    return message("toolResult", content, toolCallId=call_id, toolName=name, **fields)
-
-
 def compaction(first_kept: int, **fields: Any) -> Record:
     return {"type": "compaction", "summary": "so far", "firstKeptEntryIndex": first_kept, **fields}
 
@@ -87,41 +65,6 @@ def texts(session: ForeignSession) -> list[str]:
     framed = (item.message.text for item in project(session.entries).view)
     bare = (re.sub(r"^The (?:conversation|following)[^<]*<summary>\n", "", text) for text in framed)
     return [re.sub(r"\n?</summary>$", "", text) for text in bare]
-
-
-def test_the_header_names_the_session(read: Any) -> None:
-    session = read(message("user", "hi"))
-    assert session.format == "pi"
-    assert session.header.id == "pi-1"
-    assert session.header.cwd == "/x"
-    assert session.header.created_at == datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
-
-
-def test_an_index_is_the_place_in_the_file(read: Any) -> None:
-    session = read(message("user", "a"), b"", message("user", "b"), b'{"torn', message("user", "c"))
-    assert [entry.index for entry in session.entries] == [1, 2, 4]
-    assert session.damage.lines == (5,)
-    assert session.notes == ("1 damaged record (line 5) was left out.",)
-
-
-def test_an_answer_keeps_parts_usage_and_reason(read: Any) -> None:
-    content = [
-        {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"},
-        {"type": "text", "text": "I look."},
-        {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "echo 你好", "n": 1}},
-        {"type": "hologram"},
-    ]
-    usage = {"input": 5, "output": 7, "cacheRead": 100, "cacheWrite": 20, "reasoningTokens": 3}
-    session = read(message("assistant", content, model="m-1", usage=usage, stopReason="toolUse"))
-    [answer] = session.entries
-    assert isinstance(answer, AssistantMessage)
-    assert answer.parts[:2] == (ThinkingPart(text="hm", signature="sig"), TextPart(text="I look."))
-    assert answer.calls[0].arguments == '{"command":"echo 你好","n":1}'
-    assert answer.usage == Usage(input=125, cached=100, output=7, reasoning=3)
-    assert (answer.model, answer.stop_reason) == ("m-1", "tool_calls")
-    assert session.notes == (
-        "Left out, pieces of messages of a kind that cannot be shown here: hologram (1).",
-    )
 
 
 @pytest.mark.parametrize(
@@ -138,69 +81,6 @@ def test_an_answer_keeps_parts_usage_and_reason(read: Any) -> None:
 def test_stop_reasons(read: Any, theirs: str, ours: str | None) -> None:
     [answer] = read(message("assistant", [], stopReason=theirs, errorMessage="why")).entries
     assert (answer.stop_reason, answer.error) == (ours, "why")
-
-
-def test_a_usage_of_zeros_reports_nothing(read: Any) -> None:
-    usage = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
-    [answer] = read(message("assistant", [], usage=usage, stopReason="aborted")).entries
-    assert answer.usage is None
-
-
-def test_images_and_plain_strings_are_content(read: Any) -> None:
-    image = {"type": "image", "data": "aGk=", "mimeType": "image/jpeg"}
-    first, second = read(message("user", "plain"), message("user", [image])).entries
-    assert first.parts == (TextPart(text="plain"),)
-    assert second.parts == (ImagePart(media_type="image/jpeg", data="aGk="),)
-
-
-def test_file_tools_touch_files_only_where_they_succeed(read: Any) -> None:
-    diff = "--- a/e.py\n+++ b/e.py\n@@ -1 +1,2 @@\n-old\n+new\n+more\n"
-    session = read(
-        call("c1", "read", path="r.py"),
-        result("c1", "read", "one\ntwo"),
-        call("c2", "write", path="w.py", content="1\n2\n3\n"),
-        result("c2", "write"),
-        call("c3", "edit", path="e.py"),
-        result("c3", "edit", details={"diff": "+1 short", "patch": diff}),
-        call("c4", "edit", path="missing.py"),
-        result("c4", "edit", "not found", isError=True),
-        call("c5", "bash", command="ls"),
-        result("c5", "bash", "x\n\nCommand exited with code 2", isError=True),
-        call("c6", "read", path="pr://7"),
-        result("c6", "read"),
-    )
-    results = [entry for entry in session.entries if isinstance(entry, ToolResultMessage)]
-    assert [touch for each in results for touch in each.details.files] == [
-        FileTouch(path="r.py", action="read"),
-        FileTouch(path="w.py", action="modified", added=3),
-        FileTouch(path="e.py", action="modified", added=2, removed=1),
-    ]
-    assert [each.details.brief for each in results] == [
-        "2 lines",
-        "3 lines",
-        "+2 −1",
-        "failed",
-        "exit 2",
-        "1 line",
-    ]
-    assert results[2].details.diff == diff
-
-
-def test_a_path_that_the_result_resolved_is_the_one_that_counts(read: Any) -> None:
-    details = {"meta": {"source": {"type": "path", "value": "/x/a.rs"}}}
-    session = read(
-        call("c1", "read", path="/x/a.rs:10-20"),
-        result("c1", "read", details=details),
-        call("c2", "write", path="conflict://1", content="x"),
-        result("c2", "write", details={"resolvedPath": "/x/b.rs"}),
-    )
-    touched = [touch.path for entry in session.entries[1::2] for touch in entry.details.files]
-    assert touched == ["/x/a.rs", "/x/b.rs"]
-
-
-def test_a_call_without_a_result_stays_without_one(read: Any) -> None:
-    session = read(call("c1", "bash", command="sleep 9"), message("user", "stop"))
-    assert [entry.type for entry in session.entries] == ["assistant", "user"]
 
 
 def test_shell_commands_of_the_user_are_said_to_be_such(read: Any) -> None:
@@ -250,78 +130,11 @@ def test_markers_and_what_is_unknown(read: Any) -> None:
     assert texts(session) == []
 
 
-def test_a_fold_names_what_it_covers_and_the_view_is_what_pi_sent(read: Any) -> None:
-    session = read(
-        message("user", "one"),
-        call("c1", "read", path="a"),
-        result("c1", "read"),
-        message("user", "two"),
-        compaction(4, tokensBefore=99),
-        message("user", "three"),
-    )
-    fold = session.entries[4]
-    assert isinstance(fold, Compaction)
-    assert (fold.index, fold.first_kept_index, fold.tokens_before, fold.strategy) == (5, 4, 99, "pi")
-    [written] = fold.head
-    assert isinstance(written, Written)
-    assert (written.covers, written.inputs) == (((1, 3),), ())
-    assert fold.details.read_files == ("a",)
-    assert texts(session) == ["so far", "two", "three"]
-    fates = {entry.index: project(session.entries).fate(entry.index).kind for entry in session.entries}
-    assert fates == {1: "summarised", 2: "summarised", 3: "summarised", 4: "live", 5: "live", 6: "live"}
-
-
-def test_a_second_fold_absorbs_the_first_and_what_it_kept(read: Any) -> None:
-    session = read(
-        message("user", "one"),
-        message("user", "two"),
-        compaction(2),
-        message("user", "three"),
-        message("user", "four"),
-        compaction(5, details={"readFiles": ["r"], "modifiedFiles": ["m"]}),
-    )
-    second = session.entries[-1]
-    assert second.head[0].covers == ((2, 4),)
-    assert second.head[0].inputs == (3,)
-    assert (second.details.read_files, second.details.modified_files) == (("r",), ("m",))
-    assert texts(session) == ["so far", "four"]
-    projection = project(session.entries)
-    assert [projection.fate(index) for index in (1, 2, 3, 4)] == [("summarised", 6, 0)] * 4
-
-
-def test_a_second_fold_that_keeps_more_than_the_first_brings_messages_back(read: Any) -> None:
-    session = read(
-        message("user", "one"),
-        message("user", "two"),
-        message("user", "three"),
-        compaction(3),
-        message("user", "four"),
-        compaction(2),
-    )
-    second = session.entries[-1]
-    assert second.head[1:] == (Kept(ref=2),)
-    assert texts(session) == ["so far", "two", "three", "four"]
-
-
 @pytest.mark.parametrize("first_kept", [77, -1, "x", None])
 def test_a_cut_that_is_not_in_the_file_keeps_nothing_and_says_so(read: Any, first_kept: Any) -> None:
     session = read(message("user", "one"), compaction(first_kept), message("user", "two"))
     assert texts(session) == ["so far", "two"]
     assert "first kept record that is not in the file" in session.notes[0]
-
-
-def test_a_tree_is_read_along_the_branch_of_its_last_record(read: Any) -> None:
-    session = read(
-        node("a", None, message("user", "root")),
-        node("b", "a", message("assistant", "wrong way")),
-        node("c", "b", message("user", "further wrong")),
-        node("d", "a", {"type": "branch_summary", "summary": "tried one way"}),
-        node("e", "d", message("user", "right way")),
-        header={**HEADER, "version": 3},
-    )
-    assert texts(session) == ["root", "tried one way", "right way"]
-    assert [entry.index for entry in session.entries] == [1, 2, 3, 4, 5, 6, 7]
-    assert session.notes == ("2 messages are on other branches than the one last used: /tree shows them.",)
 
 
 def test_all_branches_of_a_tree_can_be_gone_to(read: Any) -> None:
@@ -349,49 +162,6 @@ def test_all_branches_of_a_tree_can_be_gone_to(read: Any) -> None:
     ]
 
 
-def test_a_fold_on_a_branch_leaves_the_others_as_they_were(read: Any) -> None:
-    session = read(
-        node("a", None, message("user", "one")),
-        node("x", "a", message("user", "aside")),
-        node("y", "x", {"type": "compaction", "summary": "of aside", "firstKeptEntryId": "x"}),
-        node("b", "a", message("user", "two")),
-        header={**HEADER, "version": 3},
-    )
-    assert texts(session) == ["one", "two"]
-
-
-def test_a_fold_in_a_tree_names_its_cut_by_id(read: Any) -> None:
-    session = read(
-        node("a", None, message("user", "one")),
-        node("x", "a", message("user", "aside")),
-        node("b", "a", message("user", "two")),
-        node("c", "b", {"type": "compaction", "summary": "so far", "firstKeptEntryId": "b"}),
-        header={**HEADER, "version": 3},
-    )
-    assert session.entries[-1].first_kept_index == 5
-    assert texts(session) == ["so far", "two"]
-
-
-def test_a_lost_record_does_not_cut_off_all_before_it(read: Any) -> None:
-    session = read(
-        node("a", None, message("user", "one")),
-        b'{"type":"message","id":"b","parentId":"a","mess',
-        node("c", "b", message("user", "three")),
-        header={**HEADER, "version": 3},
-    )
-    assert texts(session) == ["one", "three"]
-    assert "broken in 1 places" in session.notes[1]
-
-
-def test_records_that_point_in_a_circle_end(read: Any) -> None:
-    session = read(
-        node("a", "b", message("user", "one")),
-        node("b", "a", message("user", "two")),
-        header={**HEADER, "version": 3},
-    )
-    assert texts(session) == ["one", "two"]
-
-
 def test_a_torn_tail_is_damage(read: Any, tmp_path: Path) -> None:
     read(message("user", "one"), message("user", "two"))
     path = tmp_path / "session.jsonl"
@@ -413,42 +183,6 @@ def test_values_of_the_wrong_shape_are_never_an_error(read: Any, junk: Any) -> N
 
 
 # --- Oh My Pi, and damaged headers --------------------------------------------------------------------
-
-
-def test_what_the_developer_says_and_the_system_prompt_are_in_the_view(read: Any) -> None:
-    init = {"type": "session_init", "systemPrompt": "You are Oh My Pi.", "task": "dig", "tools": ["read"]}
-    session = read(init, message("developer", "Mind the gap."), message("user", "hi"), init)
-    view = [item.message for item in project(session.entries).view]
-    assert [item.text for item in view] == ["You are Oh My Pi.", "Mind the gap.", "hi"]
-    assert isinstance(view[1], DeveloperMessage)
-    assert session.notes == ()
-
-
-def test_a_fold_does_not_cover_the_system_prompt(read: Any) -> None:
-    init = {"type": "session_init", "systemPrompt": "You are Oh My Pi."}
-    fold = {"type": "compaction", "summary": "So far.", "firstKeptEntryIndex": 4}
-    session = read(init, message("user", "one"), message("user", "two"), fold, message("user", "three"))
-    assert [item.message.text for item in project(session.entries).view] == [
-        "You are Oh My Pi.",
-        "So far.",
-        "three",
-    ]
-    assert faults(session) == []
-
-
-def test_a_fold_that_would_keep_a_result_without_its_call_keeps_neither(read: Any) -> None:
-    asked = message("assistant", [{"type": "toolCall", "id": "c", "name": "read", "arguments": {}}])
-    result = message("toolResult", "ok", toolCallId="c", toolName="read")
-    fold = {"type": "compaction", "summary": "So far.", "firstKeptEntryIndex": 3}
-    session = read(message("user", "one"), asked, result, {"type": "label"}, message("user", "two"), fold)
-    assert texts(session) == ["So far.", "two"]
-    assert faults(session) == []
-
-
-def test_a_context_that_was_reset_begins_anew(read: Any) -> None:
-    reset = {"type": "reset_boundary"}
-    session = read(message("user", "one"), reset, message("user", "two"))
-    assert [item.message.text for item in project(session.entries).view] == ["two"]
 
 
 @pytest.mark.parametrize(
@@ -480,50 +214,7 @@ def test_a_damaged_header_costs_only_itself(tmp_path: Path, damaged: bytes, cwd:
     assert any("header is damaged or missing" in note for note in session.notes)
 
 
-def test_a_record_of_an_unknown_kind_is_named(read: Any) -> None:
-    session = read(message("user", "hi"), {"type": "hologram"}, message("prophet", "hear"))
-    assert session.notes == ("Not in the view, records of kinds unknown here: hologram (1), message (1).",)
-
-
 # --- pi 1.6 -----------------------------------------------------------------------------------------
-
-
-def system(**sections: str | None) -> Record:
-    return message("system", "", sections=sections, toolsAdded=[{"name": "read"}])
-
-
-def test_the_system_prompt_is_what_its_sections_are_last(read: Any) -> None:
-    session = read(
-        system(opening="Be brief.", rules="<rules>\nold\n</rules>", folder="/x"),
-        message("user", "hi"),
-        system(rules="<rules>\nnew\n</rules>", folder=None),
-        message("assistant", [{"type": "text", "text": "Hello."}]),
-    )
-    assert texts(session) == ["Be brief.\n\n<rules>\nnew\n</rules>", "hi", "Hello."]
-    assert session.notes == ()
-
-
-def test_an_answer_that_pi_omits_is_in_no_later_view(read: Any) -> None:
-    omitted = {"type": "context_edit", "targetId": "b", "replacement": None}
-    session = read(
-        node("a", None, message("user", "one")),
-        node("b", "a", call("c1", "read", path="x")),
-        node("c", "b", result("c1", "read", "too much")),
-        node("d", "c", omitted),
-        node("e", "d", message("user", "two")),
-        node("f", "e", {"type": "compaction", "summary": "so far", "firstKeptEntryId": "b"}),
-    )
-    assert (faults(session), texts(session), session.notes) == ([], ["so far", "two"], ())
-
-
-def test_a_branch_from_before_the_system_prompt_has_its_own(read: Any) -> None:
-    session = read(
-        node("a", None, system(opening="one")),
-        node("b", "a", message("user", "first")),
-        node("c", None, system(opening="two")),
-        node("d", "c", message("user", "second")),
-    )
-    assert (faults(session), texts(session)) == ([], ["two", "second"])
 
 
 def test_summaries_stand_in_the_frames_they_are_sent_in(read: Any) -> None:

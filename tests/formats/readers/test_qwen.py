@@ -13,18 +13,11 @@ from foldline.context.stats import stats_of
 from foldline.context.view import first_words
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (
-    AssistantMessage,
     Compaction,
     FileTouch,
     FoldlineError,
-    ImagePart,
-    NoticeRecord,
     Revert,
-    ThinkingPart,
-    Title,
     ToolResultMessage,
-    Usage,
-    UserMessage,
 )
 from support.foreign import DAMAGERS, Damager, faults, said, view, view_after_a_round_trip
 from support.recorded import SHARED, needs_recorded, recorded
@@ -85,33 +78,6 @@ def read(tmp_path: Path) -> Any:
     return read_rows
 
 
-def test_prompts_thoughts_calls_and_results_are_read(rows: Rows, read: Any) -> None:
-    rows.user("look")
-    used = {"promptTokenCount": 12, "cachedContentTokenCount": 5, "candidatesTokenCount": 4,
-            "thoughtsTokenCount": 3}  # fmt: skip
-    called = {"functionCall": {"id": "c1", "name": "read_file", "args": {"file_path": "/x/a"}}}
-    rows.model({"text": "hm", "thought": True}, called, model="qwen3", usageMetadata=used)
-    rows.add("tool_result", {"functionResponse": {"id": "c1", "name": "read_file",
-             "response": {"output": "one\ntwo"}}}, toolCallResult={"status": "success"})  # fmt: skip
-    session = read(rows)
-    prompt, answer, result = view(session)
-    assert isinstance(prompt, UserMessage)
-    assert (prompt.text, prompt.origin) == ("look", "typed")
-    assert isinstance(answer, AssistantMessage)
-    assert answer.parts[0] == ThinkingPart(text="hm")
-    assert (answer.model, answer.usage) == ("qwen3", Usage(input=12, cached=5, output=7, reasoning=3))
-    assert isinstance(result, ToolResultMessage)
-    assert (result.text, result.details.files) == ("one\ntwo", (FileTouch(path="/x/a", action="read"),))
-    assert (session.header.id, session.header.cwd) == ("s1", "/x")
-
-
-def test_a_result_of_which_only_the_display_was_kept_is_one(rows: Rows, read: Any) -> None:
-    rows.user("look")
-    rows.model({"functionCall": {"id": "c1", "name": "ls", "args": {}}})
-    rows.add("tool_result", toolCallResult={"callId": "c1", "status": "success", "resultDisplay": "a b"})
-    assert said(read(rows)) == ["look", "", "a b"]
-
-
 def test_a_change_of_a_file_is_read_with_its_diff(rows: Rows, read: Any) -> None:
     rows.user("mend")
     diff = "--- a\n+++ a\n@@ -1 +1,2 @@\n-x\n+y\n+z"
@@ -119,49 +85,6 @@ def test_a_change_of_a_file_is_read_with_its_diff(rows: Rows, read: Any) -> None
     (result,) = (one for one in view(read(rows)) if isinstance(one, ToolResultMessage))
     assert result.details.files == (FileTouch(path="a", action="modified", added=2, removed=1),)
     assert (result.details.diff, result.details.brief) == (diff, "+2 −1")
-
-
-def test_what_the_program_adds_to_a_prompt_was_not_typed(rows: Rows, read: Any) -> None:
-    rows.user("look", "<qwen:user-prompt-submit-context>\nfrom a hook\n</qwen:user-prompt-submit-context>")
-    rows.user("a job ended", subtype="notification")
-    rows.user("wait", subtype="mid_turn_user_message")
-    rows.user("see @a", "\n--- Content from referenced files ---", "\nContent from @a:\n", "You must obey")
-    typed = [message.text for message in view(read(rows)) if getattr(message, "origin", "") == "typed"]
-    assert typed == ["look", "wait", "see @a"]
-
-
-def test_pieces_of_one_message_are_put_together(rows: Rows, read: Any) -> None:
-    rows.user("look")
-    rows.model({"text": "hm", "thought": True})
-    rows.model("Done.", model="qwen3")
-    rows.rows[2] |= {"uuid": "u1", "parentUuid": "u0"}
-    _, answer = view(read(rows))
-    assert (answer.text, answer.thinking, answer.model) == ("Done.", "hm", "qwen3")
-
-
-def test_a_rewind_takes_back_what_came_after_its_target(rows: Rows, read: Any) -> None:
-    first = rows.user("one")
-    rows.model("first answer")
-    rows.system("ui_telemetry")
-    rows.user("two")
-    rows.system("rewind", after=first, truncatedCount=2)
-    rows.user("three")
-    session = read(rows)
-    assert said(session) == ["one", "three"]
-    assert "first answer" in [entry.text for entry in session.entries if isinstance(entry, AssistantMessage)]
-
-
-def test_records_that_hang_on_an_earlier_one_begin_a_branch(rows: Rows, read: Any) -> None:
-    first = rows.user("one")
-    rows.model("dead")
-    rows.model("alive", after=first)
-    assert said(read(rows)) == ["one", "alive"]
-
-
-def test_a_record_without_a_parent_begins_anew(rows: Rows, read: Any) -> None:
-    rows.user("one")
-    rows.user("two", after=None)
-    assert said(read(rows)) == ["two"]
 
 
 def test_every_branch_is_a_branch_of_the_tree_and_can_be_gone_to(rows: Rows, read: Any) -> None:
@@ -179,14 +102,6 @@ def test_every_branch_is_a_branch_of_the_tree_and_can_be_gone_to(rows: Rows, rea
     two = next(turn for turn in found.turns[1:] if first_words(made.entry(turn.start)) == "two")
     then = made.foreseen(Revert(checkpoint=0, moment=two.moment))
     assert [item.message.text for item in then.view] == ["one", "first answer", "two", "second answer"]
-
-
-def test_a_record_whose_parent_is_lost_goes_on_where_the_file_stands(rows: Rows, read: Any) -> None:
-    rows.user("one")
-    rows.model("lost")
-    rows.user("two")
-    del rows.rows[1]
-    assert said(read(rows)) == ["one", "two"]
 
 
 def content(role: str, *parts: Any) -> Record:
@@ -227,21 +142,6 @@ def test_a_compression_counts_its_own_tokens_and_no_request_for_the_acknowledgem
     }
 
 
-def test_a_second_compression_absorbs_the_first(rows: Rows, read: Any) -> None:
-    rows.user("one")
-    rows.model("done one")
-    rows.system(
-        "chat_compression", compressedHistory=[content("user", SNAPSHOT), content("model", "Got it.")]
-    )
-    rows.user("two")
-    again = SNAPSHOT.replace("clock", "bell")
-    rows.system("chat_compression", compressedHistory=[content("user", again), content("model", "Got it.")])
-    session = read(rows)
-    assert said(session) == [again, "Got it."]
-    first, second = (entry for entry in session.entries if isinstance(entry, Compaction))
-    assert second.written[0].inputs == (first.index,)
-
-
 def test_a_result_that_a_compression_shortened_is_shown_as_it_is_now(rows: Rows, read: Any) -> None:
     rows.user("one")
     rows.ran("read_file", "a long text")
@@ -253,53 +153,6 @@ def test_a_result_that_a_compression_shortened_is_shown_as_it_is_now(rows: Rows,
     assert [entry.text for entry in session.entries if isinstance(entry, ToolResultMessage)] == [
         "a long text"
     ]
-
-
-def test_a_call_that_a_compression_put_into_a_new_answer_keeps_its_result(rows: Rows, read: Any) -> None:
-    rows.user("one")
-    rows.model({"functionCall": {"id": "c1", "name": "ls", "args": {}}})
-    ack = content("model", "Got it.", {"functionCall": {"id": "c1", "name": "ls", "args": {}}})
-    rows.system("chat_compression", compressedHistory=[content("user", SNAPSHOT), ack])
-    response = {"id": "c1", "name": "ls", "response": {"output": "a b"}}
-    rows.add("tool_result", {"functionResponse": response})
-    assert said(read(rows)) == [SNAPSHOT, "Got it.", "a b"]
-
-
-def test_a_command_that_was_recorded_as_a_prompt_is_not_in_the_view(rows: Rows, read: Any) -> None:
-    rows.user("/about")
-    shown = [{"type": "assistant", "text": "0.21"}]
-    rows.system("slash_command", phase="result", rawCommand="/about", outputHistoryItems=shown)
-    rows.user("hello")
-    assert said(read(rows)) == ["hello"]
-
-
-def test_titles_commands_and_pictures_are_read(rows: Rows, read: Any) -> None:
-    rows.user("look", {"inlineData": {"mimeType": "image/png", "data": "aGk="}})
-    rows.system("custom_title", customTitle="The clock")
-    rows.system("slash_command", phase="invocation", rawCommand="/stats")
-    session = read(rows)
-    assert view(session)[0].parts[1] == ImagePart(media_type="image/png", data="aGk=")
-    assert [entry.title for entry in session.entries if isinstance(entry, Title)] == ["The clock"]
-    assert [entry.text for entry in session.entries if isinstance(entry, NoticeRecord)] == ["/stats"]
-
-
-def test_a_file_of_a_sub_agent_is_said_to_be_one(rows: Rows, read: Any) -> None:
-    rows.system("agent_bootstrap", kind="fork", history=[content("user", "your task")])
-    rows.model("Done.", isSidechain=True, agentId="explore-1")
-    session = read(rows)
-    assert [(m.text, getattr(m, "origin", "")) for m in view(session)] == [
-        ("your task", "machine"),
-        ("Done.", ""),
-    ]
-    assert any("sub-agent" in note for note in session.notes)
-
-
-def test_two_records_on_one_line_are_both_read(rows: Rows, read: Any) -> None:
-    rows.user('say {"a": "}{"} and }{"b":')
-    rows.model("Done.")
-    session = read(rows.bytes().replace(b"\n", b""))
-    assert said(session) == ['say {"a": "}{"} and }{"b":', "Done."]
-    assert not session.damage
 
 
 def test_nothing_but_notes_of_the_program_is_refused_when_asked_for_by_name(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
-"""The subagents of a Claude Code session: in its own file, or in files of their own beside it.
+"""The subagents of a Claude Code session, in its own file or in files beside it.
 
-Until version 2.0 their records stand among the session's, marked `isSidechain`. Later ones have files,
-`agent-ID.jsonl` beside the session or in its folder `subagents`; some repeat what is in them as `progress`.
+Until version 2.0 their records are among the session's, marked `isSidechain`. Later ones have files,
+`agent-ID.jsonl` beside the session or in its folder `subagents`; some repeat their records as `progress`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from foldline.files import is_file
@@ -18,79 +18,97 @@ from foldline.formats.base import (
     json_lines,
     object_in,
 )
+from foldline.formats.parts import first_text
 from foldline.history import Damage
 
-from .messages import blocks_of
+from .messages import blocks_of, uuid_of
 
 Read = Callable[[Sequence[JsonLine], Damage], ForeignSession]
+_NO_SUBAGENTS = ("acompact-", "aprompt_", "aside_question-")
+"""How the ids of compactions and of questions in passing begin: they have such files, too."""
 
 
 def is_sidechain(record: JsonObject) -> bool:
-    """Whether a record belongs to a subagent."""
-    return record.get("isSidechain") is True or record.at("data", "type") == "agent_progress"
+    """Return whether a record belongs to a subagent."""
+    return record.flag("isSidechain") or record.at("data", "type") == "agent_progress"
 
 
 def children_of(
     main: Sequence[JsonLine], aside: Sequence[JsonLine], path: Path, read: Read
 ) -> Iterator[ForeignChild]:
-    """The subagents of the session in this file. `main` are its own records, `aside` those of subagents."""
+    """Yield the subagents of the session in this file.
+
+    Args:
+        main: the session's own records.
+        aside: the records of subagents.
+    """
     calls = _calls(main, aside)
-    seen: set[str] = set()
+    with_files: set[str] = set()
     for name, file in _files(path, calls):
         lines, damage = json_lines(bytes_in(file))
-        if lines and all(is_sidechain(line.record) for line in lines if line.record.get("type") == "user"):
-            seen.add(name)
-            about = object_in(file.with_suffix(".meta.json"))
+        if lines and all(is_sidechain(line.record) for line in lines if line.kind == "user"):
+            with_files.add(name)
+            meta = object_in(file.with_suffix(".meta.json"))
             yield child_of(
                 read(lines, damage),
                 name,
-                agent=about.text("agentType"),
-                title=about.text("description"),
-                call_id=about.text("toolUseId") or calls.get(name, ""),
+                agent=meta.text("agentType"),
+                title=meta.text("description"),
+                call_id=meta.text("toolUseId") or calls.get(name, ""),
             )
     for name, lines in _groups(aside).items():
-        if name not in seen:
+        if name not in with_files:
             yield child_of(read(lines, Damage()), name, call_id=calls.get(name, ""))
 
 
 def _calls(main: Iterable[JsonLine], aside: Iterable[JsonLine]) -> dict[str, str]:
-    """The calls that started subagents, by their ids: results say so, and what repeats their records does."""
-    calls = {
-        line.record.text("data", "agentId"): line.record.text("parentToolUseID")
-        for line in aside
-        if line.record.text("data", "agentId")
-    }
+    """Return the calls that started subagents, by the subagents' ids."""
+    calls: dict[str, str] = {}
+    for line in aside:
+        if name := line.record.text("data", "agentId"):
+            calls[name] = line.record.text("parentToolUseID")
     for line in main:
         if name := line.record.text("toolUseResult", "agentId"):
-            calls[name] = next((block.text("tool_use_id") for block in blocks_of(line.record)), "")
+            calls[name] = first_text(block.text("tool_use_id") for block in blocks_of(line.record)[:1])
     return calls
 
 
-def _files(path: Path, named: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Ids and files of subagents. What is compacted or asked in passing has such files, too."""
-    beside = [path.parent / f"agent-{name}.jsonl" for name in named if name.isalnum()]
-    for file in (*sorted((path.with_suffix("") / "subagents").glob("agent-*.jsonl")), *beside):
+def _files(path: Path, names: Iterable[str]) -> Iterator[tuple[str, Path]]:
+    """Yield the ids and files of subagents."""
+    in_folder = sorted((path.with_suffix("") / "subagents").glob("agent-*.jsonl"))
+    next_to_it = [path.parent / f"agent-{name}.jsonl" for name in names if name.isalnum()]
+    for file in (*in_folder, *next_to_it):
         name = file.stem.removeprefix("agent-")
-        if is_file(file) and not name.startswith(("acompact-", "aprompt_", "aside_question-")):
+        if is_file(file) and not name.startswith(_NO_SUBAGENTS):
             yield name, file
 
 
 def _groups(aside: Sequence[JsonLine]) -> dict[str, list[JsonLine]]:
-    """The records of each subagent, by its id; else by the record that their chain begins with."""
+    """Return the records of each subagent, by its id or its first record."""
     groups: dict[str, list[JsonLine]] = {}
-    begun: dict[str, str] = {}
+    first_records: dict[str, str] = {}
+    """The first record of the chain of each record."""
     for line in aside:
         record = line.record
-        if message := record.object("data", "message"):
+        message = record.object("data", "message")
+        if message:
             name = record.text("data", "agentId") or record.text("parentToolUseID")
-            before = groups.get(name, [])
-            parent = before[-1].record.get("uuid") if before else None
-            outer = {key: record[key] for key in ("cwd", "sessionId") if key in record}
-            said = JsonObject({**outer, **message, "parentUuid": parent, "isSidechain": True})
-            groups.setdefault(name, []).append(JsonLine(line.position, said))
+            group = groups.setdefault(name, [])
+            group.append(_repeated(line, message, group))
             continue
-        uuid = record.text("uuid")
-        name = record.text("agentId") or begun.get(record.text("parentUuid"), uuid)
-        begun[uuid] = name
+        uuid = uuid_of(line)
+        name = record.text("agentId") or first_records.get(record.text("parentUuid"), uuid)
+        first_records[uuid] = name
         groups.setdefault(name, []).append(line)
     return {name: lines for name, lines in groups.items() if name}
+
+
+def _repeated(line: JsonLine, message: JsonObject, group: Sequence[JsonLine]) -> JsonLine:
+    """Return the record that a `progress` record repeats, as a child of the last one."""
+    fields: JsonObject = JsonObject(
+        {key: line.record[key] for key in ("cwd", "sessionId") if key in line.record}
+    )
+    parent = group[-1].record.get("uuid") if group else None
+    return JsonLine(
+        line.position, JsonObject({**fields, **message, "parentUuid": parent, "isSidechain": True})
+    )

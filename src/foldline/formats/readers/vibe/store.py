@@ -1,7 +1,7 @@
 """The store of a session of mistral-vibe 3: documents, of which `CURRENT` names the newest, and a journal.
 
-Each document is proved by its digest in the one that names it, and each record of a journal by its own and by
-that of the record before it.
+Each document is named with its digest. Each record of a journal has its own digest and that of the record
+before it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,50 +13,58 @@ from foldline.formats.base import JsonObject, bytes_in, parse_object
 from foldline.formats.parts import arguments_text
 
 _DOCUMENTS = ("checkpoint", "runtime_state", "projection_state")
-_DIGEST = b',"record_sha256":"'
 
 
 @dataclass
 class Store:
-    """The documents that the newest generation names."""
+    """The documents of the newest generation."""
 
     folder: Path
     current: JsonObject
     system: str = ""
-    """The system prompt; empty where no request is left that has it."""
+    """The system prompt of the newest request in a journal."""
     faults: list[str] = field(default_factory=list)
     checked: int = 0
+    """How many digests were compared."""
+    journal: list[JsonObject] = field(default_factory=list)
+    """The records after the checkpoint."""
 
     def __post_init__(self) -> None:
         generation = self.folder / "generations" / Path(self.current.text("generation")).name
         self.manifest = self._document(generation / "manifest.json", self.current.text("manifest_sha256"))
-        self.documents = {
-            name: self._document(generation / Path(about.text("path")).name, about.text("sha256"))
-            for name in _DOCUMENTS
-            if (about := self.manifest.object(name))
-        }
-        self.journal: list[JsonObject] = []
+        self._documents: dict[str, JsonObject] = {}
+        for name in _DOCUMENTS:
+            about = self.manifest.object(name)
+            if about:
+                path = generation / Path(about.text("path")).name
+                self._documents[name] = self._document(path, about.text("sha256"))
         segment = Path(self.manifest.text("recovery_journal_segment", "path")).name
         for path in sorted(self.folder.glob("journal/*.jsonl")):
-            records = list(self._records(path))
-            self.system = _system_in(records) or self.system
-            self.journal = records if path.name == segment else self.journal
+            records = self._records(path)
+            for request in _requests(records):
+                for message in request.objects("messages"):
+                    if message.get("role") == "system":
+                        self.system = text_of(message) or self.system
+            if path.name == segment:
+                self.journal = records
 
     def document(self, name: str) -> JsonObject:
-        return self.documents.get(name, JsonObject())
+        return self._documents.get(name, JsonObject())
 
-    def items(self, name: str, *within: str) -> list[JsonObject]:
-        """The list of a document that is kept in pieces apart from it, unless it is an old one."""
-        items = self.document(name).objects(*within)
+    def items(self, name: str, *path: str) -> list[JsonObject]:
+        """Return a list of a document with its chunks, which are files of their own."""
+        items = self.document(name).objects(*path)
         for digest in self.manifest.texts(name, "chunks"):
-            body = self._proved(self.folder / "chunks" / f"{Path(digest).name}.json", digest)
-            items += (parse_object(b'{"items":' + body + b"}") or JsonObject()).objects("items")
+            body = self._checked(self.folder / "chunks" / f"{Path(digest).name}.json", digest)
+            chunk = parse_object(b'{"items":' + body + b"}") or JsonObject()
+            items += chunk.objects("items")
         return items
 
     def _document(self, path: Path, digest: str) -> JsonObject:
-        return parse_object(self._proved(path, digest)) or JsonObject()
+        return parse_object(self._checked(path, digest)) or JsonObject()
 
-    def _proved(self, path: Path, digest: str) -> bytes:
+    def _checked(self, path: Path, digest: str) -> bytes:
+        """Return a file's content, after a comparison with its digest."""
         body = bytes_in(path).removesuffix(b"\n")
         if not body:
             self.faults.append(f"{self._name(path)} is missing or empty")
@@ -65,39 +73,35 @@ class Store:
         self.checked += 1
         return body
 
-    def _records(self, path: Path) -> Iterator[JsonObject]:
-        before: str | None = None
+    def _records(self, path: Path) -> list[JsonObject]:
+        """Return the records of a journal, after a comparison with their digests."""
+        records: list[JsonObject] = []
+        previous: str | None = None
         first = int(path.stem) if path.stem.isdigit() else 0
-        *whole, _ = bytes_in(path).split(b"\n")  # the last line may be being written
-        for number, line in enumerate(whole, start=first):
+        lines = bytes_in(path).split(b"\n")
+        for number, line in enumerate(lines[:-1], start=first):  # the last line may be incomplete
             record = parse_object(line) or JsonObject()
             digest = record.text("record_sha256")
-            start, said = line.rfind(_DIGEST), _DIGEST + digest.encode() + b'"'
-            body = line[:start] + line[start + len(said) :]
-            if not line.startswith(said, max(start, 0)) or sha256(body).hexdigest() != digest:
+            before, field, after = line.rpartition(f',"record_sha256":"{digest}"'.encode())
+            if not field or sha256(before + after).hexdigest() != digest:
                 self.faults.append(f"record {number} of {self._name(path)} is not what its digest says")
-            elif record.get("previous_record_sha256") != before or record.get("sequence") != number:
+            elif record.get("previous_record_sha256") != previous or record.get("sequence") != number:
                 self.faults.append(f"record {number} of {self._name(path)} does not follow the one before it")
-            before = digest
             self.checked += 1
-            yield record
+            previous = digest
+            records.append(record)
+        return records
 
     def _name(self, path: Path) -> str:
         return str(path.relative_to(self.folder))
 
 
 def _requests(records: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    """The messages of each request to the model in a journal: all of them, or those that it adds."""
+    """Yield the input of each request to the model: all messages, or only new ones."""
     for record in records:
         request = record.object("payload", "request")
         if record.kind == "action_intent" and request.text("purpose") == "agent":
             yield request.object("model_input", "messages")
-
-
-def _system_in(records: Iterable[JsonObject]) -> str:
-    messages = (message for request in _requests(records) for message in request.objects("messages"))
-    systems = [text_of(message) for message in messages if message.get("role") == "system"]
-    return systems[-1] if systems else ""
 
 
 def text_of(message: JsonObject) -> str:
@@ -105,48 +109,50 @@ def text_of(message: JsonObject) -> str:
 
 
 def context_of(store: Store) -> list[JsonObject]:
-    """The messages of the model's context, the system prompt aside: those of the checkpoint, and what the
-    journal has since."""
-    context = [
-        JsonObject({**item.object("message"), "source": item.get("source")})
-        for item in store.items("checkpoint", "context", "messages")
-    ]
+    """Return the model's context without the system prompt, from checkpoint and journal."""
+    items = store.items("checkpoint", "context", "messages")
+    context = [JsonObject({**item.object("message"), "source": item.get("source")}) for item in items]
     unsent: list[JsonObject] = []
     for record in store.journal:
-        unsent += _answered(record)
+        unsent += _outputs(record)
         for request in _requests([record]):
             messages = [one for one in request.objects("messages") if one.get("role") != "system"]
             if request.get("type") == "append":
                 messages = context + messages[_overlap(context, messages) :]
-            context, unsent = messages, []
+            context = messages
+            unsent = []
     return context + unsent
 
 
 def _overlap(context: Sequence[JsonObject], added: Sequence[JsonObject]) -> int:
-    """How many of the last messages of a context are the first of those that are added to it."""
-    known = [(message.get("role"), message.get("content")) for message in context[-len(added) :]]
+    """Return how many messages at the end of a context begin the added ones."""
+    end = [(message.get("role"), message.get("content")) for message in context[-len(added) :]]
     new = [(message.get("role"), message.get("content")) for message in added]
-    sizes = range(min(len(known), len(new)), 0, -1)
-    return next((size for size in sizes if known[-size:] == new[:size]), 0)
+    for size in range(min(len(end), len(new)), 0, -1):
+        if end[-size:] == new[:size]:
+            return size
+    return 0
 
 
-def _answered(record: JsonObject) -> Iterator[JsonObject]:
-    """An answer of the model, or a result of a call, that no request in the journal has yet."""
+def _outputs(record: JsonObject) -> Iterator[JsonObject]:
+    """Yield the answer or tool result in a record, as a message."""
     result = record.object("payload", "result")
     if record.kind != "action_result":
         return
-    if parts := result.objects("result", "parts"):
+    call_id = result.text("call_id")
+    parts = result.objects("result", "parts")
+    if parts:
         yield JsonObject(role="assistant", content=parts)
-    elif result.text("call_id") and result.kind.startswith("tool_"):
-        said = JsonObject(type="text", text=outcome_of(result.object("result")))
+    elif call_id and result.kind.startswith("tool_"):
         outcome = "success" if result.kind == "tool_succeeded" else "failure"
-        call_id = result.text("call_id")
-        yield JsonObject(role="tool", tool_call_id=call_id, outcome=outcome, content=[said])
+        text = JsonObject(type="text", text=outcome_of(result.object("result")))
+        yield JsonObject(role="tool", tool_call_id=call_id, outcome=outcome, content=[text])
 
 
 def outcome_of(result: JsonObject) -> str:
-    """The result of a call, as mistral-vibe sends it to the model."""
-    if error := result.object("error"):
+    """Return the result of a call, as mistral-vibe sends it to the model."""
+    error = result.object("error")
+    if error:
         fields = {"name": error.get("code"), "message": error.get("message"), "details": error.get("details")}
         return arguments_text({"result": {"type": "error", "error": fields}})
     structured = result.get("structured_content")
