@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlparse
 
 from foldline.formats.base import ForeignSession, Json, JsonObject, bytes_in, json_lines, parse_document
 from foldline.formats.parts import UsageFields, arguments_text, user_messages
+from foldline.formats.relist import relist
 from foldline.formats.tool_results import changes_of
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
@@ -147,7 +148,7 @@ def _read_messages(about: JsonObject, messages: Sequence[JsonObject], truncated:
         if place in truncated or _is_hidden(message):
             hidden |= indices
     # The summary of Goose or Roo Code is a message like others.
-    log.relist([index for index in log.context() if index not in hidden], None, strategy="anthropic")
+    relist(log, [index for index in log.context() if index not in hidden], None, strategy="anthropic")
     return log
 
 

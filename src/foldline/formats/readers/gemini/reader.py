@@ -12,6 +12,7 @@ from typing import NamedTuple
 from foldline.formats.base import ForeignSession, JsonObject, bytes_in, json_lines, parse_document
 from foldline.formats.contents import Contents, by_program, contents_of, is_content, responses_in
 from foldline.formats.parts import UsageFields, sub_agent_note
+from foldline.formats.relist import relist
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import (
@@ -209,14 +210,14 @@ class _Reader:
                 context += [entry for entry in self._entries_of(record) if isinstance(entry, BaseMessage)]
             else:
                 context += [*indices, *self._results_in(record)]
-        self.log.relist(context, at, strategy="gemini-cli")
+        relist(self.log, context, at, strategy="gemini-cli")
 
     def _add(self, record: JsonObject) -> None:
         at, identity = record.time("timestamp"), record.text("id")
         indices = self._entries.setdefault(identity, []) if identity else []
         for entry in self._entries_of(record):
             if isinstance(entry, ToolResultMessage):
-                if not self.log.is_answered(entry.call_id):
+                if self.log.newest_result(entry.call_id) is None:
                     self.log.add(entry, at)
                 continue
             index = self.log.add(entry, at)

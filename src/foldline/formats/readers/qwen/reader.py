@@ -16,6 +16,7 @@ from foldline.formats.contents import (
     is_program_text,
 )
 from foldline.formats.parts import BESIDE, UsageFields, sub_agent_note
+from foldline.formats.relist import relist
 from foldline.formats.transcript import Transcript
 from foldline.protocol import (
     NEW,
@@ -252,7 +253,7 @@ class _Reader:
     def _compress(self, payload: JsonObject, at: datetime | None) -> None:
         messages = self._listed(payload, "compressedHistory")
         tokens = payload.count("info", "originalTokenCount")
-        self.log.relist(messages, at, strategy="qwen-code", tokens_before=tokens)
+        relist(self.log, messages, at, strategy="qwen-code", tokens_before=tokens)
 
 
 def _is_beside(event: JsonObject) -> bool:
