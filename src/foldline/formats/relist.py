@@ -31,8 +31,8 @@ def relist(
     A message that the history holds is that entry; a result with another text replaces the old text. Of the
     new messages, the summary replaces what is gone, and the others join the history.
     """
-    known = log.known_messages(_content)
-    indices = [known.take(piece) if isinstance(piece, BaseMessage) else piece for piece in context]
+    history = log.known_messages(_content)
+    indices = [history.take(piece) if isinstance(piece, BaseMessage) else piece for piece in context]
     before = log.newest_summary()
     new = [piece for piece, index in zip(context, indices, strict=True) if index is None]
     summary = _summary_in(new, before.summary if before else "")
