@@ -85,11 +85,10 @@ def read(data: bytes, path: Path) -> ForeignSession:
     log = _read_messages(about, messages, _truncated(path, len(messages)))
     name = about.first("id", "sessionId") or (path.parent.name if path.stem == _CLINE else path.stem)
     cwd, begun = about.text("working_dir") or _tree(about), _time(about, "created")
-    notes = log.notes()
-    if about.count("message_count") not in (0, len(messages)):
-        stated = about.count("message_count")
-        differs = f"The file says that it has {stated:,} messages, and holds {len(messages):,}."
-        notes = (differs, *notes)
+    notes = [*log.notes()]
+    stated = about.count("message_count")
+    if stated not in (0, len(messages)):
+        notes.insert(0, f"The file says that it has {stated:,} messages, and holds {len(messages):,}.")
     return log.session("anthropic", name, cwd, damage, notes, begun=begun)
 
 
@@ -142,8 +141,8 @@ def _read_messages(about: JsonObject, messages: Sequence[JsonObject], truncated:
         log.add(SystemMessage(parts=text_parts(system)))
     hidden: set[int] = set()
     for place, message in enumerate(messages):
-        times = (("timestamp",), ("ts",), ("created",), ("meta", "sentAt"))
-        at = next(filter(None, (_time(message, *path) for path in times)), None)
+        at = _time(message, "timestamp") or _time(message, "ts") or _time(message, "created")
+        at = at or _time(message, "meta", "sentAt")
         indices = {log.add(entry, at) for entry in _entries(message, log)}
         if place in truncated or _is_hidden(message):
             hidden |= indices
@@ -194,10 +193,10 @@ def _untagged(block: JsonObject) -> JsonObject:
 
 def _answer(message: JsonObject, log: Transcript) -> AssistantMessage:
     usage = message.object("usage") or message.object("metrics", "tokens")
-    models = (usage.text("model"), message.text("model"), message.text("modelInfo", "modelId"))
+    model = usage.text("model") or message.text("model") or message.text("modelInfo", "modelId")
     return AssistantMessage(
         parts=_parts(list(map(_call, message.pieces("content"))), log),
-        model=next(filter(None, models), None),
+        model=model or None,
         usage=_USAGE.read(usage) or _CLINE_USAGE.read(message.get("metrics")),
         stop_reason="cancelled" if message.at("state", "type") == "cancelled" else None,
     )

@@ -7,13 +7,12 @@ The trajectories of mini-swe-agent are such an object, with more in `extra`; so 
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from foldline.context.calls import paired
 from foldline.context.numbers import many
 from foldline.context.view import IN_VIEW, is_preamble
-from foldline.formats.base import ForeignSession, JsonObject, json_lines, parse_document
+from foldline.formats.base import ForeignSession, JsonLine, JsonObject, json_lines, parse_document
 from foldline.formats.export import Exported, Original
 from foldline.formats.parts import (
     UsageFields,
@@ -66,36 +65,25 @@ def _is_message(record: JsonObject) -> bool:
 
 def read(data: bytes, path: Path) -> ForeignSession:
     """Read a chat. An index is the place of a message."""
-    chat = _chat(data)
-    if not any(_is_message(message) for _, message in chat.messages):
-        raise FoldlineError(f"{path} holds no OpenAI chat messages: nothing in it has a role and content.")
-    reader = _Reader(chat.about)
-    for position, message in chat.messages:
-        reader.read(message, position)
-    name = chat.about.text("instance_id") or path.stem
-    cwd = chat.about.text("info", "config", "environment", "cwd")
-    notes = (*chat.notes, *reader.log.notes(("exit",)))
-    return reader.log.session("openai", name, cwd, chat.damage, notes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Chat:
-    messages: list[tuple[int, JsonObject]]
-    about: JsonObject = field(default_factory=JsonObject)
-    damage: Damage = field(default_factory=Damage)
-    notes: tuple[str, ...] = ()
-
-
-def _chat(data: bytes) -> _Chat:
     document = parse_document(data, "messages")
     if document is not None and not _is_message(document):
-        return _Chat(list(enumerate(document.objects("messages"))), document)
-    lines, damage = json_lines(data)
-    chats = [line.record for line in lines if isinstance(line.record.get("messages"), list)]
-    if not chats:
-        return _Chat([(line.position, line.record) for line in lines], damage=damage)
-    more = (f"Of {len(chats)} chats, one a line, the first was read.",) if len(chats) > 1 else ()
-    return _Chat(list(enumerate(chats[0].objects("messages"))), chats[0], damage, more)
+        chats, damage = [document], Damage()
+    else:
+        lines, damage = json_lines(data)
+        chats = [line.record for line in lines if isinstance(line.record.get("messages"), list)]
+    about = chats[0] if chats else JsonObject()
+    if chats:
+        lines = [JsonLine(place, message) for place, message in enumerate(about.objects("messages"))]
+    if not any(_is_message(line.record) for line in lines):
+        raise FoldlineError(f"{path} holds no OpenAI chat messages: nothing in it has a role and content.")
+    reader = _Reader(about)
+    for line in lines:
+        reader.read(line.record, line.position)
+    notes = [*reader.log.notes(("exit",))]
+    if len(chats) > 1:
+        notes.insert(0, f"Of {len(chats)} chats, one a line, the first was read.")
+    name, cwd = about.text("instance_id") or path.stem, about.text("info", "config", "environment", "cwd")
+    return reader.log.session("openai", name, cwd, damage, notes)
 
 
 class _Reader:
