@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from foldline.context.files import file_lists
-from foldline.formats.base import ForeignSession, Json, JsonLine, JsonObject, known_lines
+from foldline.formats.base import ForeignSession, JsonLine, JsonObject, known_lines
 from foldline.formats.parts import BESIDE, UsageFields, arguments_of, stop_reason, text_in, user_message
 from foldline.formats.tool_results import FILE_TOOLS, Changes, details_in, line_count, tool_result
 from foldline.formats.transcript import Transcript
@@ -208,9 +208,9 @@ class _Reader:
             case "compaction":
                 return self._compaction(record, position)
             case "custom_message":
-                return self._machine_text(record.get("content"))
+                return DeveloperMessage(parts=self.log.parts(record.get("content")))
             case "branch_summary":
-                return self._machine_text(self._framed(record, _BRANCH_FRAME))
+                return DeveloperMessage(parts=text_parts(self._framed(record, _BRANCH_FRAME)))
             case "context_edit" if "replacement" in record and record["replacement"] is None:
                 return self._omission(self._indices.get(record.text("targetId")))
             case "model_change":
@@ -257,7 +257,7 @@ class _Reader:
             case "bashExecution":
                 return UserMessage(parts=text_parts(shell_text(message)), origin="shell")
             case "hookMessage" | "custom" | "developer":
-                return self._machine_text(content)
+                return DeveloperMessage(parts=self.log.parts(content))
             case _:
                 return None
 
@@ -268,9 +268,6 @@ class _Reader:
     def _framed(self, record: JsonObject, frame: tuple[str, str]) -> str:
         """Return the summary in a record as it is sent."""
         return record.text("summary").join(frame if self.has_frames else ("", ""))
-
-    def _machine_text(self, content: Json) -> DeveloperMessage:
-        return DeveloperMessage(origin="notice", parts=self.log.parts(content))
 
     def _tool_result(self, message: JsonObject, parts: tuple[Part, ...]) -> ToolResultMessage:
         call_id, name = message.text("toolCallId"), message.text("toolName")

@@ -72,14 +72,13 @@ def read(data: bytes, path: Path) -> ForeignSession:
     lacks = "record of Qwen Code: no line has a known type, a `uuid`, a `parentUuid` and a message with parts"
     lines, damage = known_lines(data, path, recognises, lacks)
     records = [line.record for line in lines]
-    nodes = _nodes(records)
-    log = _Reader(nodes).log
+    log = _Reader(_nodes(records)).log
     # The program's notes may be about other folders than the one where the newest message was said.
     messages = (record for record in reversed(records) if record.kind != "system")
     cwd = next(filter(None, (record.text("cwd") for record in messages)), "")
     name = next(filter(None, (record.text("sessionId") for record in reversed(records))), path.stem)
     begun = next(filter(None, (record.time("timestamp") for record in records)), None)
-    by_agent = any(node.first.flag("isSidechain") for node in nodes)
+    by_agent = any(record.flag("isSidechain") for record in records)
     notes = (*log.notes(_SILENT), *sub_agent_note(by_agent))
     return log.session("qwen-code", name, cwd, damage, notes, begun=begun)
 
@@ -160,31 +159,26 @@ class _Reader:
         """The newest message."""
         for node in nodes:
             at = node.records[-1].time("timestamp")
-            if node.goes_back:
-                self._go_back(node.parent, at)
+            if node.parent is not None and node.parent.checkpoint is not None:
+                self.log.go_back_to(node.parent.checkpoint, at)
+            elif node.goes_back:
+                self.log.go_to_branch(NEW, at)
             self._read(node, at)
             if node.is_target:
                 node.checkpoint = self.log.checkpoint(at)
 
-    def _go_back(self, node: _Node | None, at: datetime | None) -> None:
-        if node is None or node.checkpoint is None:
-            self.log.go_to_branch(NEW, at)
-        else:
-            self.log.go_back_to(node.checkpoint, at)
-
     def _read(self, node: _Node, at: datetime | None) -> None:
-        payload, kind = node.first.object("systemPayload"), node.first.kind
-        if (kind, node.subtype) == ("system", "chat_compression") and isinstance(
-            payload.get("compressedHistory"), list
-        ):
-            self._compress(payload, at)
+        payload, kind = node.first.object("systemPayload"), f"{node.first.kind}.{node.subtype}"
+        if kind == "system.chat_compression" and isinstance(payload.get("compressedHistory"), list):
+            messages = self._listed(payload, "compressedHistory")
+            tokens = payload.count("info", "originalTokenCount")
+            relist(self.log, messages, at, strategy="qwen-code", tokens_before=tokens)
             return
-        name = ".".join(filter(None, (kind, node.subtype)))
-        for entry in self._entries(node, payload) or [self.log.unknown(node.first, name)]:
+        for entry in self._entries(node, payload) or [self.log.unknown(node.first, kind.strip("."))]:
             index = self.log.add(entry, at)
             if isinstance(entry, BaseMessage):
                 self._newest = index
-        if (kind, node.subtype) == ("system", "slash_command"):
+        if kind == "system.slash_command":
             self._take_back(payload, at)
 
     def _take_back(self, command: JsonObject, at: datetime | None) -> None:
@@ -249,11 +243,6 @@ class _Reader:
         contents = contents_of(payload, name)
         messages = (message for content in contents for message in self._contents.messages(content))
         return [by_program(message) if isinstance(message, UserMessage) else message for message in messages]
-
-    def _compress(self, payload: JsonObject, at: datetime | None) -> None:
-        messages = self._listed(payload, "compressedHistory")
-        tokens = payload.count("info", "originalTokenCount")
-        relist(self.log, messages, at, strategy="qwen-code", tokens_before=tokens)
 
 
 def _is_beside(event: JsonObject) -> bool:
