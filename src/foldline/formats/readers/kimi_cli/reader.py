@@ -134,11 +134,11 @@ def _child_files(path: Path) -> dict[str, Path]:
     files: dict[str, Path] = {}
     is_main = path.parts[-3:-1] == ("agents", "main")
     folder = path.parents[1] if is_main else path.parent / "subagents"
-    for name in reversed(_NAMES) if path.name in _NAMES else ():
-        for file in folder.glob(f"*/{name}"):
+    if path.name in _NAMES:
+        for file in (*folder.glob("*/wire.jsonl"), *folder.glob("*/context.jsonl")):
             if is_file(file) and file.parent.name != "main" and not file.parent.is_symlink():
                 files[file.parent.name] = file
-    files = dict(sorted(files.items()))
+        files = dict(sorted(files.items()))
     if path.name == _NAMES[0]:
         files |= {file.stem: file for file in sorted(path.parent.glob("context_sub_*.jsonl"))}
     return files
@@ -187,9 +187,8 @@ class _Context:
         earlier = {file.name: state for file in rotations(path) if (state := self._earlier(file)) is not None}
         states = [*earlier.values(), lines]
         records = (line.record for state in states for line in state)
-        self._prompts = [
-            record.get("content") for record in records if record.get("role") == "_system_prompt"
-        ]
+        prompts = (record for record in records if record.get("role") == "_system_prompt")
+        self._prompts = [prompt.get("content") for prompt in prompts]
         """Each state repeats its own, and a view has only one: the last."""
         for state in states:
             self._read(state)

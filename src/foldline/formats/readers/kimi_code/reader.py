@@ -101,7 +101,7 @@ class CodeWire:
         """The newest compaction or clear: no undo goes back over it."""
         self._kept: list[int] = []
         """The messages that it kept, with its summary."""
-        self._newest_answer: int | None = None
+        self._newest_answer: AssistantMessage | None = None
         """Set until the transition that it calls was applied."""
         self._steps = _steps(lines)
         if "micro_compaction.apply" in kinds:
@@ -142,8 +142,9 @@ class CodeWire:
 
     def _add(self, index: int, entry: Entry, at: datetime | None) -> None:
         self.log.put(index, entry, at)
-        if isinstance(entry, AssistantMessage):
-            self._newest_answer = index
+        message = self.log.entries[index]
+        if isinstance(message, AssistantMessage):
+            self._newest_answer = message
 
     def _entry(self, record: JsonObject, index: int) -> Entry | None:
         match record.kind:
@@ -294,14 +295,13 @@ class CodeWire:
             is_message = isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage)
             is_undone = projection.fate(index).kind == "reverted"
             if is_message and index > self._last_compaction and not is_undone:
-                messages += [each for each in projection.group(index) if each not in messages]
-        return messages
+                messages += projection.group(index)
+        return list(dict.fromkeys(messages))
 
     def _close_scope(self, position: int, at: datetime | None) -> None:
         """Compact the scope that the newest answer closed."""
-        newest, self._newest_answer = self._newest_answer, None
-        answer = self.log.entries[newest] if newest is not None else None
-        if self._has_records or not isinstance(answer, AssistantMessage):
+        answer, self._newest_answer = self._newest_answer, None
+        if answer is None or self._has_records:
             return
         results = map(self.log.message, self.log.results_of(answer.index))
         if scope := self._spine.apply_calls(answer, results):
@@ -336,11 +336,10 @@ class CodeWire:
         """Add the reminders again that an undo leaves standing."""
         owners = {"", *(prompt.identity for prompt in self._prompts)}
         fate = self.log.projection.fate
-        undone = [index for index in self._reminders if fate(index).by == undo]
-        for index in undone:
-            if self._reminders[index] in owners:
+        for index, owner in list(self._reminders.items()):
+            if owner in owners and fate(index).by == undo:
                 reminder, again = self.log.entries[index], self.log.next_index(position)
-                self._reminders[again] = self._reminders[index]
+                self._reminders[again] = owner
                 self._add(again, reminder, reminder.at)
 
 
