@@ -172,6 +172,8 @@ class _Reader:
         elif row.kind == "response_item":
             name = row.payload.kind
             self._unknown.append(kind_of(row.payload))
+        elif not row.kind and row.record.kind:
+            self._unknown.append(kind_of(row.record))
         elif row.kind not in _SILENT:
             self._unknown.append(row.kind[:LONGEST_KIND])
         self._answers.add(row, self.log.unknown(row.record, name or "row"))

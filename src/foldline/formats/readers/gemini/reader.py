@@ -205,11 +205,14 @@ class _Reader:
     def _list_anew(self, at: datetime | None) -> None:
         context: list[int | BaseMessage] = []
         for record in self._conversation:
+            messages = [entry for entry in self._entries_of(record) if isinstance(entry, BaseMessage)]
+            results = [message for message in messages if isinstance(message, ToolResultMessage)]
+            texts = [message.text for message in messages if not isinstance(message, ToolResultMessage)]
             indices = self._entries.get(record.text("id"))
-            if indices is None:
-                context += [entry for entry in self._entries_of(record) if isinstance(entry, BaseMessage)]
+            if indices is not None and texts == [self.log.message(index).text for index in indices]:
+                context += [*indices, *results]
             else:
-                context += [*indices, *self._results_in(record)]
+                context += messages
         relist(self.log, context, at, strategy="gemini-cli")
 
     def _add(self, record: JsonObject) -> None:
@@ -217,7 +220,7 @@ class _Reader:
         indices = self._entries.setdefault(identity, []) if identity else []
         for entry in self._entries_of(record):
             if isinstance(entry, ToolResultMessage):
-                if self.log.newest_result(entry.call_id) is None:
+                if not entry.call_id or self.log.newest_result(entry.call_id) is None:
                     self.log.add(entry, at)
                 continue
             index = self.log.add(entry, at)
