@@ -45,6 +45,12 @@ class JsonObject(dict[str, Json]):
         kind = self.get("type")
         return kind if isinstance(kind, str) else ""
 
+    @property
+    def role(self) -> str:
+        """Its `role`."""
+        role = self.get("role")
+        return role if isinstance(role, str) else ""
+
     def at(self, *path: str) -> Json:
         value: Json = self
         for key in path:

@@ -34,7 +34,7 @@ _PROGRAM = (
 
 
 def is_content(value: JsonObject) -> bool:
-    return value.text("role") in ("user", *_MODELS) and isinstance(value.at("parts"), list)
+    return value.role in ("user", *_MODELS) and isinstance(value.at("parts"), list)
 
 
 def contents_of(record: JsonObject, name: str) -> list[JsonObject]:
@@ -119,7 +119,7 @@ class Contents:
         others = self.parts(pieces)
         run = run if run and len(responses) == 1 else JsonObject()
         first, *later = responses
-        return [self._result(first, run, others), *(self._result(each, run) for each in later)]
+        return [self._result(first, run, others), *(self._result(response, run) for response in later)]
 
     def _result(
         self, response: JsonObject, run: JsonObject, others: Sequence[Part] = ()
@@ -146,7 +146,7 @@ class Contents:
 
     def messages(self, content: JsonObject) -> Sequence[BaseMessage]:
         pieces = content.pieces("parts")
-        if content.get("role") in _MODELS:
+        if content.role in _MODELS:
             return [AssistantMessage(parts=self.parts(pieces))]
         return self.results(pieces) or self.user_messages(pieces)
 

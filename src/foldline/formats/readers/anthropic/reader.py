@@ -69,12 +69,12 @@ def recognises(records: Sequence[JsonObject]) -> bool:
 
 def _has_blocks(message: JsonObject) -> bool:
     kinds = {block.kind for block in message.objects("content")}
-    return message.get("role") in ("user", "assistant") and not kinds.isdisjoint(_BLOCKS)
+    return message.role in ("user", "assistant") and not kinds.isdisjoint(_BLOCKS)
 
 
 def _is_message(record: JsonObject) -> bool:
     has_content = isinstance(record.get("content"), str | list)
-    return has_content and record.get("role") in ("user", "assistant", "system")
+    return has_content and record.role in ("user", "assistant", "system")
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
@@ -159,7 +159,7 @@ def _is_hidden(message: JsonObject) -> bool:
 
 def _entries(message: JsonObject, log: Transcript) -> Sequence[Entry]:
     blocks = message.pieces("content")
-    match message.get("role"):
+    match message.role:
         case "assistant":
             return [_answer(message, log)]
         case "user":
@@ -174,7 +174,7 @@ def _entries(message: JsonObject, log: Transcript) -> Sequence[Entry]:
             parts = _parts(blocks, log)
             return [DeveloperMessage(parts=parts) if any(talk) else SystemMessage(parts=parts)]
         case _:
-            return [log.unknown(message, message.text("role"))]
+            return [log.unknown(message, message.role)]
 
 
 def _is_program(text: str) -> bool:
@@ -182,7 +182,7 @@ def _is_program(text: str) -> bool:
 
 
 def _parts(blocks: Sequence[JsonObject], log: Transcript) -> tuple[Part, ...]:
-    return log.parts([block for block in blocks if block.get("type") != "text" or block.get("text")])
+    return log.parts([block for block in blocks if block.kind != "text" or block.get("text")])
 
 
 def _untagged(block: JsonObject) -> JsonObject:

@@ -229,7 +229,7 @@ class _Reader:
 
     def _entries_of(self, record: JsonObject) -> Sequence[Entry]:
         pieces = record.pieces("content")
-        match record.get("type"):
+        match record.kind:
             case "user":
                 return self._user(record, pieces)
             case "gemini":
@@ -239,7 +239,7 @@ class _Reader:
             case _ if is_content(record):
                 return self._contents.messages(record)
             case _:
-                return [self.log.unknown(record, record.text("type"))]
+                return [self.log.unknown(record, record.kind)]
 
     def _user(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
         text = _text_in(pieces)
@@ -270,11 +270,12 @@ class _Reader:
 
         Results of parallel calls may stand with it.
         """
-        call_id, name, pieces = run.text("id"), run.text("name"), run.pieces("result")
+        call_id, name = run.text("id"), run.text("name")
+        pieces = run.pieces("result")
         if agent := run.text("agentId"):
             self._agents[agent] = name
         responses = responses_in(pieces)
-        own = next((each for each in responses if each.get("id") == call_id), None)
+        own = next((response for response in responses if response.get("id") == call_id), None)
         own = own or next(iter(responses), JsonObject())
         others = [piece for piece in pieces if "functionResponse" not in piece]
         if len(responses) > 1:

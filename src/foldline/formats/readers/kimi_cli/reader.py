@@ -70,7 +70,7 @@ _MEDIA_FOLLOWS = "Non-text parts are sent as a user message below."
 
 
 def recognises(record: JsonObject) -> bool:
-    return record.get("role") in _CONTEXT_ROLES or _is_wire(record) or _is_code_wire(record)
+    return record.role in _CONTEXT_ROLES or _is_wire(record) or _is_code_wire(record)
 
 
 def _is_wire(record: JsonObject) -> bool:
@@ -187,7 +187,7 @@ class _Context:
         earlier = {file.name: state for file in rotations(path) if (state := self._earlier(file)) is not None}
         states = [*earlier.values(), lines]
         records = (line.record for state in states for line in state)
-        prompts = (record for record in records if record.get("role") == "_system_prompt")
+        prompts = (record for record in records if record.role == "_system_prompt")
         self._prompts = [prompt.get("content") for prompt in prompts]
         """Each state repeats its own, and a view has only one: the last."""
         for state in states:
@@ -277,7 +277,7 @@ class _Context:
         return 0
 
     def _add(self, row: JsonLine) -> None:
-        role = row.record.text("role")
+        role = row.record.role
         if role == "_checkpoint":
             self.log.checkpoint(index=row.position)
         else:
@@ -286,7 +286,7 @@ class _Context:
 
     def _entry(self, record: JsonObject, index: int) -> Entry | None:
         content = record.get("content")
-        match record.get("role"):
+        match record.role:
             case "_system_prompt":
                 has_prompt = any(isinstance(entry, SystemMessage) for entry in self.log.entries.values())
                 return None if has_prompt else SystemMessage(parts=self.log.parts(self._prompts[-1]))
@@ -339,7 +339,7 @@ class _Context:
         answer = self.log.entries.get(newest)
         if is_estimate or not isinstance(answer, AssistantMessage) or answer.usage or not tokens:
             return
-        counted_before = len(self._rows) > 1 and self._rows[-2].record.get("role") == "_usage"
+        counted_before = len(self._rows) > 1 and self._rows[-2].record.role == "_usage"
         output = tokens - before if counted_before else 0
         if not 0 <= output < tokens:
             output = 0
@@ -347,7 +347,7 @@ class _Context:
 
 
 def _is_message(row: JsonLine) -> bool:
-    return not row.record.text("role").startswith("_")
+    return not row.record.role.startswith("_")
 
 
 def _opens_with(record: JsonObject, start: str | tuple[str, ...]) -> bool:

@@ -191,7 +191,7 @@ class CodeWire:
     def _message(self, record: JsonObject, index: int) -> Entry | None:
         message = record.object("message")
         kind, parts = message.at("origin", "kind"), self.log.parts(message.get("content"))
-        match message.get("role"):
+        match message.role:
             case "user" if _is_prompt(record):
                 scopes = list(self._spine.scopes)
                 self._prompts.append(_Prompt(index, self._last_checkpoint, scopes, message.text("id")))
@@ -365,7 +365,7 @@ def _is_prompt(record: JsonObject) -> bool:
     message, origin = record.object("message"), record.object("message", "origin")
     kind = origin.get("kind")
     is_called = kind in ("skill_activation", "plugin_command") and origin.get("trigger") == "user-slash"
-    by_user = message.get("role") == "user" and (kind in (None, "user") or is_called)
+    by_user = message.role == "user" and (kind in (None, "user") or is_called)
     return by_user and record.kind == "context.append_message"
 
 

@@ -42,7 +42,7 @@ _USAGE = UsageFields(("input_tokens",), ("output_tokens",), "cached_tokens", "re
 
 
 def recognises(record: JsonObject) -> bool:
-    return record.get("type") in _KINDS and isinstance(record.get("data"), dict)
+    return record.kind in _KINDS and isinstance(record.get("data"), dict)
 
 
 def read(data: bytes, path: Path) -> ForeignSession:

@@ -60,7 +60,7 @@ def recognises(records: Sequence[JsonObject]) -> bool:
 
 
 def _is_message(record: JsonObject) -> bool:
-    return record.get("role") in _ROLES and not {"content", "tool_calls", "function_call"}.isdisjoint(record)
+    return record.role in _ROLES and not {"content", "tool_calls", "function_call"}.isdisjoint(record)
 
 
 def read(data: bytes, path: Path) -> ForeignSession:
@@ -107,12 +107,12 @@ class _Reader:
 
     def read(self, message: JsonObject, position: int) -> None:
         at = message.time("extra", "timestamp", unit=1)
-        self.log.put_record(position, self._entry(message, position), message, message.text("role"), at)
-        if message.get("role") not in ("system", "developer") or position in self._summaries:
+        self.log.put_record(position, self._entry(message, position), message, message.role, at)
+        if message.role not in ("system", "developer") or position in self._summaries:
             self._is_leading = False
 
     def _entry(self, message: JsonObject, position: int) -> Entry | None:
-        match message.get("role"):
+        match message.role:
             case "system" | "developer":
                 parts = self.log.parts(message.get("content"))
                 if not self._is_leading:

@@ -63,7 +63,7 @@ _USAGE = UsageFields(
 
 def recognises(record: JsonObject) -> bool:
     message = record.object("message")
-    is_own = message.get("role") in _ROLES or not _FIELDS.isdisjoint(message)
+    is_own = message.role in _ROLES or not _FIELDS.isdisjoint(message)
     return _is_header(record) or (record.kind == "message" and is_own)
 
 
@@ -82,7 +82,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
     notes: list[str] = []
     if not _is_header(header):
         notes.append("The session header is damaged or missing: what it does not say is not known.")
-    body = [line for line in lines if line.record.get("type") != "session"]
+    body = [line for line in lines if line.record.kind != "session"]
     parents = _parents(body, notes)
     reader = _Reader(has_frames=not any(_is_of_oh_my_pi(line.record) for line in body))
     reader.read(body, parents)
@@ -202,7 +202,7 @@ class _Reader:
             self.log.add(request, at, position=line.position)
 
     def _entry(self, record: JsonObject, position: int) -> Entry | None:
-        match record.get("type"):
+        match record.kind:
             case "message":
                 return self._message(record.object("message"), position)
             case "compaction":
@@ -236,7 +236,7 @@ class _Reader:
 
     def _message(self, message: JsonObject, index: int) -> Entry | None:
         content = message.get("content")
-        match message.get("role"):
+        match message.role:
             case "system":
                 return self._system(message, index)
             case "user":

@@ -63,7 +63,7 @@ _TELEMETRY_USAGE = UsageFields(
 
 
 def recognises(record: JsonObject) -> bool:
-    in_tree = record.get("type") in _KINDS and {"uuid", "parentUuid"} <= record.keys()
+    in_tree = record.kind in _KINDS and {"uuid", "parentUuid"} <= record.keys()
     return in_tree and (is_content(record.object("message")) or not record.keys().isdisjoint(_OWN_KEYS))
 
 
@@ -116,7 +116,7 @@ def _nodes(records: Iterable[JsonObject]) -> list[_Node]:
     """Return the nodes: records of the same id and type are one."""
     nodes: dict[object, _Node] = {}
     for place, record in enumerate(records):
-        key = (record.text("uuid") or place, record.text("type"))
+        key = (record.text("uuid") or place, record.kind)
         nodes.setdefault(key, _Node([])).records.append(record)
     _connect(nodes.values())
     return list(nodes.values())
@@ -192,7 +192,7 @@ class _Reader:
     def _entries(self, node: _Node, payload: JsonObject) -> Sequence[Entry]:
         if node.subtype in _NOT_SENT:
             return ()
-        match node.first.get("type"):
+        match node.first.kind:
             case "assistant":
                 return [self._answer(node)]
             case "user" | "tool_result" as kind:
