@@ -55,6 +55,8 @@ class Transcript:
     """The kinds of pieces of messages that cannot be shown."""
     children: dict[str, ForeignChild] = field(default_factory=dict)
     """The subagents, by id: each is marked behind the call that started it, or else at the end."""
+    counted: list[Counted] = field(default_factory=list)
+    """The file's counts of its requests' messages."""
     _marked: set[str] = field(default_factory=set)
     _last: int = -1
     _shift: int = 0
@@ -326,7 +328,6 @@ class Transcript:
         notes: Iterable[str],
         *,
         begun: datetime | None = None,
-        counted: Iterable[Counted] = (),
         digests: Digests | None = None,
     ) -> ForeignSession:
         """Return the session. By default, it began at the first entry with a time."""
@@ -338,7 +339,9 @@ class Transcript:
         header = SessionHeader(id=identity, created_at=next(filter(None, times), EPOCH), cwd=cwd)
         damage_note = (f"{damage}.",) if damage else ()
         all_notes = (*damage_note, *notes, *self._orphans_note(), *_children_note(children))
-        return ForeignSession(format, header, entries, damage, all_notes, tuple(counted), children, digests)
+        return ForeignSession(
+            format, header, entries, damage, all_notes, tuple(self.counted), children, digests
+        )
 
     def notes(self, silent: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Return sentences on the pieces and records that were left out.

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from foldline.files import is_file, is_folder, read_regular
 from foldline.formats.base import (
-    Counted,
     ForeignChild,
     ForeignSession,
     JsonLine,
@@ -22,6 +21,7 @@ from foldline.formats.base import (
 )
 from foldline.formats.beside import SharedFiles, beside_kimi
 from foldline.formats.parts import (
+    first_text,
     has_image,
     parts_of,
     sub_agent_note,
@@ -102,8 +102,9 @@ def read(data: bytes, path: Path) -> ForeignSession:
     log, name = reader.log, session_id_of(path)
     starts = {record.text("subagentId"): record for record in records if "parentToolCallId" in record}
     log.children = {child.id: child for child in _children(path, log, starts)}
-    cwd = reader.cwd or beside_kimi(path, name, SharedFiles()).cwd
-    return log.session("kimi-cli", name, cwd, damage, reader.notes(), counted=reader.counted)
+    folders = (record.text("environmentDisclosure", "cwd") or record.text("cwd") for record in records)
+    cwd = first_text(folders) or beside_kimi(path, name, SharedFiles()).cwd
+    return log.session("kimi-cli", name, cwd, damage, reader.notes())
 
 
 def session_id_of(path: Path) -> str:
@@ -167,9 +168,6 @@ class _Context:
     A later state is a compaction of the one before (it opens with a summary), a rewind of it (it is the same
     up to a checkpoint) or a fresh start.
     """
-
-    cwd = ""
-    counted: Sequence[Counted] = ()
 
     def __init__(self, lines: list[JsonLine], path: Path) -> None:
         self.log = Transcript("kimi")

@@ -6,7 +6,7 @@ They hold no system prompt and no summaries: those are in the context file besid
 from collections.abc import Sequence
 from datetime import datetime
 
-from foldline.formats.base import Counted, JsonLine, JsonObject
+from foldline.formats.base import JsonLine, JsonObject
 from foldline.formats.parts import UsageFields, tool_call_parts
 from foldline.formats.readers.kimi_code.results import result_of
 from foldline.formats.transcript import Transcript
@@ -40,9 +40,6 @@ _USAGE = UsageFields(
 
 class Wire:
     """Turns the events of a wire file into entries."""
-
-    cwd = ""
-    counted: Sequence[Counted] = ()
 
     def __init__(self, lines: Sequence[JsonLine]) -> None:
         self.log = Transcript("kimi")

@@ -81,8 +81,6 @@ class CodeWire:
         prompts = list(filter(None, (record.text("systemPrompt") for record in settings)))
         kinds = {line.record.kind for line in lines}
         self.log = Transcript("kimi")
-        self.cwd = ""
-        self.counted: list[Counted] = []
         self._notes: list[str] = []
         self._system_prompt = prompts[-1] if prompts else ""
         """The last one of the session, as a view has only one; empty once it was added."""
@@ -118,7 +116,6 @@ class CodeWire:
     def _read(self, line: JsonLine) -> None:
         record, position = line.record, line.position
         at = record.time("time")
-        self.cwd = self.cwd or record.text("environmentDisclosure", "cwd") or record.text("cwd")
         if position in self._steps or record.at("message", "role") == "assistant":
             self._close_scope(position, at)
         if self._has_undos and _is_prompt(record):
@@ -131,7 +128,7 @@ class CodeWire:
             return
         messages = record.count("messageCount")
         if messages and record.kind == "llm.request" and record.get("kind", "loop") == "loop":
-            self.counted.append(Counted(index, messages))
+            self.log.counted.append(Counted(index, messages))
         entry = self._entry(record, index) or self.log.unknown(record, record.kind)
         self._add(index, entry, at)
         if isinstance(entry, Compaction) and "wireLines" in record:  # since Kimi Code 2

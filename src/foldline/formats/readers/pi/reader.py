@@ -7,7 +7,6 @@ than the one before, so does the history, by a rewind to that moment.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -152,20 +151,22 @@ class _Prompt(NamedTuple):
         return "\n\n".join(filter(None, (*self.content, *self.sections.values())))
 
 
-@dataclass
 class _Reader:
-    has_frames: bool
-    """Whether the frames are known that summaries are sent in."""
-    log: Transcript = field(default_factory=lambda: Transcript("pi"))
-    _tip: int | None = None
-    """The place of the newest record of the tree."""
-    _states: dict[int | None, tuple[int, _Prompt]] = field(default_factory=lambda: {None: (NEW, _Prompt())})
-    """By the place of a record: the newest entry after it, and the system prompt."""
-    _indices: dict[str, int] = field(default_factory=dict)
-    """By the id of a record: its entry."""
-    _lost_cuts: int = 0
-    _prompt: _Prompt = field(default_factory=_Prompt)
-    _model: str | None = None
+    """Turns records into entries."""
+
+    def __init__(self, *, has_frames: bool) -> None:
+        self.log = Transcript("pi")
+        self._has_frames = has_frames
+        """Whether the frames are known that summaries are sent in."""
+        self._prompt = _Prompt()
+        self._tip: int | None = None
+        """The place of the newest record of the tree."""
+        self._states: dict[int | None, tuple[int, _Prompt]] = {None: (NEW, self._prompt)}
+        """By the place of a record: the newest entry after it, and the system prompt."""
+        self._indices: dict[str, int] = {}
+        """By the id of a record: its entry."""
+        self._lost_cuts = 0
+        self._model: str | None = None
 
     def notes(self) -> list[str]:
         notes = [*self.log.notes(_SILENT)]
@@ -267,7 +268,7 @@ class _Reader:
 
     def _framed(self, record: JsonObject, frame: tuple[str, str]) -> str:
         """Return the summary in a record as it is sent."""
-        return record.text("summary").join(frame if self.has_frames else ("", ""))
+        return record.text("summary").join(frame if self._has_frames else ("", ""))
 
     def _tool_result(self, message: JsonObject, parts: tuple[Part, ...]) -> ToolResultMessage:
         call_id, name = message.text("toolCallId"), message.text("toolName")

@@ -15,7 +15,7 @@ from foldline.formats.contents import (
     is_content,
     is_program_text,
 )
-from foldline.formats.parts import BESIDE, UsageFields, sub_agent_note
+from foldline.formats.parts import BESIDE, UsageFields, first_text, sub_agent_note
 from foldline.formats.relist import relist
 from foldline.formats.transcript import Transcript
 from foldline.protocol import (
@@ -75,8 +75,8 @@ def read(data: bytes, path: Path) -> ForeignSession:
     log = _Reader(_nodes(records)).log
     # The program's notes may be about other folders than the one where the newest message was said.
     messages = (record for record in reversed(records) if record.kind != "system")
-    cwd = next(filter(None, (record.text("cwd") for record in messages)), "")
-    name = next(filter(None, (record.text("sessionId") for record in reversed(records))), path.stem)
+    cwd = first_text(record.text("cwd") for record in messages)
+    name = first_text(record.text("sessionId") for record in reversed(records)) or path.stem
     begun = next(filter(None, (record.time("timestamp") for record in records)), None)
     by_agent = any(record.flag("isSidechain") for record in records)
     notes = (*log.notes(_SILENT), *sub_agent_note(by_agent))
@@ -207,11 +207,10 @@ class _Reader:
 
     def _answer(self, node: _Node) -> AssistantMessage:
         usages = (record.object("usageMetadata") for record in reversed(node.records))
-        models = (record.text("model") for record in node.records)
         return AssistantMessage(
             parts=self._contents.parts(node.pieces),
             usage=_USAGE.read(next(filter(None, usages), {})),
-            model=next(filter(None, models), None),
+            model=first_text(record.text("model") for record in node.records) or None,
         )
 
     def _user_messages(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[UserMessage]:
