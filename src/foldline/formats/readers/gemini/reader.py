@@ -4,7 +4,7 @@ The log says what was added, changed and taken back. The files of `/chat save` a
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -49,8 +49,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
     """Read a session or a sub-agent. An index counts entries."""
     document = parse_document(data, "history")
     lines, damage = ([], Damage()) if document else json_lines(data)
-    changes = _Changes()
-    changes.read([document] if document else [line.record for line in lines])
+    changes = _Changes([document] if document else [line.record for line in lines])
     if not any(isinstance(change, _Message | _Snapshot) for change in changes.all):
         raise FoldlineError(f"{path} is no session of Gemini CLI: it holds no message of one.")
     about = changes.about
@@ -98,16 +97,14 @@ _Change = _Message | _Rewind | _Snapshot | JsonObject
 """An object is a record of an unknown kind."""
 
 
-@dataclass
 class _Changes:
     """Gathers the changes of the conversation, and the facts about the session."""
 
-    all: list[_Change] = field(default_factory=list)
-    about: JsonObject = field(default_factory=JsonObject)
-    _messages: dict[str, _Message] = field(default_factory=dict)
-    """Those of the conversation at this point, by id."""
-
-    def read(self, records: Iterable[JsonObject]) -> None:
+    def __init__(self, records: Iterable[JsonObject]) -> None:
+        self.all: list[_Change] = []
+        self.about = JsonObject()
+        self._messages: dict[str, _Message] = {}
+        """Those of the conversation at this point, by id."""
         for record in records:
             self._read(record)
 
@@ -125,13 +122,14 @@ class _Changes:
         elif identity in self._messages:
             self._messages[identity].record = record
         elif "type" in record and ("content" in record or "toolCalls" in record):
-            message = _Message(record)
-            self.all.append(message)
+            change = _Message(record)
+            self.all.append(change)
             if identity:
-                self._messages[identity] = message
+                self._messages[identity] = change
         elif "sessionId" in record:
             self._tell(record)
-            self.read(record.objects("messages"))
+            for message in record.objects("messages"):
+                self._read(message)
         else:
             self.all.append(record)
 
@@ -153,28 +151,28 @@ class _Changes:
 # --- entries ------------------------------------------------------------------------------------------
 
 
-@dataclass
 class _Reader:
-    by_agent: bool
-    log: Transcript = field(default_factory=lambda: Transcript("gemini"))
-    _conversation: list[JsonObject] = field(default_factory=list)
-    """The messages as Gemini CLI would list them now."""
-    _checkpoints: dict[str, int] = field(default_factory=dict)
-    """By the id of a rewind's target: the checkpoint before it."""
-    _entries: dict[str, list[int]] = field(default_factory=dict)
-    """By the id of a message: its entries, without results."""
-    _agents: dict[str, str] = field(default_factory=dict)
-    """By the id of a sub-agent that ran: the tool that started it."""
+    """Turns changes into entries."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, *, by_agent: bool) -> None:
+        self.log = Transcript("gemini")
+        self._by_agent = by_agent
         self._contents = Contents(self.log)
+        self._conversation: list[JsonObject] = []
+        """The messages as Gemini CLI would list them now."""
+        self._checkpoints: dict[str, int] = {}
+        """By the id of a rewind's target: the checkpoint before it."""
+        self._entries: dict[str, list[int]] = {}
+        """By the id of a message: its entries, without results."""
+        self._agents: dict[str, str] = {}
+        """By the id of a sub-agent that ran: the tool that started it."""
 
     def notes(self) -> list[str]:
         notes = [*self.log.notes()]
         if self._agents:
             names = ", ".join(f"{tool} ({agent})" for agent, tool in self._agents.items())
             notes.append(f"Left out: the steps of its sub-agents, which have files of their own: {names}.")
-        return [*notes, *sub_agent_note(self.by_agent)]
+        return [*notes, *sub_agent_note(self._by_agent)]
 
     def apply(self, change: _Change) -> None:
         match change:
@@ -246,7 +244,7 @@ class _Reader:
         if text.lstrip().startswith(_COMMANDS):
             return [NoticeRecord(text=text)]
         results, messages = self._results_in(record), self._contents.user_messages(pieces)
-        return [*results, *(map(by_program, messages) if self.by_agent else messages)]
+        return [*results, *(map(by_program, messages) if self._by_agent else messages)]
 
     def _answer(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
         runs = record.objects("toolCalls")

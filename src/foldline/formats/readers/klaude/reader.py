@@ -5,7 +5,7 @@ One index a record. A checkpoint that a rewind goes back to takes one more, afte
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.formats.base import ForeignSession, JsonLine, JsonObject, known_lines, object_in
@@ -49,14 +49,16 @@ def read(data: bytes, path: Path) -> ForeignSession:
     """Read a session."""
     lacks = "event of klaude-code: no line has the type and data of one"
     lines, damage = known_lines(data, path, recognises, lacks)
-    rewinds = [line.record for line in lines if line.record.kind == "RewindEntry"]
+    rewinds = (line.record for line in lines if line.record.kind == "RewindEntry")
+    targets = {rewind.count("data", "checkpoint_id") for rewind in rewinds}
     meta = beside(path)
-    reader = _Reader({rewind.count("data", "checkpoint_id") for rewind in rewinds}, is_by_agent(meta))
+    by_agent = is_by_agent(meta)
+    reader = _Reader(targets, by_agent=by_agent)
     for line in lines:
         reader.read(line)
     name = path.parent.name if path.stem == "events" and path.parent.name else path.stem
     name, begun = meta.text("id") or name, meta.time("created_at", unit=1)
-    notes = (*reader.log.notes(_SILENT), *sub_agent_note(reader.by_agent))
+    notes = (*reader.log.notes(_SILENT), *sub_agent_note(by_agent))
     return reader.log.session("klaude-code", name, meta.text("work_dir"), damage, notes, begun=begun)
 
 
@@ -83,13 +85,15 @@ class _Item:
     """The index of the first message in the context after a compaction."""
 
 
-@dataclass
 class _Reader:
-    targets: set[int]
-    """The checkpoints that rewinds go back to."""
-    by_agent: bool
-    log: Transcript = field(default_factory=lambda: Transcript("klaude"))
-    _items: list[_Item] = field(default_factory=list)
+    """Turns events into entries."""
+
+    def __init__(self, targets: set[int], *, by_agent: bool) -> None:
+        self.log = Transcript("klaude")
+        self._targets = targets
+        """The checkpoints that rewinds go back to."""
+        self._by_agent = by_agent
+        self._items: list[_Item] = []
 
     def read(self, line: JsonLine) -> None:
         record, data = line.record, line.record.object("data")
@@ -100,7 +104,7 @@ class _Reader:
         self._items.append(item)
         if isinstance(entry, DeveloperMessage) and (mark := _CHECKPOINT.search(entry.text)):
             item.name = int(mark[1])
-        if item.name in self.targets:
+        if item.name in self._targets:
             index = self.log.next_index(line.position)
             item.checkpoint = self.log.checkpoint(item.entry.at, index=index)
         if isinstance(entry, Compaction):
@@ -135,7 +139,7 @@ class _Reader:
             case "UserMessage" if data.get("source") == "bash_mode":
                 return UserMessage(parts=parts, origin="shell")
             case "UserMessage":
-                return user_message(parts, typed=not self.by_agent)
+                return user_message(parts, typed=not self._by_agent)
             case "AssistantMessage":
                 return AssistantMessage(
                     parts=parts,
