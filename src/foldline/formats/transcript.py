@@ -152,6 +152,13 @@ class Transcript:
         """Return the same without summaries."""
         return [index for index in self.context() if not isinstance(self.entries[index], Compaction)]
 
+    def visible(self) -> dict[int, BaseMessage]:
+        """Return the messages that the model has, by index, without prompt and summaries."""
+        return {index: self.message(index) for index in self.messages()}
+
+    def add_children(self, children: Iterable[ForeignChild]) -> None:
+        self.children.update({child.id: child for child in children})
+
     def not_undone(self) -> list[int]:
         """Return the messages not reverted, cleared or dropped, also compacted ones."""
         fate = self.projection.fate
@@ -388,8 +395,9 @@ class Transcript:
         checkpoint = self.checkpoint(at, index=self.next_index(position))
         self.add(Revert(checkpoint=checkpoint, moment=moment), at, position=position)
 
-    def known_messages(self, key: "MessageKey") -> "KnownMessages":
-        return KnownMessages(self.entries, set(self.messages()), key)
+    def known_messages(self, key: "MessageKey | None" = None) -> "KnownMessages":
+        """Return the messages to be found by this key; by type and parts without one."""
+        return KnownMessages(self.entries, set(self.messages()), key or _type_and_parts)
 
 
 def _children_note(children: Sequence[ForeignChild]) -> Iterator[str]:
@@ -415,3 +423,7 @@ class KnownMessages:
     def take(self, message: BaseMessage) -> int | None:
         places = self._places.get(self._key(message))
         return places.pop() if places else None
+
+
+def _type_and_parts(message: BaseMessage) -> object:
+    return message.type, message.parts

@@ -5,7 +5,7 @@ compacts, rewinds or clears. A wire file holds events of the screen; that of Kim
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from foldline.files import is_file, is_folder, read_regular
@@ -45,7 +45,7 @@ from foldline.protocol import (
     ToolResultMessage,
     Usage,
 )
-from foldline.sequences import same_start
+from foldline.sequences import overlap, same_start
 
 from .wire import Wire
 
@@ -101,7 +101,7 @@ def read(data: bytes, path: Path) -> ForeignSession:
         raise FoldlineError(f"{path} has no record of kimi-cli: neither messages nor events of a wire.")
     log, name = reader.log, session_id_of(path)
     starts = {record.text("subagentId"): record for record in records if "parentToolCallId" in record}
-    log.children = {child.id: child for child in _children(path, log, starts)}
+    log.add_children(_children(path, log, starts))
     folders = (record.text("environmentDisclosure", "cwd") or record.text("cwd") for record in records)
     cwd = first_text(folders) or beside_kimi(path, name, SharedFiles()).cwd
     return log.session("kimi-cli", name, cwd, damage, reader.notes())
@@ -239,7 +239,7 @@ class _Context:
         summary = rows[place]
         later = list(filter(_is_message, rows[place + 1 :]))
         earlier = list(filter(_is_message, before))
-        size = _overlap([row.record for row in earlier], [row.record for row in later])
+        size = overlap([row.record for row in earlier], [row.record for row in later])
         kept = earlier[len(earlier) - size :]
         context = set(self.log.messages())
         compaction = self.log.compaction(
@@ -351,9 +351,3 @@ def _is_message(row: JsonLine) -> bool:
 def _opens_with(record: JsonObject, start: str | tuple[str, ...]) -> bool:
     parts = parts_of(record.get("content"), [])
     return bool(parts) and isinstance(parts[0], TextPart) and parts[0].text.lstrip().startswith(start)
-
-
-def _overlap(before: Sequence[object], after: Sequence[object]) -> int:
-    """Return how many last items of `before` begin `after`."""
-    sizes = range(min(len(before), len(after)), 0, -1)
-    return next((size for size in sizes if before[-size:] == after[:size]), 0)
