@@ -105,9 +105,9 @@ def _chat(data: bytes) -> tuple[JsonObject, list[JsonObject], Damage]:
 
 def _truncated(path: Path, count: int) -> range:
     """Return the places of the messages that Cline no longer sends."""
-    shown = JsonObject()
-    if path.stem == _CLINE:
-        shown = parse_document(bytes_in(path.with_name("ui_messages.json")), "messages") or shown
+    if path.stem != _CLINE:
+        return range(0)
+    shown = parse_document(bytes_in(path.with_name("ui_messages.json")), "messages") or JsonObject()
     spans = [message.array("conversationHistoryDeletedRange") for message in shown.objects("messages")]
     match next((span for span in reversed(spans) if len(span) == 2), []):
         case [int(first), int(last)] if first <= last < count:

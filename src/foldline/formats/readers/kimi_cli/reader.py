@@ -259,18 +259,14 @@ class _Context:
         """Add a rewind to the last shared checkpoint, or a clear."""
         summary = self.log.newest_summary()
         first = summary.index if summary else 0
-        checkpoints = [
-            (place, entry.id)
-            for place, row in enumerate(before[: shared + 1])
-            if isinstance(entry := self.log.entries[row.position], Checkpoint) and entry.index >= first
-        ]
         opening = next((row.record for row in rows[shared:] if _is_message(row)), JsonObject())
         is_rewind = _opens_with(opening, _DMAIL) or any(map(_is_message, rows[:shared]))
-        if checkpoints and is_rewind:
-            place, checkpoint = checkpoints[-1]
-            self._rows = before[:place]
-            self.log.go_back_to(checkpoint, index=self._start - 1)
-            return place
+        for place in reversed(range(min(shared + 1, len(before)))):
+            entry = self.log.entries[before[place].position]
+            if is_rewind and isinstance(entry, Checkpoint) and entry.index >= first:
+                self._rows = before[:place]
+                self.log.go_back_to(entry.id, index=self._start - 1)
+                return place
         self.log.put(self._start - 1, Clear())
         return 0
 

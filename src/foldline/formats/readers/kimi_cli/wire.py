@@ -4,7 +4,6 @@ They hold no system prompt and no summaries: those are in the context file besid
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from foldline.formats.base import JsonLine, JsonObject
 from foldline.formats.parts import UsageFields, tool_call_parts
@@ -47,11 +46,13 @@ class Wire:
         self._is_compacting = False
         steps = _steps(lines)
         for line in lines:
-            event, at = line.record.object("message"), _time(line.record)
+            event = line.record.object("message")
+            is_timed = not isinstance(line.record.get("timestamp"), str)
             entry = self._entry(event.kind, event.object("payload"), line.position)
             if line.position in steps:
                 entry = self._answer(steps[line.position])
-                at = at if event.kind == "StepBegin" else None
+                is_timed = is_timed and event.kind == "StepBegin"
+            at = line.record.time("timestamp", unit=1) if is_timed else None
             self.log.put_record(line.position, entry, line.record, event.kind or line.record.kind, at)
 
     def notes(self) -> list[str]:
@@ -130,11 +131,6 @@ def _steps(lines: Sequence[JsonLine]) -> dict[int, list[JsonLine]]:
         if step is not None:
             step.append(line)
     return steps
-
-
-def _time(record: JsonObject) -> datetime | None:
-    is_number = not isinstance(record.get("timestamp"), str)
-    return record.time("timestamp", unit=1) if is_number else None
 
 
 def _append(parts: list[Part], piece: Part | str) -> None:
