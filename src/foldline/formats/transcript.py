@@ -366,7 +366,9 @@ class Transcript:
 
     def _orphans_note(self) -> Iterator[str]:
         """Note the results whose call is not in the file."""
-        orphans = sum(len(places) for call, places in self._results.items() if call not in self.calls)
+        answers = (entry for entry in self.entries.values() if isinstance(entry, AssistantMessage))
+        called = {call.call_id for answer in answers for call in answer.calls}
+        orphans = sum(len(indices) for call_id, indices in self._results.items() if call_id not in called)
         if orphans:
             yield f"Not in the view, results of tool calls that are not in the file: {orphans}."
 
