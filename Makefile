@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run demo test test-all test-real bench campaign kill lint readability prices format docs wheel clean
+.PHONY: run demo test test-all test-real bench campaign kill agents lint readability prices format docs wheel clean
 
 run: .venv/ready
 	@$(BIN)/foldline
@@ -36,6 +36,11 @@ campaign: .venv/ready
 # kill -9 of a working process, 10,000 times: about twenty minutes on one core.
 kill: .venv/ready
 	FOLDLINE_KILL_ROUNDS=$${FOLDLINE_KILL_ROUNDS:-10000} $(BIN)/pytest tests/bench/test_kill.py tests/bench/test_kill_tree.py $(BENCH)
+
+# Other agents, each at one version, run for real against a scripted model: needs Node.js' npm and a network, and
+# takes about ten minutes. FOLDLINE_AGENTS is the folder for what it installs. ONLY=codex,pi runs these.
+agents: .venv/ready
+	PYTHONPATH=tests $(BIN)/python -m other_agents $(ONLY)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.limits import Limits, Spent
+from foldline.agent.limits import Spent
 from foldline.agent.settings import load_settings
+from foldline.agent.settings_schema import Limits
 from foldline.protocol import DeveloperMessage, FoldlineError, RequestRecord, Usage, events, operations
 from support.agents import Hang, PlayedLLM, agent_in, calling, reloaded, write_lines
 

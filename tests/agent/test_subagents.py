@@ -15,7 +15,7 @@ import pytest
 from foldline.agent import Agent
 from foldline.agent.agent_files import parsed_agent
 from foldline.agent.discovery import Custom
-from foldline.agent.limits import Limits
+from foldline.agent.settings_schema import Limits
 from foldline.agent.subagents import tools_of
 from foldline.agent.tools import Tool, ToolFailure
 from foldline.agent.tools.bash import BashTool

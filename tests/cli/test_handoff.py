@@ -10,7 +10,7 @@ from foldline.cli.commands import HANDOFFS
 from foldline.context.view import hidden_placeholder
 from foldline.formats import read_foreign
 from foldline.formats.handoff import RESUMED_BY, _claude_project
-from foldline.formats.homes import found_sessions
+from foldline.formats.session_list import found_sessions
 from foldline.protocol import Compaction, Kept, SystemMessage, ToolResultMessage, Written, text_parts
 from support.exported import heard, unmarked
 from support.front_door import FrontDoor

@@ -13,6 +13,8 @@ import pytest
 
 from foldline import __version__
 from foldline.cli.commands import COMMANDS
+from support.front_door import FrontDoor
+from support.history import history
 from support.terminal import terminal
 
 FLOOR = "import sys, textual.app, textual.drivers.linux_driver; from textual.widgets import Input, TextArea"
@@ -129,6 +131,30 @@ import foldline.tui.preview_host, foldline.tui.runner, foldline.tui.model_setup,
 print(*sys.modules)
 """
     assert of(sorted(python(script).split()), *NOT_FOR_A_PROMPT) == []
+
+
+NOT_FOR_A_FILE = (
+    "asyncio", "openai", "httpx2", "mcp", "textual", "rich", "sqlite3", "detect_secrets", "markdown_it",
+    "foldline.agent.agent", "foldline.agent.hooks", "foldline.agent.tools", "foldline.agent.state",
+    "foldline.compaction.engine", "foldline.llm.client", "foldline.llm.offline", "foldline.llm.responses",
+    "foldline.evaluation", "foldline.tui", "foldline.formats.readers.kimi_cli",
+    "foldline.formats.session_list",
+)  # fmt: skip
+"""Modules of no use to a command that reads one session."""
+
+
+@pytest.mark.parametrize("command", ["view", "history", "stats", "verify", "export --to openai"])
+def test_a_command_that_reads_a_session_imports_no_agent(door: FrontDoor, command: str) -> None:
+    script = """
+import sys
+from foldline.cli import main
+main(sys.argv[1:])
+print(*sys.modules)
+"""
+    session = door.keep(history().turn("Mend the parser", "Mended.").entries)
+    imported = python(script, *command.split(), str(session)).splitlines()[-1].split()
+    assert "foldline.cli.sources" in imported
+    assert of(imported, *NOT_FOR_A_FILE) == []
 
 
 def test_the_version_is_said_by_four_modules_of_ours_and_none_of_others() -> None:

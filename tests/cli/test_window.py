@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.settings import connect_llm
-from foldline.cli.agents import agent_for, claimed, settings_here
+from foldline.cli.agents import agent_for, claimed
+from foldline.cli.settings import settings_here
 from support.front_door import FrontDoor
 from support.server_process import running_server
 

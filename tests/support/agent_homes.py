@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from foldline.formats.homes import FoundSession, found_sessions
+from foldline.formats.session_list import FoundSession, found_sessions
 
 from .claude_code_rows import user
 from .codex_rows import META

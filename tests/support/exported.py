@@ -1,7 +1,7 @@
 """Sessions written in another format and read again, and what has to be the same in both."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from foldline.context.calls import paired
 from foldline.context.projection import project
 from foldline.context.view import is_preamble
 from foldline.formats import ForeignSession, read_foreign
-from foldline.formats.export import Exported, Original, Writer, export_format, only_view
+from foldline.formats.export import Exported, HandedView, Original, export_format, handed_view
 from foldline.formats.readers.opencode.reader import ASKED_TO_COMPACT
 from foldline.formats.readers.pi.reader import FRAME
 from foldline.history import utc_now
@@ -49,9 +49,9 @@ def write(entries: Sequence[Entry], form: str) -> Exported:
     return export_format(form).write(original(entries))
 
 
-def handed(entries: Sequence[Entry], write: Writer) -> Exported:
+def handed(entries: Sequence[Entry], write: Callable[[HandedView], Exported]) -> Exported:
     """What a handoff of these entries writes."""
-    return write(only_view(original(entries), elsewhere=True))
+    return write(handed_view(original(entries)))
 
 
 def reread(exported: Exported, folder: Path) -> ForeignSession:
@@ -109,8 +109,8 @@ def unmarked(heard: Heard) -> Heard:
     """What is heard, without how kimi-cli marks the words of the program, and others a summary."""
     text = heard.text.removeprefix(" \n")
     if heard.voice == "program":
-        text = text.removeprefix(f"{ANNOUNCED}\n").replace(r"<\/system", "</system")
         text = text.removeprefix(FRAME[0]).removesuffix(FRAME[1]).removeprefix(ASKED_TO_COMPACT)
+        text = text.removeprefix(f"{ANNOUNCED}\n").replace(r"<\/system", "</system")
         text = text.replace("<system>", "").replace("</system>", "")
         text = "" if heard.images and text.strip() == "Images:" else text
     return heard._replace(text=text.strip())

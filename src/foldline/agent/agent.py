@@ -25,13 +25,14 @@ from .approvals import Mode as ApprovalMode
 from .auto_compact import auto_compact_blocker, end_of_task_is_due, next_step
 from .executor import Executor
 from .hooks import fire
-from .limits import Bounds, Limits
+from .limits import Bounds
 from .mcp import ToolServers
 from .mcp.elicitation import elicited
 from .plan import AskUserTool, PlanTool
 from .proposals import BackgroundDraft
 from .sandbox_policy import SandboxOptions
 from .settings import Settings, connect_summariser
+from .settings_schema import Limits
 from .skill_loading import SkillTool
 from .state import AgentState, Mode
 from .subagents import Subagents

@@ -27,35 +27,13 @@ from foldline.protocol import (
 )
 from foldline.protocol.events import Option
 
+from .settings_schema import Limits
+
 if TYPE_CHECKING:
     from .state import AgentState
 
 _LONGEST_CYCLE = 3
 """Steps: a model that goes round in circles reads, edits, tests, and begins again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one turn and one session may spend; 0 for no bound. Tokens are input and output, as reported."""
-
-    turn_steps: int = 0
-    turn_tokens: int = 0
-    turn_cost: float = 0.0
-    """In USD."""
-    session_steps: int = 0
-    session_tokens: int = 0
-    session_cost: float = 0.0
-    subagent_steps: int = 100
-    """Of one subagent, as are its tokens."""
-    subagent_tokens: int = 5_000_000
-    equal_steps: int = 0
-    """So many steps of the same calls with the same results, one after the other, are a loop."""
-    cost_is_usual: bool = False
-    """Whether nobody has set `turn_cost`: that it cannot be held is not worth a word then."""
-
-
-UNWATCHED = Limits(turn_steps=200, turn_tokens=20_000_000, turn_cost=10.0, cost_is_usual=True)
-"""Of a turn that nobody watches, where nothing was set: where it is more likely lost than busy."""
 
 
 class LimitReached(FoldlineError):

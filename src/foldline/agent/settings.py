@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import PrivateAttr
 
 from foldline.context.budget import BudgetSettings
+from foldline.llm.base import OFFLINE
 from foldline.llm.providers import ENVIRONMENT, Provider, provider_named, split_model
 from foldline.protocol import FoldlineError, OptionError
 
@@ -28,15 +29,25 @@ from .layers import (
     from_file,
     from_project,
 )
-from .limits import UNWATCHED, Limits
 from .model_choice import named_in, own_provider, provider_called, provider_in_force
-from .sandbox_policy import SandboxOptions
-from .settings_schema import KEYS, AllSettings, Amount, ContextSettings, ModelSettings, checked, is_secret
+from .settings_schema import (
+    KEYS,
+    UNWATCHED,
+    AllSettings,
+    Amount,
+    ContextSettings,
+    Limits,
+    ModelSettings,
+    checked,
+    is_secret,
+)
 
 if TYPE_CHECKING:
     from foldline.compaction import CompactionStrategy
     from foldline.llm import LLM, Embedder
     from foldline.llm.wire import Options
+
+    from .sandbox_policy import SandboxOptions
 
 DEFAULT = "default"
 """The origin of a value nobody set."""
@@ -105,8 +116,10 @@ class Settings(AllSettings):
         return replace(usual, **given, cost_is_usual="turn_cost" not in given)
 
     @property
-    def sandbox_options(self) -> SandboxOptions:
-        """What commands may do in the sandbox."""
+    def sandbox_options(self) -> "SandboxOptions":
+        """The options of the sandbox that commands run in."""
+        from .sandbox_policy import SandboxOptions
+
         return SandboxOptions(**{**self.sandbox.model_dump(), "shell": self.sandbox.shell == "on"})
 
     def of_model(self, model: str) -> ModelSettings:
@@ -266,8 +279,8 @@ def _client(
 ) -> "LLM":
     from foldline.llm.catalog import connect
 
-    if name == "offline" or (provider is None and not name):
-        from foldline.llm.offline import OFFLINE, OfflineLLM
+    if name == OFFLINE or (provider is None and not name):
+        from foldline.llm.offline import OfflineLLM
 
         return OfflineLLM(window_of(OFFLINE) or settings.offline.window, pace=settings.offline.pace)
     if provider is None:

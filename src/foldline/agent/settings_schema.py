@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -21,9 +22,8 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from foldline.context.budget import SMALLEST_WINDOW
-from foldline.protocol import FoldlineError
+from foldline.protocol import ApprovalMode, FoldlineError
 
-from .approvals import Mode
 from .layers import BY_NAME, KEY_SETTINGS, MCP, MODELS, PROVIDERS, Given, dotted, on_or_off
 
 ALLOWED = "a number of tokens (32768, 32k, 1M) or a share of the window (20%)"
@@ -245,7 +245,7 @@ class McpSettings(Section):
 class ApprovalSettings(Section):
     """`[approvals]`: which tool calls run without a question."""
 
-    mode: Mode = "ask"
+    mode: ApprovalMode = "ask"
     """ask: only reads run without asking; edits: edits inside the folder, too; sandboxed: commands that stay
     in the sandbox as well, where one holds; read-only: nothing is changed; all: everything; plan: reads, and
     nothing is changed until a plan was accepted."""
@@ -292,6 +292,30 @@ class LimitSettings(Section):
     """Tokens of one subagent. What it spends counts for the turn and the session, too."""
     equal_steps: Steps = 5
     """So many steps of the same calls and results are a loop: you are asked, and `run` stops. 0: never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds in force on one turn and one session; 0 means no bound."""
+
+    turn_steps: int = 0
+    turn_tokens: int = 0
+    """Input and output, as reported."""
+    turn_cost: float = 0.0
+    """In USD."""
+    session_steps: int = 0
+    session_tokens: int = 0
+    session_cost: float = 0.0
+    subagent_steps: int = 100
+    subagent_tokens: int = 5_000_000
+    equal_steps: int = 0
+    """How often the same calls with the same results may follow each other."""
+    cost_is_usual: bool = False
+    """Whether `turn_cost` is the default: then no warning if the model's price is unknown."""
+
+
+UNWATCHED = Limits(turn_steps=200, turn_tokens=20_000_000, turn_cost=10.0, cost_is_usual=True)
+"""Defaults without a user watching: a turn this long is more likely lost than busy."""
 
 
 class OfflineSettings(Section):

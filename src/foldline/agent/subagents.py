@@ -42,9 +42,10 @@ from .approvals import Choices
 from .discovery import Custom
 from .executor import Executor
 from .hooks import tool_subjects
-from .limits import Bounds, Limits, Spent
+from .limits import Bounds, Spent
 from .plan import AskUserTool, PlanTool
 from .proposals import BackgroundDraft
+from .settings_schema import Limits
 from .skill_loading import SkillTool
 from .skills import listing
 from .state import SEARCH_TOOL, SKILL_TOOL, TASK_TOOL, AgentState

@@ -1,10 +1,10 @@
-"""From settings, options and a choice of session to an agent that can work."""
+"""Builds an agent from settings, options and a session."""
 
 import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from foldline.agent import Agent
 from foldline.agent.agent import retune
@@ -12,87 +12,35 @@ from foldline.agent.approvals import mode_of
 from foldline.agent.layers import from_project
 from foldline.agent.mcp import ServerConfig, ToolServers
 from foldline.agent.settings import Settings, connect_embedder, connect_llm, connect_summariser, load_settings
-from foldline.context.budget import SMALLEST_WINDOW
-from foldline.context.numbers import short_tokens
-from foldline.context.projection import Projection
 from foldline.files import is_folder
 from foldline.history import Folder, Session, data_home, find_session, latest, read_header
 from foldline.history.lock import SessionHeld
 from foldline.history.log import ChangedOnDisk, WriteFailed
 from foldline.history.origin import is_foreign
 from foldline.llm import LLM, EmbedderWhile
-from foldline.llm.models import model_info
 from foldline.protocol import FoldlineError
 
 SERVER_LOGS: Final = "mcp"
-"""The folder of what tool servers write to their error output, below our data."""
-
-
-def settings_here(cwd: str | Path | None = None, **options: object) -> Settings:
-    """The settings in force in a folder; options that were not given count as absent.
-
-    Options are named with `__` for the dot: `context__window`.
-    """
-    given = {key.replace("__", "."): value for key, value in options.items() if value is not None}
-    folder = Path(cwd) if cwd else Path.cwd()
-    return load_settings(folder if is_folder(folder) else Path.cwd(), os.environ, given)
-
-
-# --- windows ------------------------------------------------------------------------------------------
-
-
-class Window(NamedTuple):
-    """The context window that a session is measured against."""
-
-    tokens: int
-    assumed: bool = False
-    """Whether nobody has said it: at least what the history proves, at least a default."""
-
-    def __str__(self) -> str:
-        """`200k`; `32.8k (assumed)`."""
-        return short_tokens(self.tokens) + (" (assumed)" if self.assumed else "")
-
-
-def session_window(projection: Projection, settings: Settings) -> Window:
-    """The window of the model the session was held with: set, in the history, or publicly known."""
-    from foldline.llm.offline import OFFLINE  # of no use to a chat with another model
-
-    model = projection.model or ""
-    proof = projection.window_proof(model)
-    window = settings.window_of(model)
-    if window is not None:
-        return Window(window)
-    if model == OFFLINE:
-        return Window(settings.offline.window)
-    known = model_info(model)
-    believed = proof.window(known.window)
-    if SMALLEST_WINDOW <= proof.refused < believed:
-        return Window(proof.refused)
-    return Window(believed, assumed=known.guessed and not proof.stated)
-
-
-def window_of(projection: Projection, cwd: str) -> Window:
-    """The window to show a session against that was held in this folder."""
-    return session_window(projection, settings_here(cwd))
+"""The folder for the stderr of tool servers, below our data."""
 
 
 # --- sessions -----------------------------------------------------------------------------------------
 
 
 class Refused(FoldlineError):
-    """A session that another process writes, or that lies where nothing can be written."""
+    """A session that another process writes to, or on a disk that refuses writes."""
 
     def __init__(self, path: Path, folder: Path, refusal: FoldlineError) -> None:
         super().__init__(str(refusal))
         self.path = path
         """Its event file."""
         self.folder = folder
-        """Where it works, and a fork of it will."""
+        """The working folder, also of a fork."""
         self.held = isinstance(refusal, SessionHeld)
 
 
 def claimed(path: Path, folder: Path) -> Session:
-    """The session in this event file, to be written by nobody else; it works in `folder`.
+    """Open a session and lock it for writing. Works in `folder`.
 
     Raises:
         Refused: another process writes to it, or it cannot be written.
@@ -102,7 +50,7 @@ def claimed(path: Path, folder: Path) -> Session:
         session = Session.open(path, cwd=folder)
         try:
             session.claim()
-        except ChangedOnDisk:  # somebody wrote between our reading and our claim, and is done
+        except ChangedOnDisk:  # written by another process between reading and locking
             continue
         except (SessionHeld, WriteFailed) as refusal:
             raise Refused(path, folder, refusal) from None
@@ -110,13 +58,13 @@ def claimed(path: Path, folder: Path) -> Session:
 
 
 def chosen_session(continues: bool, resume: str | None, folder: Path | None = None) -> Session:
-    """The session that `-c` or `-r` names, claimed for writing, or a new one for this folder.
+    """Return the session for `-c` or `-r`, or a new one.
 
-    A resumed session works in `folder`; without that, in its own, or in this one, where that was moved here,
-    is gone, or is only what somebody else wrote there.
+    A resumed session works in `folder`. By default it works in its own folder, or in this one if its own was
+    moved here, is gone, or was recorded by another program.
 
     Raises:
-        FoldlineError: there is no such session, or it cannot be read.
+        FoldlineError: the session does not exist or cannot be read.
         Refused: another process writes to it, or it cannot be written.
     """
     if resume:
@@ -144,31 +92,37 @@ def agent_for(
     interactive: bool = False,
     servers: Sequence[ServerConfig] = (),
 ) -> Agent:
-    """An agent as the settings want it. `yes` runs every tool call without asking; `interactive`: somebody is
-    there to answer proposals and choices; `servers` are lent beside those that are set up.
+    """Build an agent as the settings want it.
+
+    Args:
+        yes: run every tool call without asking.
+        interactive: a user is there to answer proposals and choices.
+        servers: tool servers besides those in the settings.
 
     Raises:
-        FoldlineError: the model that is to write the summaries needs a server or a key, and there is none.
+        FoldlineError: the model for summaries needs a server or a key that is missing.
     """
     from foldline.tui.keys.commands import BY_SLASH
 
     held_in = Path(session.cwd)
     agent_folder = held_in if is_folder(held_in) else Path.cwd()
 
-    provider, tried = settings.provider, (llm, settings.provider)
+    provider = settings.provider
+    tried = (llm, provider)
 
     def connect(model: str) -> LLM:
-        """Another model of the provider asked now, or `MODEL@PROVIDER`."""
+        """Connect another model: of the current provider, or `MODEL@PROVIDER`."""
         nonlocal provider, tried
-        if agent.state.llm is tried[0]:  # The last switch went well.
+        if agent.state.llm is tried[0]:  # the last switch succeeded
             provider = tried[1]
-        given = {"model": model} | ({"provider": provider} if provider else {})
-        chosen = load_settings(agent_folder, os.environ, given, said_by="/model")
+        overrides = {"model": model} | ({"provider": provider} if provider else {})
+        chosen = load_settings(agent_folder, os.environ, overrides, said_by="/model")
         other = connect_llm(chosen, os.environ)
         tried = (other, chosen.provider)
         return other
 
-    asked_first, embedder = llm.info.provider, connect_embedder(settings, os.environ)
+    first_provider = llm.info.provider
+    embedder = connect_embedder(settings, os.environ)
     agent = Agent(
         session,
         llm=llm,
@@ -176,8 +130,9 @@ def agent_for(
         mode=settings.compaction.mode,
         draft_ahead=settings.compaction.draft_ahead == "on",
         summariser=connect_summariser(settings, os.environ),
-        # Whoever switches to a server of their own does not want their texts compared elsewhere.
-        embedder=embedder and EmbedderWhile(embedder, lambda: agent.state.llm.info.provider == asked_first),
+        # After a switch to another server, texts must not be sent to the first one.
+        embedder=embedder
+        and EmbedderWhile(embedder, lambda: agent.state.llm.info.provider == first_provider),
         budget=settings.budget_settings,
         approvals="all" if yes else mode_of(session, settings.approvals.mode),
         connect=connect,
@@ -194,14 +149,13 @@ def agent_for(
     agent.state.reserved = frozenset(BY_SLASH)
 
     async def use_project() -> None:
-        """What the project sets, from now on, where that has changed; its theme and window count at the next
-        start."""
+        """Apply changed settings of the project, except theme and window."""
         try:
             of_project = await asyncio.to_thread(from_project, agent_folder)
             if agent.settings is None or agent.settings.of_project == of_project:
                 return
-            agent.settings = now = settings.again(agent_folder, os.environ)
-            unused = retune(agent.state, now, os.environ)()
+            agent.settings = settings.again(agent_folder, os.environ)
+            unused = retune(agent.state, agent.settings, os.environ)()
         except FoldlineError as failure:
             agent.state.warn(str(failure))
         else:
@@ -213,7 +167,7 @@ def agent_for(
 
 
 def tool_servers(settings: Settings, folder: Path, lent: Sequence[ServerConfig] = ()) -> ToolServers | None:
-    """The servers that are set up and enabled, and these; none of them started. None where there is none."""
+    """Return the enabled and lent tool servers, not started."""
     configs = [
         ServerConfig(
             name,
@@ -229,7 +183,7 @@ def tool_servers(settings: Settings, folder: Path, lent: Sequence[ServerConfig] 
             timeout=table.timeout,
         )
         for name, table in settings.mcp.items()
-        if table.enabled and name not in {each.name for each in lent}
+        if table.enabled and name not in {server.name for server in lent}
     ]
     configs += lent
     if not configs:

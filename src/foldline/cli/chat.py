@@ -166,8 +166,9 @@ def _load(start: _Start, chosen: "Mapping[str, object]") -> "tuple[Agent, bool]"
     from foldline.agent.settings import connect_llm
     from foldline.history import data_home
 
-    from .agents import agent_for, chosen_session, settings_here
+    from .agents import agent_for, chosen_session
     from .screens import check_chosen_keys
+    from .settings import settings_here
 
     session = chosen_session(start.continues, start.ref, start.root)
     try:

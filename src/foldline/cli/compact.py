@@ -21,8 +21,8 @@ from foldline.llm import LLM, WithStandIn
 from foldline.protocol import Compaction, FoldlineError, Reason, events
 from foldline.termination import run_async
 
-from .agents import session_window, settings_here
 from .output import Json, entries_of, note, say, say_heading, say_json
+from .settings import session_window, settings_here
 from .sources import Source, read_source, write_copy
 
 

@@ -12,8 +12,8 @@ from foldline.agent.trust import PROJECT_FILE, brought
 from foldline.agent.trust_question import does, names
 from foldline.protocol import FoldlineError
 
-from .agents import settings_here
 from .output import Cell, Column, Row, Style, note, say_json, say_table
+from .settings import settings_here
 
 
 def config(as_json: bool, schema: bool) -> int:

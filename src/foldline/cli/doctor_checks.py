@@ -36,7 +36,7 @@ from foldline.context.numbers import many, some
 from foldline.context.tokens import message_tokens
 from foldline.data import archive_dir, config_dir, typed_path
 from foldline.files import is_file, is_there, read_regular
-from foldline.formats.homes import AGENTS, found_sessions
+from foldline.formats.session_list import found_sessions
 from foldline.history import Session, SessionInfo, data_home, list_sessions, sessions_dir, short_id, utc_now
 from foldline.history.archive import LEAVING
 from foldline.history.doctor import Finding, Findings, Mark, drafts_in
@@ -44,7 +44,7 @@ from foldline.history.lock import holder_of
 from foldline.history.paths import HOLDER, with_tilde
 from foldline.history.repair import tidy_up
 from foldline.llm import LLM, Request, RetryChunk
-from foldline.llm.offline import OFFLINE
+from foldline.llm.base import OFFLINE
 from foldline.programs import find_program, why_missing
 from foldline.protocol import FoldlineError, UserMessage, system_words, text_parts
 from foldline.tui.keys.commands import BY_SLASH
@@ -214,7 +214,7 @@ def _folder() -> Findings:
         yield Finding("ok", "hooks", f"{file}: {', '.join(hook.event for hook in events)}")
     aside = (*there.left_aside, *faults, *read_preamble(cwd).left_out)
     yield from (Finding("warn", "left aside", each.removesuffix(".")) for each in aside)
-    for agent, count in Counter(found.agent for found in found_sessions(AGENTS, cwd)).items():
+    for agent, count in Counter(found.agent for found in found_sessions(cwd=cwd)).items():
         advice = f"`foldline sessions --from {agent}` lists them"
         yield Finding("ok", "sessions", f"{many(count, 'session')} of {agent} in this folder: {advice}")
     for file, names in _servers_of_others(cwd):

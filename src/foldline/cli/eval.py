@@ -16,16 +16,16 @@ from foldline.evaluation.judge.sitting import Judgement, Sitting
 from foldline.evaluation.record import Meter, Run
 from foldline.evaluation.selftest import self_test
 from foldline.llm import LLM
+from foldline.llm.base import OFFLINE
 from foldline.llm.models import Price, price_of, price_table
-from foldline.llm.offline import OFFLINE
 from foldline.protocol import FoldlineError
 from foldline.termination import run_async
 
-from .agents import settings_here
 from .arguments import UsageError
 from .eval_corpus import measure_all, sessions_in, subjects_of, tasks_of
 from .eval_report import Report, report_json, say_judgement, say_pooled, say_report
 from .output import Bar, confirmed, note, say_json
+from .settings import settings_here
 
 USUAL_WINDOW = 32_768
 """Tokens, where nobody says: small enough that most sessions fill it several times."""

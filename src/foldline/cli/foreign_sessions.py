@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from foldline.formats.detection import FOREIGN
-from foldline.formats.homes import AGENTS, PLACES, FoundSession, Place, found_sessions
+from foldline.formats.homes import AGENT_FOLDERS, AGENTS, AgentFolders
+from foldline.formats.session_list import FoundSession, found_sessions
 from foldline.history import age, utc_now
 from foldline.history.paths import with_tilde
 
@@ -40,7 +41,7 @@ def foreign_sessions(agent: str, everywhere: bool, archived: bool, limit: int | 
         raise UsageError(
             f"There is no agent {agent!r} to list sessions of: {', '.join(AGENTS)}, or {_EVERY_AGENT}."
         )
-    places = [place for place in PLACES if agent in (place.agent, _EVERY_AGENT)]
+    places = [place for place in AGENT_FOLDERS if agent in (place.agent, _EVERY_AGENT)]
     found = found_sessions([place.agent for place in places], None if everywhere else Path.cwd(), limit)
     if as_json:
         say_json([asdict(session) for session in found])
@@ -86,7 +87,7 @@ def _shortened(ids: Sequence[str]) -> dict[str, str]:
     return {one: one for one in ids}
 
 
-def _say_what_is_not_listed(places: Sequence[Place], found: bool, everywhere: bool) -> None:
+def _say_what_is_not_listed(places: Sequence[AgentFolders], found: bool, everywhere: bool) -> None:
     for place in places:
         if packed := place.packed_files():
             where = with_tilde(os.fspath(packed[-1]))
@@ -104,7 +105,7 @@ def _say_what_is_not_listed(places: Sequence[Place], found: bool, everywhere: bo
     note(f"No sessions of {names}: looked in {_words(looked, 'and')}.")
 
 
-def _title_of(place: Place) -> str:
+def _title_of(place: AgentFolders) -> str:
     return next(known.title for known in FOREIGN if known.name == place.agent)
 
 

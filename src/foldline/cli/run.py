@@ -23,10 +23,11 @@ from foldline.protocol import AssistantMessage, FoldlineError, events, operation
 from foldline.protocol.events import Event
 from foldline.termination import run_async
 
-from .agents import Refused, agent_for, chosen_session, claimed, settings_here
+from .agents import Refused, agent_for, chosen_session, claimed
 from .arguments import UsageError
 from .output import Json, entries_of, note, say, say_json
 from .resume import instead
+from .settings import settings_here
 from .streams import UNREAD, flush_out, forget
 
 LIMIT: Final = 3

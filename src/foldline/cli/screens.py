@@ -101,7 +101,7 @@ def _inspect(followed: "Followed[Any]", name: str, theme: str | None) -> int:
     from foldline.tui.inspector.following import FollowingInspector, InspectorApp
     from foldline.tui.terminal.app import run_app
 
-    from .agents import window_of
+    from .settings import window_of
 
     check_chosen_keys()
     use_chosen_keys()

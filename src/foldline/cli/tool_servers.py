@@ -7,8 +7,9 @@ from typing import Literal
 from foldline.agent.mcp import ToolServers
 from foldline.protocol import FoldlineError, system_words
 
-from .agents import settings_here, tool_servers
+from .agents import tool_servers
 from .output import note
+from .settings import settings_here
 
 
 def sign(action: Literal["login", "logout"], name: str) -> int:

@@ -17,7 +17,6 @@ from foldline.history import short_id
 from foldline.history.children import tree_of
 from foldline.history.contents import share_files
 from foldline.history.paths import holds_home, with_tilde, write_new
-from foldline.termination import run_async
 
 from .arguments import UsageError
 from .output import entries_of, note, say, say_json
@@ -29,6 +28,8 @@ from .streams import write_data, write_out
 
 def import_session(source: str, as_json: bool, format_name: str | None) -> int:
     """Copies another agent's session, or ours as one file, into one that can be continued."""
+    from foldline.termination import run_async  # brings asyncio along
+
     found = read_source(source, format_name)
     recorded = found.header.cwd
     folder = folder_held(recorded)

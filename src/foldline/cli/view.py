@@ -1,13 +1,14 @@
-"""`foldline view` and `foldline history`: what the model sees, now or at any earlier moment; every entry."""
+"""`foldline view`: the view of the model, now or at an earlier moment. `foldline history`: every entry."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, assert_never
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from foldline.compaction.summary_text import unframed
 from foldline.context.budget import Size
 from foldline.context.cache_use import cache_uses
 from foldline.context.calls import paired, subject_of
 from foldline.context.compactions import sizes_words
+from foldline.context.language import within_frame
 from foldline.context.moments import at_request, report_at, size_at
 from foldline.context.numbers import many, percent, tokens
 from foldline.context.permissions import approval_words
@@ -15,18 +16,9 @@ from foldline.context.projection import Projection, project
 from foldline.context.proof import RecordedRequest, proof_of
 from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
-from foldline.context.weight import (
-    MESSAGES_ONLY,
-    Weight,
-    agent_report,
-    entry_weight,
-    item_weight,
-    view_size,
-)
-from foldline.formats.readers.openai.reader import as_sent
+from foldline.context.weight import MESSAGES_ONLY, Weight, agent_report, entry_weight, item_weight, view_size
 from foldline.history import clip_cells
-from foldline.llm.offline import OFFLINE
-from foldline.llm.responses import Rendering, as_openai, rendering_named
+from foldline.llm.base import OFFLINE
 from foldline.protocol import (
     CLAUDE_CODE,
     Approval,
@@ -53,43 +45,37 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from .agents import Window, window_of
 from .output import Cell, Column, Style, note, say, say_heading, say_json, say_legend, say_table
+from .settings import Window, window_of
 from .sources import Source, read_source
 from .stats import cache_json
 
+if TYPE_CHECKING:
+    from foldline.llm.responses import Rendering
+
 
 def view(source: str, at: int | None, request: int | None, as_json: bool, format_name: str | None) -> int:
-    found = read_source(source, format_name)
-    if request is None:
-        moment = "now" if at is None else f"entry {at}"
-        projection = project(entries_until(found, at))
-        show_view(found, projection, moment, as_json, report=agent_report(projection))
-        return 0
-    now = found.project()
-    count = len(now.requests)
-    if not 1 <= request <= count:
-        known = f"its requests are 1 to {count}" if count else "no request was ever sent from it"
-        raise FoldlineError(f"{found.name} has no request {request}: {known}.")
-    sent = at_request(now, request)
-    size = size_at(now, sent)
-    if sent.sent is not None:
-        return show_sent(found, now, sent.sent, size, as_json, report_at(now, sent))
-    note(f"{found.name} does not record requests: this one is reconstructed from the history.")
-    show_view(found, project(found.entries[: sent.length]), sent.name, as_json, report=report_at(now, sent))
+    """Print the view now, after entry `at`, or of one request."""
+    session = read_source(source, format_name)
+    if request is not None:
+        return _view_request(session, request, as_json)
+    projection = project(entries_until(session, at))
+    moment = "now" if at is None else f"entry {at}"
+    _show(ShownView(session, projection, moment, view_size(projection), agent_report(projection)), as_json)
     return 0
 
 
 def history(source: str, as_json: bool, format_name: str | None) -> int:
-    found = read_source(source, format_name)
-    projection = found.project()
+    """Print every entry with its state."""
+    session = read_source(source, format_name)
+    projection = session.project()
     if not as_json:
-        say_history(found, projection)
+        _say_history(session, projection)
         return 0
-    naming = Naming(found.header.cwd, projection)
-    for entry in found.entries:
-        naming.note(entry)
-        fate, weight = projection.fate(entry.index), history_weight(projection, entry)
+    naming = Naming(session.header.cwd, projection)
+    for entry in session.entries:
+        fate = projection.fate(entry.index)
+        weight = history_weight(projection, entry)
         line = {
             "index": entry.index,
             "type": entry.type,
@@ -104,51 +90,74 @@ def history(source: str, as_json: bool, format_name: str | None) -> int:
     return 0
 
 
-def entries_until(source: Source, at: int | None) -> list[Entry]:
+def entries_until(session: Source, at: int | None) -> list[Entry]:
+    """Return the entries up to index `at`, or all of them."""
     if at is None:
-        return source.entries
-    last = source.entries[-1].index if source.entries else -1
+        return session.entries
+    last = session.entries[-1].index if session.entries else -1
     if not 0 <= at <= last:
-        raise FoldlineError(f"{source.name} has no entry {at}: its entries are 0 to {last}.")
-    return [entry for entry in source.entries if entry.index <= at]
+        raise FoldlineError(f"{session.name} has no entry {at}: its entries are 0 to {last}.")
+    return [entry for entry in session.entries if entry.index <= at]
 
 
-def show_view(
-    found: Source,
-    projection: Projection,
-    moment: str,
-    as_json: bool,
-    size: Size | None = None,
-    report: int = 0,
-) -> None:
-    """Print a view.
+# --- a view -------------------------------------------------------------------------------------------
 
-    Args:
-        size: of the request, if it is on record.
-        report: tokens of another agent's newest request, as reported; 0 for none.
-    """
-    window = window_of(projection, found.header.cwd)
-    size = size or view_size(projection)
+
+@dataclass(frozen=True, slots=True)
+class ShownView:
+    """A view that is printed."""
+
+    session: Source
+    projection: Projection
+    moment: str
+    size: Size
+    report: int
+    """Tokens of another agent's newest request, as reported; 0 if unknown."""
+
+    @property
+    def window(self) -> Window:
+        return window_of(self.projection, self.session.header.cwd)
+
+    def json(self, rendering: "Rendering | None") -> dict[str, object]:
+        shown = view_json(self.projection, self.window, self.size, rendering)
+        return {**shown, "agent_tokens": self.report}
+
+
+def _show(shown: ShownView, as_json: bool) -> None:
     if as_json:
-        rendering = as_sent if projection.of_agent else as_openai
-        say_json(view_json(projection, window, size, rendering) | {"agent_tokens": report})
-        return
-    _say_view(found, projection, window, moment, size, report)
+        say_json(shown.json(_agent_rendering() if shown.projection.of_agent else None))
+    else:
+        _say_view(shown)
 
 
-def show_sent(
-    found: Source, now: Projection, sent: RecordedRequest, size: Size | None, as_json: bool, report: int
+def _view_request(session: Source, request: int, as_json: bool) -> int:
+    now = session.project()
+    count = len(now.requests)
+    if not 1 <= request <= count:
+        known = f"its requests are 1 to {count}" if count else "no request was ever sent from it"
+        raise FoldlineError(f"{session.name} has no request {request}: {known}.")
+    moment = at_request(now, request)
+    size = size_at(now, moment)
+    report = report_at(now, moment)
+    if moment.sent is not None:
+        return _show_recorded(session, now, moment.sent, size, report, as_json)
+    note(f"{session.name} does not record requests: this one is reconstructed from the history.")
+    projection = project(session.entries[: moment.length])
+    _show(ShownView(session, projection, moment.name, view_size(projection), report), as_json)
+    return 0
+
+
+def _show_recorded(
+    session: Source, now: Projection, sent: RecordedRequest, size: Size | None, report: int, as_json: bool
 ) -> int:
-    """Shows a request as its record says it was rendered; 1 where the history does not prove it. For `size`
-    and `report` see `show_view`."""
-    proof, projection = proof_of(sent, found.entries)
+    """Print a recorded request. Return 1 if it is not proved."""
+    proof, projection = proof_of(sent, session.entries)
     record = sent.record
     cache = next((use for use in cache_uses(now) if use.number == sent.number), None)
+    words = (f"request {sent.number} to {record.model}", "proved" if proof.holds else "not proved")
+    moment = ", ".join((*words, str(cache)) if cache else words)
+    shown = ShownView(session, projection, moment, size or view_size(projection), report)
     if as_json:
-        by_agent = record.dialect == CLAUDE_CODE
-        rendering = as_sent if by_agent else rendering_named(record.dialect, record.model)
-        if rendering is None and record.dialect not in ("", OFFLINE):
-            note(f"The dialect {record.dialect!r} is not known here: these are OpenAI messages.")
         about = {
             "number": sent.number,
             "entry": record.index,
@@ -156,30 +165,51 @@ def show_sent(
             "dialect": record.dialect,
             "digest": record.digest,
             "proved": proof.holds,
-            **({"cache": cache_json(cache)} if cache else {}),
         }
-        window = window_of(projection, found.header.cwd)
-        shown = view_json(projection, window, size or view_size(projection), rendering or as_openai)
-        say_json({**shown, "agent_tokens": report, "request": about})
+        if cache:
+            about["cache"] = cache_json(cache)
+        say_json({**shown.json(_rendering_of(record)), "request": about})
     else:
-        proved = "proved" if proof.holds else "not proved"
-        moment = (f"request {sent.number} to {record.model}", proved, str(cache or ""))
-        show_view(found, projection, ", ".join(filter(None, moment)), False, size, report)
-    if not proof.holds:
-        note(f"Request {sent.number} (entry {record.index}) is not proved: {proof}.")
-    return 0 if proof.holds else 1
+        _say_view(shown)
+    if proof.holds:
+        return 0
+    note(f"Request {sent.number} (entry {record.index}) is not proved: {proof}.")
+    return 1
+
+
+def _agent_rendering() -> "Rendering":
+    """Return the rendering in the roles of another agent."""
+    from foldline.formats.writers.openai import as_sent
+
+    return as_sent
+
+
+def _rendering_of(record: RequestRecord) -> "Rendering | None":
+    """Return the rendering of a request; None for an unknown dialect."""
+    from foldline.llm.responses import rendering_named
+
+    if record.dialect == CLAUDE_CODE:
+        return _agent_rendering()
+    rendering = rendering_named(record.dialect, record.model)
+    if rendering is None and record.dialect not in ("", OFFLINE):
+        note(f"The dialect {record.dialect!r} is not known here: these are OpenAI messages.")
+    return rendering
 
 
 def view_json(
-    projection: Projection, window: Window, size: Size, rendering: Rendering = as_openai
+    projection: Projection, window: Window, size: Size, rendering: "Rendering | None" = None
 ) -> dict[str, object]:
-    """The view for programs: OpenAI messages, and where each item of the view comes from.
+    """Return the view for programs: messages and items.
 
-    A request over the Responses API sent input items: `messages` then holds these.
+    Args:
+        rendering: of the API that the messages are for; OpenAI chat messages by default.
     """
+    from foldline.llm.responses import as_openai
+
+    render = rendering or as_openai
     return {
-        "messages": rendering(paired(item.message for item in projection.view)),
-        "items": [_item_json(item, item_weight(projection, item)) for item in projection.view],
+        "messages": render(paired(item.message for item in projection.view)),
+        "items": [_item_json(projection, item) for item in projection.view],
         "tokens": size.tokens,
         "estimated": size.estimated,
         "window": window.tokens,
@@ -187,7 +217,8 @@ def view_json(
     }
 
 
-def _item_json(item: ViewItem, weight: Weight) -> dict[str, object]:
+def _item_json(projection: Projection, item: ViewItem) -> dict[str, object]:
+    weight = item_weight(projection, item)
     return {
         "index": item.index,
         "kind": item.kind,
@@ -198,83 +229,85 @@ def _item_json(item: ViewItem, weight: Weight) -> dict[str, object]:
     }
 
 
-def _say_view(
-    source: Source, projection: Projection, window: Window, moment: str, size: Size, report: int
-) -> None:
+def _say_view(shown: ShownView) -> None:
+    projection = shown.projection
     items = projection.view
     if not items:
-        note(f"{source.name}: nothing is in the view, {moment}.")
+        note(f"{shown.session.name}: nothing is in the view, {shown.moment}.")
         return
+    size = shown.size
+    window = shown.window
     fill = f"{tokens(size.tokens, estimated=size.estimated)} of {window}"
     share = percent(size.tokens, window.tokens)
-    say_heading(f"{source.name} · LLM view, {moment} · {len(items)} items · {fill} {share}")
-    if report:
-        sent = f"{tokens(report)} of {window} {percent(report, window.tokens)}"
+    say_heading(f"{shown.session.name} · LLM view, {shown.moment} · {len(items)} items · {fill} {share}")
+    if shown.report:
+        sent = f"{tokens(shown.report)} of {window} {percent(shown.report, window.tokens)}"
         say(f"Its agent's request: {sent}, as reported. The items are counted {MESSAGES_ONLY}.")
-    naming = Naming(source.header.cwd, projection)
+    naming = Naming(shown.session.header.cwd, projection)
     messages = [item.message for item in items]
-    rows: list[list[Cell | str]] = []
+    rows = []
     for place, item in enumerate(items):
-        naming.note(item.message)
-        mark = mark_cell("summarised" if item.written else item.fate, pinned=item.pinned)
-        mark = mark._replace(text=mark.text.replace("S", " ")) if item.written else mark
-        label = Cell(kind_label(messages, place), _label_style(item.message))
-        about: list[Cell | str] = [mark, str(item.index), label, _covered(item) + naming.about(item.message)]
-        rows.append([*about, *ending_cells(item.message, item_weight(projection, item))])
+        cells = _entry_cells(naming, messages, place, item_weight(projection, item), _covered(item))
+        mark = _mark("summarised" if item.written else item.fate, pinned=item.pinned, is_summary=item.written)
+        rows.append([mark, str(item.index), *cells])
     columns = (
         Column("state"),
         Column("no.", right=True),
         Column("kind", most=16),
         Column("item", grows=True),
     )
-    say_table((*columns, *END_COLUMNS), rows)
+    say_table((*columns, *_END_COLUMNS), rows)
     say_legend(LEGEND)
 
 
 def _covered(item: ViewItem) -> str:
-    """What a summary stands for: `of 118, 119–351`."""
+    """Entries behind a summary: `of 118, 119–351: `."""
+    if not item.covers:
+        return ""
     spans = [str(first) if first == last else f"{first}–{last}" for first, last in item.covers]
-    shown = spans if len(spans) <= 4 else [*spans[:3], f"… {spans[-1]}"]
-    return f"of {', '.join(shown)}: " if spans else ""
+    if len(spans) > 4:
+        spans = [*spans[:3], f"… {spans[-1]}"]
+    return f"of {', '.join(spans)}: "
+
+
+# --- a history ----------------------------------------------------------------------------------------
 
 
 def history_weight(projection: Projection, entry: Entry) -> Weight:
-    """The weight of a message as it was said, of a compaction's new text; other markers weigh nothing."""
+    """Return the weight of a message, or a compaction's text."""
     match entry:
         case BaseMessage():
             return entry_weight(projection, entry)
         case Compaction():
-            scale = projection.scale
             new = sum(message_tokens(piece.message) for piece in entry.written)
-            return Weight(round(new * scale), estimated=True)
+            return Weight(round(new * projection.scale), estimated=True)
         case _:
             return Weight(0, estimated=False)
 
 
-def say_history(source: Source, projection: Projection) -> None:
-    entries = source.entries
+def _say_history(session: Source, projection: Projection) -> None:
+    entries = session.entries
     if not entries:
-        note(f"{source.name} has no entries.")
+        note(f"{session.name} has no entries.")
         return
-    size, report = view_size(projection), agent_report(projection)
-    count = len(projection.compactions())
-    parts = (
-        source.name,
+    size = view_size(projection)
+    report = agent_report(projection)
+    compactions = len(projection.compactions())
+    parts = [
+        session.name,
         f"{len(entries)} entries",
-        many(count, "compaction") if count else "never compacted",
-        *([f"{tokens(report)} tokens in its agent's last request"] if report else []),
+        many(compactions, "compaction") if compactions else "never compacted",
+        f"{tokens(report)} tokens in its agent's last request" if report else "",
         f"{len(projection.view)} items in the view, {tokens(size.tokens, estimated=size.estimated)} tokens",
-    )
-    say_heading(" · ".join(parts))
-    naming = Naming(source.header.cwd, projection)
-    rows: list[list[Cell | str]] = []
+    ]
+    say_heading(_joined(*parts))
+    naming = Naming(session.header.cwd, projection)
+    rows = []
     for place, entry in enumerate(entries):
-        naming.note(entry)
         fate = projection.fate(entry.index)
         by = Cell("" if fate.by is None else str(fate.by), "muted")
-        label = Cell(kind_label(entries, place), _label_style(entry))
-        about: list[Cell | str] = [mark_cell(fate.kind), by, str(entry.index), label, naming.about(entry)]
-        rows.append([*about, *ending_cells(entry, history_weight(projection, entry))])
+        cells = _entry_cells(naming, entries, place, history_weight(projection, entry))
+        rows.append([_mark(fate.kind), by, str(entry.index), *cells])
     columns = (
         Column("state"),
         Column("by", right=True),
@@ -282,20 +315,16 @@ def say_history(source: Source, projection: Projection) -> None:
         Column("type", most=16),
         Column("entry", grows=True),
     )
-    say_table((*columns, *END_COLUMNS), rows)
+    say_table((*columns, *_END_COLUMNS), rows)
     say_legend(LEGEND)
 
 
-def _label_style(entry: Entry) -> Style | None:
-    if isinstance(entry, BaseMessage):
-        return "bold" if entry.type == "user" else None
-    return "compacted" if isinstance(entry, Compaction) else "muted"
-
+# --- rows of a table ----------------------------------------------------------------------------------
 
 PREVIEW_CELLS: Final = 160
-"""Of one entry's text: more than any terminal is wide, less than a page."""
+"""Most cells of one entry's text: wider than any terminal."""
 OUTCOME_CELLS: Final = 24
-END_COLUMNS: Final = (Column("outcome"), Column("tokens", right=True))
+_END_COLUMNS: Final = (Column("outcome"), Column("tokens", right=True))
 _MARKS: Final[Mapping[str, tuple[str, str, Style | None]]] = {
     "live": ("L", "┃", None),
     "clipped": ("C", "╏", "altered"),
@@ -313,22 +342,29 @@ LEGEND: Final = (
 )
 
 
-def mark_cell(kind: str, *, pinned: bool = False) -> Cell:
-    """State and gutter: `L┃`."""
-    letter, line, style = _MARKS[kind]
-    return Cell(f" {letter}{line}{'*' if pinned else ''}", style)
+def _mark(fate: str, *, pinned: bool = False, is_summary: bool = False) -> Cell:
+    """State and gutter: `L┃`. A summary has no letter."""
+    letter, line, style = _MARKS[fate]
+    return Cell(f" {' ' if is_summary else letter}{line}{'*' if pinned else ''}", style)
 
 
-def ending_cells(entry: Entry, weight: Weight) -> list[Cell]:
-    """The last two cells of a row: how a call ended, and what the entry weighs."""
-    failed = isinstance(entry, ToolResultMessage) and entry.is_error
-    is_marker = not isinstance(entry, BaseMessage)
-    size = tokens(weight.tokens, estimated=weight.estimated) if weight.tokens or not is_marker else ""
-    return [Cell(_outcome(entry), "alert" if failed else "muted"), Cell(size, "muted")]
+def _entry_cells(
+    naming: "Naming", entries: Sequence[Entry], place: int, weight: Weight, prefix: str = ""
+) -> list[Cell | str]:
+    """Return kind, text, outcome and size of an entry."""
+    entry = entries[place]
+    is_failed = isinstance(entry, ToolResultMessage) and entry.is_error
+    has_size = weight.tokens or isinstance(entry, BaseMessage)
+    return [
+        Cell(_kind_label(entries, place), _label_style(entry)),
+        prefix + naming.about(entry),
+        Cell(_outcome(entry), "alert" if is_failed else "muted"),
+        Cell(tokens(weight.tokens, estimated=weight.estimated) if has_size else "", "muted"),
+    ]
 
 
-def kind_label(entries: Sequence[Entry], place: int) -> str:
-    """The kind of an entry; of a tool result its tool's name, hung under its call."""
+def _kind_label(entries: Sequence[Entry], place: int) -> str:
+    """Return an entry's kind; for a result, its tool's name."""
     match entries[place]:
         case ToolResultMessage() as result:
             is_last = place + 1 >= len(entries) or not isinstance(entries[place + 1], ToolResultMessage)
@@ -341,24 +377,26 @@ def kind_label(entries: Sequence[Entry], place: int) -> str:
             return clip_cells(entry.type, 16)
 
 
+def _label_style(entry: Entry) -> Style | None:
+    if isinstance(entry, BaseMessage):
+        return "bold" if entry.type == "user" else None
+    return "compacted" if isinstance(entry, Compaction) else "muted"
+
+
 class Naming:
-    """Names entries in order: a result is named after the call it answers. Paths below `cwd` are relative."""
+    """Names entries, in order: a result is named after its call. Paths below `cwd` are relative."""
 
     def __init__(self, cwd: str, projection: Projection) -> None:
         self._projection = projection
         self._below = cwd.rstrip("/\\") + ("\\" if "\\" in cwd else "/")
         self._calls: dict[str, ToolCallPart] = {}
 
-    def note(self, entry: Entry) -> None:
-        if isinstance(entry, AssistantMessage):
-            self._calls |= {call.call_id: call for call in entry.calls}
-
     def preview(self, entry: Entry) -> str:
-        """What an entry says, outcome included, on one line. Foreign text, made harmless."""
+        """Return an entry on one line with its outcome."""
         return _joined(self.about(entry), _outcome(entry))
 
     def about(self, entry: Entry) -> str:
-        """The first line of an entry's text, or of the call that a result answers."""
+        """Return an entry's first line, or its call's subject."""
         return clip_cells(self._about(entry), PREVIEW_CELLS)
 
     def _about(self, entry: Entry) -> str:
@@ -366,35 +404,44 @@ class Naming:
             case ToolResultMessage():
                 call = self._calls.get(entry.call_id)
                 return self._title(call) if call else _first_line(entry.text)
-            case AssistantMessage() if not entry.text.strip():
-                calls = ", ".join(f"{call.name} {self._title(call)}".strip() for call in entry.calls)
-                thought = _first_line(entry.thinking)
-                return calls or entry.error or (f"({thought})" if thought else "")
+            case AssistantMessage():
+                self._calls |= {call.call_id: call for call in entry.calls}
+                return self._answer(entry)
             case SystemMessage(origin="summary"):
-                return _first_note(unframed(entry))
+                return _first_note(within_frame(entry.text))
             case BaseMessage():
-                images = sum(isinstance(part, ImagePart) for part in entry.parts)
-                shown = f"[{many(images, 'image')}] " if images else ""
-                return shown + _first_line(entry.text)
-            case Undo() | Checkpoint() | Revert() | Clear() | Edit():
-                return _change(entry)
+                return _message(entry)
             case Compaction():
                 size = sizes_words(self._projection, entry, "tokens")
                 return _joined(size, entry.reason, _first_note(entry.summary))
             case _:
                 return _marker(entry)
 
+    def _answer(self, answer: AssistantMessage) -> str:
+        if answer.text.strip():
+            return _message(answer)
+        calls = ", ".join(f"{call.name} {self._title(call)}".strip() for call in answer.calls)
+        thought = _first_line(answer.thinking)
+        return calls or answer.error or (f"({thought})" if thought else "")
+
     def _title(self, call: ToolCallPart) -> str:
         return _first_line(subject_of(call).text).removeprefix(self._below)
 
 
+def _message(message: BaseMessage) -> str:
+    images = sum(isinstance(part, ImagePart) for part in message.parts)
+    shown = f"[{many(images, 'image')}] " if images else ""
+    return shown + _first_line(message.text)
+
+
 def _outcome(entry: Entry) -> str:
-    """How a tool call ended, in a few words."""
+    """Return the end of a tool call in a few words."""
     if not isinstance(entry, ToolResultMessage):
         return ""
     brief = entry.details.brief or _first_line(entry.text)
-    failed = entry.is_error and "✗" not in brief
-    return clip_cells(f"{brief} ✗" if failed else brief, OUTCOME_CELLS)
+    if entry.is_error and "✗" not in brief:
+        brief = f"{brief} ✗"
+    return clip_cells(brief, OUTCOME_CELLS)
 
 
 def _first_line(text: str) -> str:
@@ -402,15 +449,15 @@ def _first_line(text: str) -> str:
 
 
 def _first_note(summary: str) -> str:
-    """The first line of a summary that is no heading."""
+    """Return the first line of a summary that is not a heading."""
     return _first_line("\n".join(line for line in summary.splitlines() if not line.startswith("#")))
 
 
 def _marker(entry: Entry) -> str:
     match entry:
         case RequestRecord():
-            counted = entry.usage or Usage(input=entry.estimated, source="estimated")
-            size = tokens(counted.input, estimated=counted.source == "estimated")
+            usage = entry.usage or Usage(input=entry.estimated, source="estimated")
+            size = tokens(usage.input, estimated=usage.source == "estimated")
             return _joined(entry.model, f"{size} tokens", entry.error or entry.stop_reason)
         case Title():
             return entry.title
@@ -423,10 +470,10 @@ def _marker(entry: Entry) -> str:
         case Subagent():
             return _joined(entry.agent, entry.child, entry.title)
         case _:
-            return ""
+            return _change(entry)
 
 
-def _change(entry: Undo | Checkpoint | Revert | Clear | Edit) -> str:
+def _change(entry: Entry) -> str:
     match entry:
         case Undo():
             return f"entry {entry.target} undone"
@@ -441,7 +488,7 @@ def _change(entry: Undo | Checkpoint | Revert | Clear | Edit) -> str:
         case Edit():
             return f"{entry.action} {entry.target}"
         case _:
-            assert_never(entry)
+            return ""
 
 
 def _joined(*parts: str | None) -> str:

@@ -1,4 +1,4 @@
-"""A session of ours as one file, `NAME.foldline`."""
+"""Reads and writes a session of ours as one zip file, `NAME.foldline`."""
 
 import json
 import os
@@ -19,14 +19,7 @@ from foldline.files import make_private, read_regular, write_new
 from foldline.history import CONTENTS, EVENTS, parse_log
 from foldline.history.children import CHILDREN
 from foldline.history.contents import OUTPUTS, content_id
-from foldline.protocol import (
-    Checkpoint,
-    Entry,
-    FoldlineError,
-    ToolDetails,
-    ToolResultMessage,
-    dump_entry,
-)
+from foldline.protocol import Checkpoint, Entry, FoldlineError, ToolDetails, ToolResultMessage, dump_entry
 from foldline.sequences import grouped
 from foldline.version import __version__
 
@@ -38,7 +31,7 @@ NAME: Final = "foldline-session"
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
 BUNDLED: Final = "foldline file"
-"""What such a session is called in results: ours, and yet nothing can be appended to it."""
+"""The format of such a session in results. Nothing can be appended to it."""
 
 MOST_BYTES: Final = 8 * 1024**3
 """Of all members together, unpacked: they go to disk one by one."""
@@ -63,24 +56,24 @@ _ENCRYPTED: Final = 0x1
 _BROKEN: Final = (
     zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError, RuntimeError,
 )  # fmt: skip
-"""What the `zipfile` module raises over an archive that is not as it should be."""
+"""Exceptions that `zipfile` raises for a damaged archive."""
 
 
 def is_member(name: str) -> bool:
-    """Whether a side file of this name may be in a session file: one of our folders, and no way out of it."""
+    """Return whether a side file may have this name."""
     own = _own_name(name)
     return _SIDE_FILE.fullmatch(own) is not None and len(os.fsencode(own)) <= _LONGEST_NAME
 
 
 def _own_name(name: str) -> str:
-    """The name of a member below the folder of its session, which may be a subagent's."""
+    """Return a member's name below its session's folder."""
     child = _CHILD.match(name)
     return name[child.end() :] if child else name
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A session file that was opened: names and sizes are checked, content is read when asked for."""
+    """An opened session file. Names and sizes are checked; side files are read on request."""
 
     path: Path
     events: bytes
@@ -88,10 +81,10 @@ class Bundle:
     members: tuple[zipfile.ZipInfo, ...]
     notes: tuple[str, ...]
     histories: dict[str, bytes]
-    """Those of subagents, by their folders: `children/ID/`."""
+    """Histories of subagents by folder: `children/ID/`."""
 
     def side_files(self) -> Iterator[tuple[str, bytes | None]]:
-        """Name below the session's folder, and content; None where it is damaged."""
+        """Yield each side file's name and content; None if damaged."""
         for member in self.members:
             data = _content(self.archive, member)
             own = _own_name(member.filename)
@@ -104,77 +97,86 @@ def read_bundle(data: bytes, path: Path) -> Bundle:
     """Open a session file.
 
     Raises:
-        FoldlineError: it is none, is damaged, was written by a newer Foldline, or would unpack to something
-            no session is.
+        FoldlineError: it is another kind of file, damaged, from a newer Foldline, or would unpack to more
+            than any session.
     """
     try:
         archive = zipfile.ZipFile(BytesIO(data))
         infos = archive.infolist()
     except _BROKEN:
         raise FoldlineError(f"{path} is cut off or damaged: export the session again.") from None
-    names = [info.filename for info in infos]
-    if MANIFEST not in names or EVENTS not in names:
+    by_name = {info.filename: info for info in infos}
+    if MANIFEST not in by_name or EVENTS not in by_name:
         raise FoldlineError(f"{path} is a zip file, but no session that `foldline export` made.")
+    sides = tuple(info for info in infos if is_member(info.filename))
     histories = [info for info in infos if info.filename != EVENTS and _own_name(info.filename) == EVENTS]
-    known = [info for info in infos if info.filename in (MANIFEST, EVENTS) or is_member(info.filename)]
-    known += histories
-    _refuse_unsound(known, path, len(data))
-    by_name = {info.filename: info for info in known}
+    main = [info for info in infos if info.filename in (MANIFEST, EVENTS)]
+    members = [*main, *sides, *histories]
+    problem = _problem_of_members(members) or _problem_of_sizes(members, len(data))
+    if problem:
+        raise FoldlineError(f"{path} {problem}: it was not read.")
     manifest = _manifest(archive, by_name[MANIFEST], path)
     events = _content(archive, by_name[EVENTS])
     if events is None:
         raise FoldlineError(f"{path} is damaged where its history is: export the session again.")
-    sides = tuple(info for info in known if is_member(info.filename))
-    notes = _notes_on(manifest, len(infos) - len(known))
-    below = {info.filename.removesuffix(EVENTS): _content(archive, info) or b"" for info in histories}
-    return Bundle(path, events, archive, sides, notes, below)
+    notes = _notes_on(manifest, ignored=len(infos) - len(members))
+    children = {info.filename.removesuffix(EVENTS): _content(archive, info) or b"" for info in histories}
+    return Bundle(path, events, archive, sides, notes, children)
 
 
 def read_bundled(data: bytes, path: Path) -> ForeignSession:
+    """Read the session in a session file."""
     bundle = read_bundle(data, path)
-    found = _read_history(bundle, "", bundle.events)
-    return replace(found, notes=(*bundle.notes, *found.notes))
+    session = _read_history(bundle, "", bundle.events)
+    return replace(session, notes=(*bundle.notes, *session.notes))
 
 
 def _read_history(bundle: Bundle, folder: str, events: bytes) -> ForeignSession:
-    """The session in this folder of the file, with those of its subagents."""
+    """Read the session in this folder, with its subagents."""
     loaded = parse_log(events, bundle.path)
-    damage = (f"{loaded.damage}.",) if loaded.damage else ()
+    notes = (f"{loaded.damage}.",) if loaded.damage else ()
     children = []
-    for below, history in bundle.histories.items():
-        name = below.removeprefix(f"{folder}{CHILDREN}/").removesuffix("/")
-        if f"{folder}{CHILDREN}/{name}/" == below and "/" not in name:
-            children.append(marked_child(_read_history(bundle, below, history), name, loaded.entries))
+    for child, history in bundle.histories.items():
+        name = child.removeprefix(f"{folder}{CHILDREN}/").removesuffix("/")
+        if f"{folder}{CHILDREN}/{name}/" == child and "/" not in name:
+            children.append(marked_child(_read_history(bundle, child, history), name, loaded.entries))
     return ForeignSession(
-        BUNDLED, loaded.header, loaded.entries, loaded.damage, damage, children=tuple(children)
+        BUNDLED, loaded.header, loaded.entries, loaded.damage, notes, children=tuple(children)
     )
 
 
-def _refuse_unsound(infos: list[zipfile.ZipInfo], path: Path, packed: int) -> None:
+def _problem_of_members(infos: list[zipfile.ZipInfo]) -> str:
     [(most_often, times)] = Counter(info.filename for info in infos).most_common(1)
-    unpacked = sum(info.file_size for info in infos)
-    large = next((info for info in infos if info.file_size > most_bytes(info.filename)), None)
-    what = ""
     if times > 1:
-        what = f"holds {most_often} more than once"
-    elif any(info.flag_bits & _ENCRYPTED for info in infos):
-        what = "is encrypted, which no session file is"
-    elif any(info.compress_type not in _METHODS or stat.S_ISLNK(info.external_attr >> 16) for info in infos):
-        what = "holds links, or is packed in a way that no session file is"
-    elif len(infos) > MOST_MEMBERS:
-        what = f"holds {len(infos):,} files, and a session has {MOST_MEMBERS:,} at most"
-    elif unpacked > MOST_BYTES:
-        what = f"would unpack to {unpacked / 1024**3:,.0f} GB, and {MOST_BYTES // 1024**3} GB is the most"
-    elif large is not None:
-        size, most = (round(number / 1024**2) for number in (large.file_size, most_bytes(large.filename)))
-        what = f"holds {large.filename} of {size:,} MB unpacked, and {most} MB is the most"
-    elif unpacked > _ALWAYS_FINE and unpacked > MOST_RATIO * packed:
-        what = f"would unpack to {unpacked // max(packed, 1):,} times its size, which no session does"
-    if what:
-        raise FoldlineError(f"{path} {what}: it was not read.")
+        return f"holds {most_often} more than once"
+    if any(info.flag_bits & _ENCRYPTED for info in infos):
+        return "is encrypted, which no session file is"
+    if any(info.compress_type not in _METHODS or stat.S_ISLNK(info.external_attr >> 16) for info in infos):
+        return "holds links, or is packed in a way that no session file is"
+    if len(infos) > MOST_MEMBERS:
+        return f"holds {len(infos):,} files, and a session has {MOST_MEMBERS:,} at most"
+    return ""
+
+
+def _problem_of_sizes(infos: list[zipfile.ZipInfo], packed: int) -> str:
+    """Return a complaint about sizes. `packed` is the file's."""
+    unpacked = sum(info.file_size for info in infos)
+    if unpacked > MOST_BYTES:
+        return f"would unpack to {unpacked / 1024**3:,.0f} GB, and {MOST_BYTES // 1024**3} GB is the most"
+    for info in infos:
+        most = most_bytes(info.filename)
+        if info.file_size > most:
+            size = round(info.file_size / 1024**2)
+            return (
+                f"holds {info.filename} of {size:,} MB unpacked, and {round(most / 1024**2)} MB is the most"
+            )
+    if unpacked > _ALWAYS_FINE and unpacked > MOST_RATIO * packed:
+        return f"would unpack to {unpacked // max(packed, 1):,} times its size, which no session does"
+    return ""
 
 
 def most_bytes(name: str) -> int:
+    """Return the largest size of a member, unpacked."""
     return {EVENTS: MOST_HISTORY, MANIFEST: _MANIFEST_BYTES}.get(_own_name(name), MOST_SIDE_FILE)
 
 
@@ -192,7 +194,7 @@ def _manifest(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Js
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes | None:
-    """What a member holds, never more than it says; None where it is damaged."""
+    """Return a member's content, of the size it claims; None if damaged."""
     try:
         with archive.open(info) as member:
             data = member.read(info.file_size + 1)
@@ -202,9 +204,10 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes | None:
 
 
 def _notes_on(manifest: JsonObject, ignored: int) -> tuple[str, ...]:
-    counts, left_out = len(manifest.object("redacted")), len(manifest.object("left_out"))
+    kinds = len(manifest.object("redacted"))
+    left_out = len(manifest.object("left_out"))
     notes = (
-        (counts, f"Credentials in it were redacted before ({counts} kinds): see its manifest."),
+        (kinds, f"Credentials in it were redacted before ({kinds} kinds): see its manifest."),
         (left_out, f"{many(left_out, 'file')} beside its history did not come along: see its manifest."),
         (ignored, f"{many(ignored, 'file')} in it that belong to no session were ignored."),
     )
@@ -212,7 +215,7 @@ def _notes_on(manifest: JsonObject, ignored: int) -> tuple[str, ...]:
 
 
 def unpack(path: Path, folder: Path) -> list[str]:
-    """Put the side files of the session file `path` into a session's folder; which of them were damaged.
+    """Unpack side files into a session's folder. Return the damaged ones.
 
     Raises:
         FoldlineError: it cannot be read as one.
@@ -234,7 +237,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write_bundle(original: Original) -> Exported:
-    """The session as one file. What could not come along is named in the manifest and in a note."""
+    """Write the session as one file."""
     members: dict[str, bytes] = {}
     left_out: dict[str, str] = {}
     _gather(original, "", members, left_out)
@@ -257,15 +260,15 @@ def write_bundle(original: Original) -> Exported:
 
 
 def _gather(original: Original, folder: str, members: dict[str, bytes], left_out: dict[str, str]) -> None:
-    """What is packed of a session in this folder of the file, and of its subagents below it."""
+    """Add the members of a session and its subagents."""
     members[f"{folder}{EVENTS}"] = _events(original)
-    spoken_of = _spoken_of(original.entries)
+    named = _named_files(original.entries)
     for path in side_files(original.folder):
         own = f"{path.parent.name}/{path.name}"
         name = f"{folder}{own}"
         if not is_member(name):
             left_out[name] = "its name is none of a session's files"
-        elif own not in spoken_of:
+        elif own not in named:
             continue
         elif (data := _read(path)) is None:
             left_out[name] = "it could not be read"
@@ -279,23 +282,23 @@ def _gather(original: Original, folder: str, members: dict[str, bytes], left_out
         _gather(child, f"{folder}{CHILDREN}/{child.header.id}/", members, left_out)
 
 
-def _spoken_of(entries: Sequence[Entry]) -> set[str]:
-    """The side files that the history names. A fork shares those of what came later where it comes from."""
-    found: set[str] = set()
+def _named_files(entries: Sequence[Entry]) -> set[str]:
+    """Return the side files that the history names."""
+    names: set[str] = set()
     for entry in entries:
         match entry:
             case Checkpoint():
-                kept = (content for image in entry.files for content in (image.before, image.after))
-                found.update(f"{CONTENTS}/{content}" for content in kept if content)
-            case ToolResultMessage(details=ToolDetails(full_output=str() as whole)):
-                found.add(f"{OUTPUTS}/{PurePath(whole).name}")
+                contents = (content for image in entry.files for content in (image.before, image.after))
+                names.update(f"{CONTENTS}/{content}" for content in contents if content)
+            case ToolResultMessage(details=ToolDetails(full_output=str() as path)):
+                names.add(f"{OUTPUTS}/{PurePath(path).name}")
             case _:
                 pass
-    return found
+    return names
 
 
 def _events(original: Original) -> bytes:
-    """The event file as it is, where it holds these entries: not a view of it, nor what was redacted."""
+    """Return the event file, byte for byte if its entries are unchanged."""
     if original.redactor is None and original.folder is not None:
         data = _read(original.folder / EVENTS) or b""
         with suppress(FoldlineError):
@@ -314,8 +317,8 @@ def _read(path: Path) -> bytes | None:
 
 
 def _notes(left_out: dict[str, str]) -> Iterator[str]:
-    for why, names in grouped((why, name) for name, why in left_out.items()).items():
-        yield f"Left out, because {why}: {some(names, 3)}."
+    for reason, names in grouped((reason, name) for name, reason in left_out.items()).items():
+        yield f"Left out, because {reason}: {some(names, 3)}."
 
 
 def _too_large(members: dict[str, bytes]) -> Iterator[str]:

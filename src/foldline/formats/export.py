@@ -1,15 +1,19 @@
 """The formats a session can be written in, and how much of one is written."""
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from foldline.context.calls import paired
 from foldline.context.numbers import many
 from foldline.context.projection import Projection, project
-from foldline.context.view import is_preamble, without_recall
+from foldline.context.view import ViewItem, is_preamble, is_summary, without_recall
 from foldline.context.view_state import unmarked
 from foldline.history import typed_path
 from foldline.history.paths import check_new
@@ -25,13 +29,17 @@ from foldline.protocol import (
     Kept,
     ModelChange,
     NoticeRecord,
+    Part,
     Revert,
     SessionHeader,
     Subagent,
     ThinkingPart,
     Title,
+    ToolCallPart,
     Written,
 )
+
+from .base import parse_object
 
 if TYPE_CHECKING:
     from .redaction import Redactor
@@ -66,6 +74,7 @@ class Exported:
 
 
 Writer: TypeAlias = Callable[[Original], Exported]
+"""Writes a session in a format of `export`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +103,7 @@ class ExportFormat:
 
 
 WRITTEN = (
-    ExportFormat("openai", "OpenAI chat", ".json", "readers.openai.reader", "write_openai"),
+    ExportFormat("openai", "OpenAI chat", ".json", "writers.openai", "write_openai"),
     ExportFormat("markdown", "Markdown", ".md", "writers.markdown", "write_markdown", has_children=True),
     ExportFormat("html", "HTML", ".html", "writers.html", "write_html", has_children=True),
     ExportFormat("foldline", "Foldline, as one file", ".foldline", "bundle", "write_bundle", False, True),
@@ -117,49 +126,138 @@ def export_format(name: str) -> ExportFormat:
 
 
 def handed_over(agent: str) -> str:
-    """Says how a session goes on in an agent, which no export is for."""
+    """Return the error for an agent as a format of an export."""
     return f"{agent} is no format of an export: `foldline handoff --to {agent}` goes on in it."
 
 
-def only_view(original: Original, *, elsewhere: bool = False) -> Original:
-    """A session that is the view and nothing else. Its summaries stand for entries that are not there. To go
-    on `elsewhere`, it is without thinking, which only its own server reads, and names no tool of ours."""
+def only_view(original: Original) -> Original:
+    """Return a session of only the view's messages."""
     projection = original.projection
-    entries: list[Entry] = [Title(title=projection.title)] if projection.title else []
-    entries += [ModelChange(index=len(entries), model=projection.model)] if projection.model else []
-    known = projection.compactions()
-    details = known[-1].details if known else CompactionDetails()
-    turned = projection.newest_change.index if projection.newest_change else -1
-    shown: list[Kept] = []
+    entries: list[Entry] = []
+    if projection.title:
+        entries.append(Title(title=projection.title))
+    if projection.model:
+        entries.append(ModelChange(index=len(entries), model=projection.model))
+    head: list[Kept] = []
     for item in projection.view:
-        index, message = len(entries), unmarked(item).message
-        if elsewhere and (item.written or item.content is not None):
-            message = without_recall(message)
-        if elsewhere and item.thinking:
-            said = tuple(part for part in message.parts if not isinstance(part, ThinkingPart))
-            message = message.model_copy(update={"parts": said})
+        index = len(entries)
+        message = _viewed(item, projection)
         if item.written:
-            text = Written(message=_without_usage(message).model_copy(update={"nth": 0}))
+            written = Written(message=message.model_copy(update={"nth": 0}))
             compaction = Compaction(
                 index=index,
                 at=message.at,
                 summary=message.text,
                 first_kept_index=index,
-                head=(*shown, text),
+                head=(*head, written),
                 strategy="export",
-                details=details,
+                details=_files_of(projection),
             )
             entries.append(compaction)
         else:
-            message = message if message.index > turned else _without_usage(message)
             entries.append(message.model_copy(update={"index": index}))
         if not is_preamble(message):
-            shown.append(Kept(ref=index))
+            head.append(Kept(ref=index))
     return replace(_with(original, entries), children=())
 
 
+def _viewed(item: ViewItem, projection: Projection) -> BaseMessage:
+    """Return an item's message, without the usage of another view."""
+    message = unmarked(item).message
+    change = projection.newest_change
+    if item.written or (change is not None and message.index <= change.index):
+        return _without_usage(message)
+    return message
+
+
+def _files_of(projection: Projection) -> CompactionDetails:
+    compactions = projection.compactions()
+    return compactions[-1].details if compactions else CompactionDetails()
+
+
+PROVIDER: Final = "unknown"
+"""The provider in sessions for other agents, which choose one of their own when they open one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedView:
+    """The view of a session as another agent goes on with it."""
+
+    header: SessionHeader
+    title: str
+    model: str
+    files: CompactionDetails
+    """The files that the summaries list."""
+    summary: BaseMessage | None
+    """The summary that opens the view."""
+    messages: list[tuple[datetime, BaseMessage]]
+    """The other messages with their times: no preamble and no thinking, and a result for each call."""
+    invalid_calls: int
+    """How many calls had arguments that JSON cannot hold. Theirs are empty objects, as in a request."""
+
+    def exported(
+        self, agent: str, data: bytes, *notes: str, beside: Mapping[str, bytes] | None = None
+    ) -> Exported:
+        """Return the written files, with notes on omissions."""
+        own = f"{agent} brings its own system prompt and reads instruction files itself: none are written."
+        if self.invalid_calls:
+            calls = many(self.invalid_calls, "call has", "calls have")
+            notes = (f"{calls} arguments that are no JSON object: an empty one is written.", *notes)
+        return Exported(data, (own, *notes), beside or {})
+
+
+def handed_view(original: Original) -> HandedView:
+    """Prepare a view for an agent without our tools."""
+    projection = original.projection
+    view = paired(_handed(item, projection) for item in projection.view if not item.is_preamble)
+    summary = None
+    if view and is_summary(view[0]) and view[0].text.strip():
+        summary = view.pop(0)
+    time = original.header.created_at
+    messages: list[tuple[datetime, BaseMessage]] = []
+    invalid = 0
+    for message in view:
+        time = message.at or time
+        valid = tuple(_with_valid_arguments(part) for part in message.parts)
+        invalid += sum(old is not new for old, new in zip(message.parts, valid, strict=True))
+        messages.append((time, message.model_copy(update={"parts": valid})))
+    return HandedView(
+        original.header,
+        projection.title or "",
+        projection.model or "",
+        _files_of(projection),
+        summary,
+        messages,
+        invalid,
+    )
+
+
+def _handed(item: ViewItem, projection: Projection) -> BaseMessage:
+    message = _viewed(item, projection)
+    if item.written or item.content is not None:
+        message = without_recall(message)
+    parts = tuple(part for part in message.parts if not isinstance(part, ThinkingPart))
+    return message.model_copy(update={"parts": parts})
+
+
+_LEVELS: Final = 8
+"""More than the nesting of a record around the arguments of a call."""
+
+
+def _with_valid_arguments(part: Part) -> Part:
+    if not isinstance(part, ToolCallPart):
+        return part
+    data = part.arguments.encode()
+    arguments = parse_object(data)
+    if arguments is not None and parse_object(b'{"":' * _LEVELS + data + b"}" * _LEVELS) is not None:
+        with suppress(ValueError):  # Python reads NaN and Infinity, which are not JSON
+            json.dumps(arguments, allow_nan=False)
+            return part
+    return part.model_copy(update={"arguments": "{}"})
+
+
 def uncompacted(original: Original) -> Original:
-    """Every message as it was said, with no compaction, clear, rewind or edit in force, nor summary."""
+    """Return all messages, without compactions, clears, rewinds and edits."""
     entries: list[Entry] = []
     turned = False
     for entry in original.entries:
@@ -176,7 +274,7 @@ def uncompacted(original: Original) -> Original:
 
 
 def _without_usage(message: BaseMessage) -> BaseMessage:
-    """An answer's usage counts the view it was given in: in another one it would say something else."""
+    """Drop an answer's usage, which counts another view."""
     return message.model_copy(update={"usage": None}) if isinstance(message, AssistantMessage) else message
 
 
@@ -185,7 +283,7 @@ def _with(original: Original, entries: Sequence[Entry]) -> Original:
 
 
 def destination(out: str | None, form: ExportFormat, session: str, folder: Path = Path()) -> Path:
-    """A path that is free: the one asked for, or one in `folder` named after the session of this id.
+    """Return a free path: `out`, or one named after the session.
 
     Raises:
         FoldlineError: something is there, or its folder is not.

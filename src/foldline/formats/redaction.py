@@ -1,4 +1,4 @@
-"""Credentials in a session: what they look like, where they stand, and what is put in their place."""
+"""Finds credentials in a session, and replaces them with placeholders."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
@@ -28,18 +28,20 @@ from .export import Original
 
 @dataclass(frozen=True, slots=True)
 class Detector:
+    """Recognises credentials of one kind in a line."""
+
     kind: str
     pattern: re.Pattern[str]
     hints: tuple[str, ...]
-    """Only lines with one of these are looked at, in lower case."""
+    """Only lines with one of these are searched. Lower case."""
     gate: re.Pattern[str] | None = None
-    """What such a line must hold besides."""
+    """Matches in every such line, and is faster than `pattern`."""
     most: int = 1_000_000
-    """Hints in a line: where there are more, nobody assigns anything, and the pattern would take for ever."""
+    """Most hints in a line: with more of them, the line assigns nothing and the pattern would be slow."""
     group: int = 0
-    """The group that is the credential; of several that exclude each other, the first one of them."""
+    """The group that is the credential, or 0 if that group is empty."""
     accepts: Callable[[str], object] | None = None
-    """Whether such a value is one after all."""
+    """Tells credentials from similar values."""
 
 
 _DIGIT: Final = re.compile(r"\d")
@@ -48,17 +50,17 @@ _WITHOUT_MEANING: Final = re.compile(
     r"(?i)x{4,}|\*{3,}|\.{3}|…|<|>|\$\{?\w|%\(|\{\{|redacted|example|placeholder|change.?me|dummy"
     r"|your[-_ ]|\s"
 )
-"""In a value that stands for another one: docs and templates are full of them."""
+"""Found in placeholders, which docs and templates are full of."""
 
 
 def is_telling(value: str) -> bool:
-    """Whether a value is so much its own that it can be looked for everywhere: no word, no number."""
+    """Return whether a value is distinctive enough to be replaced everywhere."""
     signs = sum(char.isdigit() or char in _SIGNS for char in value)
     return 0 < signs < len(value) >= 6 and len(set(value)) >= 4
 
 
 def _is_secret(value: str) -> bool:
-    """Whether a value is no identifier, path or word: letters and digits or signs, in no readable order."""
+    """Return whether a value looks random."""
     if not is_telling(value) or _DIGIT.search(value) is None:
         return False
     return not re.fullmatch(
@@ -79,15 +81,15 @@ def _is_no_placeholder(value: str) -> bool:
 
 @cache
 def by_hints() -> dict[tuple[str, ...], list[Detector]]:
-    """All detectors; those with the same hints look at the same lines."""
+    """Return all detectors, grouped by the hints they share."""
     return grouped((detector.hints, detector) for detector in (*_from_library(), *_OURS, *_keywords()))
 
 
 def _from_library() -> Iterator[Detector]:
     for module, plugin, kind, hints, group, gate in _PLUGINS:
-        known = getattr(import_module(f"detect_secrets.plugins.{module}"), plugin)
-        valid = getattr(known, "is_formally_valid", None)
-        for pattern in known.denylist:
+        detector = getattr(import_module(f"detect_secrets.plugins.{module}"), plugin)
+        valid = getattr(detector, "is_formally_valid", None)
+        for pattern in detector.denylist:
             yield Detector(
                 kind,
                 pattern,
@@ -130,8 +132,7 @@ _PLUGINS: Final = (
     ("telegram_token", "TelegramBotTokenDetector", "telegram-token", (":",), 0, r"\d{8}:[\w-]{35}"),
     ("twilio", "TwilioKeyDetector", "twilio-key", ("ac", "sk"), 0, r"(?:AC|SK)[a-z0-9]{32}"),
 )  # fmt: skip
-"""Module and class in the library, our name of the kind, its literals, which group is the credential (of
-those where a group is no more than a prefix, all of it), and what a line must hold besides."""
+"""Module and class in the library, then `kind`, `hints`, `group` and `gate` of a `Detector`."""
 
 _OURS: Final = (
     Detector("api-key", re.compile(r"\bsk-[A-Za-z0-9_-]{20,}"), ("sk-",), accepts=_DIGIT.search),
@@ -146,7 +147,7 @@ _OURS: Final = (
     Detector("password-in-url", re.compile(r"://[^\s:/@\"'<>]*:([^\s/@\"'<>]{3,})@[\w.-]"), ("://",),
              gate=re.compile("@"), group=1, accepts=_is_no_placeholder),
 )  # fmt: skip
-"""Keys that came after the library's last release, the servers Foldline talks to first of all."""
+"""Keys that are newer than the library's last release."""
 
 
 # --- keywords ---------------------------------------------------------------------------------------
@@ -157,12 +158,12 @@ _SETTING: Final = re.compile(
     r"(?<![\w$.{-])[A-Z0-9_]*(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PRIVATE_KEY|ACCESS_KEY)(?:_[A-Z0-9]+)?"
     r"\s*=\s*[\"']?([^\s\"'#]{6,})"
 )
-"""As in an env file or a shell, quoted or not."""
+"""An assignment in an env file or a shell, quoted or not."""
 
 
 def _keywords() -> Iterator[Detector]:
-    known = import_module("detect_secrets.plugins.keyword")
-    for pattern, group in known.QUOTES_REQUIRED_DENYLIST_REGEX_TO_GROUP.items():
+    plugin = import_module("detect_secrets.plugins.keyword")
+    for pattern, group in plugin.QUOTES_REQUIRED_DENYLIST_REGEX_TO_GROUP.items():
         yield Detector(
             "password", pattern, _NAMES, gate=_QUOTE, most=24, group=group, accepts=_is_assigned_secret
         )
@@ -179,13 +180,14 @@ def _is_set(value: str) -> bool:
 
 
 class Find(NamedTuple):
+    """A credential in a text."""
+
     kind: str
     start: int
     end: int
     value: str
-    """What must not be seen, wherever it stands."""
     pieces: tuple[str, ...] = ()
-    """Of a value over several lines: what of it would still be one."""
+    """The secret parts of a value over several lines."""
 
 
 _BEGIN: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY(?: BLOCK)?-----|Private-Lines: *\d+")
@@ -197,7 +199,7 @@ _KEY_LINE: Final = re.compile(
 
 
 def private_keys(flat: str, lowered: str) -> Iterator[Find]:
-    """All blocks, in order. `lowered` is `flat` in lower case. A mention without a key is none."""
+    """Yield the private keys in order. `lowered` is `flat.lower()`."""
     if "private key" not in lowered and "private-lines" not in lowered:
         return
     begins = list(_BEGIN.finditer(flat))
@@ -205,18 +207,20 @@ def private_keys(flat: str, lowered: str) -> Iterator[Find]:
         limit = min(following.start() if following else len(flat), begin.end() + _LONGEST_KEY)
         ending = f"-----END {begin[1] or ''}PRIVATE KEY"
         end = flat.find(ending, begin.end(), limit) if begin[1] is not None else -1
-        if end >= 0:
-            dashes = flat.find("-----", end + len(ending), end + len(ending) + 20)
-            stop = dashes + 5 if dashes >= 0 else end + len(ending)
+        if end < 0:
+            end = stop = _end_of_cut_key(flat, begin.end(), limit)
         else:
-            stop = end = _last_key_line(flat, begin.end(), limit)
+            stop = end + len(ending)
+            dashes = flat.find("-----", stop, stop + 20)
+            if dashes >= 0:
+                stop = dashes + 5
         pieces = tuple(_BASE64.findall(flat, begin.end(), end))
         if any(len(piece) >= 32 for piece in pieces):
             yield Find("private-key", begin.start(), stop, "".join(pieces), pieces)
 
 
-def _last_key_line(flat: str, start: int, limit: int) -> int:
-    """Where a key ends that somebody cut off: after the last line that could be part of one."""
+def _end_of_cut_key(flat: str, start: int, limit: int) -> int:
+    """Return the end of a key without an end mark."""
     place = flat.find("\n", start, limit) + 1 or limit
     end = place
     while place < limit and (line := _KEY_LINE.match(flat, place)) and place < line.end() <= limit:
@@ -227,23 +231,24 @@ def _last_key_line(flat: str, start: int, limit: int) -> int:
 
 
 _LONGEST_LINE: Final = 4_000
-"""Of longer lines (minified, or one JSON document) only the surroundings of a hint are looked at."""
+"""In longer lines (minified code, a JSON document) only the surroundings of a hint are searched."""
 _BEFORE, _AFTER = 400, 3_000
 _ESCAPED: Final = re.compile(r"\\+([\"'nrt/])")
 _SIGN_OF: Final = {"n": "\n", "r": "\r", "t": "\t"}
-_REST: Final = re.compile(r"[\w-]*")
-_REST_OF_JWT: Final = re.compile(r"[\w-]*(?:\.[\w-]+)*")
+_TOKEN_END: Final = re.compile(r"[\w-]*")
+_JWT_END: Final = re.compile(r"[\w-]*(?:\.[\w-]+)*")
 _NAME: Final = re.compile(r"[A-Za-z]+=(?=\S{20})")
 _LEFT_EDGES: Final = " \t=:\"'`,;"
 _RIGHT_EDGES: Final = " \t:\"'`,;"
 
 
 def finds(text: str) -> list[Find]:
+    """Return the credentials in a text, in order and without overlaps."""
     flat = _Flat.of(text)
     lowered = flat.text.lower()
-    if len(lowered) != len(flat.text):  # a few letters change their length: then only ASCII is lowered
+    if len(lowered) != len(flat.text):  # a few letters change their length
         lowered = "".join(char.lower() if char.isascii() else char for char in flat.text)
-    found = list(private_keys(flat.text, lowered))
+    candidates = list(private_keys(flat.text, lowered))
     for hints, detectors in by_hints().items():
         if not any(hint in lowered for hint in hints):
             continue
@@ -252,18 +257,18 @@ def finds(text: str) -> list[Find]:
             crowd = sum(lowered.count(hint, start, end) for hint in hints)
             for detector in detectors:
                 if crowd <= detector.most and (detector.gate is None or detector.gate.search(line)):
-                    found += _in_line(detector, line, start)
-    return [flat.located(find) for find in _apart(found)]
+                    candidates += _in_line(detector, line, start)
+    return [flat.located(find) for find in _without_overlaps(candidates)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Flat:
-    """A text in which escaped quotes and line ends are real ones: JSON within text, at any depth."""
+    """A text with escaped quotes and line ends resolved, as in JSON within text at any depth."""
 
     original: str
     text: str
     starts: list[int]
-    """Positions in `text` from which on the original is `shifts` characters ahead."""
+    """Positions in `text` from which on the original is ahead by `shifts` characters."""
     shifts: list[int]
 
     @classmethod
@@ -323,8 +328,8 @@ def _in_line(detector: Detector, line: str, offset: int) -> Iterator[Find]:
         if group == 0:
             if start and line[start - 1].isalnum() and line[start].isalnum():
                 continue  # the middle of something longer, such as a file in base64
-            rest = _REST_OF_JWT if detector.kind == "json-web-token" else _REST
-            end = rest.match(line, end).end()  # type: ignore[union-attr]  # both match nothing, too
+            token_end = _JWT_END if detector.kind == "json-web-token" else _TOKEN_END
+            end = token_end.match(line, end).end()  # type: ignore[union-attr]  # both match an empty text
         if (name := _NAME.match(line, start, end)) is not None:
             start = name.end()
         while start < end and line[start] in _LEFT_EDGES:
@@ -336,10 +341,10 @@ def _in_line(detector: Detector, line: str, offset: int) -> Iterator[Find]:
             yield Find(detector.kind, offset + start, offset + end, value)
 
 
-def _apart(found: list[Find]) -> list[Find]:
-    """The finds in order; of two that overlap, the longer one."""
+def _without_overlaps(candidates: list[Find]) -> list[Find]:
+    """Return the finds in order; of two that overlap, the longer one."""
     kept: list[Find] = []
-    for find in sorted(found, key=lambda find: (find.start, -find.end)):
+    for find in sorted(candidates, key=lambda find: (find.start, -find.end)):
         if not kept or find.start >= kept[-1].end:
             kept.append(find)
         elif find.end - find.start > kept[-1].end - kept[-1].start:
@@ -352,37 +357,36 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def redacted(original: Original) -> Original:
-    """The session without what looks like a credential. Its `redactor` does the same to side files.
+    """Return the session with placeholders. Its `redactor` handles side files.
 
-    Requests whose messages changed keep no digest: it would prove nothing, and could confirm a guess.
+    Requests with changed messages lose their digest: it proves nothing any more, and could confirm a guess.
     """
     redactor = Redactor()
     for text in _texts(original):
         redactor.look_at(text)
-    return _without(redactor, original)
+    return _redacted(redactor, original)
 
 
-def _without(redactor: "Redactor", original: Original) -> Original:
-    before = list(original.entries)
-    entries = _without_stale_digests(before, [redactor.record(entry) for entry in before])
+def _redacted(redactor: "Redactor", original: Original) -> Original:
+    entries = _without_stale_digests(original.entries, list(map(redactor.record, original.entries)))
     return replace(
         original,
         header=redactor.record(original.header),
         entries=entries,
         projection=project(entries),
         redactor=redactor,
-        children=tuple(_without(redactor, child) for child in original.children),
+        children=tuple(_redacted(redactor, child) for child in original.children),
     )
 
 
 class Redactor:
-    """Knows the credentials of one session by their values, and what to put in their place."""
+    """Maps the credentials of one session to placeholders."""
 
     def __init__(self) -> None:
         self._placeholders: dict[str, str] = {}
         self._spans: dict[str, list[tuple[int, int, str]]] = {}
         self._everywhere: dict[str, str] = {}
-        """What is replaced wherever it stands: values, pieces of them, and how they are spelt elsewhere."""
+        """Placeholders by value, piece and spelling: replaced in any text. Longest first."""
         self._counts: dict[str, int] = {}
 
     @property
@@ -390,7 +394,7 @@ class Redactor:
         return self._counts
 
     def __str__(self) -> str:
-        """The report, as a sentence. It never holds a value."""
+        """Return the report, as a sentence. It never holds a value."""
         if not self._counts:
             return "Nothing that looks like a credential was found."
         total = sum(self._counts.values())
@@ -398,6 +402,7 @@ class Redactor:
         return f"{many(total, 'credential')} redacted: {kinds}."
 
     def look_at(self, text: str) -> None:
+        """Learn the credentials in a text."""
         if len(text) < 6 or text in self._spans:
             return
         spans = [(find.start, find.end, self._placeholder(find)) for find in finds(text)]
@@ -405,7 +410,7 @@ class Redactor:
             self._spans[text] = spans
 
     def text(self, text: str) -> str:
-        """The text with placeholders. Credentials known from elsewhere are replaced here, too."""
+        """Return a text with placeholders."""
         for start, end, placeholder in reversed(self._spans.get(text, ())):
             text = text[:start] + placeholder + text[end:]
         for value, placeholder in self._everywhere.items():
@@ -414,55 +419,56 @@ class Redactor:
         return text
 
     def arguments(self, text: str) -> str:
-        """The arguments of a tool call: JSON stays JSON, and stays as it is where nothing was found."""
+        """Return the arguments of a call with placeholders. JSON stays JSON."""
         value = _parsed(text)
         if value is None:
             return self.text(text)
         clean = _walked(value, self.text)
         if clean == value:
             return text
-        # Half a character, which UTF-8 cannot hold, stays escaped.
+        # Lone surrogates, which UTF-8 cannot encode, stay escaped.
         return json.dumps(clean, ensure_ascii=_HALF.search(text) is not None)
 
     def record(self, record: R) -> R:
-        """An entry or header with placeholders; itself where nothing was found.
+        """Return an entry or header with placeholders.
 
-        Where the session holds a credential, signatures go, too: what a provider sealed in them may be
-        reasoning about it, which its model would tell whoever sends it back.
+        In a session with credentials, signatures are dropped: they may seal reasoning about a credential,
+        which the provider's model would repeat.
         """
         value: Json = record.model_dump(exclude_none=True)
-        clean = _walked(value, self.text, self.arguments, signed=not self._counts)
+        clean = _walked(value, self.text, self.arguments, keeps_signatures=not self._counts)
         return record if clean == value else type(record).model_validate(clean)
 
     def data(self, data: bytes) -> bytes:
-        """The content of a side file with placeholders; what is not text keeps its other bytes."""
+        """Return a side file's content with placeholders. Need not be UTF-8."""
         return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _placeholder(self, find: Find) -> str:
-        if (known := self._placeholders.get(find.value)) is not None:
-            return known
-        number = self._counts[find.kind] = self._counts.get(find.kind, 0) + 1
-        placeholder = self._placeholders[find.value] = f"[redacted:{find.kind}-{number}]"
-        spellings = [spelt for value in find.pieces or (find.value,) for spelt in _spellings(value)]
-        for spelt in filter(is_telling, spellings):
-            self._everywhere.setdefault(spelt, placeholder)
-        longest_first = sorted(self._everywhere.items(), key=lambda item: -len(item[0]))
-        self._everywhere = dict(longest_first)
+        if find.value in self._placeholders:
+            return self._placeholders[find.value]
+        number = self._counts.get(find.kind, 0) + 1
+        placeholder = f"[redacted:{find.kind}-{number}]"
+        self._counts[find.kind] = number
+        self._placeholders[find.value] = placeholder
+        for value in find.pieces or (find.value,):
+            for spelling in filter(is_telling, _spellings(value)):
+                self._everywhere.setdefault(spelling, placeholder)
+        self._everywhere = dict(sorted(self._everywhere.items(), key=lambda item: -len(item[0])))
         return placeholder
 
 
 def _spellings(value: str) -> list[str]:
-    """A value as it stands in plain text, in JSON and in a URL."""
-    spelt = [
+    """Return a value as written in text, JSON and URLs."""
+    spellings = [
         value,
         json.dumps(value)[1:-1],
         json.dumps(value, ensure_ascii=False)[1:-1],
         quote(value, safe="", errors="surrogatepass"),
     ]
-    if "\\" in value:
-        plain = _parsed(f'["{value}"]')
-        spelt += plain if isinstance(plain, list) else []
-    return list(dict.fromkeys(spelt))
+    unescaped = _parsed(f'["{value}"]') if "\\" in value else None
+    if isinstance(unescaped, list):
+        spellings += unescaped
+    return spellings
 
 
 def _parsed(text: str) -> Json:
@@ -477,91 +483,93 @@ def _walked(
     on_text: Callable[[str], str],
     on_arguments: Callable[[str], str] | None = None,
     *,
-    signed: bool = True,
+    keeps_signatures: bool = True,
 ) -> Json:
-    """The value with other texts. Where it is not to stay `signed`, without what a provider signed, and who
-    that was."""
-    match value:
-        case str():
-            return on_text(value)
-        case list() | tuple():
-            return type(value)(_walked(item, on_text, on_arguments, signed=signed) for item in value)
-        case dict():
-            opaque = _OPAQUE.get(value.get("type", "")) if on_arguments else None
-            gone = () if signed or opaque != "signature" else ("signature", "signed_by")
-            return {
-                on_text(key) if isinstance(key, str) else key: (
-                    item
-                    if key == opaque
-                    else on_arguments(item)
-                    if on_arguments and key == "arguments" and isinstance(item, str)
-                    else _walked(item, on_text, on_arguments, signed=signed)
-                )
-                for key, item in value.items()
-                if key not in gone
-            }
-        case _:
-            return value
+    """Return a JSON value with every text replaced by `on_text`.
+
+    Args:
+        on_arguments: for a dumped entry: replaces the arguments of calls. Opaque fields stay as they are.
+        keeps_signatures: whether to keep the signatures of a provider, and its name.
+    """
+    if isinstance(value, str):
+        return on_text(value)
+    walk = partial(_walked, on_text=on_text, on_arguments=on_arguments, keeps_signatures=keeps_signatures)
+    if isinstance(value, list | tuple):
+        return type(value)(map(walk, value))
+    if not isinstance(value, dict):
+        return value
+    opaque = _OPAQUE.get(value.get("type", "")) if on_arguments else None
+    walked: dict[Json, Json] = {}
+    for key, item in value.items():
+        if not keeps_signatures and opaque == "signature" and key in ("signature", "signed_by"):
+            continue
+        if key == opaque:
+            new = item
+        elif on_arguments and key == "arguments" and isinstance(item, str):
+            new = on_arguments(item)
+        else:
+            new = walk(item)
+        walked[on_text(key) if isinstance(key, str) else key] = new
+    return walked
 
 
-_OPAQUE = {"image": "data", "thinking": "signature", "tool_call": "signature"}
-"""What no text can be read out of: base64 of pixels, and what a provider encrypted."""
+_OPAQUE: Final = {"image": "data", "thinking": "signature", "tool_call": "signature"}
+"""Fields without readable text, by type of part: pixels in base64, and data that a provider encrypted."""
 
 
 def _texts(original: Original) -> Iterator[str]:
-    gathered: list[str] = []
+    """Yield every text of a session, its side files and its subagents."""
+    texts: list[str] = []
 
     def gather(text: str) -> str:
-        gathered.append(text)
+        texts.append(text)
         return text
 
     def gather_arguments(text: str) -> str:
-        gather(text)  # as one text, too: there a name and its value stand side by side
+        gather(text)  # also as one text, in which a name and its value are side by side
         _walked(_parsed(text), gather)
         return text
 
     for record in (original.header, *original.entries):
         _walked(record.model_dump(exclude_none=True), gather, gather_arguments)
-        yield from gathered
-        gathered.clear()
+        yield from texts
+        texts.clear()
     for path in side_files(original.folder):
-        yield bytes_in(path).decode(
-            "utf-8", "surrogateescape"
-        )  # of one that cannot be read, whoever writes says so
+        yield bytes_in(path).decode("utf-8", "surrogateescape")  # empty if unreadable: the writer says so
     for child in original.children:
         yield from _texts(child)
 
 
 def side_files(folder: Path | None) -> list[Path]:
-    """The files that belong to a session besides its history, in a stable order. Links are none of them."""
+    """Return a session's other files, in a stable order, without links."""
     if folder is None:
         return []
-    found: list[Path] = []
+    files: list[Path] = []
     for name in (CONTENTS, OUTPUTS):
         if (folder / name).is_symlink():
             continue
         with suppress(OSError), os.scandir(folder / name) as items:
-            files = [Path(item.path) for item in items if item.is_file(follow_symlinks=False)]
-            found += sorted(path for path in files if not path.name.startswith("."))
-    return found
+            paths = [Path(item.path) for item in items if item.is_file(follow_symlinks=False)]
+            files += sorted(path for path in paths if not path.name.startswith("."))
+    return files
 
 
-def _without_stale_digests(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]:
+def _without_stale_digests(before: Sequence[Entry], after: list[Entry]) -> list[Entry]:
+    """Drop the digest of requests that it no longer proves."""
     changed = [
         old.index
         for old, new in zip(before, after, strict=True)
         if old is not new and isinstance(old, BaseMessage | Compaction)
     ]
     if not changed:
-        return list(after)
+        return after
     stale = {
         proof.sent.record.index
         for proof in prove(after)
         if proof.sent.record.index > changed[0] and proof.digest != proof.sent.record.digest
     }
-    return [
-        entry.model_copy(update={"digest": ""})
-        if isinstance(entry, RequestRecord) and entry.index in stale
-        else entry
-        for entry in after
-    ]
+    return [_without_digest(entry) if entry.index in stale else entry for entry in after]
+
+
+def _without_digest(entry: Entry) -> Entry:
+    return entry.model_copy(update={"digest": ""}) if isinstance(entry, RequestRecord) else entry

@@ -1,4 +1,4 @@
-"""The sessions of subagents, taken from one place to another: read from our folders, kept there, exported."""
+"""Sessions of subagents: reads them from our folders, keeps them there, and prepares them for export."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -15,39 +15,50 @@ from .reader import read_foreign
 
 
 def subagents_of(events: Path, entries: Sequence[Entry]) -> tuple[ForeignChild, ...]:
-    """The subagents of a session of ours, with theirs. Raises FoldlineError where one cannot be read."""
-    found = []
+    """Read the subagents of a session of ours, and theirs.
+
+    Raises:
+        FoldlineError: one cannot be read.
+    """
+    children = []
     for path in children_of(events):
-        read = read_foreign(path, "foldline")
-        below = subagents_of(path, read.entries)
-        found.append(marked_child(replace(read, children=below), path.parent.name, entries))
-    return tuple(found)
+        session = read_foreign(path, "foldline")
+        session = replace(session, children=subagents_of(path, session.entries))
+        children.append(marked_child(session, path.parent.name, entries))
+    return tuple(children)
 
 
 def keep_subagents(
     children: Iterable[ForeignChild], events: Path, cwd: str, mask: Callable[[str], str]
 ) -> None:
-    """Put these, and theirs, below the session in `events`. None of it was written here: it grants nothing.
+    """Write subagents, and theirs, below the session in `events`.
 
     Raises:
         OSError: one cannot be written.
     """
     for child in children:
-        header, entries = child.session.header, child.session.entries
+        header = child.session.header
+        entries = child.session.entries
         last = entries[-1].index if entries else NEW
-        known = {"cwd": cwd, PARENT: Parent(id=header.id, index=last, foreign=last).model_dump()}
+        parent = Parent(id=header.id, index=last, foreign=last)  # all of it was written elsewhere
         spawned = Spawned(session=events.parent.name, call=child.call_id, agent=child.agent)
-        path = write_child(events, header, entries, spawned, mask, **known)
+        fields = {"cwd": cwd, PARENT: parent.model_dump()}
+        path = write_child(events, header, entries, spawned, mask, **fields)
         keep_subagents(child.session.children, path, cwd, mask)
 
 
 def originals_of(children: Iterable[ForeignChild], events: Path | None) -> tuple[Original, ...]:
-    """These as they are exported, with their side files where the session in `events` is ours."""
-    found = []
+    """Prepare subagents for export, with side files of our sessions."""
+    originals = []
     for child in children:
-        header, entries = child.session.header, child.session.entries
-        path = child_events(events, header.id) if events is not None else None
-        below = originals_of(child.session.children, path)
-        folder = path.parent if path is not None else None
-        found.append(Original(header, entries, project(entries), folder, children=below))
-    return tuple(found)
+        session = child.session
+        path = child_events(events, session.header.id) if events else None
+        original = Original(
+            session.header,
+            session.entries,
+            project(session.entries),
+            path.parent if path else None,
+            children=originals_of(session.children, path),
+        )
+        originals.append(original)
+    return tuple(originals)

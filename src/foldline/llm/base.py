@@ -8,6 +8,9 @@ from typing import Any, Literal, Protocol
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import AssistantMessage, BaseMessage, CacheTerms, FoldlineError, events
 
+OFFLINE = "offline"
+"""The embedded model (`llm.offline`): its id, its provider and its dialect."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:

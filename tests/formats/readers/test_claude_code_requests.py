@@ -4,7 +4,7 @@ from foldline.context.calls import paired
 from foldline.context.projection import project
 from foldline.context.proof import recorded_requests, unproved
 from foldline.formats import ForeignSession
-from foldline.formats.readers.openai.reader import as_sent
+from foldline.formats.writers.openai import as_sent
 from foldline.protocol import Compaction, DeveloperMessage, ToolResultMessage, UserMessage
 from support.claude_code_rows import (
     Record,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from foldline.cli.agents import Window
+from foldline.cli.settings import Window
 from foldline.cli.view import view_json
 from foldline.context.projection import project
 from foldline.context.weight import view_size

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from foldline.formats import ForeignSession, read_foreign
-from foldline.formats.homes import find_found, found_sessions
+from foldline.formats.homes import find_in_homes
+from foldline.formats.session_list import found_sessions
 from foldline.protocol import (
     AssistantMessage,
     FileTouch,
@@ -196,7 +197,7 @@ def test_sessions_of_both_stores_are_listed_once_without_those_of_sub_agents(hom
     )
     assert [one.id for one in found_sessions(["opencode"], Path("/x"), limit=1)] == ["ses_2"]
     assert found_sessions(["opencode"], Path("/y")) == []
-    assert find_found("opencode:ses_0") == home / "storage/session/p/ses_0.json"
+    assert find_in_homes("opencode:ses_0") == home / "storage/session/p/ses_0.json"
 
 
 def test_a_database_that_cannot_be_read_is_listed_with_why(homes: AgentHomes) -> None:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from textual.pilot import Pilot
 
-from foldline.cli.agents import Window
+from foldline.cli.settings import Window
 from foldline.cli.view import view_json
 from foldline.context.moments import at_request
 from foldline.context.projection import Projection, project

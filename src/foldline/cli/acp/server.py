@@ -15,7 +15,8 @@ from foldline.agent import Agent
 from foldline.agent.mcp import ServerConfig
 from foldline.agent.model_choice import is_first_start
 from foldline.agent.settings import Settings, connect_llm
-from foldline.cli.agents import agent_for, claimed, settings_here
+from foldline.cli.agents import agent_for, claimed
+from foldline.cli.settings import settings_here
 from foldline.files import is_folder
 from foldline.history import Session, data_home, find_session, list_sessions
 from foldline.protocol import FoldlineError

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from foldline.agent.model_choice import is_first_start
 from foldline.agent.settings import connect_llm
-from foldline.cli.agents import agent_for, chosen_session, settings_here
+from foldline.cli.agents import agent_for, chosen_session
 from foldline.cli.output import entries_of, note
 from foldline.cli.resume import choose
 from foldline.cli.resume_folder import folder_of
+from foldline.cli.settings import settings_here
 from foldline.history import data_home, short_id
 
 from .chat import PlainChat

@@ -1,4 +1,4 @@
-"""Writer for HTML: the session as one page that needs nothing else, and loads nothing from the web."""
+"""Writer for HTML: the session as one page that loads nothing from the web."""
 
 import base64
 import hashlib
@@ -7,6 +7,7 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from foldline.context.view import FateKind
@@ -15,12 +16,11 @@ from foldline.protocol import ImagePart, TextPart, ThinkingPart
 from ..export import Exported, Original
 from .page import (
     ChildItem,
-    CompactionItem,
+    EntryState,
     Item,
     MarkerItem,
     MessageItem,
     Page,
-    Place,
     ToolItem,
     first_line,
     image_source,
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _MOST_CHARACTERS: Final = 60_000
-"""Larger pieces of code stay plain: nobody reads colours there."""
+"""Longer code stays without colours."""
 _BUDGET: Final = 4_000_000
-"""Characters of a page that are coloured; colours take about a second for each million."""
+"""Characters of a page with colours, which take about a second per million."""
 _LARGEST_MARKDOWN: Final = 400_000
 _WEB: Final = re.compile(r"(?:https?|mailto):", re.IGNORECASE)
 _NUMBERED: Final = re.compile(r"^( *\d+(?:→|\t|\| ?|│ ?|: ))")
-"""How agents number the lines of a file they read."""
+"""The line number before a line that an agent read from a file."""
 
 _ROLES: Final = {
     "Comment": "c", "Keyword": "k", "Operator.Word": "k", "Name.Tag": "k", "Literal.String": "s",
@@ -64,26 +64,28 @@ def _diff_line(line: str) -> str:
 
 
 class Painter:
-    """Renders the texts of one page, and counts what it colours."""
+    """Renders the texts of one page. Keeps the colours within a budget and the anchors unique."""
 
     def __init__(self) -> None:
         self._left = _BUDGET
-        self._named: set[str] = set()
+        self._anchors: set[str] = set()
 
-    def is_first(self, name: str) -> bool:
-        first = name not in self._named
-        self._named.add(name)
-        return first
+    def anchor(self, name: str) -> str:
+        """Return the attribute for an anchor, once per page."""
+        if name in self._anchors:
+            return ""
+        self._anchors.add(name)
+        return f' id="{name}"'
 
     def markdown(self, text: str) -> str:
-        """Markdown as HTML. HTML in it is text; links lead to the web or nowhere; pictures are named."""
+        """Return Markdown as HTML, without inner HTML, images and local links."""
         if len(text) > _LARGEST_MARKDOWN:
             return plain(text)
         rendered: str = _parser().render(text, {"painter": self})
         return rendered
 
     def output(self, text: str, path: str) -> str:
-        """What a tool gave, in the colours of the file it is about; numbers of lines stand apart."""
+        """Return a tool's output in the colours of its file."""
         text = text.rstrip("\n")
         lines = text.split("\n")
         numbers = [match[0] if (match := _NUMBERED.match(line)) else "" for line in lines]
@@ -100,7 +102,7 @@ class Painter:
         )
 
     def code(self, text: str, language: str) -> str:
-        """Code in colours, line by line; plain where the language is unknown or there is too much of it."""
+        """Return code in colours, unless it is too long."""
         if not language or len(text) > min(_MOST_CHARACTERS, self._left):
             return escape(text)
         self._left -= len(text)
@@ -108,23 +110,24 @@ class Painter:
 
 
 def _painted(text: str, language: str) -> str:
-    """The text in spans that never go over the end of a line; empty where no lexer reads it as it is."""
+    """Return text in spans within lines, if a lexer reproduces it."""
     lexer = _lexer(language)
     if lexer is None:
         return ""
     pieces: list[str] = []
-    seen: list[str] = []
+    values: list[str] = []
     for token, value in lexer.get_tokens(text):
-        seen.append(value)
+        values.append(value)
         role = _role(str(token))
-        lines = [f'<span class="{role}">{escape(line)}</span>' if role and line else escape(line)
-                 for line in value.split("\n")]  # fmt: skip
-        pieces.append("\n".join(lines))
+        lines = map(escape, value.split("\n"))
+        pieces.append(
+            "\n".join(f'<span class="{role}">{line}</span>' if role and line else line for line in lines)
+        )
     # Lexers end every text with a line end, and some drop characters they do not like.
-    whole = "".join(seen)
-    if whole == text:
+    reproduced = "".join(values)
+    if reproduced == text:
         return "".join(pieces)
-    return "".join(pieces).removesuffix("\n") if whole == text + "\n" else ""
+    return "".join(pieces).removesuffix("\n") if reproduced == text + "\n" else ""
 
 
 @cache
@@ -148,14 +151,14 @@ def _lexer(language: str) -> Any:
 
 @cache
 def _language_of(file: str) -> str:
-    """The name of the lexer for files of this name; empty where there is none."""
+    """Return a file's language by its name, if known."""
     from pygments.lexers import find_lexer_class_for_filename
 
     try:
-        found = find_lexer_class_for_filename(file)
+        lexer = find_lexer_class_for_filename(file)
     except (ValueError, OSError):
         return ""
-    return str(found.aliases[0]) if found is not None and found.aliases else ""
+    return str(lexer.aliases[0]) if lexer is not None and lexer.aliases else ""
 
 
 # --- Markdown ---------------------------------------------------------------------------------------
@@ -205,102 +208,95 @@ _FATES: dict[FateKind, tuple[str, str]] = {
     "aside": ("", "never meant for the model"),
 }
 _SHORT_DIFF = 60
-_ALWAYS_OPEN = 3
-"""Lines of an output that need not be opened."""
+"""Lines of a diff that is shown open."""
+_SHORT_ERROR = 3
+"""Lines of a failed call's output that is shown open."""
 
 
 def write_html(original: Original) -> Exported:
-    """One page. Pictures are in it; those that are no pictures of pixels are named instead."""
+    """Write one page with all bitmaps in it."""
     page = page_of(original)
-    text = "\n".join(_document(page))
+    painter = Painter()
+    script = _beside("page.js")
+    text = Template(_beside("page.html")).substitute(
+        title=escape(page.title),
+        folder=f"<code>{escape(page.folder)}</code> · " if page.folder else "",
+        facts=escape(" · ".join(page.facts)),
+        legend="".join(_legend(page)),
+        entries="\n".join(entry for item in page.items for entry in _entry(item, painter)),
+        style=_beside("page.css"),
+        script=script,
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
     return Exported(text.encode())
 
 
-def _document(page: Page) -> Iterator[str]:
-    script, style = (
-        Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("page.js", "page.css")
-    )
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    title = escape(page.title)
-    yield "<!DOCTYPE html>"
-    yield '<html lang="en">\n<head>\n<meta charset="utf-8">'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield '<meta name="referrer" content="no-referrer">\n<meta name="generator" content="Foldline">'
-    yield f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>"
-    folder = f"<code>{escape(page.folder)}</code> · " if page.folder else ""
-    yield f"<header>\n<h1>{title}</h1>\n<p>{folder}{escape(' · '.join(page.facts))}</p>"
-    yield f'<p class="legend">{"".join(_legend(page))}</p>\n</header>'
-    yield (
-        '<div class="tools" hidden>'
-        '<input type="search" aria-label="Search" placeholder="Only entries with …">'
-        '<button type="button">Open all</button><button type="button">Close all</button></div>\n<main>'
-    )
-    painter = Painter()
-    for item in page.items:
-        yield from _entry(item, painter)
-    yield f"</main>\n<script>{script}</script>\n</body>\n</html>\n"
+def _beside(name: str) -> str:
+    """Return the text of a file in this folder."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _legend(page: Page) -> Iterator[str]:
-    found = {item.place.fate for item in page.items}
+    fates = {item.entry.fate for item in page.items}
     for fate, (letter, meaning) in _FATES.items():
-        if letter and fate in found:
+        if letter and fate in fates:
             yield f'<span title="{meaning}"><b>{letter}</b> {fate}</span> '
 
 
 def _entry(item: Item, painter: Painter, session: str = "") -> Iterator[str]:
-    """`session` is the id of a subagent's, whose entries are numbered by themselves."""
+    """Yield an entry with its gutter. `session` is a subagent's id."""
     kind, body = _body(item, painter)
     if not body:
         return
-    place = item.place
-    letter, meaning = _FATES[place.fate]
-    pin = '<span title="pinned">*</span>' if place.pinned else ""
-    anchor = escape(f"e{place.index}" + (f"-{session}" if session else ""))
-    number = f'<a href="#{anchor}">{place.index}</a>'
+    entry = item.entry
+    letter, meaning = _FATES[entry.fate]
+    pin = '<span title="pinned">*</span>' if entry.pinned else ""
+    anchor = escape(f"e{entry.index}" + (f"-{session}" if session else ""))
+    number = f'<a href="#{anchor}">{entry.index}</a>'
     rail = f'<div class="rail" title="{meaning}">{number}<b>{letter or "&nbsp;"}</b>{pin}</div>'
-    # A call without a result has the index of its answer, and an id stands once in a page.
-    name = f' id="{anchor}"' if painter.is_first(anchor) else ""
-    yield f'<div class="entry {kind} {place.fate}"{name}>{rail}<div class="body">{body}</div></div>'
+    # A call without a result has the index of its answer, so an anchor may come twice.
+    name = painter.anchor(anchor)
+    yield f'<div class="entry {kind} {entry.fate}"{name}>{rail}<div class="body">{body}</div></div>'
 
 
 def _body(item: Item, painter: Painter) -> tuple[str, str]:
-    """The style class of an item, and its HTML."""
+    """Return the style class of an item, and its HTML."""
     match item:
         case MessageItem():
-            return item.voice, "".join(_said(item, painter))
+            return item.voice, "".join(_message(item, painter))
         case ToolItem():
-            return "used", _used(item, painter)
-        case CompactionItem():
-            words = f"{_time(item.place)}{escape(item.words)}"
-            text = f'<div class="text">{painter.markdown(item.summary)}</div>' if item.summary else ""
-            return "compaction", f"<details><summary>{words}</summary>{text}</details>" if text else words
+            return "used", _tool(item, painter)
         case MarkerItem():
-            words = f"{_time(item.place)}{'✗ ' if item.level == 'alert' else ''}{escape(item.words)}"
-            return item.level, words + (plain(item.text) if item.text else "")
+            return item.level, _marker(item, painter)
         case ChildItem():
-            shown = (piece for each in item.page.items for piece in _entry(each, painter, item.page.id))
-            words = f"<summary>{escape(item.words)}</summary>"
-            return "used", f'<details class="call">{words}{"".join(shown)}</details>'
+            entries = (piece for inner in item.page.items for piece in _entry(inner, painter, item.page.id))
+            return "used", _details("call", escape(item.words), "".join(entries))
         case _:
             assert_never(item)
 
 
-def _said(item: MessageItem, painter: Painter) -> Iterator[str]:
+def _details(kind: str, summary: str, body: str) -> str:
+    """Return a block that opens. `summary` and `body` are HTML."""
+    return f'<details class="{kind}"><summary>{summary}</summary>{body}</details>'
+
+
+def _marker(item: MarkerItem, painter: Painter) -> str:
+    sign = "✗ " if item.level == "alert" else ""
+    words = f"{_time(item.entry)}{sign}{escape(item.words)}"
+    if not item.text:
+        return words
+    if item.level != "compaction":
+        return words + plain(item.text)
+    text = f'<div class="text">{painter.markdown(item.text)}</div>'
+    return f"<details><summary>{words}</summary>{text}</details>"
+
+
+def _message(item: MessageItem, painter: Painter) -> Iterator[str]:
     if item.voice == "prompt":
-        yield _time(item.place)
+        yield _time(item.entry)
     elif item.voice != "answer":
-        text = "\n\n".join(piece.text for piece in item.pieces if isinstance(piece, TextPart))
-        first = first_line(text, 100)
-        yield (
-            f'<details class="quiet"><summary><b>{escape(item.title)}</b> {escape(first)}</summary>'
-            f'<div class="plain">{escape(text)}</div></details>'
-        )
+        words = f"<b>{escape(item.title)}</b> {escape(first_line(item.text, 100))}"
+        yield _details("quiet", words, f'<div class="plain">{escape(item.text)}</div>')
     for piece in item.pieces:
         match piece:
             case TextPart() if item.voice == "prompt":
@@ -308,33 +304,32 @@ def _said(item: MessageItem, painter: Painter) -> Iterator[str]:
             case TextPart() if item.voice == "answer":
                 yield f'<div class="text">{painter.markdown(piece.text)}</div>'
             case ThinkingPart():
-                first = escape(first_line(piece.text, 100))
-                yield (
-                    f'<details class="thinking"><summary>thinking <i>{first}</i></summary>'
-                    f"<div>{escape(piece.text.strip())}</div></details>"
-                )
+                words = f"thinking <i>{escape(first_line(piece.text, 100))}</i>"
+                yield _details("thinking", words, f"<div>{escape(piece.text.strip())}</div>")
             case ImagePart():
                 yield _image(piece)
             case _:
                 pass
 
 
-def _used(item: ToolItem, painter: Painter) -> str:
-    words = f"{_time(item.place)}<b>{escape(item.name)}</b>"
-    words += f" <code>{escape(item.subject)}</code>" if item.subject else ""
+def _tool(item: ToolItem, painter: Painter) -> str:
+    words = f"{_time(item.entry)}<b>{escape(item.name)}</b>"
+    if item.subject:
+        words += f" <code>{escape(item.subject)}</code>"
     if item.outcome:
         failed = " failed" if item.failed else ""
         words += f' <span class="outcome{failed}">· {escape(item.outcome)}</span>'
-    inside = "".join(_inside(item, painter))
-    if not inside:
+    body = "".join(_tool_body(item, painter))
+    if not body:
         return f'<div class="call bare">{words}</div>'
-    short = (item.diff and item.diff.count("\n") < _SHORT_DIFF) or item.images
-    is_open = " open" if short or (item.failed and item.output.count("\n") < _ALWAYS_OPEN) else ""
-    return f'<details class="call"{is_open}><summary>{words}</summary>{inside}</details>'
+    is_open = bool(item.images)
+    is_open |= bool(item.diff) and item.diff.count("\n") < _SHORT_DIFF
+    is_open |= item.failed and item.output.count("\n") < _SHORT_ERROR
+    return f'<details class="call"{" open" if is_open else ""}><summary>{words}</summary>{body}</details>'
 
 
-def _inside(item: ToolItem, painter: Painter) -> Iterator[str]:
-    if len(item.arguments) > len(item.subject) + 40 and not item.diff:
+def _tool_body(item: ToolItem, painter: Painter) -> Iterator[str]:
+    if item.shows_arguments and not item.diff:
         yield f"<pre>{painter.code(item.arguments, 'json')}</pre>"
     if item.diff:
         yield f"<pre>{lines_of_diff(item.diff)}</pre>"
@@ -344,10 +339,11 @@ def _inside(item: ToolItem, painter: Painter) -> Iterator[str]:
 
 
 def _image(image: ImagePart) -> str:
-    words, source = escape(image_words(image)), image_source(image)
+    words = escape(image_words(image))
+    source = image_source(image)
     shown = f'<img src="{source}" alt="{words}" loading="lazy">' if source else ""
     return f"<figure>{shown}<figcaption>{words}</figcaption></figure>"
 
 
-def _time(place: Place) -> str:
-    return f'<span class="time">{place.time}</span>' if place.time else ""
+def _time(entry: EntryState) -> str:
+    return f'<span class="time">{entry.time}</span>' if entry.time else ""

@@ -1,7 +1,6 @@
-"""A session as Markdown that one likes to read, and that can be pasted into an issue.
+"""Writer for Markdown: for reading, and for pasting into an issue.
 
-Prompts are headings with a quote, answers stand as they are, tool calls are one line with their output folded
-away. Nothing foreign leaves its place: `markdown_text` makes sure.
+Prompts are quotes with a heading, answers stay as they are, and a tool call is one line that opens.
 """
 
 import re
@@ -16,12 +15,11 @@ from foldline.protocol import ImagePart, TextPart, ThinkingPart
 from ..export import Exported, Original
 from .page import (
     ChildItem,
-    CompactionItem,
+    EntryState,
     Item,
     MarkerItem,
     MessageItem,
     Page,
-    Place,
     ToolItem,
     first_line,
     image_words,
@@ -37,10 +35,11 @@ _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>~&#$])")
 _FOLLOWS: Final = "whatfollows"
 _ROUNDS: Final = 5
 _LARGEST: Final = 200_000
-"""Characters; a longer answer is shown in a fence, unparsed."""
+"""Characters: a longer answer is fenced, unparsed."""
 
 
 def escaped(text: str) -> str:
+    """Return a text as Markdown that shows it literally."""
     return _SPECIAL.sub(r"\\\1", text)
 
 
@@ -60,10 +59,9 @@ def quoted(markdown: str) -> str:
 
 
 def contained(text: str) -> str:
-    """Markdown as somebody wrote it, but without HTML, and with every block closed at its end.
+    """Return Markdown without HTML and open blocks.
 
-    HTML becomes text; an open fence is closed. What cannot be mended so is shown as code. The parser itself
-    is asked, before and after.
+    HTML becomes text, and an open fence is closed. Text that is still not closed by then is fenced.
     """
     text = text.strip("\n")
     if len(text) > _LARGEST:
@@ -75,15 +73,15 @@ def contained(text: str) -> str:
             continue
         if _is_closed(text):
             return text
-        closing = _closing(text)
-        if closing is None:
+        fences = [token for token in _parser().parse(text) if token.type == "fence"]
+        if not fences:
             break
-        text = f"{text}\n{closing}"
+        text = f"{text}\n{fences[-1].markup}"
     return fenced(text)
 
 
 def _html_lines(text: str) -> set[int]:
-    """The lines that a parser might find HTML in."""
+    """Return the lines in which a parser finds HTML."""
     lines: set[int] = set()
     for token in _parser().parse(text):
         inline = any(child.type == "html_inline" for child in token.children or ())
@@ -101,16 +99,10 @@ def _without_tags(text: str, numbers: set[int]) -> str:
 
 
 def _is_closed(text: str) -> bool:
-    """Whether a paragraph after this text is a paragraph of the document."""
+    """Return whether all blocks of this text are closed."""
     tokens = _parser().parse(f"{text}\n\n{_FOLLOWS}")
     last = [token for token in tokens if token.level == 0][-1:]
     return bool(last) and last[0].type == "paragraph_close" and tokens[-2].content == _FOLLOWS
-
-
-def _closing(text: str) -> str | None:
-    """What ends the fence that the text leaves open."""
-    fences = [token for token in _parser().parse(text) if token.type == "fence"]
-    return fences[-1].markup if fences else None
 
 
 @cache
@@ -121,71 +113,62 @@ def _parser() -> "MarkdownIt":
 
 
 _SHORT_OUTPUT = 5
-"""Lines of an output that is shown without being opened."""
+"""Lines of an output that is shown open."""
 _SHORT_DIFF = 60
 
 
 def write_markdown(original: Original) -> Exported:
-    """One document. Images are named, not shown: where Markdown is pasted, they are not displayed anyway."""
+    """Write one document. Images are only named."""
     page = page_of(original)
-    text = _document(_blocks(page)) + "\n"
-    images = sum(len(_images(item)) for item in page.items)
-    note = f"{many(images, 'image is', 'images are')} named in the text, not shown."
-    return Exported(text.encode(), (note,) if images else ())
+    images = sum(map(_count_images, page.items))
+    notes = (f"{many(images, 'image is', 'images are')} named in the text, not shown.",) if images else ()
+    return Exported(f"{_document(_blocks(page))}\n".encode(), notes)
 
 
 def _document(blocks: Iterable[str]) -> str:
     return "\n\n".join(block.strip("\n") for block in blocks)
 
 
-def _images(item: Item) -> tuple[ImagePart, ...]:
+def _count_images(item: Item) -> int:
     match item:
-        case MessageItem():
-            return tuple(piece for piece in item.pieces if isinstance(piece, ImagePart))
-        case ToolItem():
-            return item.images
+        case MessageItem() | ToolItem():
+            return len(item.images)
         case ChildItem():
-            return tuple(image for each in item.page.items for image in _images(each))
+            return sum(map(_count_images, item.page.items))
         case _:
-            return ()
+            return 0
 
 
 def _blocks(page: Page) -> Iterator[str]:
     yield f"# {escaped(page.title)}"
     folder = [code_span(page.folder)] if page.folder else []
     yield " · ".join([*folder, *map(escaped, page.facts)])
-    yield from _shown(page)
+    yield from _items(page)
 
 
-def _shown(page: Page) -> Iterator[str]:
+def _items(page: Page) -> Iterator[str]:
     for item in page.items:
         match item:
+            case MessageItem(voice="prompt" | "answer"):
+                yield from _spoken(item)
             case MessageItem():
-                yield from _said(item)
+                words = escape(f"{item.title}: {first_line(item.text, 80)}") + _fate(item.entry)
+                yield _details(words, fenced(item.text))
+                yield from map(_image, item.images)
             case ToolItem():
-                yield from _used(item)
-            case CompactionItem():
-                yield f"---\n\n**{escaped(item.words)}**{_when(item.place)}"
-                if item.summary:
-                    yield _details("Summary", contained(item.summary))
-                yield "---"
+                yield from _tool(item)
             case MarkerItem():
-                yield from _marked(item)
+                yield from _marker(item)
             case ChildItem():
-                yield _details(escape(item.words), _document(_shown(item.page)))
+                yield _details(escape(item.words), _document(_items(item.page)))
             case _:
                 assert_never(item)
 
 
-def _said(item: MessageItem) -> Iterator[str]:
+def _spoken(item: MessageItem) -> Iterator[str]:
+    """Yield a prompt or an answer."""
     if item.voice == "prompt":
-        yield f"## {item.title}{_when(item.place)}{_fate(item.place)}"
-    elif item.voice != "answer":
-        text = "\n\n".join(piece.text for piece in item.pieces if isinstance(piece, TextPart))
-        words = escape(f"{item.title}: {first_line(text, 80)}") + _fate(item.place)
-        yield _details(words, fenced(text))
-        yield from (_image(piece) for piece in item.pieces if isinstance(piece, ImagePart))
-        return
+        yield f"## {item.title}{_time(item.entry)}{_fate(item.entry)}"
     for piece in item.pieces:
         match piece:
             case TextPart():
@@ -197,57 +180,56 @@ def _said(item: MessageItem) -> Iterator[str]:
                 yield _image(piece)
 
 
-def _used(item: ToolItem) -> Iterator[str]:
-    shown = item.output if item.output.count("\n") < _SHORT_OUTPUT and not item.diff else ""
-    diff = item.diff if item.diff.count("\n") < _SHORT_DIFF else ""
-    arguments = item.arguments if len(item.arguments) > len(item.subject) + 40 or not item.subject else ""
-    if shown or diff:
-        yield _bare(item)
-        if arguments and not diff:
-            yield _details("arguments", fenced(arguments, "json"))
-        yield fenced(diff, "diff") if diff else fenced(shown)
-        return
-    words = f"<b>{escape(item.name)}</b>"
-    words += f" <code>{escape(item.subject)}</code>" if item.subject else ""
-    words += f" · {escape(item.outcome)}" if item.outcome else ""
-    inside = [fenced(arguments, "json")] if arguments else []
-    inside += [fenced(item.diff, "diff")] if item.diff else [fenced(item.output)] if item.output else []
-    inside += map(_image, item.images)
-    yield _details(words + _altered(item.place), "\n\n".join(inside)) if inside else _bare(item)
-
-
-def _bare(item: ToolItem) -> str:
+def _tool(item: ToolItem) -> Iterator[str]:
+    arguments = fenced(item.arguments, "json") if item.shows_arguments or not item.subject else ""
+    diff = fenced(item.diff, "diff") if item.diff else ""
+    output = fenced(item.output) if item.output and not diff else ""
+    state = "" if item.entry.fate == "summarised" else _fate(item.entry)  # the compaction says so for all
     subject = f" {code_span(item.subject)}" if item.subject else ""
     outcome = f" · {escaped(item.outcome)}" if item.outcome else ""
-    return f"**{escaped(item.name)}**{subject}{outcome}{_altered(item.place)}"
-
-
-def _marked(item: MarkerItem) -> Iterator[str]:
-    if item.level == "rule":
-        yield f"---\n\n**{escaped(item.words)}**{_when(item.place)}"
-    elif item.level == "alert":
-        yield f"**✗ {escaped(item.words)}**{_when(item.place)}"
+    line = f"**{escaped(item.name)}**{subject}{outcome}{state}"
+    if diff and item.diff.count("\n") < _SHORT_DIFF:
+        yield line
+        yield diff
+    elif output and item.output.count("\n") < _SHORT_OUTPUT:
+        yield line
+        if arguments:
+            yield _details("arguments", arguments)
+        yield output
+    elif body := _document(filter(None, (arguments, diff, output, *map(_image, item.images)))):
+        subject = f" <code>{escape(item.subject)}</code>" if item.subject else ""
+        outcome = f" · {escape(item.outcome)}" if item.outcome else ""
+        yield _details(f"<b>{escape(item.name)}</b>{subject}{outcome}{state}", body)
     else:
-        yield f"*{escaped(item.words)}*"
-    if item.text:
+        yield line
+
+
+def _marker(item: MarkerItem) -> Iterator[str]:
+    words = escaped(item.words)
+    time = _time(item.entry)
+    match item.level:
+        case "compaction" | "rule":
+            yield f"---\n\n**{words}**{time}"
+        case "alert":
+            yield f"**✗ {words}**{time}"
+        case "info":
+            yield f"*{words}*"
+    if item.text and item.level == "compaction":
+        yield _details("Summary", contained(item.text))
+    elif item.text:
         yield fenced(item.text)
-    if item.level == "rule":
+    if item.level in ("compaction", "rule"):
         yield "---"
 
 
-def _when(place: Place) -> str:
-    return f" · {place.time}" if place.time else ""
+def _time(entry: EntryState) -> str:
+    return f" · {entry.time}" if entry.time else ""
 
 
-def _fate(place: Place) -> str:
-    """What has become of it, in one word; nothing where the model still has it as it was."""
-    pinned = " · pinned" if place.pinned else ""
-    return pinned if place.fate in ("live", "aside") else f"{pinned} · {place.fate}"
-
-
-def _altered(place: Place) -> str:
-    """The same for what tools gave, where it is not what the compaction below says of everything."""
-    return "" if place.fate == "summarised" else _fate(place)
+def _fate(entry: EntryState) -> str:
+    """Return the entry's state, unless the model sees it verbatim."""
+    pinned = " · pinned" if entry.pinned else ""
+    return pinned if entry.fate in ("live", "aside") else f"{pinned} · {entry.fate}"
 
 
 def _image(image: ImagePart) -> str:
@@ -255,5 +237,5 @@ def _image(image: ImagePart) -> str:
 
 
 def _details(summary: str, body: str) -> str:
-    """`summary` is HTML on one line, `body` Markdown that is contained."""
+    """Return a collapsed block of `summary` (HTML) and `body` (Markdown)."""
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"

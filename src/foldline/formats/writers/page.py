@@ -1,12 +1,9 @@
-"""A session as a page shows it, in whatever it is written: who said what, what tools did, what was compacted.
-
-Times are UTC: a page is read elsewhere than it was written.
-"""
+"""A session as the items of a page, which the Markdown and HTML writers render. Times are UTC."""
 
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
@@ -51,7 +48,7 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]")
 
 
 def readable(text: str) -> str:
-    """The text with LF line ends, without colours, and with a sign for every character that is none."""
+    """Return a text without colours, CRs and control characters."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" in text:
         text = _COLOURS.sub("", text)
@@ -59,21 +56,26 @@ def readable(text: str) -> str:
 
 
 def one_line(text: str, most: int = 200) -> str:
-    """The text on one line, in full up to `most` characters."""
+    """Return a text on one line of at most `most` characters."""
     line = " ".join(readable(text[: most * 8]).split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def first_line(text: str, most: int = 200) -> str:
-    return next((shown for line in text.splitlines() if (shown := one_line(line, most))), "")
+    """Return the first line with text, at most `most` characters."""
+    return next((line for line in (one_line(line, most) for line in text.splitlines()) if line), "")
 
+
+# --- items ------------------------------------------------------------------------------------------
 
 Piece: TypeAlias = TextPart | ThinkingPart | ImagePart
 Voice = Literal["prompt", "answer", "machine", "system", "instructions", "summary"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EntryState:
+    """The entry that an item is made from, and its state in the view."""
+
     index: int
     at: datetime | None
     fate: FateKind
@@ -81,26 +83,36 @@ class Place:
 
     @property
     def time(self) -> str:
-        """`14:02`; empty where it is not known."""
+        """`14:02`; empty if unknown."""
         return f"{self.at.astimezone(UTC):%H:%M}" if self.at else ""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageItem:
-    place: Place
+    entry: EntryState
     voice: Voice
     title: str
-    """`Prompt 3`, `System prompt`, the file of instructions; empty for an answer."""
+    """`Prompt 3`, `System prompt`, an instruction file; empty for an answer."""
     pieces: tuple[Piece, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(piece.text for piece in self.pieces if isinstance(piece, TextPart))
+
+    @property
+    def images(self) -> tuple[ImagePart, ...]:
+        return tuple(piece for piece in self.pieces if isinstance(piece, ImagePart))
 
 
 @dataclass(frozen=True, slots=True)
 class ToolItem:
-    place: Place
-    """Of the result; of the call where there is none."""
+    """A call with its result."""
+
+    entry: EntryState
+    """The result, or the call without one."""
     name: str
     subject: str
-    """What it acts on, on one line."""
+    """The file or command, on one line."""
     arguments: str
     outcome: str
     """`exit 1 ✗ · 6.8 s`."""
@@ -109,68 +121,68 @@ class ToolItem:
     images: tuple[ImagePart, ...]
     diff: str
     path: str
-    """Of the file it is about; for colours. Empty where there is none."""
+    """The file that the call is about, if any."""
 
-
-@dataclass(frozen=True, slots=True)
-class CompactionItem:
-    place: Place
-    words: str
-    """`116.2k → 27.4k tokens, 123 entries compacted`."""
-    summary: str
+    @property
+    def shows_arguments(self) -> bool:
+        """Whether the arguments say much more than the subject."""
+        return len(self.arguments) > len(self.subject) + 40
 
 
 @dataclass(frozen=True, slots=True)
 class MarkerItem:
-    place: Place
+    """A compaction, a rewind, a notice and the like."""
+
+    entry: EntryState
     words: str
     text: str = ""
-    level: Literal["rule", "info", "alert"] = "info"
+    """The summary of a compaction, in Markdown; plain text for the other levels."""
+    level: Literal["compaction", "rule", "info", "alert"] = "info"
 
 
 @dataclass(frozen=True, slots=True)
 class ChildItem:
     """A subagent's session, below the call that started it."""
 
-    place: Place
+    entry: EntryState
     words: str
     """`Explore: Find the lock · 35 entries`."""
     page: "Page"
 
 
-Item = MessageItem | ToolItem | CompactionItem | MarkerItem | ChildItem
+Item = MessageItem | ToolItem | MarkerItem | ChildItem
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     id: str
-    """Of the session."""
+    """The session's."""
     title: str
     folder: str
-    """On one line; empty where it is not known."""
+    """On one line; empty if unknown."""
     facts: tuple[str, ...]
-    """Models, dates, sizes, each in a few words."""
+    """Models, dates and sizes, each in a few words."""
     items: tuple[Item, ...]
 
 
 def page_of(original: Original) -> Page:
-    """The whole session, records that are for programs left out."""
-    entries = list(original.entries)
+    """Return the whole session, without records that are only for programs."""
+    session_id = one_line(original.header.id)
     return Page(
-        id=one_line(original.header.id),
-        title=_title(original.projection, entries) or f"Session {one_line(original.header.id)}",
+        id=session_id,
+        title=_title(original) or f"Session {session_id}",
         folder=one_line(original.header.cwd),
-        facts=tuple(_facts(original.projection, entries)),
-        items=tuple(_items(entries, original)),
+        facts=tuple(_facts(original.projection, original.entries)),
+        items=tuple(_Items(original)),
     )
 
 
-def _title(projection: Projection, entries: Sequence[Entry]) -> str:
-    prompts = filter(is_typed, entries)
-    title = one_line(projection.title or "")
-    return title or next(
-        (line for prompt in prompts if (line := first_line(prompt.text, 80).lstrip("# "))), ""
-    )
+def _title(original: Original) -> str:
+    title = one_line(original.projection.title or "")
+    if title:
+        return title
+    prompts = (first_line(entry.text, 80).lstrip("# ") for entry in original.entries if is_typed(entry))
+    return next(filter(None, prompts), "")
 
 
 def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
@@ -178,103 +190,154 @@ def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
     yield from map(one_line, dict.fromkeys(models))
     times = [entry.at for entry in entries if entry.at is not None]
     if times:
-        first, last = min(times).astimezone(UTC), max(times).astimezone(UTC)
+        first = min(times).astimezone(UTC)
+        last = max(times).astimezone(UTC)
         day = f"{last:%Y-%m-%d} " if last.date() != first.date() else ""
         yield f"{first:%Y-%m-%d %H:%M} to {day}{last:%H:%M} UTC"
     yield many(len(entries), "entry", "entries")
     if projection.all_compactions:
         yield many(len(projection.all_compactions), "compaction")
-    size, report = view_size(projection), agent_report(projection)
+    size = view_size(projection)
     yield f"{tokens(size.tokens, estimated=size.estimated)} tokens in the next request"
+    report = agent_report(projection)
     if report:
         yield f"{tokens(report)} tokens in its agent's last request"
 
 
-# --- items ------------------------------------------------------------------------------------------
+class _Items:
+    """Yields the items of a session in order: results and subagents with their calls."""
 
+    def __init__(self, original: Original) -> None:
+        self._entries = original.entries
+        self._projection = original.projection
+        cwd = original.header.cwd
+        self._below = cwd.rstrip("/\\") + ("\\" if "\\" in cwd else "/")
+        self._children = {child.header.id: child for child in original.children}
+        """Subagents that were not shown yet."""
+        results = [entry for entry in self._entries if isinstance(entry, ToolResultMessage)]
+        self._results = grouped((result.call_id, result) for result in results)
+        """Results whose call was not shown yet, by call id."""
 
-def _items(entries: Sequence[Entry], original: Original) -> Iterator[Item]:
-    projection, cwd = original.projection, original.header.cwd
-    children = {child.header.id: child for child in original.children}
-    markers = [entry for entry in entries if isinstance(entry, Subagent)]
-    below = cwd.rstrip("/\\") + ("\\" if "\\" in cwd else "/")
-    results = _results(entries)
-    prompts = 0
-    for entry in entries:
-        place = _place(entry, projection)
-        match entry:
-            case UserMessage(origin="typed"):
-                prompts += 1
-                yield MessageItem(place, "prompt", f"Prompt {prompts}", _pieces(entry))
-            case AssistantMessage():
-                yield MessageItem(place, "answer", "", _pieces(entry))
-                for call in entry.calls:
-                    result = _result_of(call, entry.index, results)
-                    yield _used(call, result, _place(result or entry, projection), below)
-                    own = (marker for marker in markers if marker.call_id == call.call_id)
-                    yield from _children(own, children, projection)
-                yield from _failure(entry, place)
-            case ToolResultMessage() if entry in results.get(entry.call_id, ()):
-                call = ToolCallPart(call_id=entry.call_id, name=entry.name or "tool")
-                yield _used(call, entry, place, below)
-            case ToolResultMessage():
-                pass  # stands with its call
-            case BaseMessage():
-                yield MessageItem(place, *_voice(entry), _pieces(entry))
-            case Compaction():
-                yield CompactionItem(place, _compaction_words(entry, projection), readable(entry.summary))
-            case Subagent():
-                yield from _children([entry], children, projection)  # where its call was not found
-            case _:
-                yield from _marked(entry, place, projection)
+    def __iter__(self) -> Iterator[Item]:
+        prompts = 0
+        for entry in self._entries:
+            state = self._state(entry)
+            match entry:
+                case UserMessage(origin="typed"):
+                    prompts += 1
+                    yield MessageItem(state, "prompt", f"Prompt {prompts}", _pieces(entry))
+                case AssistantMessage():
+                    yield from self._answer(entry, state)
+                case ToolResultMessage():
+                    if entry in self._results.get(entry.call_id, ()):  # without a call
+                        call = ToolCallPart(call_id=entry.call_id, name=entry.name or "tool")
+                        yield self._tool(call, entry, state)
+                case BaseMessage():
+                    yield MessageItem(state, *_voice(entry), _pieces(entry))
+                case Compaction():
+                    words = _compaction_words(entry, self._projection)
+                    yield MarkerItem(state, words, readable(entry.summary), "compaction")
+                case Subagent():
+                    yield from self._child(entry)
+                case _:
+                    yield from self._marker(entry, state)
 
+    def _state(self, entry: Entry) -> EntryState:
+        fate = self._projection.fate(entry.index).kind
+        return EntryState(entry.index, entry.at, fate, self._projection.is_pinned(entry.index))
 
-def _children(
-    markers: Iterable[Subagent], children: dict[str, Original], projection: Projection
-) -> Iterator[ChildItem]:
-    """Those of the subagents that were not shown yet."""
-    for marker in markers:
-        if (child := children.pop(marker.child, None)) is not None:
+    def _answer(self, answer: AssistantMessage, state: EntryState) -> Iterator[Item]:
+        yield MessageItem(state, "answer", "", _pieces(answer))
+        for call in answer.calls:
+            yield from self._call(call, answer)
+        if answer.error:
+            yield MarkerItem(state, "the answer failed", readable(answer.error), "alert")
+        elif answer.stop_reason == "cancelled":
+            yield MarkerItem(state, "cancelled")
+
+    def _call(self, call: ToolCallPart, answer: AssistantMessage) -> Iterator[Item]:
+        waiting = self._results.get(call.call_id, [])
+        result = next((result for result in waiting if result.index > answer.index), None)
+        if result is not None:
+            waiting.remove(result)
+        yield self._tool(call, result, self._state(result or answer))
+        for entry in self._entries if self._children else ():
+            if isinstance(entry, Subagent) and entry.call_id == call.call_id:
+                yield from self._child(entry)
+
+    def _tool(self, call: ToolCallPart, result: ToolResultMessage | None, state: EntryState) -> ToolItem:
+        subject = subject_of(call)
+        is_path = subject.kind == "path"
+        words = one_line(subject.text.removeprefix(self._below) if is_path else subject.text)
+        images = [part for part in result.parts if isinstance(part, ImagePart)] if result else []
+        return ToolItem(
+            entry=state,
+            name=one_line(call.name) or "tool",
+            subject=words,
+            arguments=readable(call.arguments),
+            outcome=_outcome(result) if result else "no result",
+            failed=result is not None and result.is_error,
+            output=readable(result.text) if result else "",
+            images=tuple(images),
+            diff=readable(result.details.diff or "") if result else "",
+            path=words if is_path else "",
+        )
+
+    def _child(self, marker: Subagent) -> Iterator[ChildItem]:
+        child = self._children.pop(marker.child, None)
+        if child is not None:
             words = ": ".join(filter(None, (one_line(marker.agent) or "subagent", one_line(marker.title))))
-            counted = many(len(child.entries), "entry", "entries")
-            yield ChildItem(_place(marker, projection), f"{words} · {counted}", page_of(child))
+            count = many(len(child.entries), "entry", "entries")
+            yield ChildItem(self._state(marker), f"{words} · {count}", page_of(child))
+
+    def _marker(self, entry: Entry, state: EntryState) -> Iterator[MarkerItem]:
+        match entry:
+            case Revert():
+                yield MarkerItem(state, _rewind_words(entry), readable(entry.text), "rule")
+            case Clear():
+                yield MarkerItem(state, "context cleared: the history stays", level="rule")
+            case Undo():
+                target = self._projection.entry(entry.target)
+                kind = _KINDS.get(target.type, target.type) if target else "entry"
+                yield MarkerItem(state, f"{kind} {entry.target} undone", level="rule")
+            case Edit():
+                yield MarkerItem(state, f"{entry.action} {entry.target}")
+            case ModelChange():
+                yield MarkerItem(state, f"model: {one_line(entry.model)}")
+            case Approval():
+                yield MarkerItem(state, one_line(approval_words(entry)))
+            case NoticeRecord(level="error"):
+                yield MarkerItem(state, one_line(entry.text), level="alert")
+            case NoticeRecord():
+                yield MarkerItem(state, one_line(entry.text))
+            case RequestRecord(error=str() as error):
+                text = readable(f"{error}\n\n{entry.said or ''}".strip())
+                yield MarkerItem(state, "the request failed", text, "alert")
+            case _:
+                pass
+
+
+_KINDS: Final = {"revert": "rewind"}
+"""Names of entry types for people, if they differ."""
+
+
+def _rewind_words(revert: Revert) -> str:
+    target = f"checkpoint {revert.checkpoint}" if revert.moment is None else f"entry {revert.moment}"
+    if not revert.context:
+        return f"rewind to {target} · files only"
+    return f"rewind to {target} · files restored" if revert.files else f"rewind to {target}"
 
 
 def _compaction_words(compaction: Compaction, projection: Projection) -> str:
-    words = sizes_words(projection, compaction, "tokens")
-    in_force = any(marker.index == compaction.index for marker in projection.markers)
-    undone = "" if in_force else "no longer in force"
-    return ", ".join(filter(None, (words, describe_compaction(projection, compaction), undone)))
-
-
-def _failure(answer: AssistantMessage, place: Place) -> Iterator[MarkerItem]:
-    if answer.error:
-        yield MarkerItem(place, "the answer failed", readable(answer.error), "alert")
-    elif answer.stop_reason == "cancelled":
-        yield MarkerItem(place, "cancelled")
-
-
-def _result_of(
-    call: ToolCallPart, index: int, results: dict[str, list[ToolResultMessage]]
-) -> ToolResultMessage | None:
-    """The first result behind the answer at this index; it waits no longer."""
-    waiting = results.get(call.call_id, [])
-    result = next((each for each in waiting if each.index > index), None)
-    if result is not None:
-        waiting.remove(result)
-    return result
-
-
-def _results(entries: Sequence[Entry]) -> dict[str, list[ToolResultMessage]]:
-    return grouped((entry.call_id, entry) for entry in entries if isinstance(entry, ToolResultMessage))
-
-
-def _place(entry: Entry, projection: Projection) -> Place:
-    return Place(entry.index, entry.at, projection.fate(entry.index).kind, projection.is_pinned(entry.index))
+    """`116.2k → 27.4k tokens, 123 entries compacted`."""
+    words = [sizes_words(projection, compaction, "tokens"), describe_compaction(projection, compaction)]
+    if all(marker.index != compaction.index for marker in projection.markers):
+        words.append("no longer in force")
+    return ", ".join(filter(None, words))
 
 
 def _pieces(message: BaseMessage) -> tuple[Piece, ...]:
-    """The parts but the calls, readable; what is empty is left out."""
+    """Return the shown parts: no calls, no empty texts."""
     pieces: list[Piece] = []
     for part in message.parts:
         match part:
@@ -289,7 +352,7 @@ def _pieces(message: BaseMessage) -> tuple[Piece, ...]:
 
 
 def _voice(message: BaseMessage) -> tuple[Voice, str]:
-    """Who speaks, and the title of what is said."""
+    """Return voice and title of a message by the program."""
     match message:
         case SystemMessage(origin="summary"):
             return "summary", "Summary"
@@ -307,81 +370,34 @@ def _voice(message: BaseMessage) -> tuple[Voice, str]:
             return "machine", "Machine text"
 
 
-def _used(call: ToolCallPart, result: ToolResultMessage | None, place: Place, below: str) -> ToolItem:
-    subject = subject_of(call)
-    words = one_line(subject.text.removeprefix(below) if subject.kind == "path" else subject.text)
-    details = result.details if result is not None else None
-    return ToolItem(
-        place=place,
-        name=one_line(call.name) or "tool",
-        subject=words,
-        arguments=readable(call.arguments),
-        outcome=_outcome(result),
-        failed=result is not None and result.is_error,
-        output=readable(result.text) if result is not None else "",
-        images=tuple(part for part in result.parts if isinstance(part, ImagePart)) if result else (),
-        diff=readable(details.diff or "") if details is not None else "",
-        path=words if subject.kind == "path" else "",
-    )
-
-
-def _outcome(result: ToolResultMessage | None) -> str:
-    if result is None:
-        return "no result"
+def _outcome(result: ToolResultMessage) -> str:
     details = result.details
-    brief = one_line(details.brief)
-    if not brief:
+    outcome = one_line(details.brief)
+    if not outcome:
         added = sum(touch.added for touch in details.files)
-        brief = change(added, sum(touch.removed for touch in details.files))
-    if result.is_error and "✗" not in brief:
-        brief = f"{brief or 'failed'} ✗"
-    took = seconds(details.seconds) if details.seconds is not None else ""
-    return " · ".join(filter(None, (brief, took)))
+        outcome = change(added, sum(touch.removed for touch in details.files))
+    if result.is_error and "✗" not in outcome:
+        outcome = f"{outcome or 'failed'} ✗"
+    duration = seconds(details.seconds) if details.seconds is not None else ""
+    return " · ".join(filter(None, (outcome, duration)))
 
 
-def _marked(entry: Entry, place: Place, projection: Projection) -> Iterator[MarkerItem]:
-    match entry:
-        case Revert():
-            how = (" · files restored" if entry.files else "") if entry.context else " · files only"
-            where = f"checkpoint {entry.checkpoint}" if entry.moment is None else f"entry {entry.moment}"
-            yield MarkerItem(place, f"rewind to {where}{how}", readable(entry.text), "rule")
-        case Clear():
-            yield MarkerItem(place, "context cleared: the history stays", level="rule")
-        case Undo():
-            target = projection.entry(entry.target)
-            kind = target.type if target else "entry"
-            what = "rewind" if kind == "revert" else kind
-            yield MarkerItem(place, f"{what} {entry.target} undone", level="rule")
-        case Edit():
-            yield MarkerItem(place, f"{entry.action} {entry.target}")
-        case ModelChange():
-            yield MarkerItem(place, f"model: {one_line(entry.model)}")
-        case Approval():
-            yield MarkerItem(place, one_line(approval_words(entry)))
-        case NoticeRecord():
-            yield MarkerItem(place, one_line(entry.text), level="alert" if entry.level == "error" else "info")
-        case RequestRecord(error=str() as error):
-            yield MarkerItem(
-                place, "the request failed", readable(f"{error}\n\n{entry.said or ''}".strip()), "alert"
-            )
-        case _:
-            pass
+# --- images -----------------------------------------------------------------------------------------
 
-
-_SHOWN: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Pictures made of pixels. SVG is a document of its own."""
+_BITMAPS: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""Not SVG, which is a document of its own."""
 
 
 def image_words(image: ImagePart) -> str:
     """`image: image/png, 1024 × 768, 45 kB`."""
     size = f", {image.width} × {image.height}" if image.width and image.height else ""
-    kind = image.media_type if image.media_type in _SHOWN else "of another kind"
+    kind = image.media_type if image.media_type in _BITMAPS else "of another kind"
     return f"image: {kind}{size}, {max(1, len(image.data) * 3 // 4000)} kB"
 
 
 def image_source(image: ImagePart) -> str | None:
-    """A `data:` address that a page can show; None where it holds no picture that it may."""
-    if image.media_type not in _SHOWN:
+    """Return a bitmap's `data:` address; None if damaged."""
+    if image.media_type not in _BITMAPS:
         return None
     try:
         data = base64.b64decode(image.data, validate=True)

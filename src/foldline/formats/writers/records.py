@@ -1,43 +1,80 @@
-"""What the writers of other agents' sessions share: records, times, and arguments that JSON can hold."""
+"""Records of agents' session files, as all their writers put them together."""
 
 import json
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
-from ..base import parse_object
+from foldline.protocol import (
+    BaseMessage,
+    ImagePart,
+    Part,
+    TextPart,
+    ToolCallPart,
+    UserMessage,
+)
 
 Record = dict[str, Any]
-"""A line of JSON that a writer puts together."""
-
-PROVIDER = "unknown"
-"""Whose model answered: agents ask for a model of theirs when they open the session."""
-
-_LEVELS = 8
-"""More than the levels of a record around the arguments in it."""
+"""A JSON object that a writer puts together."""
 
 
 def record_line(record: Record) -> bytes:
-    """A record as a line of a JSONL file. Half characters, which UTF-8 cannot hold, stay escaped."""
+    """Return a record as a line of JSON. Lone surrogates stay escaped."""
     try:
         return json.dumps(record, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
     except UnicodeEncodeError:
         return json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
+def lines(records: Iterable[Record]) -> bytes:
+    """Return records as a JSONL file."""
+    return b"".join(map(record_line, records))
+
+
 def iso(moment: datetime) -> str:
-    """A moment in UTC, to the millisecond."""
+    """Return a time in UTC, to the millisecond."""
     at = moment.astimezone(UTC)
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
 
 
-def arguments_held(text: str) -> Record | None:
-    """The arguments of a call, if they are an object that JSON around them can hold."""
-    data = text.encode()
-    arguments = parse_object(data)
-    if arguments is None or parse_object(b'{"":' * _LEVELS + data + b"}" * _LEVELS) is None:
-        return None
-    try:
-        json.dumps(arguments, allow_nan=False)
-    except ValueError:  # Python reads NaN and numbers without end, which are no JSON
-        return None
-    return arguments
+def content_of(
+    parts: Iterable[Part],
+    image: Callable[[ImagePart], Record],
+    call: Callable[[ToolCallPart], Record] | None = None,
+) -> list[Record]:
+    """Return content blocks: texts, images and calls."""
+    content: list[Record] = []
+    for part in parts:
+        match part:
+            case TextPart():
+                content.append({"type": "text", "text": part.text})
+            case ImagePart():
+                content.append(image(part))
+            case ToolCallPart() if call is not None:
+                content.append(call(part))
+            case _:
+                pass
+    return content
+
+
+def images_of(message: BaseMessage) -> list[ImagePart]:
+    return [part for part in message.parts if isinstance(part, ImagePart)]
+
+
+def image_url(image: ImagePart) -> str:
+    return f"data:{image.media_type};base64,{image.data}"
+
+
+def chained(records: Iterable[Record], session: str, id_key: str, parent_key: str) -> Iterator[Record]:
+    """Give each record an id and its parent's."""
+    parent = None
+    for nth, record in enumerate(records):
+        name = str(uuid5(NAMESPACE_OID, f"{session} {nth}"))
+        yield {parent_key: parent, id_key: name, **record}
+        parent = name
+
+
+def without_marks(message: BaseMessage) -> BaseMessage:
+    """Return the message as typed: records have an author field."""
+    return message.model_copy(update={"origin": "typed"}) if isinstance(message, UserMessage) else message

@@ -14,10 +14,9 @@ from foldline.context.tokens import call_tokens, estimate_tokens, image_tokens
 from foldline.protocol import AssistantMessage, BaseMessage, ImagePart, Usage, text_parts
 from foldline.protocol.messages import StopReason
 
-from ..base import Answer, Chunk, ContextOverflow, ModelInfo, Request, TextChunk, ToolCallChunk
+from ..base import OFFLINE, Answer, Chunk, ContextOverflow, ModelInfo, Request, TextChunk, ToolCallChunk
 from .reply import Reply, reply_to
 
-OFFLINE = "offline"
 WINDOW = 16_384
 """Tokens by default: small, so that a compaction is seen within minutes."""
 MAX_OUTPUT = 4_096

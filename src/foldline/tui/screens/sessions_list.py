@@ -16,7 +16,7 @@ from foldline.context.numbers import many
 from foldline.context.text_search import Query, casefolded, parse_query
 from foldline.data import real_path
 from foldline.files import is_folder
-from foldline.formats.homes import FoundSession
+from foldline.formats.session_list import FoundSession
 from foldline.history import (
     Folder,
     Session,
@@ -226,9 +226,9 @@ def read_listing(scope: Scope, home: Path, root: Path) -> Listing:
     try:
         if scope == "others":
             # Not before the screen is open: this is a thread, that would be the event loop.
-            from foldline.formats.homes import AGENTS, found_sessions
+            from foldline.formats.session_list import found_sessions
 
-            found = found_sessions(AGENTS, limit=_FOREIGN + 1)
+            found = found_sessions(limit=_FOREIGN + 1)
             return Listing(tuple(map(listed_foreign, found[:_FOREIGN])), more=len(found) > _FOREIGN)
         with without_gc():  # the collector would stop the screen, too
             infos = list_sessions(home, root if scope == "here" else None, archived=scope == "archived")

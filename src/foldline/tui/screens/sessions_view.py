@@ -14,7 +14,7 @@ from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.context.text_search import Query, marks
 from foldline.formats.detection import FOREIGN
-from foldline.formats.homes import PLACES
+from foldline.formats.homes import AGENT_FOLDERS
 from foldline.history import age, short_id
 from foldline.history.paths import with_tilde
 from foldline.history.session_search import SessionHit
@@ -295,7 +295,7 @@ def _nothing_found(state: SessionsState) -> str:
 
 def _agents() -> str:
     titles = {known.name: known.title for known in FOREIGN}
-    *others, last = [titles[place.agent] for place in PLACES if place.patterns]
+    *others, last = [titles[place.agent] for place in AGENT_FOLDERS if place.patterns]
     return f"{', '.join(others)} or {last}"
 
 

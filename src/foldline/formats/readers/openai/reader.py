@@ -1,19 +1,14 @@
-"""Reader and writer for OpenAI chat messages: a list, an object with `messages`, or one message a line.
+"""Reader for OpenAI chat messages: a list, an object with `messages`, or one message a line.
 
 The trajectories of mini-swe-agent are such an object, with more in `extra`; so is the output of
 `foldline view --json`.
 """
 
-import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from foldline.context.calls import paired
-from foldline.context.numbers import many
-from foldline.context.view import IN_VIEW, is_preamble
 from foldline.formats.base import ForeignSession, JsonLine, JsonObject, json_lines, parse_document
-from foldline.formats.export import Exported, Original
 from foldline.formats.parts import (
     UsageFields,
     call_part,
@@ -26,10 +21,8 @@ from foldline.formats.parts import (
 from foldline.formats.tool_results import line_count, tool_result
 from foldline.formats.transcript import Transcript
 from foldline.history import Damage
-from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
 from foldline.protocol import (
     AssistantMessage,
-    BaseMessage,
     DeveloperMessage,
     Entry,
     FoldlineError,
@@ -191,53 +184,3 @@ def _without_note(part: Part) -> Part | None:
     if _CLOSES_NOTE.search(inner):
         return None
     return TextPart(text=_DEFUSED_NOTE.sub("<", inner))
-
-
-# --- writing ----------------------------------------------------------------------------------------
-
-
-def write_openai(original: Original) -> Exported:
-    """An object with `messages`, and `items` that say what each item of the view is: which is a summary
-    shows nowhere else. A list of messages holds no history besides them.
-    """
-    view = original.projection.view
-    document = {
-        "messages": to_openai(paired(item.message for item in view), OPENAI),
-        "items": [{"index": item.index, "kind": item.kind, "fate": item.fate} for item in view],
-    }
-    data = json.dumps(document, ensure_ascii=False, indent=2).encode() + b"\n"
-    return Exported(data, tuple(_notes(original)))
-
-
-def as_sent(messages: Iterable[BaseMessage]) -> list[ChatMessage]:
-    """Messages in the roles that another agent sent them in; each part of one is a message of its own."""
-    return to_openai([each for message in messages for each in _apart(message)], OPENAI)
-
-
-def _apart(message: BaseMessage) -> list[BaseMessage]:
-    if isinstance(message, AssistantMessage | ToolResultMessage):
-        return [message]
-    by_system = message.role == "system" if isinstance(message, DeveloperMessage) else is_preamble(message)
-    made = DeveloperMessage if by_system else UserMessage
-    return [made(index=message.index, parts=(part,)) for part in message.parts]
-
-
-def _notes(original: Original) -> list[str]:
-    notes = []
-    gone = sum(
-        original.projection.fate(entry.index).kind not in IN_VIEW
-        for entry in original.entries
-        if isinstance(entry, BaseMessage)
-    )
-    if gone:
-        are = many(gone, "message is", "messages are")
-        notes.append(f"{are} not in the view, and so not in these messages: --whole writes all of them.")
-    thoughts = sum(
-        bool(item.message.thinking)
-        for item in original.projection.view
-        if isinstance(item.message, AssistantMessage)
-    )
-    if thoughts:
-        answers = many(thoughts, "answer is", "answers are")
-        notes.append(f"The thinking of {answers} left out: OpenAI chat has no place for it.")
-    return notes

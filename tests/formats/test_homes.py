@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.formats.homes import PLACES, place_of
+from foldline.formats.homes import AGENT_FOLDERS, folders_of
 from support.agent_homes import AgentHomes
 from support.codex_rows import META
 
@@ -15,13 +15,13 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AgentHomes:
 
 
 def _files(agent: str) -> set[Path]:
-    place = place_of(agent)
+    place = folders_of(agent)
     assert place is not None
     return set(place.files())
 
 
 def test_a_home_without_agents_has_no_sessions_and_no_errors(homes: AgentHomes) -> None:
-    assert [path for place in PLACES for path in place.files()] == []
+    assert [path for place in AGENT_FOLDERS for path in place.files()] == []
 
 
 def test_claude_code_is_found_in_its_old_and_its_new_folder(homes: AgentHomes) -> None:
@@ -80,7 +80,7 @@ def test_files_of_sub_agents_are_no_sessions(homes: AgentHomes) -> None:
     homes.put(".kimi/sessions/0/k1/subagents/s/context.jsonl")
     homes.put(".kimi-code/sessions/wd_x/k1/agents/agent-0/wire.jsonl")
     homes.put(".omp/agent/sessions/-x/1_a/task.jsonl")
-    assert [path for place in PLACES for path in place.files()] == []
+    assert [path for place in AGENT_FOLDERS for path in place.files()] == []
 
 
 def test_a_folder_of_kimi_is_one_session(homes: AgentHomes) -> None:
@@ -117,6 +117,6 @@ def test_an_old_session_of_kimi_is_a_file_until_it_was_moved_into_a_folder(homes
     ],
 )
 def test_an_id_is_told_by_the_path(agent: str, path: str, name: str) -> None:
-    place = place_of(agent)
+    place = folders_of(agent)
     assert place is not None
     assert place.id_of(Path(path)) == name

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.formats import homes
-from foldline.formats.homes import excerpts
+from foldline.formats import session_list
+from foldline.formats.session_list import excerpts
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,8 @@ def test_an_excerpt_is_whole_lines_in_order_and_none_twice(file: Path, texts: li
     lines = [f"{place:02}{text}".encode() for place, text in enumerate(texts)]
     file.write_bytes(b"\n".join(lines) + (b"\n" if ends else b""))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(homes, "_STEPS", (40, 120, 300))
-        patch.setattr(homes, "_TAIL", 60)
+        patch.setattr(session_list, "_STEPS", (40, 120, 300))
+        patch.setattr(session_list, "_TAIL", 60)
         for made in excerpts(file):
             picked = [line for line in made.split(b"\n") if line]
             assert picked == [line for line in lines if line in picked]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from foldline.formats import read_foreign
-from foldline.formats.homes import AGENTS, find_found, found_sessions
+from foldline.formats.homes import find_in_homes
+from foldline.formats.session_list import found_sessions
 from foldline.history.meta import describe
 from foldline.protocol import FoldlineError
 from support.agent_homes import AgentHomes, only, said
@@ -264,8 +265,8 @@ def test_the_newest_comes_first_and_a_limit_leaves_out_the_oldest(homes: AgentHo
     for name in ("one", "two", "three"):
         homes.claude_code(said(name))
     homes.codex(*prompt("four"))
-    assert [found.title for found in found_sessions(AGENTS)] == ["four", "three", "two", "one"]
-    assert [found.title for found in found_sessions(AGENTS, limit=2)] == ["four", "three"]
+    assert [found.title for found in found_sessions()] == ["four", "three", "two", "one"]
+    assert [found.title for found in found_sessions(limit=2)] == ["four", "three"]
     assert [found.title for found in found_sessions(["claude-code"], limit=1)] == ["three"]
 
 
@@ -279,7 +280,7 @@ def test_the_sessions_of_a_folder_are_those_recorded_in_it_also_over_a_link(
     homes.claude_code({**said("over the link"), "cwd": str(link)})
     homes.claude_code({**said("elsewhere"), "cwd": "/x"})
     for folder in (real, link):
-        assert {found.title for found in found_sessions(AGENTS, cwd=folder)} == {"here", "over the link"}
+        assert {found.title for found in found_sessions(cwd=folder)} == {"here", "over the link"}
 
 
 @pytest.mark.parametrize(
@@ -310,15 +311,15 @@ def test_a_torn_session_is_listed_with_title_and_note(homes: AgentHomes) -> None
 @pytest.mark.parametrize("folder", ["\ud800", "/x\0y", "", 'C:\\x"y', "/" + "x" * 5000])
 def test_a_folder_that_cannot_be_is_not_this_one(homes: AgentHomes, tmp_path: Path, folder: str) -> None:
     homes.claude_code({**said("one"), "cwd": folder})
-    assert found_sessions(AGENTS, cwd=tmp_path) == []
-    assert [found.title for found in found_sessions(AGENTS)] == ["one"]
+    assert found_sessions(cwd=tmp_path) == []
+    assert [found.title for found in found_sessions()] == ["one"]
 
 
 @pytest.mark.parametrize("folder", ['the "quoted" one', "höher/下", "back\\slash"])
 def test_a_folder_with_an_odd_name_is_known_again(homes: AgentHomes, tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir(parents=True)
     homes.claude_code({**said("one"), "cwd": str(tmp_path / folder)})
-    assert [found.title for found in found_sessions(AGENTS, cwd=tmp_path / folder)] == ["one"]
+    assert [found.title for found in found_sessions(cwd=tmp_path / folder)] == ["one"]
 
 
 @pytest.mark.parametrize("damage", DAMAGERS)
@@ -336,7 +337,7 @@ def test_no_damage_ends_a_list(homes: AgentHomes, damage: Damager) -> None:
         for path in files:
             whole = path.read_bytes()
             path.write_bytes(damage(whole, chance))
-            assert path in [found.path for found in found_sessions(AGENTS)]
+            assert path in [found.path for found in found_sessions()]
             path.write_bytes(whole)
 
 
@@ -354,7 +355,7 @@ def test_a_session_is_found_by_either_end_of_its_id(homes: AgentHomes) -> None:
     one = homes.claude_code(said("one"), name="aaaa-1111")
     homes.claude_code(said("two"), name="aabb-2222")
     homes.codex(*prompt("three"))
-    assert find_found("claude-code:aaaa") == find_found("claude-code:1111") == one
+    assert find_in_homes("claude-code:aaaa") == find_in_homes("claude-code:1111") == one
 
 
 @pytest.mark.parametrize(
@@ -373,10 +374,10 @@ def test_an_id_that_names_no_one_session_says_so(homes: AgentHomes, ref: str, se
     homes.claude_code(said("one"), name="aaaa-1111")
     homes.claude_code(said("two"), name="aabb-2222")
     with pytest.raises(FoldlineError, match=sentence.replace("?", r"\?")):
-        find_found(ref)
+        find_in_homes(ref)
 
 
 def test_the_whole_id_wins_over_a_beginning(homes: AgentHomes) -> None:
     short = homes.claude_code(said("one"), name="aaaa")
     homes.claude_code(said("two"), name="aaaa-1111")
-    assert find_found("claude-code:aaaa") == short
+    assert find_in_homes("claude-code:aaaa") == short
